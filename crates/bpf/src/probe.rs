@@ -1,0 +1,222 @@
+//! What this kernel, these rights and this hardware allow, found out by trying.
+//!
+//! Each probe is a small function that gives one [`Finding`]. It leaves nothing behind: programs do
+//! nothing and are unloaded at once, events are never enabled. Without rights every probe still gives
+//! its finding, which then says which right it wants.
+
+mod host;
+mod kernel;
+mod perf;
+mod programs;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, io};
+
+use serde::Serialize;
+
+use crate::{
+    btf::{BtfError, KernelTypes},
+    rights::{Capability, Rights, how_to_grant},
+};
+
+/// How far something works here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As it should.
+    Works,
+    /// In part, or at a price; or it could not be found out.
+    Limited,
+    /// Not at all, here and for this user.
+    Missing,
+}
+
+/// What a finding matters to: a verb of `wingbeat`, or building it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// `wingbeat profile`.
+    Profile,
+    /// `wingbeat bench`.
+    Bench,
+    /// `wingbeat annotate`.
+    Annotate,
+    /// `wingbeat top`.
+    Top,
+    /// Building wingbeat itself from source.
+    Build,
+}
+
+/// What to do about a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mend {
+    /// A shell command that mends it.
+    Command(String),
+    /// No command can: what else can be done, or why nothing.
+    Advice(String),
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Name for machines, which stays the same from version to version, e.g. `ring_buffer`.
+    pub id: &'static str,
+    /// Name for people.
+    pub name: &'static str,
+    /// How far it works.
+    pub status: Status,
+    /// What was found.
+    pub detail: String,
+    /// The verbs that cannot run when this is missing.
+    pub needed_by: &'static [Verb],
+    /// The verbs that run without it, but do more or better with it.
+    pub helps: &'static [Verb],
+    /// What to do; `None` when nothing needs to be done.
+    pub mend: Option<Mend>,
+}
+
+impl Finding {
+    /// Whether this keeps `verb` from running.
+    pub fn blocks(&self, verb: Verb) -> bool {
+        self.status == Status::Missing && self.needed_by.contains(&verb)
+    }
+
+    /// The verbs that it matters to, those that need it first.
+    pub fn concerns(&self) -> impl Iterator<Item = Verb> {
+        self.needed_by.iter().chain(self.helps).copied()
+    }
+}
+
+/// Whether nothing that was found keeps `verb` from running.
+pub fn can(verb: Verb, findings: &[Finding]) -> bool {
+    !findings.iter().any(|finding| finding.blocks(verb))
+}
+
+/// Runs all probes; takes some tens of milliseconds and needs no rights.
+pub fn findings() -> Vec<Finding> {
+    let host = Host { rights: Rights::current(), types: KernelTypes::from_kernel() };
+    vec![
+        kernel::version(),
+        kernel::architecture(),
+        kernel::btf(&host),
+        host::capabilities(&host),
+        host::pid_namespace(),
+        programs::ring_buffer(&host),
+        perf::cpu_clock(&host),
+        programs::perf_event(&host),
+        programs::raw_tracepoint(&host),
+        programs::btf_tracepoint(&host),
+        programs::fentry(&host),
+        programs::uprobes(),
+        programs::kprobes(),
+        perf::cycles(&host),
+        host::kernel_symbols(&host),
+        kernel::jit(),
+        kernel::statistics(),
+        kernel::unprivileged_bpf(),
+        kernel::lockdown(),
+        kernel::tracefs(),
+        host::open_files(),
+        host::toolchain(),
+    ]
+}
+
+/// What several probes look at, read once.
+struct Host {
+    rights: io::Result<Rights>,
+    types: Result<KernelTypes, BtfError>,
+}
+
+impl Host {
+    /// Those of `wanted` that this process has not. None when that is not known: then it is the
+    /// kernel's answer that counts.
+    fn lacks(&self, wanted: &[Capability]) -> Vec<Capability> {
+        self.rights.as_ref().map_or_else(
+            |_| Vec::new(),
+            |rights| wanted.iter().copied().filter(|&one| !rights.allow(one)).collect(),
+        )
+    }
+
+    /// What would give this process more rights.
+    fn more_rights(&self) -> Mend {
+        match self.rights.as_ref().is_ok_and(|rights| !rights.count()) {
+            true => Mend::Advice(
+                "leave the user namespace: run on the host, or in a container that is not rootless"
+                    .to_owned(),
+            ),
+            false => Mend::Command(how_to_grant()),
+        }
+    }
+}
+
+/// The part of a finding that is known before looking.
+struct Subject {
+    id: &'static str,
+    name: &'static str,
+    needed_by: &'static [Verb],
+    helps: &'static [Verb],
+}
+
+impl Subject {
+    fn works(&self, detail: impl Into<String>) -> Finding {
+        self.finding(Status::Works, detail.into(), None)
+    }
+
+    fn limited(&self, detail: impl Into<String>, mend: Mend) -> Finding {
+        self.finding(Status::Limited, detail.into(), Some(mend))
+    }
+
+    fn missing(&self, detail: impl Into<String>, mend: Mend) -> Finding {
+        self.finding(Status::Missing, detail.into(), Some(mend))
+    }
+
+    /// The kernel said no to an attempt that takes the rights `wanted`. Without them nothing is
+    /// known about the kernel; with them `otherwise` tells what can be done.
+    fn refused(
+        &self,
+        host: &Host,
+        wanted: &[Capability],
+        refusal: Refusal,
+        otherwise: Mend,
+    ) -> Finding {
+        let lacks = host.lacks(wanted);
+        let is_for_rights =
+            matches!(refusal.error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
+        if is_for_rights && !lacks.is_empty() {
+            let names: Vec<_> = lacks.iter().map(ToString::to_string).collect();
+            return self.missing(format!("needs {}", names.join(" and ")), host.more_rights());
+        }
+        let despite = match is_for_rights && host.rights.is_ok() {
+            true => ", although the rights are there",
+            false => "",
+        };
+        self.missing(format!("{refusal}{despite}"), otherwise)
+    }
+
+    fn finding(&self, status: Status, detail: String, mend: Option<Mend>) -> Finding {
+        let &Self { id, name, needed_by, helps } = self;
+        Finding { id, name, status, detail, needed_by, helps, mend }
+    }
+}
+
+/// A step that the kernel refused.
+struct Refusal {
+    /// What was tried, e.g. `loading`.
+    step: &'static str,
+    error: io::Error,
+}
+
+impl Refusal {
+    fn at(step: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self { step, error }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.step, self.error)
+    }
+}

@@ -1,0 +1,152 @@
+//! This process and its surroundings: rights, namespaces, limits, tools.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+};
+
+use rustix::process::{Resource, getrlimit};
+use wingbeat_ebpf_build::Toolchain;
+
+use super::{
+    Finding, Host, Mend, Subject,
+    Verb::{Bench, Build, Profile, Top},
+    reading,
+};
+use crate::rights::Capability;
+
+/// Inode of `/proc/self/ns/pid` in the first PID namespace (`PROC_PID_INIT_INO`, as for users).
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// What reads of `/proc/kallsyms` are looked at: some thousand symbols.
+const KALLSYMS_HEAD_LEN: u64 = 64 << 10;
+
+/// Capabilities held and missing.
+pub(super) fn capabilities(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject {
+        id: "capabilities",
+        name: "capabilities",
+        needed_by: &[Profile],
+        helps: &[Bench, Top],
+    };
+    let rights = match &host.rights {
+        Ok(rights) => rights,
+        Err(error) => {
+            return SUBJECT.limited(
+                format!("unknown: /proc/self/status cannot be read ({error})"),
+                Mend::Command("sudo mount -t proc proc /proc".to_owned()),
+            );
+        }
+    };
+    let held = joined(&rights.held(), |one| one.name().to_owned());
+    if !rights.count() {
+        let detail = format!("{held} held, but in a user namespace, where they do not count");
+        return SUBJECT.missing(detail, host.more_rights());
+    }
+    let with_purpose = |one: Capability| format!("{} ({})", one.name(), one.purpose());
+    let needed = rights.missing_for_profile();
+    let extras = rights.missing_extras_for_profile();
+    if !needed.is_empty() {
+        let detail = format!("held: {held}; missing: {}", joined(&needed, with_purpose));
+        return SUBJECT.missing(detail, host.more_rights());
+    }
+    match extras.is_empty() {
+        true => SUBJECT.works(format!("held: {held}")),
+        false => SUBJECT.limited(
+            format!("held: {held}; missing: {}", joined(&extras, with_purpose)),
+            host.more_rights(),
+        ),
+    }
+}
+
+/// Whether PIDs here are those that the kernel half sees.
+pub(super) fn pid_namespace() -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "pid_namespace", name: "PID namespace", needed_by: &[Profile], helps: &[] };
+    match fs::metadata("/proc/self/ns/pid") {
+        Ok(namespace) if namespace.ino() == INITIAL_PID_NAMESPACE => SUBJECT.works("the first"),
+        Ok(_) => SUBJECT.missing(
+            "not the first: PIDs here are not those that the kernel half sees",
+            Mend::Advice("run on the host, or with its PIDs: `docker run --pid=host …`".to_owned()),
+        ),
+        Err(error) => SUBJECT.limited(
+            format!("unknown: /proc/self/ns/pid cannot be read ({error})"),
+            Mend::Command("sudo mount -t proc proc /proc".to_owned()),
+        ),
+    }
+}
+
+/// Whether the addresses of kernel functions can be seen, without which their frames have no names.
+pub(super) fn kernel_symbols(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "kernel_symbols", name: "kernel symbols", needed_by: &[], helps: &[Profile] };
+    let restrict = reading::line("/proc/sys/kernel/kptr_restrict");
+    let restrict = restrict.unwrap_or_else(|error| format!("unknown ({error})"));
+    match kallsyms_head() {
+        Ok(head) if reading::has_addresses(&head) => {
+            SUBJECT.works(format!("visible; kptr_restrict={restrict}"))
+        }
+        Ok(_) if restrict == "2" => SUBJECT.missing(
+            "hidden from everybody: kptr_restrict=2",
+            Mend::Command("sudo sysctl kernel.kptr_restrict=1".to_owned()),
+        ),
+        Ok(_) => {
+            let detail = format!("hidden: needs CAP_SYSLOG; kptr_restrict={restrict}");
+            SUBJECT.missing(detail, host.more_rights())
+        }
+        Err(error) => SUBJECT.missing(
+            format!("/proc/kallsyms cannot be read ({error})"),
+            Mend::Advice("boot a kernel built with CONFIG_KALLSYMS=y".to_owned()),
+        ),
+    }
+}
+
+/// How many files may be open: two per CPU, and one per executable that is seen.
+pub(super) fn open_files() -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "open_files", name: "open files", needed_by: &[], helps: &[Profile] };
+    let online = reading::line("/sys/devices/system/cpu/online").unwrap_or_default();
+    let wanted = 2 * reading::cpu_count(&online).unwrap_or(1) + 512;
+    let limit = getrlimit(Resource::Nofile);
+    // `None` is without limit.
+    match limit.current {
+        Some(current) if current < wanted => SUBJECT.limited(
+            format!("at most {current}; {wanted} or more let every executable stay open"),
+            Mend::Command(match limit.maximum {
+                Some(maximum) if maximum < wanted => {
+                    format!("sudo prlimit --nofile={wanted} --pid $$")
+                }
+                _ => format!("ulimit -n {wanted}"),
+            }),
+        ),
+        Some(current) => SUBJECT.works(format!("up to {current}")),
+        None => SUBJECT.works("no limit"),
+    }
+}
+
+/// What builds the kernel halves; nothing that runs needs it.
+pub(super) fn toolchain() -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "ebpf_toolchain", name: "eBPF toolchain", needed_by: &[], helps: &[Build] };
+    match Toolchain::recorded() {
+        Ok(toolchain) => SUBJECT.works(format!("{}", toolchain.rustc.display())),
+        Err(missing) => SUBJECT.missing(
+            format!("{missing}; only building from source needs it"),
+            Mend::Command("cargo xtask setup".to_owned()),
+        ),
+    }
+}
+
+fn kallsyms_head() -> io::Result<String> {
+    let mut head = Vec::new();
+    File::open("/proc/kallsyms")?.take(KALLSYMS_HEAD_LEN).read_to_end(&mut head)?;
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+fn joined(capabilities: &[Capability], text: impl Fn(Capability) -> String) -> String {
+    match capabilities {
+        [] => "none".to_owned(),
+        _ => capabilities.iter().map(|&one| text(one)).collect::<Vec<_>>().join(", "),
+    }
+}

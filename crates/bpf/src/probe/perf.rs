@@ -1,0 +1,69 @@
+//! perf events: the clock that drives sampling, and hardware counters.
+
+use std::io;
+
+use super::{
+    Finding, Host, Mend, Refusal, Subject,
+    Verb::{Annotate, Bench, Profile},
+    reading,
+};
+use crate::{
+    rights::Capability::Perfmon,
+    sys::{self, Event},
+};
+
+/// The clock of every sample, for all processes on one CPU.
+pub(super) fn cpu_clock(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "cpu_clock", name: "cpu-clock event", needed_by: &[Profile], helps: &[] };
+    let paranoid = reading::line("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.unwrap_or_else(|error| format!("unknown ({error})"));
+    let opened = sys::open_perf_event(Event::CpuClock, first_cpu());
+    let mut finding = match opened.map_err(Refusal::at("perf_event_open")) {
+        Ok(_) => SUBJECT.works("opened for all processes"),
+        Err(refusal) => SUBJECT.refused(
+            host,
+            &[Perfmon],
+            refusal,
+            Mend::Advice("see whether seccomp (a container?) forbids perf_event_open".to_owned()),
+        ),
+    };
+    finding.detail.push_str(&format!("; perf_event_paranoid={paranoid}"));
+    finding
+}
+
+/// A hardware counter. Virtual machines often have none.
+pub(super) fn cycles(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject {
+        id: "hardware_counters",
+        name: "hardware counters",
+        needed_by: &[],
+        helps: &[Bench, Annotate],
+    };
+    match sys::open_perf_event(Event::Cycles, first_cpu()) {
+        Ok(_) => SUBJECT.works("cycles can be counted"),
+        Err(error) if is_absent(&error) => SUBJECT.missing(
+            "no counter of cycles; `profile` samples by cpu-clock and does without",
+            Mend::Advice(
+                "in a virtual machine: let the host pass its PMU through (QEMU: -cpu host,pmu=on)"
+                    .to_owned(),
+            ),
+        ),
+        Err(error) => SUBJECT.refused(
+            host,
+            &[Perfmon],
+            Refusal::at("perf_event_open")(error),
+            Mend::Advice("every verb does without".to_owned()),
+        ),
+    }
+}
+
+/// The first CPU that is online; nearly always 0.
+pub(super) fn first_cpu() -> i32 {
+    let list = reading::line("/sys/devices/system/cpu/online").unwrap_or_default();
+    reading::first_cpu(&list).unwrap_or(0)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP))
+}

@@ -1,0 +1,140 @@
+//! Maps and types of program, each tried with one that does nothing.
+
+use std::{ffi::CStr, os::fd::AsFd as _, path::Path};
+
+use super::{
+    Finding, Host, Mend, Refusal, Subject,
+    Verb::{Bench, Profile, Top},
+    perf,
+};
+use crate::{
+    rights::Capability::{self, Bpf, Perfmon},
+    sys::{self, Event, ProgramKind},
+};
+
+/// What loading a tracing program takes.
+const FOR_TRACING: [Capability; 2] = [Bpf, Perfmon];
+
+/// The tracepoint to try on. A program that does nothing does no harm at any; this one is rare.
+const TRACEPOINT: &CStr = c"sched_process_exit";
+const TRACEPOINT_TYPEDEF: &str = "btf_trace_sched_process_exit";
+
+/// A function that the kernel has for such attempts and never calls by itself (net/bpf/test_run.c).
+const FUNCTION: &str = "bpf_fentry_test1";
+
+/// The map through which samples come.
+pub(super) fn ring_buffer(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "ring_buffer", name: "ring buffer", needed_by: &[Profile], helps: &[Bench] };
+    let len_bytes = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
+    match sys::create_ring_buffer(len_bytes).map_err(Refusal::at("creating a map")) {
+        Ok(_) => SUBJECT.works("a map was created"),
+        Err(refusal) => SUBJECT.refused(host, &[Bpf], refusal, forbidden()),
+    }
+}
+
+/// Programs that run at each tick of a perf event: the sampler.
+pub(super) fn perf_event(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject {
+        id: "perf_event",
+        name: "perf_event programs",
+        needed_by: &[Profile],
+        helps: &[],
+    };
+    let attempt = || {
+        let program = sys::load_program(ProgramKind::PerfEvent).map_err(Refusal::at("loading"))?;
+        let event = sys::open_perf_event(Event::CpuClock, perf::first_cpu())
+            .map_err(Refusal::at("opening an event to attach to"))?;
+        sys::link_perf_event(program.as_fd(), event).map_err(Refusal::at("attaching"))
+    };
+    match attempt() {
+        Ok(_) => SUBJECT.works("loaded and attached"),
+        Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, forbidden()),
+    }
+}
+
+/// Tracepoints by name: how children and ends of processes are followed.
+pub(super) fn raw_tracepoint(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "raw_tp", name: "raw tracepoints", needed_by: &[Profile], helps: &[Bench] };
+    match load_and_attach(ProgramKind::RawTracepoint, Some(TRACEPOINT)) {
+        Ok(()) => SUBJECT.works("loaded and attached"),
+        Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, forbidden()),
+    }
+}
+
+/// Tracepoints whose arguments have types.
+pub(super) fn btf_tracepoint(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "tp_btf", name: "typed tracepoints", needed_by: &[], helps: &[Bench] };
+    let types = host.types.as_ref().ok();
+    let Some(btf_id) = types.and_then(|types| types.typedef_id(TRACEPOINT_TYPEDEF)) else {
+        return SUBJECT
+            .missing(format!("the kernel's types have no {TRACEPOINT_TYPEDEF}"), types_first());
+    };
+    match load_and_attach(ProgramKind::BtfTracepoint(btf_id), None) {
+        Ok(()) => SUBJECT.works("loaded and attached"),
+        Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, forbidden()),
+    }
+}
+
+/// Entries of kernel functions and of other programs. Many cloud kernels refuse them, some at
+/// loading, some only at attaching.
+pub(super) fn fentry(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "fentry", name: "fentry", needed_by: &[], helps: &[Bench, Top] };
+    let types = host.types.as_ref().ok();
+    let Some(btf_id) = types.and_then(|types| types.function_id(FUNCTION)) else {
+        return SUBJECT.missing(format!("the kernel's types have no {FUNCTION}"), types_first());
+    };
+    match load_and_attach(ProgramKind::Fentry(btf_id), None) {
+        Ok(()) => SUBJECT.works("loaded and attached"),
+        Err(refusal) => SUBJECT.refused(
+            host,
+            &FOR_TRACING,
+            refusal,
+            Mend::Advice("this kernel forbids it; every verb does without".to_owned()),
+        ),
+    }
+}
+
+/// Probes in user-space functions.
+pub(super) fn uprobes() -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "uprobes", name: "uprobes", needed_by: &[], helps: &[Bench] };
+    event_source(&SUBJECT, "uprobe", "CONFIG_UPROBE_EVENTS=y")
+}
+
+/// Probes in kernel functions.
+pub(super) fn kprobes() -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "kprobes", name: "kprobes", needed_by: &[], helps: &[Bench] };
+    event_source(&SUBJECT, "kprobe", "CONFIG_KPROBES=y and CONFIG_KPROBE_EVENTS=y")
+}
+
+fn event_source(subject: &Subject, source: &str, option: &str) -> Finding {
+    match Path::new("/sys/bus/event_source/devices").join(source).exists() {
+        true => subject.works(format!("the kernel has the event source {source}")),
+        false => subject.missing(
+            format!("the kernel has no event source {source}"),
+            Mend::Advice(format!("boot a kernel built with {option}; every verb does without")),
+        ),
+    }
+}
+
+fn load_and_attach(kind: ProgramKind, tracepoint: Option<&CStr>) -> Result<(), Refusal> {
+    let program = sys::load_program(kind).map_err(Refusal::at("loading"))?;
+    sys::open_raw_tracepoint(tracepoint, program.as_fd()).map_err(Refusal::at("attaching"))?;
+    Ok(())
+}
+
+fn forbidden() -> Mend {
+    Mend::Advice(
+        "see whether lockdown, seccomp (a container?) or a security module forbids bpf(2)"
+            .to_owned(),
+    )
+}
+
+fn types_first() -> Mend {
+    Mend::Advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".to_owned())
+}

@@ -1,0 +1,48 @@
+//! Reading small kernel files, and the text forms that they come in.
+
+use std::{fs, io};
+
+/// The content of a file of one line.
+pub(super) fn line(path: &str) -> io::Result<String> {
+    fs::read_to_string(path).map(|text| text.trim().to_owned())
+}
+
+/// Major and minor number of a kernel release such as `6.1.0-44-cloud-amd64`.
+pub(super) fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
+}
+
+/// The chosen one of `none [integrity] confidentiality`.
+pub(super) fn chosen(text: &str) -> Option<&str> {
+    text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+}
+
+/// The first CPU of a list such as `0-3,8`.
+pub(super) fn first_cpu(list: &str) -> Option<i32> {
+    list.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Number of CPUs in a list such as `0-3,8`.
+pub(super) fn cpu_count(list: &str) -> Option<u64> {
+    list.trim().split(',').try_fold(0_u64, |count, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+        count.checked_add(last.checked_sub(first)?)?.checked_add(1)
+    })
+}
+
+/// Whether a file system of `kind` is in the text of `/proc/self/mounts`.
+pub(super) fn is_mounted(mounts: &str, kind: &str) -> bool {
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some(kind))
+}
+
+/// Whether some line of a `/proc/kallsyms` shows an address. Without the right to see them all are 0.
+pub(super) fn has_addresses(symbols: &str) -> bool {
+    symbols.lines().any(|line| {
+        line.split(' ').next().is_some_and(|address| {
+            address.len() == 16 && address.bytes().any(|digit| digit != b'0')
+        })
+    })
+}

@@ -1,0 +1,162 @@
+//! The text forms, and the probes on the kernel that runs the tests.
+
+use std::{collections::HashSet, time::Instant};
+
+use super::*;
+use crate::sys::{self, ProgramKind};
+
+#[test]
+fn reads_releases() {
+    fn check(text: &str, expected: Option<(u32, u32)>) {
+        assert_eq!(reading::release(text), expected, "{text:?}");
+    }
+    check("6.18.44-fc-v595", Some((6, 18)));
+    check("6.1.0-44-cloud-amd64", Some((6, 1)));
+    check("5.15-rc1", Some((5, 15)));
+    check("7.0", Some((7, 0)));
+    check("6", None);
+    check("", None);
+    check("next-20261121", None);
+}
+
+#[test]
+fn reads_lockdown() {
+    fn check(text: &str, expected: Option<&str>) {
+        assert_eq!(reading::chosen(text), expected, "{text:?}");
+    }
+    check("none [integrity] confidentiality", Some("integrity"));
+    check("[none] integrity confidentiality\n", Some("none"));
+    check("none integrity [confidentiality]", Some("confidentiality"));
+    check("none integrity", None);
+    check("", None);
+}
+
+#[test]
+fn reads_cpu_lists() {
+    fn check(list: &str, first: Option<i32>, count: Option<u64>) {
+        assert_eq!(
+            (reading::first_cpu(list), reading::cpu_count(list)),
+            (first, count),
+            "{list:?}"
+        );
+    }
+    check("0", Some(0), Some(1));
+    check("0-1\n", Some(0), Some(2));
+    check("2-3,8,10-11", Some(2), Some(5));
+    check("", None, None);
+    check("3-1", Some(3), None);
+}
+
+#[test]
+fn reads_mounts() {
+    let mounts = "proc /proc proc rw 0 0\nnone /sys/kernel/tracing tracefs rw 0 0\n";
+    assert!(reading::is_mounted(mounts, "tracefs"));
+    assert!(!reading::is_mounted(mounts, "securityfs"));
+    assert!(!reading::is_mounted("tracefs\n", "tracefs"));
+}
+
+#[test]
+fn sees_whether_symbols_have_addresses() {
+    fn check(symbols: &str, expected: bool) {
+        assert_eq!(reading::has_addresses(symbols), expected, "{symbols:?}");
+    }
+    check("ffffffff81000000 T _text\n", true);
+    check("0000000000000000 A fixed_percpu_data\n0000000000001000 A cpu_debug_store\n", true);
+    check("0000000000000000 T _text\n0000000000000000 T _stext\n", false);
+    // The head of the file may end within a line.
+    check("0000000000000000 T _text\n00000000", false);
+    check("", false);
+}
+
+#[test]
+fn a_verb_is_blocked_only_by_what_it_needs() {
+    fn check(status: Status, verb: Verb, expected: bool) {
+        const SUBJECT: Subject =
+            Subject { id: "x", name: "x", needed_by: &[Verb::Profile], helps: &[Verb::Bench] };
+        let finding = SUBJECT.finding(status, String::new(), None);
+        assert_eq!(can(verb, &[finding]), expected, "{status:?} {verb:?}");
+    }
+    check(Status::Works, Verb::Profile, true);
+    check(Status::Limited, Verb::Profile, true);
+    check(Status::Missing, Verb::Profile, false);
+    check(Status::Missing, Verb::Bench, true);
+}
+
+#[test]
+fn a_refusal_is_blamed_on_rights_only_when_they_are_missing() {
+    fn check(host: &Host, errno: i32, expected: &str) {
+        const SUBJECT: Subject = Subject { id: "x", name: "x", needed_by: &[], helps: &[] };
+        let refusal = Refusal { step: "loading", error: io::Error::from_raw_os_error(errno) };
+        let otherwise = Mend::Advice("otherwise".to_owned());
+        let finding = SUBJECT.refused(host, &[Capability::Bpf], refusal, otherwise.clone());
+        assert_eq!(finding.status, Status::Missing);
+        assert!(finding.detail.ends_with(expected), "{}", finding.detail);
+        assert_eq!(finding.mend == Some(otherwise), !expected.starts_with("needs"));
+    }
+    let host = |mask| Host { rights: Ok(Rights::with(mask)), types: KernelTypes::parse(&[]) };
+    check(&host("0"), libc::EPERM, "needs CAP_BPF");
+    check(&host("0"), libc::EINVAL, "loading failed: Invalid argument (os error 22)");
+    check(&host("8000000000"), libc::EPERM, ", although the rights are there");
+    let unknown =
+        Host { rights: Err(io::ErrorKind::NotFound.into()), types: KernelTypes::parse(&[]) };
+    check(&unknown, libc::EPERM, "loading failed: Operation not permitted (os error 1)");
+}
+
+#[test]
+fn every_finding_is_complete() {
+    let findings = findings();
+    let ids: HashSet<_> = findings.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids.len(), findings.len(), "an id occurs twice");
+    for finding in &findings {
+        assert!(!finding.detail.is_empty(), "{finding:?}");
+        assert!(finding.concerns().count() > 0, "{finding:?}");
+        assert_eq!(finding.mend.is_none(), finding.status == Status::Works, "{finding:?}");
+    }
+}
+
+/// What the kernels that CI runs on are known to have. With rights, all of it must work.
+#[test]
+fn finds_on_this_kernel_what_it_has() {
+    let findings = findings();
+    let status = |id| findings.iter().find(|finding| finding.id == id).map(|found| found.status);
+    let always = ["kernel", "btf", "unprivileged_bpf"];
+    let with_rights = ["ring_buffer", "cpu_clock", "perf_event", "raw_tp", "tp_btf"];
+    let has_rights = Rights::current().unwrap().check_for_profile().is_ok();
+    for id in always {
+        assert_eq!(status(id), Some(Status::Works), "{id}");
+    }
+    for id in with_rights {
+        let expected = if has_rights { Status::Works } else { Status::Missing };
+        assert_eq!(status(id), Some(expected), "{id}");
+    }
+    assert!(!has_rights || can(Verb::Profile, &findings));
+}
+
+#[test]
+fn fentry_agrees_with_an_attempt() {
+    let host = Host { rights: Rights::current(), types: KernelTypes::from_kernel() };
+    let types = host.types.as_ref().unwrap();
+    let program = sys::load_program(ProgramKind::Fentry(types.function_id("schedule").unwrap()));
+    let finding = programs::fentry(&host);
+    match program {
+        // It may still be refused at attaching, and then the finding says so.
+        Ok(_) => assert!(!finding.detail.contains("loading failed"), "{finding:?}"),
+        Err(_) => assert_eq!(finding.status, Status::Missing, "{finding:?}"),
+    }
+}
+
+#[test]
+fn the_kernel_gets_the_structures_that_it_wants() {
+    // An unknown kind of program is refused for what it is, not for its layout.
+    let error = sys::load_program(ProgramKind::BtfTracepoint(u32::MAX)).unwrap_err();
+    let expected = [libc::EINVAL, libc::ENOENT, libc::EPERM];
+    assert!(error.raw_os_error().is_some_and(|errno| expected.contains(&errno)), "{error}");
+}
+
+#[test]
+fn is_quick() {
+    let start = Instant::now();
+    findings();
+    // Half a second in a release build; the bound is for a debug build on a busy machine.
+    assert!(start.elapsed().as_secs() < 5);
+}

@@ -1,0 +1,194 @@
+//! What crosses the border between the profiler's two halves.
+//!
+//! The kernel half ([`profile-ebpf`](../profile-ebpf)) writes records into a ring buffer and counts
+//! every timer tick in per-CPU counters; the user half reads both. All integers are little-endian, as
+//! the machine's. Sizes are asserted here, and so on both sides.
+#![no_std]
+
+/// User frames kept per sample. Deeper stacks are truncated at the root, and counted so.
+pub const USER_FRAMES_MAX: usize = 512;
+/// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
+pub const KERNEL_FRAMES_MAX: usize = 127;
+/// Words of raw stack that a [`TailHeader`] record carries at most.
+pub const TAIL_WORDS_MAX: usize = 64;
+
+/// First field of every record: which one it is.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    /// A [`SampleHeader`], followed by frames.
+    Sample = 1,
+    /// A [`TailHeader`], followed by words of stack.
+    Tail = 2,
+}
+
+/// Why the walk along the frame pointers of a user stack ended.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stop {
+    /// The frame pointer is zero: how the ABI marks the outermost frame.
+    Zero = 0,
+    /// [`USER_FRAMES_MAX`] frames were taken.
+    Depth = 1,
+    /// The memory at the frame pointer cannot be read (paged out, or not memory at all).
+    Unreadable = 2,
+    /// The frame pointer is not one: unaligned, out of user space or pointing back down the stack.
+    NotAFrame = 3,
+    /// The word where the return address should be is not an address in user space.
+    NotAReturn = 4,
+    /// A kernel thread: there is no user stack.
+    KernelThread = 5,
+}
+
+impl Stop {
+    /// All reasons, by their number.
+    pub const ALL: [Self; 6] = [
+        Self::Zero,
+        Self::Depth,
+        Self::Unreadable,
+        Self::NotAFrame,
+        Self::NotAReturn,
+        Self::KernelThread,
+    ];
+}
+
+/// One sample; [`user_frames`](Self::user_frames) then [`kernel_frames`](Self::kernel_frames) words
+/// follow, each list with the innermost frame first.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleHeader {
+    /// [`RecordKind::Sample`].
+    pub kind: u8,
+    /// A [`Stop`].
+    pub stop: u8,
+    /// CPU that the tick came on.
+    pub cpu: u16,
+    /// Number of user frames; the first is the instruction pointer.
+    pub user_frames: u16,
+    /// Number of kernel frames.
+    pub kernel_frames: u16,
+    /// Thread group: what users call the PID.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    /// Stack pointer in the caller of the last user frame that was found: where unwinding can go on.
+    pub stop_sp: u64,
+    /// Frame pointer register there.
+    pub stop_bp: u64,
+    /// The two words at the stack pointer of the innermost user frame: the return address is there
+    /// while a function has not set up its frame yet. Zero when unreadable.
+    pub leaf: [u64; 2],
+}
+
+/// Raw stack above the frame at which a walk ended, sent once for a thread and place; the words
+/// follow. The bottom of a thread's stack does not change, so one copy serves all its samples.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TailHeader {
+    /// [`RecordKind::Tail`].
+    pub kind: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// Number of words that follow.
+    pub words: u16,
+    /// Thread group.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Zero.
+    pub reserved2: u32,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    /// Address of the first word.
+    pub sp: u64,
+}
+
+/// Size of [`SampleHeader`] in bytes.
+pub const SAMPLE_HEADER_BYTES: usize = 56;
+/// Size of [`TailHeader`] in bytes.
+pub const TAIL_HEADER_BYTES: usize = 32;
+/// Largest record in bytes.
+pub const RECORD_BYTES_MAX: usize =
+    SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
+
+const _: () = assert!(size_of::<SampleHeader>() == SAMPLE_HEADER_BYTES);
+const _: () = assert!(size_of::<TailHeader>() == TAIL_HEADER_BYTES);
+const _: () = assert!(TAIL_HEADER_BYTES + 8 * TAIL_WORDS_MAX <= RECORD_BYTES_MAX);
+
+/// Indices of the per-CPU counters. Each tick of the timer raises exactly one of `SAMPLED`, `IDLE`,
+/// `OTHER`, `LOST` or a `FAILED`.
+pub mod counter {
+    /// Ticks whose sample was handed to user space.
+    pub const SAMPLED: u32 = 0;
+    /// Ticks that met the idle task.
+    pub const IDLE: u32 = 1;
+    /// Ticks that met a process that is not a target.
+    pub const OTHER: u32 = 2;
+    /// Ticks whose sample did not fit into the ring buffer.
+    pub const LOST: u32 = 3;
+    /// Bytes of sample records handed over, headers of the ring buffer included.
+    pub const SAMPLE_BYTES: u32 = 4;
+    /// Tail records that did not fit into the ring buffer.
+    pub const TAILS_LOST: u32 = 5;
+    /// Children that could not be followed, because the table of targets was full.
+    pub const CHILDREN_LOST: u32 = 6;
+    /// CPU time of the threads of targets that ended, from their birth, nanoseconds.
+    pub const EXITED_CPU_NS: u32 = 7;
+    /// Ticks at which a helper failed: `FAILED + errno`.
+    pub const FAILED: u32 = 8;
+    /// Errnos told apart; larger ones count as the last.
+    pub const ERRNOS: u32 = 135;
+    /// Number of counters.
+    pub const COUNT: u32 = FAILED + ERRNOS;
+}
+
+/// Values of the table of targets, keyed by process.
+pub mod target {
+    /// Sampled.
+    pub const ACTIVE: u32 = 1;
+    /// Launched by us and not yet past `exec`: not sampled, because it still runs our own code.
+    pub const BEFORE_EXEC: u32 = 2;
+}
+
+/// Names of the globals that user space sets before loading, each a `u32`.
+pub mod global {
+    /// 1: every process is a target.
+    pub const ALL: &str = "ALL";
+    /// 1: children of targets become targets.
+    pub const INHERIT: &str = "INHERIT";
+    /// Our own process, when it launches a command: its children become targets at `exec`.
+    pub const LAUNCHER: &str = "LAUNCHER";
+    /// Bytes waiting in the ring buffer at which user space is woken.
+    pub const WAKEUP_BYTES: &str = "WAKEUP_BYTES";
+    /// Offset of `pid` in `task_struct`.
+    pub const TASK_PID: &str = "TASK_PID";
+    /// Offset of `tgid` in `task_struct`.
+    pub const TASK_TGID: &str = "TASK_TGID";
+    /// Offset of `se.sum_exec_runtime` in `task_struct`.
+    pub const TASK_RUNTIME: &str = "TASK_RUNTIME";
+}
+
+/// Names of the maps.
+pub mod map {
+    /// Ring buffer of records.
+    pub const RECORDS: &str = "RECORDS";
+    /// Per-CPU counters, indexed by [`counter`](super::counter).
+    pub const COUNTERS: &str = "COUNTERS";
+    /// Table of targets: process to state, see [`target`](super::target).
+    pub const TARGETS: &str = "TARGETS";
+}
+
+/// Names of the programs.
+pub mod program {
+    /// perf_event: takes the samples.
+    pub const SAMPLE: &str = "sample";
+    /// Raw tracepoints, each with the name of its program.
+    pub const TRACEPOINTS: [(&str, &str); 4] = [
+        ("on_fork", "sched_process_fork"),
+        ("on_exec", "sched_process_exec"),
+        ("on_exit", "sched_process_exit"),
+        ("on_free", "sched_process_free"),
+    ];
+}

@@ -1,0 +1,27 @@
+//! Kernel half of the profiler: one program per event.
+//!
+//! `sample` runs at each tick of a cpu-clock event on each CPU, in the context of whatever the tick
+//! interrupted. The four tracepoint programs keep the table of targets: children join by `fork`, a
+//! launched command at its first `exec`, and all leave when their task is freed, so that a PID that
+//! is used again does not inherit the interest.
+#![no_std]
+#![no_main]
+
+mod maps;
+mod regs;
+mod sample;
+mod stack;
+mod tail;
+mod targets;
+
+/// The verifier proves that this is never reached; the compiler wants it all the same.
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+/// `bpf_get_stack` is for GPL-compatible programs only.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

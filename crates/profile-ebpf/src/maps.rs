@@ -1,0 +1,59 @@
+//! Maps, settings and counters.
+
+use aya_ebpf::{
+    bindings::BPF_F_NO_PREALLOC,
+    macros::map,
+    maps::{HashMap, LruHashMap, PerCpuArray, RingBuf},
+};
+use wingbeat_profile_common::{RECORD_BYTES_MAX, counter};
+
+use crate::tail::Tails;
+
+/// Room to assemble one record: too large for the 512 bytes of a BPF stack.
+pub type Scratch = [u64; RECORD_BYTES_MAX / 8];
+
+/// Records for user space; the size is set at load.
+#[map]
+pub static RECORDS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+#[map]
+pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(counter::COUNT, 0);
+
+#[map]
+pub static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
+
+#[map]
+pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0);
+
+/// Element 0 is for samples, element 1 for tails.
+#[map]
+pub static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(2, 0);
+
+/// Settings are written into `.rodata` before loading; the verifier then knows their values and
+/// drops the branches that cannot be taken.
+macro_rules! settings {
+    ($($name:ident),*) => {
+        $(#[unsafe(no_mangle)] pub static $name: u32 = 0;)*
+    };
+}
+settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, TASK_PID, TASK_TGID, TASK_RUNTIME);
+
+/// Reads a setting.
+macro_rules! setting {
+    ($name:ident) => {
+        // SAFETY: a static of this program. Volatile, because the value that the compiler sees is
+        // replaced at load.
+        unsafe { core::ptr::read_volatile(&raw const crate::maps::$name) }
+    };
+}
+pub(crate) use setting;
+
+/// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and
+/// the tracepoint programs use other counters than the sampler.
+#[inline(always)]
+pub fn count(index: u32, amount: u64) {
+    if let Some(slot) = COUNTERS.get_ptr_mut(index) {
+        // SAFETY: a live element of a per-CPU array.
+        unsafe { *slot += amount };
+    }
+}

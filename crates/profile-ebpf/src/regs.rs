@@ -1,0 +1,85 @@
+//! The registers that unwinding starts from, of user code that was interrupted.
+
+use aya_ebpf::{
+    bindings::pt_regs,
+    helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs},
+    programs::PerfEventContext,
+};
+
+/// Instruction, stack and frame pointer of user code.
+#[derive(Clone, Copy)]
+pub struct UserRegs {
+    pub ip: u64,
+    pub sp: u64,
+    pub bp: u64,
+}
+
+/// Where a tick fell.
+pub enum Interrupted {
+    /// In user code.
+    User(UserRegs),
+    /// In the kernel, working for user code.
+    Kernel(UserRegs),
+    /// In a kernel thread, which has no user code.
+    KernelThread,
+}
+
+/// Finds out where a tick fell.
+#[inline(always)]
+pub fn interrupted(ctx: &PerfEventContext) -> Interrupted {
+    // SAFETY: the context of a perf_event program begins with the interrupted registers.
+    let regs = unsafe { &(*ctx.ctx).regs };
+    if arch::is_user(regs) {
+        return Interrupted::User(arch::user_regs(regs));
+    }
+    // SAFETY: both helpers only read; the current task exists. In a kernel thread the place where
+    // user registers would be holds something else, which `is_user` refuses: its code segment is
+    // never that of user code.
+    let mut saved: pt_regs = unsafe { core::mem::zeroed() };
+    let read = unsafe {
+        let task = bpf_get_current_task_btf();
+        bpf_probe_read_kernel(
+            (&raw mut saved).cast(),
+            size_of::<pt_regs>() as u32,
+            bpf_task_pt_regs(task) as *const _,
+        )
+    };
+    if read == 0 && arch::is_user(&saved) {
+        Interrupted::Kernel(arch::user_regs(&saved))
+    } else {
+        Interrupted::KernelThread
+    }
+}
+
+#[cfg(bpf_target_arch = "x86_64")]
+mod arch {
+    use super::{UserRegs, pt_regs};
+
+    /// The two low bits of the code segment are the privilege level: 3 is user code.
+    #[inline(always)]
+    pub fn is_user(regs: &pt_regs) -> bool {
+        regs.cs & 3 == 3
+    }
+
+    #[inline(always)]
+    pub fn user_regs(regs: &pt_regs) -> UserRegs {
+        UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp }
+    }
+}
+
+/// Written after the architecture manual; not run yet on such a machine.
+#[cfg(bpf_target_arch = "aarch64")]
+mod arch {
+    use super::{UserRegs, pt_regs};
+
+    /// The low bits of the saved state are the exception level: 0 is user code.
+    #[inline(always)]
+    pub fn is_user(regs: &pt_regs) -> bool {
+        regs.pstate & 0xf == 0
+    }
+
+    #[inline(always)]
+    pub fn user_regs(regs: &pt_regs) -> UserRegs {
+        UserRegs { ip: regs.pc, sp: regs.sp, bp: regs.regs[29] }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the profiler itself costs, phase by phase.
+
+use std::{fs, mem};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// What the profiler itself used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Own {
+    /// CPU time by phase.
+    pub cpu_time_ns: OwnCpuTime,
+    /// Largest resident memory, bytes.
+    pub rss_max_bytes: u64,
+}
+
+/// CPU time of the profiler's process, user and kernel, by phase, nanoseconds. The programs that it
+/// runs in the kernel are not in it: they run on the time of whatever they interrupt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct OwnCpuTime {
+    /// Starting, loading, recording, decoding.
+    pub record: u64,
+    /// Finding names.
+    pub symbolize: u64,
+    /// Writing the outputs.
+    pub write: u64,
+}
+
+/// Measures the phases, one after the other.
+#[derive(Debug)]
+pub struct OwnCost {
+    mark_ns: u64,
+    cpu: OwnCpuTime,
+}
+
+impl OwnCost {
+    /// Begins with what the process used before, which counts as recording.
+    pub fn start() -> Self {
+        Self { mark_ns: 0, cpu: OwnCpuTime::default() }
+    }
+
+    /// The recording is over.
+    pub fn record_done(&mut self) {
+        self.cpu.record = self.lap_ns();
+    }
+
+    /// The names are there.
+    pub fn symbolize_done(&mut self) {
+        self.cpu.symbolize = self.lap_ns();
+    }
+
+    /// The files are written.
+    pub fn write_done(&mut self) {
+        self.cpu.write = self.lap_ns();
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Own {
+        Own { cpu_time_ns: self.cpu.clone(), rss_max_bytes: rss_max_bytes() }
+    }
+
+    fn lap_ns(&mut self) -> u64 {
+        let now = clock_gettime(ClockId::ProcessCPUTime);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        now_ns - mem::replace(&mut self.mark_ns, now_ns)
+    }
+}
+
+/// `VmHWM` of `/proc/self/status`; 0 if it is not there.
+fn rss_max_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,227 @@
+//! Differential flame graph: what grew and what shrank between two profiles.
+//!
+//! The frames are those of the second profile, as wide as there; their colour says how the samples
+//! *in the function itself* changed. Reads collapsed stacks and pprof, in any pairing: bytes in,
+//! SVG out.
+
+mod folded;
+mod pprof;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Read, Write};
+
+use flate2::read::MultiGzDecoder;
+use inferno::flamegraph::{self, Options};
+
+use crate::export::{grouped, title};
+
+/// Largest file that is read, in bytes after decompression.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Largest sum of counts; up to here inferno's arithmetic is exact.
+const TOTAL_MAX: u64 = 1 << 53;
+/// The first bytes of gzip'd data.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Counted stacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stacks {
+    /// Name of the file, for the title.
+    pub name: String,
+    /// Samples of each stack, `outermost;…;innermost`. None is 0, and there is at least one.
+    pub counts: BTreeMap<String, u64>,
+    /// The sum of all counts.
+    pub total: u64,
+}
+
+/// How counts of profiles of different size are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scaling {
+    /// The first profile is scaled to the total of the second: shares are compared.
+    #[default]
+    ToAfter,
+    /// Counts are compared as they are.
+    None,
+}
+
+/// Why two profiles could not be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum DiffError {
+    /// The gzip layer is damaged.
+    #[error("{name}: unpacking failed: {source}")]
+    Gzip {
+        /// The file.
+        name: String,
+        /// What the decoder said.
+        source: io::Error,
+    },
+    /// The file unpacks to more than is reasonable.
+    #[error("{name}: unpacks to more than {FILE_BYTES_MAX} bytes, which is taken for an attack")]
+    TooLarge {
+        /// The file.
+        name: String,
+    },
+    /// A line of collapsed stacks is none.
+    #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
+    Line {
+        /// The file.
+        name: String,
+        /// Line number from 1.
+        line: usize,
+        /// The beginning of the line.
+        text: String,
+    },
+    /// Not text, and not pprof either.
+    #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
+    Pprof {
+        /// The file.
+        name: String,
+        /// What the decoder said.
+        source: prost::DecodeError,
+    },
+    /// The pprof profile refers to what it does not hold.
+    #[error("{name}: the pprof profile refers to {table} {id}, which it does not hold")]
+    Dangling {
+        /// The file.
+        name: String,
+        /// Kind of the missing entry.
+        table: &'static str,
+        /// Its id.
+        id: i128,
+    },
+    /// Nothing to compare.
+    #[error(
+        "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
+    )]
+    NoSamples {
+        /// The file.
+        name: String,
+    },
+    /// The counts are not those of a profile.
+    #[error("{name}: the counts add up to more than {TOTAL_MAX}; are they samples?")]
+    Overflow {
+        /// The file.
+        name: String,
+    },
+    /// The writer failed.
+    #[error("writing the flame graph failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Reads collapsed stacks or pprof, gzip'd or not.
+///
+/// What the bytes are is found out from them; only a `name` that ends in `.folded` is believed.
+pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
+    let unpacked;
+    let bytes = if bytes.starts_with(&GZIP_MAGIC) {
+        unpacked = unpack(name, bytes)?;
+        &unpacked
+    } else {
+        bytes
+    };
+    let counts = if name.ends_with(".folded") || is_text(bytes) {
+        folded::read(name, bytes)?
+    } else {
+        pprof::read(name, bytes)?
+    };
+    if counts.is_empty() {
+        return Err(DiffError::NoSamples { name: name.to_owned() });
+    }
+    let total = counts.values().try_fold(0_u64, |sum, &count| sum.checked_add(count));
+    match total {
+        Some(total) if total <= TOTAL_MAX => Ok(Stacks { name: name.to_owned(), counts, total }),
+        _ => Err(DiffError::Overflow { name: name.to_owned() }),
+    }
+}
+
+fn unpack(name: &str, bytes: &[u8]) -> Result<Vec<u8>, DiffError> {
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(bytes)
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|source| DiffError::Gzip { name: name.to_owned(), source })?;
+    if unpacked.len() as u64 > FILE_BYTES_MAX {
+        return Err(DiffError::TooLarge { name: name.to_owned() });
+    }
+    Ok(unpacked)
+}
+
+/// Protobuf's tags and lengths are control characters, which text does not have.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_plain))
+}
+
+/// Draws the flame graph of `after`, coloured by the change since `before`.
+pub fn differential_svg(
+    before: &Stacks,
+    after: &Stacks,
+    scaling: Scaling,
+    writer: &mut dyn Write,
+) -> Result<(), DiffError> {
+    for stacks in [before, after] {
+        if stacks.total == 0 {
+            return Err(DiffError::NoSamples { name: stacks.name.clone() });
+        }
+    }
+    let mut options = Options::default();
+    options.title = title(&format!("wingbeat diff: {} → {}", before.name, after.name));
+    options.subtitle = Some(legend(before, after, scaling));
+    options.no_sort = true;
+    let lines = paired(before, after, scaling);
+    flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
+    Ok(())
+}
+
+/// One line for each stack of either profile: `stack before after`, sorted.
+fn paired(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
+    let mut pairs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (stack, &count) in &before.counts {
+        pairs.entry(stack).or_default().0 = scaled(count, before.total, after.total, scaling);
+    }
+    for (stack, &count) in &after.counts {
+        pairs.entry(stack).or_default().1 = count;
+    }
+    let mut lines = String::new();
+    for (stack, (before, after)) in pairs {
+        // Writing to a String cannot fail.
+        let _ = writeln!(lines, "{stack} {before} {after}");
+    }
+    lines
+}
+
+/// `count` of `total_before` as a count of `total_after`, to the nearest whole.
+fn scaled(count: u64, total_before: u64, total_after: u64, scaling: Scaling) -> u64 {
+    match scaling {
+        Scaling::None => count,
+        Scaling::ToAfter => {
+            let (count, before) = (u128::from(count), u128::from(total_before.max(1)));
+            let scaled = (count * u128::from(total_after) + before / 2) / before;
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+/// What the colours mean, and what the picture cannot show: stacks that are gone have no width.
+fn legend(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
+    let gone: u64 = before
+        .counts
+        .iter()
+        .filter(|(stack, _)| !after.counts.contains_key(*stack))
+        .map(|(_, count)| count)
+        .sum();
+    let scaled = match scaling {
+        Scaling::ToAfter if before.total != after.total => ", scaled to compare",
+        _ => "",
+    };
+    format!(
+        "red grew, blue shrank (self); {} → {} samples{scaled}; {:.1} % of the first are in stacks \
+         that are gone",
+        grouped(before.total),
+        grouped(after.total),
+        100.0 * gone as f64 / before.total as f64,
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Reading collapsed stacks, as forgiving as the tools that usually do.
+
+use std::collections::BTreeMap;
+
+use super::DiffError;
+use crate::export::printable;
+
+/// Characters of a wrong line that an error shows.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// The counts of all stacks. Empty lines and comments are skipped; fractions of counts are cut off,
+/// as inferno does.
+pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, DiffError> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let text = String::from_utf8_lossy(bytes);
+    for (position, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with("# ") {
+            continue;
+        }
+        let (stack, count) = parse(line).ok_or_else(|| DiffError::Line {
+            name: name.to_owned(),
+            line: position + 1,
+            text: line.chars().take(SHOWN_CHARS_MAX).collect(),
+        })?;
+        if count > 0 {
+            let sum = counts.entry(printable(stack).into_owned()).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+    Ok(counts)
+}
+
+/// `stack count`, split at the last space.
+fn parse(line: &str) -> Option<(&str, u64)> {
+    let (stack, count) = line.rsplit_once(char::is_whitespace)?;
+    let (whole, fraction) = count.split_once('.').unwrap_or((count, "0"));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let stack = stack.trim_end();
+    if stack.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    Some((stack, whole.parse().ok()?))
+}

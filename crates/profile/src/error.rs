@@ -1,0 +1,128 @@
+//! What can go wrong before and during a recording.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why a target cannot be sampled.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// The PID is free.
+    #[error(
+        "no process has the PID {0}: it may have ended; `pgrep -a NAME` finds processes by name"
+    )]
+    NoSuchProcess(u32),
+    /// The number is that of a thread.
+    #[error(
+        "{tid} is a thread of the process {pid}: give --pid {pid}, all its threads are sampled"
+    )]
+    Thread {
+        /// As given.
+        tid: u32,
+        /// Its process.
+        pid: u32,
+    },
+    /// A thread of the kernel.
+    #[error(
+        "PID {pid} ({name}) is a kernel thread, which runs no user code: \
+         `wingbeat profile --all` samples kernel threads too"
+    )]
+    KernelThread {
+        /// As given.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// It ended.
+    #[error(
+        "PID {pid} ({name}) has ended and waits for its parent: there is nothing left to sample"
+    )]
+    Zombie {
+        /// As given.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// No words.
+    #[error("the command is empty")]
+    EmptyCommand,
+}
+
+/// Why a recording could not be made.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// A target cannot be sampled.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The command could not be started.
+    #[error("cannot run {program}: {source}")]
+    Launch {
+        /// As given.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A process ended between the check and the start.
+    #[error("PID {0} ended while the recording was being set up")]
+    Vanished(u32),
+    /// The frequency is out of range.
+    #[error(
+        "cannot sample at {asked} Hz: this machine allows 1 to {max} Hz \
+         (sysctl kernel.perf_event_max_sample_rate)"
+    )]
+    Frequency {
+        /// As given.
+        asked: u64,
+        /// The kernel's limit.
+        max: u64,
+    },
+    /// Rights are missing; the text tells which and how to get them.
+    #[error(transparent)]
+    Rights(#[from] wingbeat_bpf::rights::MissingRights),
+    /// The kernel's types lack something.
+    #[error("cannot read the kernel's type information: {0}")]
+    Btf(#[from] wingbeat_bpf::btf::BtfError),
+    /// The kernel refused one of our programs or maps.
+    #[error("cannot {what}: {reason}; `wingbeat doctor` tells what this kernel allows")]
+    Kernel {
+        /// What was tried, e.g. `load the program sample`.
+        what: String,
+        /// The kernel's answer.
+        reason: String,
+    },
+    /// Anything else that the system refused.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        |source| Self::System { what, source }
+    }
+
+    pub(crate) fn kernel<E: std::error::Error>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |error| Self::Kernel { what, reason: chain(&error) }
+    }
+}
+
+/// An error and its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,61 @@
+//! The precondition of every exporter, as a type: all ids of the profile point into its tables.
+
+use std::ops::Deref;
+
+use super::ExportError;
+use crate::model::Profile;
+
+/// A profile whose ids were checked, so that exporters may index with them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Checked<'a>(&'a Profile);
+
+impl<'a> Checked<'a> {
+    /// Checks every id.
+    pub(super) fn new(profile: &'a Profile) -> Result<Self, ExportError> {
+        let binaries = Table { name: "binaries", len: profile.binaries.len() };
+        let functions = Table { name: "functions", len: profile.functions.len() };
+        let frames = Table { name: "frames", len: profile.frames.len() };
+        let stacks = Table { name: "stacks", len: profile.stacks.len() };
+        let processes = Table { name: "processes", len: profile.processes.len() };
+        let threads = Table { name: "threads", len: profile.threads.len() };
+
+        for frame in &profile.frames {
+            binaries.check(frame.binary)?;
+            functions.check(frame.lines.iter().map(|line| line.function))?;
+        }
+        for stack in &profile.stacks {
+            frames.check(stack.frames.iter().copied())?;
+        }
+        processes.check(profile.threads.iter().map(|thread| thread.process))?;
+        stacks.check(profile.samples.iter().map(|sample| sample.stack))?;
+        threads.check(profile.samples.iter().map(|sample| sample.thread))?;
+        Ok(Self(profile))
+    }
+
+    /// The profile, for as long as it lives.
+    pub(super) fn profile(self) -> &'a Profile {
+        self.0
+    }
+}
+
+impl Deref for Checked<'_> {
+    type Target = Profile;
+
+    fn deref(&self) -> &Profile {
+        self.0
+    }
+}
+
+struct Table {
+    name: &'static str,
+    len: usize,
+}
+
+impl Table {
+    fn check(&self, ids: impl IntoIterator<Item = u32>) -> Result<(), ExportError> {
+        match ids.into_iter().find(|&id| id as usize >= self.len) {
+            Some(id) => Err(ExportError::Inconsistent { table: self.name, id, len: self.len }),
+            None => Ok(()),
+        }
+    }
+}

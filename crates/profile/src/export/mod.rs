@@ -1,0 +1,179 @@
+//! Exporters: a [`Profile`] in, bytes out. They never touch the kernel, the clock or the network.
+//!
+//! Every format is a pure function of the profile: the same profile gives the same bytes.
+//!
+//! ```
+//! # use std::path::Path;
+//! use wingbeat_profile::export::{Format, UnknownFormat};
+//! # fn main() -> Result<(), UnknownFormat> {
+//! assert_eq!(Format::from_path(Path::new("out/trace.json.gz"))?, Format::Firefox { gzip: true });
+//! # Ok(())
+//! # }
+//! ```
+
+mod checked;
+mod count;
+mod firefox;
+mod flamegraph;
+mod folded;
+mod names;
+mod palette;
+pub(crate) mod pprof;
+pub mod top;
+
+pub(crate) use count::grouped;
+pub(crate) use flamegraph::title;
+pub(crate) use names::{KERNEL_SUFFIX, printable, sanitized};
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::model::Profile;
+use checked::Checked;
+use names::Names;
+
+/// A file format that a profile can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Interactive flame graph, SVG.
+    FlameGraph,
+    /// Collapsed stacks, one `process;outer;inner count` per line.
+    Folded,
+    /// pprof's `profile.proto`, gzip'd.
+    Pprof,
+    /// JSON of the Firefox Profiler.
+    Firefox {
+        /// Whether the JSON is compressed.
+        gzip: bool,
+    },
+}
+
+/// The suffixes that name a format. None is the end of another, so their order is only that of
+/// messages.
+const SUFFIXES: [(&str, Format); 5] = [
+    (".svg", Format::FlameGraph),
+    (".folded", Format::Folded),
+    (".pb.gz", Format::Pprof),
+    (".json", Format::Firefox { gzip: false }),
+    (".json.gz", Format::Firefox { gzip: true }),
+];
+
+impl Format {
+    /// The format that the suffix of a file name asks for.
+    pub fn from_path(path: &Path) -> Result<Self, UnknownFormat> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        SUFFIXES
+            .iter()
+            .find(|(suffix, _)| name.ends_with(suffix))
+            .map(|&(_, format)| format)
+            .ok_or_else(|| UnknownFormat { path: path.to_owned() })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FlameGraph => "flame graph",
+            Self::Folded => "collapsed stacks",
+            Self::Pprof => "pprof",
+            Self::Firefox { .. } => "Firefox Profiler",
+        })
+    }
+}
+
+/// A file name whose suffix names no format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFormat {
+    /// The name as it was given.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the name {:?} does not say which format to write; end it in ", self.path)?;
+        for (position, (suffix, format)) in SUFFIXES.iter().enumerate() {
+            let separator = match position {
+                0 => "",
+                _ if position + 1 == SUFFIXES.len() => " or ",
+                _ => ", ",
+            };
+            write!(f, "{separator}{suffix} ({format})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+/// Why a profile could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The writer failed.
+    #[error("writing the profile failed: {0}")]
+    Io(#[from] io::Error),
+    /// A flame graph of nothing would be an empty picture.
+    #[error(
+        "the profile holds no samples, so there is no flame graph to draw; profile for longer, at \
+         a higher frequency, or a target that uses the CPU"
+    )]
+    NoSamples,
+    /// An id points outside its table: whoever built the profile made a mistake.
+    #[error("the profile is inconsistent: it refers to entry {id} of {len} {table}")]
+    Inconsistent {
+        /// The table that was referred to.
+        table: &'static str,
+        /// The id.
+        id: u32,
+        /// Entries in the table.
+        len: usize,
+    },
+    /// The Firefox Profiler crate wrote a document that differs from the one documented.
+    #[error("the Firefox Profiler document has no {0}; was its crate updated?")]
+    UnexpectedDocument(&'static str),
+}
+
+/// Writes a profile in a format.
+///
+/// The writer need not be buffered. What was written before an error is of no use.
+pub fn write(profile: &Profile, format: Format, writer: &mut dyn Write) -> Result<(), ExportError> {
+    let profile = Checked::new(profile)?;
+    match format {
+        Format::FlameGraph => flamegraph::write(profile, &Names::new(profile), writer),
+        Format::Folded => folded::write(profile, &Names::new(profile), writer),
+        Format::Pprof => pprof::write(profile, writer),
+        Format::Firefox { gzip } => firefox::write(profile, gzip, writer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suffix_names_the_format() {
+        let check = |path: &str, expected: Option<Format>| {
+            assert_eq!(Format::from_path(Path::new(path)).ok(), expected, "{path}");
+        };
+        check("a.svg", Some(Format::FlameGraph));
+        check("dir.svg/a.folded", Some(Format::Folded));
+        check("a.b.pb.gz", Some(Format::Pprof));
+        check("a.json", Some(Format::Firefox { gzip: false }));
+        check("a.json.gz", Some(Format::Firefox { gzip: true }));
+        check("a.gz", None);
+        check("svg", None);
+        check("a.svg/", Some(Format::FlameGraph));
+        check("..", None);
+        check("", None);
+    }
+
+    #[test]
+    fn an_unknown_suffix_lists_the_known_ones() {
+        assert_eq!(
+            UnknownFormat { path: "out.txt".into() }.to_string(),
+            "the name \"out.txt\" does not say which format to write; end it in .svg (flame \
+             graph), .folded (collapsed stacks), .pb.gz (pprof), .json (Firefox Profiler) or \
+             .json.gz (Firefox Profiler)"
+        );
+    }
+}

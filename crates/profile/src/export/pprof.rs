@@ -1,0 +1,229 @@
+//! pprof's `profile.proto`, gzip'd: what `go tool pprof`, Pyroscope, Parca and speedscope read.
+//!
+//! Samples are merged by stack and thread. Processes and threads are labels, so that
+//! `-tagfocus thread=worker` and `-tagroot process` work.
+
+pub(crate) mod proto;
+
+use std::io::Write;
+use std::time::UNIX_EPOCH;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+use rustc_hash::FxHashMap;
+
+use super::ExportError;
+use super::checked::Checked;
+use super::count::count;
+use crate::model::{BinaryId, BinaryKind, Frame, FrameId, FunctionId, Profile, StackId, ThreadId};
+
+/// The label that holds the name of the process; `wingbeat diff` reads it back.
+pub(crate) const PROCESS_LABEL: &str = "process";
+
+/// Writes the profile.
+pub(super) fn write(profile: Checked<'_>, writer: &mut dyn Write) -> Result<(), ExportError> {
+    let message = Builder::new(profile.profile()).build();
+    let mut gzip = GzEncoder::new(writer, Compression::default());
+    gzip.write_all(&message.encode_to_vec())?;
+    gzip.finish()?.flush()?;
+    Ok(())
+}
+
+/// The message under construction, and what has an id already.
+struct Builder<'a> {
+    profile: &'a Profile,
+    message: proto::Profile,
+    strings: FxHashMap<&'a str, i64>,
+    mappings: FxHashMap<BinaryId, u64>,
+    locations: FxHashMap<FrameId, u64>,
+    functions: FxHashMap<(FunctionId, Option<&'a str>), u64>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(profile: &'a Profile) -> Self {
+        let mut builder = Self {
+            profile,
+            message: proto::Profile::default(),
+            strings: FxHashMap::default(),
+            mappings: FxHashMap::default(),
+            locations: FxHashMap::default(),
+            functions: FxHashMap::default(),
+        };
+        // The schema reserves the first entry for the empty text.
+        builder.string("");
+        builder
+    }
+
+    fn build(mut self) -> proto::Profile {
+        self.circumstances();
+        let keys = self.profile.samples.iter().map(|sample| (sample.stack, sample.thread));
+        let counts = count(keys);
+        // Tools take the first mapping for the program.
+        if let Some(binary) = main_binary(self.profile, &counts) {
+            self.mapping(binary);
+        }
+        for ((stack, thread), samples) in counts {
+            let sample = self.sample(stack, thread, samples);
+            self.message.sample.push(sample);
+        }
+        self.message
+    }
+
+    /// What the values mean, and when and how they were measured.
+    fn circumstances(&mut self) {
+        let meta = &self.profile.meta;
+        let samples =
+            proto::ValueType { r#type: self.string("samples"), unit: self.string("count") };
+        let cpu = proto::ValueType { r#type: self.string("cpu"), unit: self.string("nanoseconds") };
+        self.message.sample_type = vec![samples, cpu];
+        self.message.default_sample_type = cpu.r#type;
+        self.message.period_type = Some(cpu);
+        self.message.period = clamped(meta.period_ns.into());
+        self.message.time_nanos = match meta.start.duration_since(UNIX_EPOCH) {
+            Ok(since) => clamped(since.as_nanos()),
+            Err(before) => -clamped(before.duration().as_nanos()),
+        };
+        self.message.duration_nanos = clamped(meta.duration_ns.into());
+        let tool = self.string(concat!("wingbeat ", env!("CARGO_PKG_VERSION")));
+        self.message.comment = vec![tool, self.string(&meta.target), self.string(&meta.system)];
+    }
+
+    fn sample(&mut self, stack: StackId, thread: ThreadId, samples: u64) -> proto::Sample {
+        let frames = &self.profile.stacks[stack as usize].frames;
+        let thread = &self.profile.threads[thread as usize];
+        let process = &self.profile.processes[thread.process as usize];
+        let cpu_ns = u128::from(samples) * u128::from(self.profile.meta.period_ns);
+        proto::Sample {
+            location_id: frames.iter().map(|&frame| self.location(frame)).collect(),
+            value: vec![clamped(samples.into()), clamped(cpu_ns)],
+            label: vec![
+                self.text_label(PROCESS_LABEL, &process.name),
+                self.number_label("pid", process.pid),
+                self.text_label("thread", &thread.name),
+                self.number_label("tid", thread.tid),
+            ],
+        }
+    }
+
+    fn text_label(&mut self, key: &'static str, text: &'a str) -> proto::Label {
+        proto::Label { key: self.string(key), str: self.string(text), ..Default::default() }
+    }
+
+    fn number_label(&mut self, key: &'static str, number: u32) -> proto::Label {
+        let key = self.string(key);
+        // Without a unit, pprof takes numbers for bytes; with the key as its unit it prints them plain.
+        proto::Label { key, num: number.into(), num_unit: key, ..Default::default() }
+    }
+
+    fn location(&mut self, id: FrameId) -> u64 {
+        if let Some(&location) = self.locations.get(&id) {
+            return location;
+        }
+        let frame = &self.profile.frames[id as usize];
+        let mapping_id = frame.binary.map_or(0, |binary| self.mapping(binary));
+        self.note_symbols(mapping_id, frame);
+        let line = frame
+            .lines
+            .iter()
+            .map(|line| proto::Line {
+                function_id: self.function(line.function, line.file.as_deref()),
+                line: line.line.unwrap_or(0).into(),
+            })
+            .collect();
+        let id_given = self.message.location.len() as u64 + 1;
+        let address = frame.address;
+        self.message.location.push(proto::Location { id: id_given, mapping_id, address, line });
+        self.locations.insert(id, id_given);
+        id_given
+    }
+
+    fn mapping(&mut self, id: BinaryId) -> u64 {
+        if let Some(&mapping) = self.mappings.get(&id) {
+            return mapping;
+        }
+        let binary = &self.profile.binaries[id as usize];
+        let build_id: String = binary.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id_given = self.message.mapping.len() as u64 + 1;
+        let mapping = proto::Mapping {
+            id: id_given,
+            // ELF addresses, like those of the locations: as if each file were mapped where it asks
+            // to be. Tools that disassemble then need no knowledge of where it really was.
+            memory_start: binary.text.0,
+            memory_limit: binary.text.1,
+            file_offset: binary.text_offset,
+            filename: self.string(&binary.path),
+            build_id: self.owned_string(build_id),
+            ..Default::default()
+        };
+        self.message.mapping.push(mapping);
+        self.mappings.insert(id, id_given);
+        id_given
+    }
+
+    /// Tells, for its mapping, what a frame knows: tools look up the rest.
+    fn note_symbols(&mut self, mapping_id: u64, frame: &Frame) {
+        let Some(position) = mapping_id.checked_sub(1) else { return };
+        let mapping = &mut self.message.mapping[position as usize];
+        mapping.has_functions |=
+            frame.lines.iter().any(|line| self.profile.functions[line.function as usize].is_symbol);
+        mapping.has_filenames |= frame.lines.iter().any(|line| line.file.is_some());
+        mapping.has_line_numbers |= frame.lines.iter().any(|line| line.line.is_some());
+        mapping.has_inline_frames |= frame.lines.len() > 1;
+    }
+
+    fn function(&mut self, id: FunctionId, file: Option<&'a str>) -> u64 {
+        if let Some(&function) = self.functions.get(&(id, file)) {
+            return function;
+        }
+        let name = self.string(&self.profile.functions[id as usize].name);
+        let filename = self.string(file.unwrap_or(""));
+        let id_given = self.message.function.len() as u64 + 1;
+        let function = proto::Function { id: id_given, name, system_name: name, filename };
+        self.message.function.push(function);
+        self.functions.insert((id, file), id_given);
+        id_given
+    }
+
+    fn string(&mut self, text: &'a str) -> i64 {
+        *self.strings.entry(text).or_insert_with(|| {
+            self.message.string_table.push(text.to_owned());
+            self.message.string_table.len() as i64 - 1
+        })
+    }
+
+    /// A text that the profile does not hold; it is not looked up again.
+    fn owned_string(&mut self, text: String) -> i64 {
+        if text.is_empty() {
+            return 0;
+        }
+        self.message.string_table.push(text);
+        self.message.string_table.len() as i64 - 1
+    }
+}
+
+/// The program: the executable with most samples that is no shared library.
+fn main_binary(profile: &Profile, counts: &[((StackId, ThreadId), u64)]) -> Option<BinaryId> {
+    let mut samples_of: FxHashMap<BinaryId, u64> = FxHashMap::default();
+    for &((stack, _), samples) in counts {
+        let innermost = profile.stacks[stack as usize]
+            .frames
+            .iter()
+            .filter_map(|&frame| profile.frames[frame as usize].binary)
+            .find(|&binary| is_program(profile, binary));
+        if let Some(binary) = innermost {
+            *samples_of.entry(binary).or_default() += samples;
+        }
+    }
+    samples_of.into_iter().max_by_key(|&(id, samples)| (samples, u32::MAX - id)).map(|(id, _)| id)
+}
+
+fn is_program(profile: &Profile, id: BinaryId) -> bool {
+    let binary = &profile.binaries[id as usize];
+    binary.kind == BinaryKind::User && !binary.name().contains(".so")
+}
+
+/// The schema's integers are signed.
+fn clamped(value: u128) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

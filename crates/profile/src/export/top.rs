@@ -1,0 +1,96 @@
+//! The functions with the most samples: what a table after a run shows.
+
+use super::count::count;
+use crate::model::{FunctionId, Profile};
+
+/// The functions with most samples.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Top {
+    /// Samples that these counts are parts of.
+    pub samples: u64,
+    /// Most samples in the function itself first. Functions without any are left out.
+    pub by_self: Vec<Row>,
+    /// Most samples in the function or what it called first.
+    pub by_total: Vec<Row>,
+}
+
+/// A function and its samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The function, an inlined one too.
+    pub function: FunctionId,
+    /// Its name.
+    pub name: String,
+    /// Samples whose innermost function it was.
+    pub self_samples: u64,
+    /// Samples in whose stack it was, however often.
+    pub total_samples: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    own: u64,
+    total: u64,
+    /// One more than the position of the stack that was counted last: recursion counts once.
+    seen: usize,
+}
+
+impl Top {
+    /// The `rows_max` functions with most samples, each way. Equal counts are in order of name.
+    pub fn of(profile: &Profile, rows_max: usize) -> Self {
+        let mut counts = vec![Counts::default(); profile.functions.len()];
+        let stacks = count(profile.samples.iter().map(|sample| sample.stack));
+        for (position, &(stack, samples)) in stacks.iter().enumerate() {
+            let mut is_innermost = true;
+            for function in functions_of(profile, stack) {
+                let Some(counts) = counts.get_mut(function as usize) else { continue };
+                if is_innermost {
+                    counts.own += samples;
+                    is_innermost = false;
+                }
+                if counts.seen != position + 1 {
+                    counts.seen = position + 1;
+                    counts.total += samples;
+                }
+            }
+        }
+        Self {
+            samples: profile.samples.len() as u64,
+            by_self: rows(profile, &counts, rows_max, |counts| counts.own),
+            by_total: rows(profile, &counts, rows_max, |counts| counts.total),
+        }
+    }
+}
+
+/// The functions of a stack, innermost first.
+fn functions_of(profile: &Profile, stack: u32) -> impl Iterator<Item = FunctionId> {
+    let frames = profile.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
+    frames
+        .iter()
+        .filter_map(|&frame| profile.frames.get(frame as usize))
+        .flat_map(|frame| frame.lines.iter().map(|line| line.function))
+}
+
+fn rows(
+    profile: &Profile,
+    counts: &[Counts],
+    rows_max: usize,
+    key: impl Fn(&Counts) -> u64,
+) -> Vec<Row> {
+    let mut ranking: Vec<(usize, &Counts)> =
+        counts.iter().enumerate().filter(|(_, counts)| key(counts) > 0).collect();
+    ranking.sort_unstable_by(|(a, a_counts), (b, b_counts)| {
+        let names = profile.functions[*a].name.cmp(&profile.functions[*b].name);
+        key(b_counts).cmp(&key(a_counts)).then(names).then(a.cmp(b))
+    });
+    ranking
+        .into_iter()
+        .take(rows_max)
+        .map(|(function, counts)| Row {
+            function: function as FunctionId,
+            name: profile.functions[function].name.clone(),
+            self_samples: counts.own,
+            total_samples: counts.total,
+        })
+        .collect()
+}

@@ -1,0 +1,28 @@
+//! The profiler: from a running process to a profile.
+//!
+//! One natural way: [`targets`] → [`session`] → samples ([`record`], [`recording`]) → symbols
+//! ([`symbolize`]) → [`model`] → [`export`].
+//!
+//! * The *kernel half* (`profile-ebpf`) takes a sample at each tick of a clock on each CPU and counts
+//!   every tick that it does not take.
+//! * The *session* loads it, launches or finds the targets, and drains it together with the kernel's
+//!   record of mappings and processes.
+//! * The *recording* keeps addresses and open files: cheap, and complete even when the targets are
+//!   gone.
+//! * *Symbols* are looked up at the end, once for each distinct address.
+//! * *Exporters* turn the finished [`model::Profile`] into bytes, and know nothing of the rest.
+
+pub mod advice;
+pub mod cost;
+pub mod diff;
+pub mod error;
+pub mod export;
+pub mod model;
+mod proc;
+pub mod record;
+pub mod recording;
+pub mod session;
+pub mod summary;
+pub mod symbolize;
+pub mod targets;
+mod unwind;

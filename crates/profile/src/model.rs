@@ -1,0 +1,226 @@
+//! The profile: what a session measured, with names, ready for any exporter.
+//!
+//! Plain data without behaviour that touches the machine. Ids are indices into the tables of
+//! [`Profile`]; they are given out densely, in order of first appearance.
+
+use std::time::SystemTime;
+
+/// A finished, symbolized profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// What was run, when and for how long.
+    pub meta: Meta,
+    /// Function names, demangled.
+    pub functions: Vec<Function>,
+    /// Files (or what stands for one) that code came from.
+    pub binaries: Vec<Binary>,
+    /// Code locations.
+    pub frames: Vec<Frame>,
+    /// Distinct stacks.
+    pub stacks: Vec<Stack>,
+    /// Processes with samples.
+    pub processes: Vec<Process>,
+    /// Threads with samples.
+    pub threads: Vec<Thread>,
+    /// Samples, ordered by time.
+    pub samples: Vec<Sample>,
+}
+
+impl Profile {
+    /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
+    /// samples that have no frame left are dropped.
+    pub fn retain_frames(&mut self, keep: impl Fn(BinaryKind) -> bool) {
+        let Self { binaries, frames, stacks, samples, .. } = self;
+        let kind = |frame: &FrameId| {
+            let binary = frames.get(*frame as usize).and_then(|frame| frame.binary);
+            binary.and_then(|id| binaries.get(id as usize)).map_or(BinaryKind::User, |b| b.kind)
+        };
+        for stack in stacks.iter_mut() {
+            stack.frames.retain(|frame| keep(kind(frame)));
+        }
+        samples.retain(|sample| {
+            stacks.get(sample.stack as usize).is_some_and(|stack| !stack.frames.is_empty())
+        });
+    }
+}
+
+/// Circumstances of the recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    /// What was profiled, for titles: the command line, or `PID 4711 (nginx)`, or `all processes`.
+    pub target: String,
+    /// Wall-clock time of the start.
+    pub start: SystemTime,
+    /// `CLOCK_MONOTONIC` at the start, nanoseconds: sample times count from here.
+    pub start_ns: u64,
+    /// From start to end of recording.
+    pub duration_ns: u64,
+    /// Sampling frequency per CPU that was asked for.
+    pub frequency_hz: u64,
+    /// CPU time that one sample stands for.
+    pub period_ns: u64,
+    /// `Linux 6.18.0 x86_64`.
+    pub system: String,
+}
+
+/// Index into [`Profile::functions`].
+pub type FunctionId = u32;
+/// Index into [`Profile::binaries`].
+pub type BinaryId = u32;
+/// Index into [`Profile::frames`].
+pub type FrameId = u32;
+/// Index into [`Profile::stacks`].
+pub type StackId = u32;
+/// Index into [`Profile::processes`].
+pub type ProcessId = u32;
+/// Index into [`Profile::threads`].
+pub type ThreadId = u32;
+
+/// A function, or the placeholder `module+0xoffset` of an address without a symbol.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Demangled name.
+    pub name: String,
+    /// False for placeholders.
+    pub is_symbol: bool,
+}
+
+/// Where code came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BinaryKind {
+    /// An ELF file mapped by a process.
+    User,
+    /// The vdso.
+    Vdso,
+    /// Executable memory without a file (a JIT).
+    Anonymous,
+    /// The kernel and its modules.
+    Kernel,
+    /// A BPF program.
+    Bpf,
+}
+
+impl BinaryKind {
+    /// Does code of this kind run in the kernel?
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::Bpf)
+    }
+}
+
+/// A file with code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binary {
+    /// What it is.
+    pub kind: BinaryKind,
+    /// Path as the process saw it, `[vdso]`, `[kernel]`, `[bpf]` or `[anon]`.
+    pub path: String,
+    /// GNU build id; empty when there is none.
+    pub build_id: Vec<u8>,
+    /// ELF address (not file offset) of the first and one past the last executable byte.
+    pub text: (u64, u64),
+    /// File offset of the first executable byte.
+    pub text_offset: u64,
+}
+
+impl Binary {
+    /// Last component of the path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// One code location and the functions that it expands to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The file, when known.
+    pub binary: Option<BinaryId>,
+    /// ELF address in that file; a virtual address for kernel, BPF and anonymous code. For callers
+    /// the address of the call, not the return address.
+    pub address: u64,
+    /// The function at this address, preceded by what was inlined into it: innermost first, never
+    /// empty.
+    pub lines: Vec<Line>,
+}
+
+/// A function at a source position.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// The function.
+    pub function: FunctionId,
+    /// Source file, when known.
+    pub file: Option<String>,
+    /// Line number from 1, when known.
+    pub line: Option<u32>,
+}
+
+/// How far a user stack reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Completeness {
+    /// Down to the entry point of its thread (or there is none: a kernel thread).
+    Complete,
+    /// Cut at the limit of depth.
+    Truncated,
+    /// Lost on the way.
+    Broken(BrokenReason),
+}
+
+/// Why a stack is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BrokenReason {
+    /// The frame pointer led to memory that could not be read.
+    Unreadable,
+    /// The frame pointer register held something else: the function was built without them.
+    NoFramePointer,
+    /// A return address is not one.
+    BadReturnAddress,
+}
+
+/// A call stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// Innermost frame first: kernel frames, then user frames.
+    pub frames: Vec<FrameId>,
+    /// How far the user part reaches.
+    pub completeness: Completeness,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// PID. A PID that was used again (or that called `exec`) has several entries.
+    pub pid: u32,
+    /// Name (`comm`) at its last sample.
+    pub name: String,
+    /// Nanoseconds since the start of recording; 0 when it was there before.
+    pub start_ns: u64,
+    /// Nanoseconds since the start of recording, if it ended.
+    pub end_ns: Option<u64>,
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its process.
+    pub process: ProcessId,
+    /// TID; equal to the PID for the main thread.
+    pub tid: u32,
+    /// Name (`comm`) at its last sample.
+    pub name: String,
+    /// Nanoseconds since the start of recording; 0 when it was there before.
+    pub start_ns: u64,
+    /// Nanoseconds since the start of recording, if it ended.
+    pub end_ns: Option<u64>,
+}
+
+/// One tick of the timer that met a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Nanoseconds since the start of recording.
+    pub time_ns: u64,
+    /// Who ran.
+    pub thread: ThreadId,
+    /// What it ran.
+    pub stack: StackId,
+    /// Where.
+    pub cpu: u16,
+}

@@ -1,0 +1,168 @@
+//! Reads what `/proc` tells about processes. Small, tolerant readers: a process may vanish at any
+//! moment, and then there is simply nothing to read.
+
+use std::{fs, path::PathBuf};
+
+use crate::recording::event::MappedFile;
+
+/// Facts about a process that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Name of the main thread.
+    pub(crate) comm: String,
+    /// State letter, as in proc(5).
+    pub(crate) state: char,
+    /// Parent.
+    pub(crate) parent: u32,
+    /// Flags of the kernel (`PF_*`).
+    pub(crate) flags: u32,
+}
+
+/// `PF_KTHREAD` of include/linux/sched.h, the same since 2.6.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+impl Stat {
+    /// Reads `/proc/PID/stat`.
+    pub(crate) fn read(pid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name stands in parentheses and may itself contain some, so the last one closes it.
+    fn parse(text: &str) -> Option<Self> {
+        let (head, tail) = text.rsplit_once(')')?;
+        let (_, comm) = head.split_once('(')?;
+        let mut fields = tail.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let flags = fields.nth(4)?.parse().ok()?;
+        Some(Self { comm: comm.to_owned(), state, parent, flags })
+    }
+
+    /// Is it a thread of the kernel?
+    pub(crate) fn is_kernel_thread(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Has it ended, waiting for its parent to notice?
+    pub(crate) fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// Name of a thread.
+pub(crate) fn comm(pid: u32, tid: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
+/// Process of a thread: for a TID that is not a PID.
+pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|pid| pid.trim().parse().ok())
+}
+
+/// All processes.
+pub(crate) fn pids() -> Vec<u32> {
+    numbers("/proc".into())
+}
+
+/// CPU time of the live threads of a process, nanoseconds: what the scheduler counts, from
+/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
+pub(crate) fn cpu_time_ns(pid: u32) -> u64 {
+    if Stat::read(pid).is_none_or(|stat| stat.is_zombie()) {
+        return 0;
+    }
+    let run_ns = |tid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    numbers(format!("/proc/{pid}/task").into()).into_iter().filter_map(run_ns).sum()
+}
+
+/// CPU time spent by all processes and interrupts since boot, nanoseconds, in steps of
+/// `1 / ticks_per_second`; from the first line of `/proc/stat`.
+pub(crate) fn machine_cpu_time_ns() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<u64> = text
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal guest guest_nice; guests are part of user.
+    let busy = [0, 1, 2, 5, 6].iter().filter_map(|&field| ticks.get(field)).sum::<u64>();
+    Some(busy * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+fn numbers(folder: PathBuf) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The executable mappings of a process.
+pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(parse_mapping).collect()
+}
+
+/// `start-end perms offset major:minor inode path`; `None` for what is not executable.
+fn parse_mapping(line: &str) -> Option<MappedFile> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    if permissions.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let inode = fields.next()?.parse().ok()?;
+    Some(MappedFile {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        offset,
+        device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
+        inode,
+        path: fields.next().unwrap_or_default().trim_start().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_with_a_name_that_contains_parentheses() {
+        let text = "42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5";
+        let expected = Stat { comm: "a) b (c".to_owned(), state: 'S', parent: 7, flags: 4_194_304 };
+        assert_eq!(Stat::parse(text), Some(expected));
+        assert_eq!(Stat::parse("42 (a"), None);
+        assert_eq!(Stat::parse("42 (a) S x"), None);
+    }
+
+    #[test]
+    fn mapping_lines() {
+        let check = |line: &str, expected: Option<(u64, u64, u64, u64, &str)>| {
+            let found = parse_mapping(line);
+            let found =
+                found.as_ref().map(|m| (m.start, m.end, m.offset, m.inode, m.path.as_str()));
+            assert_eq!(found, expected, "{line}");
+        };
+        check(
+            "7f10-7f20 r-xp 00001000 fe:00 123                        /usr/lib/my lib.so (deleted)",
+            Some((0x7f10, 0x7f20, 0x1000, 123, "/usr/lib/my lib.so (deleted)")),
+        );
+        check("7f10-7f20 rwxp 00000000 00:00 0 ", Some((0x7f10, 0x7f20, 0, 0, "")));
+        check("7f10-7f20 rw-p 00000000 00:00 0          [stack]", None);
+        check("nonsense", None);
+        check("", None);
+    }
+
+    #[test]
+    fn this_process_has_mappings_and_a_name() {
+        let pid = std::process::id();
+        assert!(executable_mappings(pid).iter().any(|m| m.path == "[vdso]"));
+        assert!(Stat::read(pid).is_some_and(|stat| !stat.is_kernel_thread()));
+        assert!(cpu_time_ns(pid) > 0);
+    }
+}

@@ -1,0 +1,197 @@
+//! The files that code came from, held open from the moment that they were first seen.
+//!
+//! When a recording ends, the process may be gone, the file deleted, the mount namespace torn down.
+//! An open descriptor outlives them all.
+
+use std::{
+    cell::OnceCell,
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustc_hash::FxHashMap;
+
+use super::event::MappedFile;
+use crate::unwind::Image;
+
+/// Index into the table of binaries.
+pub(crate) type BinaryId = u32;
+
+/// What a mapping is backed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// A file.
+    File,
+    /// The kernel's shared object.
+    Vdso,
+    /// Memory without a file: a JIT's, for example.
+    Anonymous,
+}
+
+/// A file with code.
+#[derive(Debug)]
+pub(crate) struct Binary {
+    pub backing: Backing,
+    /// Path as the process saw it.
+    pub path: String,
+    file: Option<File>,
+    image: OnceCell<Option<Image>>,
+}
+
+impl Binary {
+    /// The descriptor, if the file could be opened.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// What is known of its ELF structure; `None` when it is no ELF file or cannot be read.
+    pub(crate) fn image(&self) -> Option<&Image> {
+        self.image.get_or_init(|| Image::read(self.file.as_ref()?)).as_ref()
+    }
+
+    /// Its path, if the file that is mapped still lies there, as seen from here.
+    pub(crate) fn path_if_current(&self) -> Option<&Path> {
+        let path = Path::new(&self.path);
+        let found = path.metadata().ok()?;
+        let held = self.file.as_ref()?.metadata().ok()?;
+        (found.dev() == held.dev() && found.ino() == held.ino()).then_some(path)
+    }
+}
+
+/// All files seen.
+#[derive(Debug, Default)]
+pub(crate) struct Binaries {
+    table: Vec<Binary>,
+    by_identity: FxHashMap<(u32, u32, u64), BinaryId>,
+    by_name: FxHashMap<String, BinaryId>,
+}
+
+impl Binaries {
+    /// A binary by its id.
+    pub(crate) fn get(&self, id: BinaryId) -> Option<&Binary> {
+        self.table.get(id as usize)
+    }
+
+    /// The binary behind a mapping of `pid`; opened when it is new. `parent` is asked when the
+    /// process has no files any more.
+    pub(crate) fn find_or_open(
+        &mut self,
+        pid: u32,
+        parent: Option<u32>,
+        mapped: &MappedFile,
+    ) -> BinaryId {
+        if mapped.inode == 0 {
+            return self.find_or_make_special(&mapped.path);
+        }
+        let identity = (mapped.device.0, mapped.device.1, mapped.inode);
+        if let Some(&id) = self.by_identity.get(&identity) {
+            if self.table[id as usize].file.is_none() {
+                // The process that showed it first was gone too soon; this one may still be there.
+                self.table[id as usize].file = open(pid, parent, mapped);
+            }
+            return id;
+        }
+        let id = self.push(Binary {
+            backing: Backing::File,
+            path: mapped.path.trim_end_matches(" (deleted)").to_owned(),
+            file: open(pid, parent, mapped),
+            image: OnceCell::new(),
+        });
+        self.by_identity.insert(identity, id);
+        id
+    }
+
+    fn find_or_make_special(&mut self, name: &str) -> BinaryId {
+        let is_vdso = name == "[vdso]";
+        let name = match name {
+            "" | "//anon" => "[anon]",
+            name => name,
+        };
+        if let Some(&id) = self.by_name.get(name) {
+            return id;
+        }
+        let id = self.push(Binary {
+            backing: if is_vdso { Backing::Vdso } else { Backing::Anonymous },
+            path: name.to_owned(),
+            file: if is_vdso { copy_vdso() } else { None },
+            image: OnceCell::new(),
+        });
+        self.by_name.insert(name.to_owned(), id);
+        id
+    }
+
+    fn push(&mut self, binary: Binary) -> BinaryId {
+        self.table.push(binary);
+        (self.table.len() - 1) as BinaryId
+    }
+}
+
+/// Opens the file behind a mapping. `map_files` leads to the very file, deleted or not; the paths
+/// are for processes that are gone, and are believed only if the inode is the same.
+fn open(pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Option<File> {
+    let exact = format!("/proc/{pid}/map_files/{:x}-{:x}", mapped.start, mapped.end);
+    if let Ok(file) = File::open(exact) {
+        return Some(file);
+    }
+    let in_root = |pid: u32| PathBuf::from(format!("/proc/{pid}/root{}", mapped.path));
+    [Some(in_root(pid)), parent.map(in_root), Some(PathBuf::from(&mapped.path))]
+        .into_iter()
+        .flatten()
+        .filter_map(|path| File::open(path).ok())
+        .find(|file| {
+            // The device is not compared: on overlayfs and btrfs the kernel tells another one for
+            // the mapping than stat(2) does.
+            file.metadata().is_ok_and(|data| data.is_file() && data.ino() == mapped.inode)
+        })
+}
+
+/// A copy of our own vdso, which is that of all 64-bit processes, in a file without a name.
+fn copy_vdso() -> Option<File> {
+    let pid = std::process::id();
+    let mappings = crate::proc::executable_mappings(pid);
+    let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
+    let mut bytes = vec![0; usize::try_from(vdso.end - vdso.start).ok()?];
+    let mut memory = File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(vdso.start)).ok()?;
+    memory.read_exact(&mut bytes).ok()?;
+    let mut file = tempfile::tempfile().ok()?;
+    file.write_all(&bytes).ok()?;
+    Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_mappings_are_opened_once_and_are_elf() {
+        let pid = std::process::id();
+        let mut binaries = Binaries::default();
+        for mapped in crate::proc::executable_mappings(pid) {
+            let id = binaries.find_or_open(pid, None, &mapped);
+            assert_eq!(binaries.find_or_open(pid, None, &mapped), id);
+            let binary = binaries.get(id).expect("just made");
+            if binary.backing != Backing::Anonymous {
+                assert!(binary.image().is_some(), "{}", binary.path);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_dead_process_is_found_by_path_only_if_it_is_the_same() {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        let inode = file.as_file().metadata().expect("metadata").ino();
+        let mapped = |inode| MappedFile {
+            start: 0x1000,
+            end: 0x2000,
+            offset: 0,
+            device: (0, 99),
+            inode,
+            path: file.path().to_string_lossy().into_owned(),
+        };
+        assert!(open(5_000_000, None, &mapped(inode)).is_some());
+        assert!(open(5_000_000, None, &mapped(inode + 1)).is_none());
+    }
+}

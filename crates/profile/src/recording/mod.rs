@@ -1,0 +1,302 @@
+//! The recorder: samples and events in, by order of time; stacks, threads and open files out.
+//!
+//! It knows nothing of BPF and perf. Addresses are kept as they are, each with the generation of the
+//! address space that it belongs to; names come later, when nobody waits.
+
+pub(crate) mod binaries;
+pub mod event;
+pub mod intern;
+pub(crate) mod spaces;
+pub(crate) mod threads;
+
+use std::collections::HashSet;
+
+use rustc_hash::FxHashMap;
+use wingbeat_profile_common::Stop;
+
+use self::{
+    binaries::Binaries,
+    event::{Event, EventKind, MappedFile},
+    intern::{RawStackId, RawStacks},
+    spaces::{GenerationId, Mapping, Spaces},
+    threads::Threads,
+};
+use crate::{
+    model::{Completeness, ThreadId},
+    proc,
+    record::{Record, Sample, Tail},
+    unwind::{Memory, Outcome, Row, Start, finish},
+};
+
+/// A sample with its raw stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawSample {
+    pub time_ns: u64,
+    pub thread: ThreadId,
+    pub stack: RawStackId,
+    pub cpu: u16,
+}
+
+/// Whose events to follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everybody's.
+    All,
+    /// These processes', and their children's if `inherit`.
+    Processes { pids: HashSet<u32>, inherit: bool },
+}
+
+/// Collects a recording.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    start_ns: u64,
+    scope: Scope,
+    pub spaces: Spaces,
+    pub binaries: Binaries,
+    pub threads: Threads,
+    pub stacks: RawStacks,
+    pub samples: Vec<RawSample>,
+    parents: FxHashMap<u32, u32>,
+    tails: FxHashMap<(u32, u64), TailMemory>,
+    rows: FxHashMap<(GenerationId, u64), Option<Row>>,
+    frames: Vec<u64>,
+}
+
+/// Outcomes remembered per tail. A thread with frame pointers has one or two; without, each sample
+/// ends in another state.
+const OUTCOMES_MAX: usize = 16;
+
+/// The bottom of a thread's stack, and what unwinding it gave.
+#[derive(Debug, Default)]
+struct TailMemory {
+    memory: Memory,
+    outcomes: Vec<(Start, GenerationId, Outcome)>,
+}
+
+impl Recorder {
+    /// A recording that starts at `start_ns` (`CLOCK_MONOTONIC`).
+    pub(crate) fn new(start_ns: u64, scope: Scope) -> Self {
+        Self {
+            start_ns,
+            scope,
+            spaces: Spaces::default(),
+            binaries: Binaries::default(),
+            threads: Threads::default(),
+            stacks: RawStacks::default(),
+            samples: Vec::new(),
+            parents: FxHashMap::default(),
+            tails: FxHashMap::default(),
+            rows: FxHashMap::default(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Moves the start: set-up takes time before the clocks run.
+    pub(crate) fn start_at(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    /// Follow a process; its mappings come with its events.
+    pub(crate) fn follow(&mut self, pid: u32) {
+        if let Scope::Processes { pids, .. } = &mut self.scope {
+            pids.insert(pid);
+        }
+    }
+
+    /// Follow a process that exists: takes over the mappings that it has.
+    pub(crate) fn adopt(&mut self, pid: u32) {
+        self.follow(pid);
+        self.spaces.clear(pid);
+        for file in proc::executable_mappings(pid) {
+            self.map(pid, &file);
+        }
+    }
+
+    fn follows(&self, pid: u32) -> bool {
+        match &self.scope {
+            Scope::All => true,
+            Scope::Processes { pids, .. } => pids.contains(&pid),
+        }
+    }
+
+    /// Takes an event. Events and records must come in the order of their time.
+    pub(crate) fn event(&mut self, event: Event) {
+        let time_ns = event.time_ns.saturating_sub(self.start_ns);
+        match event.kind {
+            EventKind::Fork { pid, tid, parent } => self.fork(pid, tid, parent, time_ns),
+            EventKind::Map { pid, file } if self.follows(pid) => self.map(pid, &file),
+            EventKind::Name { pid, tid, name, exec } if self.follows(pid) => {
+                if exec {
+                    self.spaces.clear(pid);
+                    self.threads.execed(pid, name, time_ns);
+                } else {
+                    self.threads.named(pid, tid, name);
+                }
+            }
+            EventKind::Exit { pid, tid } if self.follows(pid) => {
+                self.threads.ended(pid, tid, time_ns);
+                if pid == tid {
+                    self.spaces.forget(pid);
+                }
+            }
+            EventKind::Map { .. } | EventKind::Name { .. } | EventKind::Exit { .. } => {}
+        }
+    }
+
+    fn fork(&mut self, pid: u32, tid: u32, parent: u32, time_ns: u64) {
+        let is_thread = pid == parent;
+        match &mut self.scope {
+            Scope::All => {}
+            Scope::Processes { pids, inherit } => {
+                if !pids.contains(&parent) || (!is_thread && !*inherit) {
+                    // A PID that was followed once may be somebody else's now.
+                    if !is_thread && !self.parents.is_empty() {
+                        pids.remove(&pid);
+                    }
+                    return;
+                }
+                pids.insert(pid);
+            }
+        }
+        self.threads.born(tid, parent, time_ns);
+        if !is_thread {
+            self.parents.insert(pid, parent);
+            self.spaces.fork(parent, pid);
+        }
+    }
+
+    fn map(&mut self, pid: u32, file: &MappedFile) {
+        let parent = self.parents.get(&pid).copied();
+        let binary = self.binaries.find_or_open(pid, parent, file);
+        let MappedFile { start, end, offset, .. } = *file;
+        self.spaces.map(pid, Mapping { start, end, offset, binary });
+    }
+
+    /// Takes a record of the kernel half.
+    pub(crate) fn record(&mut self, record: Record<'_>) {
+        match record {
+            Record::Sample(sample) => self.sample(&sample),
+            Record::Tail(tail) => self.tail(&tail),
+        }
+    }
+
+    fn tail(&mut self, tail: &Tail<'_>) {
+        let memory = Memory { start: tail.sp, words: tail.words.iter().collect() };
+        let known = self.tails.entry((tail.tid, tail.sp)).or_default();
+        if known.memory != memory {
+            *known = TailMemory { memory, outcomes: Vec::new() };
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) {
+        let generation = self.generation(sample.pid);
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        frames.extend(sample.user.iter());
+        if let Some(caller) = self.skipped_caller(generation, sample) {
+            frames.insert(1, caller);
+        }
+        let completeness = self.finish(generation, sample, &mut frames);
+        let stack = self.stacks.intern(
+            generation,
+            completeness,
+            frames.iter().copied(),
+            sample.kernel.iter(),
+        );
+        self.frames = frames;
+        let thread = self.threads.sampled(sample.pid, sample.tid);
+        let time_ns = sample.time_ns.saturating_sub(self.start_ns);
+        self.samples.push(RawSample { time_ns, thread, stack, cpu: sample.cpu });
+    }
+
+    fn generation(&mut self, pid: u32) -> GenerationId {
+        match self.spaces.current(pid) {
+            Some(generation) => generation,
+            None => {
+                // With --all, a process that was there before us.
+                self.adopt(pid);
+                self.spaces.current(pid).unwrap_or(0)
+            }
+        }
+    }
+
+    /// The caller that the frame pointers miss while the innermost function has no frame: at its
+    /// first and last instructions, or in a leaf function that never makes one. The return address
+    /// is then one of the first two words of the stack.
+    fn skipped_caller(&mut self, generation: GenerationId, sample: &Sample<'_>) -> Option<u64> {
+        let ip = sample.user.iter().next()?;
+        let row = self.row(generation, ip)?;
+        let Row::Frame { base, cfa_offset, return_offset, .. } = row else { return None };
+        let is_frameless = base == crate::unwind::Base::Sp;
+        let caller = match cfa_offset + return_offset {
+            0 if is_frameless => sample.leaf[0],
+            8 if is_frameless => sample.leaf[1],
+            _ => return None,
+        };
+        self.spaces.generation(generation)?.find(caller)?;
+        Some(caller)
+    }
+
+    fn row(&mut self, generation: GenerationId, address: u64) -> Option<Row> {
+        let Self { rows, spaces, binaries, .. } = self;
+        *rows
+            .entry((generation, address))
+            .or_insert_with(|| look_up_row(spaces, binaries, generation, address))
+    }
+
+    /// Adds the callers below the last frame pointer and tells how far the stack reaches.
+    fn finish(
+        &mut self,
+        generation: GenerationId,
+        sample: &Sample<'_>,
+        frames: &mut Vec<u64>,
+    ) -> Completeness {
+        let Some(pc) = sample.user.iter().next_back() else {
+            return if sample.stop == Stop::KernelThread {
+                Completeness::Complete
+            } else {
+                Completeness::Truncated
+            };
+        };
+        let is_return = sample.user.len() > 1;
+        let start =
+            Start { pc, is_return, sp: sample.stop_sp, bp: sample.stop_bp, stop: sample.stop };
+        let Self { rows, spaces, binaries, tails, .. } = self;
+        let mut row = |address| {
+            *rows
+                .entry((generation, address))
+                .or_insert_with(|| look_up_row(spaces, binaries, generation, address))
+        };
+        let Some(tail) = tails.get_mut(&(sample.tid, sample.stop_sp)) else {
+            return finish(start, None, row).completeness;
+        };
+        let known = tail
+            .outcomes
+            .iter()
+            .find(|(known, known_in, _)| *known == start && *known_in == generation);
+        let outcome = match known {
+            Some((_, _, outcome)) => outcome,
+            None => {
+                if tail.outcomes.len() == OUTCOMES_MAX {
+                    tail.outcomes.clear();
+                }
+                let outcome = finish(start, Some(&tail.memory), &mut row);
+                tail.outcomes.push((start, generation, outcome));
+                &tail.outcomes[tail.outcomes.len() - 1].2
+            }
+        };
+        frames.extend(&outcome.frames);
+        outcome.completeness
+    }
+}
+
+fn look_up_row(
+    spaces: &Spaces,
+    binaries: &Binaries,
+    generation: GenerationId,
+    address: u64,
+) -> Option<Row> {
+    let mapping = spaces.generation(generation)?.find(address)?;
+    let image = binaries.get(mapping.binary)?.image()?;
+    image.row(image.address_of_offset(address - mapping.start + mapping.offset)?)
+}

@@ -1,0 +1,200 @@
+//! Address spaces: which file lies where, in which process, at which time.
+//!
+//! Pure bookkeeping. An address means the same for as long as no mapping replaces another, so each
+//! state of an address space is a *generation*, shared by a parent and the children that it forked,
+//! and left only when a mapping is replaced or a program is. Stacks are told apart by generation, and
+//! their addresses can be looked up when the recording is over.
+
+use rustc_hash::FxHashMap;
+
+use super::binaries::BinaryId;
+
+/// Index of a generation.
+pub(crate) type GenerationId = u32;
+
+/// A piece of a file in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    pub offset: u64,
+    pub binary: BinaryId,
+}
+
+/// One state of an address space: mappings ordered by address, none overlapping.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Generation {
+    /// The process that it began in.
+    pub pid: u32,
+    mappings: Vec<Mapping>,
+}
+
+impl Generation {
+    /// The mapping at an address.
+    pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        let mapping = self.mappings.get(after.checked_sub(1)?)?;
+        (address < mapping.end).then_some(mapping)
+    }
+
+    /// Is there something else in the way of `new`?
+    fn conflicts(&self, new: &Mapping) -> bool {
+        self.overlapping(new).any(|old| old.binary != new.binary || bias(old) != bias(new))
+    }
+
+    fn overlapping(&self, new: &Mapping) -> impl Iterator<Item = &Mapping> {
+        let Mapping { start, end, .. } = *new;
+        self.mappings.iter().filter(move |old| old.start < end && start < old.end)
+    }
+
+    /// Puts `new` in, cutting away what it covers.
+    fn insert(&mut self, new: Mapping) {
+        let mut kept = Vec::with_capacity(self.mappings.len() + 2);
+        for old in self.mappings.drain(..) {
+            if old.start < new.start {
+                kept.push(Mapping { end: old.end.min(new.start), ..old });
+            }
+            if new.end < old.end {
+                let start = old.start.max(new.end);
+                let offset = old.offset.wrapping_add(start - old.start);
+                kept.push(Mapping { start, offset, ..old });
+            }
+        }
+        kept.push(new);
+        kept.sort_unstable_by_key(|mapping| mapping.start);
+        self.mappings = kept;
+    }
+}
+
+/// Where offset 0 of the file would lie: equal for pieces of one image.
+fn bias(mapping: &Mapping) -> u64 {
+    mapping.start.wrapping_sub(mapping.offset)
+}
+
+/// The address spaces of all processes.
+#[derive(Debug, Default)]
+pub(crate) struct Spaces {
+    generations: Vec<Generation>,
+    current: FxHashMap<u32, GenerationId>,
+}
+
+impl Spaces {
+    /// The present generation of a process, if it is known.
+    pub(crate) fn current(&self, pid: u32) -> Option<GenerationId> {
+        self.current.get(&pid).copied()
+    }
+
+    /// A generation by its id; ids come from this table, so an unknown one has no mappings.
+    pub(crate) fn generation(&self, id: GenerationId) -> Option<&Generation> {
+        self.generations.get(id as usize)
+    }
+
+    /// A process without mappings: before anything is known of it, or after `exec`.
+    pub(crate) fn clear(&mut self, pid: u32) {
+        let id = self.push(Generation { pid, mappings: Vec::new() });
+        self.current.insert(pid, id);
+    }
+
+    /// A child begins with all that its parent has.
+    pub(crate) fn fork(&mut self, parent: u32, child: u32) {
+        if let Some(id) = self.current(parent) {
+            self.current.insert(child, id);
+        }
+    }
+
+    /// A process is gone; its generations stay for the stacks that were taken in them.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.current.remove(&pid);
+    }
+
+    /// A process maps something.
+    pub(crate) fn map(&mut self, pid: u32, mapping: Mapping) {
+        if mapping.start >= mapping.end {
+            return;
+        }
+        let id = match self.current(pid) {
+            Some(id) => id,
+            None => self.push(Generation { pid, mappings: Vec::new() }),
+        };
+        let old = &self.generations[id as usize];
+        if old.conflicts(&mapping) {
+            let mut next = Generation { pid, ..old.clone() };
+            next.insert(mapping);
+            let next = self.push(next);
+            self.current.insert(pid, next);
+        } else {
+            self.generations[id as usize].insert(mapping);
+            self.current.insert(pid, id);
+        }
+    }
+
+    fn push(&mut self, generation: Generation) -> GenerationId {
+        self.generations.push(generation);
+        (self.generations.len() - 1) as GenerationId
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, offset: u64, binary: BinaryId) -> Mapping {
+        Mapping { start, end, offset, binary }
+    }
+
+    fn at(spaces: &Spaces, id: GenerationId, address: u64) -> Option<(BinaryId, u64)> {
+        let mapping = spaces.generation(id)?.find(address)?;
+        Some((mapping.binary, address - mapping.start + mapping.offset))
+    }
+
+    #[test]
+    fn addresses_are_found_at_the_edges() {
+        let mut spaces = Spaces::default();
+        spaces.map(1, mapping(0x1000, 0x2000, 0x40, 7));
+        let id = spaces.current(1).expect("known");
+        let check = |address, expected| assert_eq!(at(&spaces, id, address), expected);
+        check(0xfff, None);
+        check(0x1000, Some((7, 0x40)));
+        check(0x1fff, Some((7, 0x103f)));
+        check(0x2000, None);
+    }
+
+    #[test]
+    fn a_new_library_keeps_the_generation() {
+        let mut spaces = Spaces::default();
+        spaces.map(1, mapping(0x1000, 0x2000, 0, 7));
+        let before = spaces.current(1);
+        spaces.map(1, mapping(0x3000, 0x4000, 0, 8));
+        spaces.map(1, mapping(0x1000, 0x2000, 0, 7));
+        assert_eq!(spaces.current(1), before);
+    }
+
+    #[test]
+    fn a_replaced_mapping_leaves_the_old_generation_as_it_was() {
+        let mut spaces = Spaces::default();
+        spaces.map(1, mapping(0x1000, 0x4000, 0, 7));
+        let old = spaces.current(1).expect("known");
+        spaces.map(1, mapping(0x2000, 0x3000, 0, 8));
+        let new = spaces.current(1).expect("known");
+        assert_ne!(old, new);
+        assert_eq!(at(&spaces, old, 0x2800), Some((7, 0x1800)));
+        assert_eq!(at(&spaces, new, 0x2800), Some((8, 0x800)));
+        assert_eq!(at(&spaces, new, 0x1800), Some((7, 0x800)));
+        assert_eq!(at(&spaces, new, 0x3800), Some((7, 0x2800)));
+    }
+
+    #[test]
+    fn children_share_until_they_differ() {
+        let mut spaces = Spaces::default();
+        spaces.map(1, mapping(0x1000, 0x2000, 0, 7));
+        spaces.fork(1, 2);
+        assert_eq!(spaces.current(1), spaces.current(2));
+        spaces.map(2, mapping(0x1000, 0x2000, 0, 9));
+        assert_ne!(spaces.current(1), spaces.current(2));
+        spaces.clear(2);
+        let id = spaces.current(2).expect("known");
+        assert_eq!(at(&spaces, id, 0x1000), None);
+        spaces.forget(2);
+        assert_eq!(spaces.current(2), None);
+    }
+}

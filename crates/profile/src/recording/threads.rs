@@ -1,0 +1,137 @@
+//! Who the samples belong to: processes and threads, with their names and lives.
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    model::{Process, ProcessId, Thread, ThreadId},
+    proc,
+};
+
+/// Processes and threads that have samples, and the names of those that may get some.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    pub processes: Vec<Process>,
+    pub threads: Vec<Thread>,
+    live_processes: FxHashMap<u32, ProcessId>,
+    live_threads: FxHashMap<u32, ThreadId>,
+    /// What is known of threads without samples: name, and birth after the start of recording.
+    names: FxHashMap<u32, String>,
+    births_ns: FxHashMap<u32, u64>,
+}
+
+impl Threads {
+    /// The entry of a thread that was sampled.
+    pub(crate) fn sampled(&mut self, pid: u32, tid: u32) -> ThreadId {
+        match self.live_threads.get(&tid) {
+            Some(&id) => id,
+            None => self.add(pid, tid),
+        }
+    }
+
+    fn add(&mut self, pid: u32, tid: u32) -> ThreadId {
+        let process = match self.live_processes.get(&pid) {
+            Some(&process) => process,
+            None => {
+                let id = self.processes.len() as ProcessId;
+                let name = self.name(pid, pid);
+                let start_ns = self.births_ns.get(&pid).copied().unwrap_or(0);
+                self.processes.push(Process { pid, name, start_ns, end_ns: None });
+                self.live_processes.insert(pid, id);
+                id
+            }
+        };
+        let id = self.threads.len() as ThreadId;
+        let start_ns = self.births_ns.get(&tid).copied().unwrap_or(0);
+        let name = self.name(pid, tid);
+        self.threads.push(Thread { process, tid, name, start_ns, end_ns: None });
+        self.live_threads.insert(tid, id);
+        id
+    }
+
+    fn name(&self, pid: u32, tid: u32) -> String {
+        self.names
+            .get(&tid)
+            .cloned()
+            .or_else(|| proc::comm(pid, tid))
+            .unwrap_or_else(|| format!("PID {pid}"))
+    }
+
+    /// A thread was born at `time_ns` since the start of recording.
+    pub(crate) fn born(&mut self, tid: u32, parent: u32, time_ns: u64) {
+        self.live_threads.remove(&tid);
+        self.live_processes.remove(&tid);
+        self.births_ns.insert(tid, time_ns);
+        // It has its creator's name until it gets one of its own.
+        if let Some(name) = self.names.get(&parent).cloned() {
+            self.names.insert(tid, name);
+        } else {
+            self.names.remove(&tid);
+        }
+    }
+
+    /// A thread has a new name.
+    pub(crate) fn named(&mut self, pid: u32, tid: u32, name: String) {
+        if let Some(&id) = self.live_threads.get(&tid) {
+            self.threads[id as usize].name.clone_from(&name);
+        }
+        if pid == tid
+            && let Some(&id) = self.live_processes.get(&pid)
+        {
+            self.processes[id as usize].name.clone_from(&name);
+        }
+        self.names.insert(tid, name);
+    }
+
+    /// A process runs another program from now on: what it did before stays apart.
+    pub(crate) fn execed(&mut self, pid: u32, name: String, time_ns: u64) {
+        self.ended(pid, pid, time_ns);
+        self.births_ns.insert(pid, time_ns);
+        self.names.insert(pid, name);
+    }
+
+    /// A thread ended.
+    pub(crate) fn ended(&mut self, pid: u32, tid: u32, time_ns: u64) {
+        if let Some(id) = self.live_threads.remove(&tid) {
+            self.threads[id as usize].end_ns = Some(time_ns);
+        }
+        if pid == tid
+            && let Some(id) = self.live_processes.remove(&pid)
+        {
+            self.processes[id as usize].end_ns = Some(time_ns);
+        }
+        self.names.remove(&tid);
+        self.births_ns.remove(&tid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_execs_is_two_processes() {
+        let mut threads = Threads::default();
+        threads.born(4_200_000, 1, 5);
+        threads.named(4_200_000, 4_200_000, "sh".into());
+        let shell = threads.sampled(4_200_000, 4_200_000);
+        threads.execed(4_200_000, "ls".into(), 9);
+        let ls = threads.sampled(4_200_000, 4_200_000);
+        assert_ne!(shell, ls);
+        let names: Vec<_> = threads.processes.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["sh", "ls"]);
+        assert_eq!((threads.processes[0].start_ns, threads.processes[0].end_ns), (5, Some(9)));
+        assert_eq!((threads.processes[1].start_ns, threads.processes[1].end_ns), (9, None));
+    }
+
+    #[test]
+    fn names_follow_a_sampled_thread() {
+        let mut threads = Threads::default();
+        threads.named(4_200_000, 4_200_000, "main".into());
+        threads.born(4_200_001, 4_200_000, 3);
+        let worker = threads.sampled(4_200_000, 4_200_001) as usize;
+        assert_eq!(threads.threads[worker].name, "main");
+        threads.named(4_200_000, 4_200_001, "worker".into());
+        assert_eq!(threads.threads[worker].name, "worker");
+        assert_eq!(threads.processes[0].name, "main");
+    }
+}

@@ -1,0 +1,200 @@
+//! The kernel half, loaded: programs, maps, counters.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use aya::{
+    Ebpf, EbpfLoader, include_bytes_aligned,
+    maps::{HashMap, MapData, PerCpuArray, RingBuf},
+    programs::{PerfEvent, ProgramError, RawTracePoint},
+};
+use perf_event::{Builder, Counter, events::Software};
+use wingbeat_bpf::btf::KernelTypes;
+use wingbeat_profile_common::{counter, global, map, program, target};
+
+use crate::{error::RecordError, summary::Ticks};
+
+static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
+
+/// What the kernel half must know before it is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub all: bool,
+    pub inherit: bool,
+    /// Children of this process are commands that it launches.
+    pub launcher: Option<u32>,
+    pub buffer_bytes: u32,
+}
+
+/// The loaded kernel half. Dropping it unloads everything.
+pub(super) struct KernelHalf {
+    /// Keeps the programs attached.
+    ebpf: Ebpf,
+    ring: RingBuf<MapData>,
+    samplers: Vec<Counter>,
+}
+
+impl KernelHalf {
+    /// Loads the programs and attaches those that keep the table of targets. No samples yet.
+    pub(super) fn load(settings: Settings) -> Result<Self, RecordError> {
+        let types = KernelTypes::from_kernel()?;
+        let runtime = types.member_offset_bytes("task_struct", "se")?
+            + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
+        let globals = [
+            (global::ALL, u32::from(settings.all)),
+            (global::INHERIT, u32::from(settings.inherit)),
+            (global::LAUNCHER, settings.launcher.unwrap_or(0)),
+            // A quarter full: three quarters are left for what comes while user space wakes up.
+            (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
+            (global::TASK_PID, types.member_offset_bytes("task_struct", "pid")?),
+            (global::TASK_TGID, types.member_offset_bytes("task_struct", "tgid")?),
+            (global::TASK_RUNTIME, runtime),
+        ];
+        let mut loader = EbpfLoader::new();
+        for (name, value) in &globals {
+            loader.override_global(name, value, true);
+        }
+        loader.map_max_entries(map::RECORDS, settings.buffer_bytes);
+        let mut ebpf =
+            loader.load(OBJECT).map_err(RecordError::kernel("create the maps of the profiler"))?;
+        let ring = ebpf.take_map(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
+        let ring = RingBuf::try_from(ring).map_err(RecordError::kernel("map the ring buffer"))?;
+        for (name, tracepoint) in program::TRACEPOINTS {
+            let program: &mut RawTracePoint = find(&mut ebpf, name)?;
+            program.load().map_err(RecordError::kernel(format!("load the program {name}")))?;
+            program.attach(tracepoint).map_err(RecordError::kernel(format!(
+                "attach the program {name} to the tracepoint {tracepoint}"
+            )))?;
+        }
+        let sample: &mut PerfEvent = find(&mut ebpf, program::SAMPLE)?;
+        sample
+            .load()
+            .map_err(RecordError::kernel(format!("load the program {}", program::SAMPLE)))?;
+        Ok(Self { ebpf, ring, samplers: Vec::new() })
+    }
+
+    /// Starts a clock on each CPU.
+    pub(super) fn start(&mut self, cpus: &[u32], frequency_hz: u64) -> Result<(), RecordError> {
+        let sample: &mut PerfEvent = find(&mut self.ebpf, program::SAMPLE)?;
+        let program =
+            sample.fd().map_err(RecordError::kernel("use the program sample"))?.as_fd().as_raw_fd();
+        for &cpu in cpus {
+            let what = |verb: &str| format!("{verb} a clock of {frequency_hz} Hz on CPU {cpu}");
+            let mut clock = Builder::new(Software::CPU_CLOCK)
+                .any_pid()
+                .one_cpu(cpu as usize)
+                .sample_frequency(frequency_hz)
+                .include_kernel()
+                .include_hv()
+                .enabled(false)
+                .build()
+                .map_err(RecordError::system(what("open")))?;
+            clock.set_bpf(program).map_err(RecordError::system(what("attach the sampler to")))?;
+            self.samplers.push(clock);
+        }
+        for clock in &mut self.samplers {
+            clock.enable().map_err(RecordError::system("start a clock"))?;
+        }
+        Ok(())
+    }
+
+    /// Stops the clocks: no further samples. The programs stay loaded, so that frames in them still
+    /// have a name.
+    pub(super) fn stop(&mut self) {
+        self.samplers.clear();
+    }
+
+    /// Makes processes targets.
+    pub(super) fn add_targets(
+        &mut self,
+        pids: impl IntoIterator<Item = u32>,
+    ) -> Result<(), RecordError> {
+        let map = self.ebpf.map_mut(map::TARGETS).ok_or_else(|| missing(map::TARGETS))?;
+        let mut targets: HashMap<_, u32, u32> =
+            HashMap::try_from(map).map_err(RecordError::kernel("open the table of targets"))?;
+        for pid in pids {
+            targets
+                .insert(pid, target::ACTIVE, 0)
+                .map_err(RecordError::kernel(format!("add PID {pid} to the table of targets")))?;
+        }
+        Ok(())
+    }
+
+    /// The processes that are targets now.
+    pub(super) fn targets(&self) -> Vec<u32> {
+        let targets = self.ebpf.map(map::TARGETS).map(HashMap::<_, u32, u32>::try_from);
+        match targets {
+            Some(Ok(targets)) => targets.keys().flatten().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Hands each waiting record to `take`.
+    pub(super) fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Some(record) = self.ring.next() {
+            take(&record);
+        }
+    }
+
+    /// For waiting until the ring buffer is filling up.
+    pub(super) fn ring_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+
+    /// All counters, summed over the CPUs.
+    pub(super) fn counters(&self) -> Result<Counters, RecordError> {
+        let map = self.ebpf.map(map::COUNTERS).ok_or_else(|| missing(map::COUNTERS))?;
+        let counters = PerCpuArray::<_, u64>::try_from(map)
+            .map_err(RecordError::kernel("open the counters"))?;
+        let mut sums = Vec::with_capacity(counter::COUNT as usize);
+        for index in 0..counter::COUNT {
+            let values =
+                counters.get(&index, 0).map_err(RecordError::kernel("read the counters"))?;
+            sums.push(values.iter().sum());
+        }
+        Ok(Counters(sums))
+    }
+}
+
+/// Sums of the counters over the CPUs, by index.
+pub(super) struct Counters(Vec<u64>);
+
+impl Counters {
+    pub(super) fn get(&self, index: u32) -> u64 {
+        self.0.get(index as usize).copied().unwrap_or(0)
+    }
+
+    pub(super) fn ticks(&self) -> Ticks {
+        let failed = (0..counter::ERRNOS)
+            .map(|errno| (errno, self.get(counter::FAILED + errno)))
+            .filter(|(_, ticks)| *ticks > 0)
+            .map(|(errno, ticks)| {
+                let name = rustix::io::Errno::from_raw_os_error(errno as i32).to_string();
+                (name, ticks)
+            })
+            .collect();
+        Ticks {
+            sampled: self.get(counter::SAMPLED),
+            idle: self.get(counter::IDLE),
+            other: self.get(counter::OTHER),
+            lost: self.get(counter::LOST),
+            failed,
+        }
+    }
+}
+
+fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, RecordError>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
+{
+    ebpf.program_mut(name)
+        .ok_or_else(|| missing(name))?
+        .try_into()
+        .map_err(RecordError::kernel(format!("use the program {name}")))
+}
+
+fn missing(name: &str) -> RecordError {
+    RecordError::Kernel {
+        what: format!("find {name}"),
+        reason: "the embedded object file lacks it".to_owned(),
+    }
+}

@@ -1,0 +1,189 @@
+//! The accounting of a recording: every tick, every stack, and what the profiler itself cost.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    cost::Own,
+    model::{BrokenReason, Completeness, Profile},
+    session::Recording,
+};
+
+/// Ticks of the clocks on all CPUs. Each is counted once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Ticks {
+    /// Became a sample.
+    pub sampled: u64,
+    /// Met an idle CPU.
+    pub idle: u64,
+    /// Met a process that is not a target.
+    pub other: u64,
+    /// Met a target, but the ring buffer was full.
+    pub lost: u64,
+    /// Met a target, but a helper of the kernel failed; by its error.
+    pub failed: BTreeMap<String, u64>,
+}
+
+impl Ticks {
+    /// All ticks.
+    pub fn total(&self) -> u64 {
+        self.sampled + self.idle + self.other + self.lost + self.failed_total()
+    }
+
+    /// Failed ones, whatever the error.
+    pub fn failed_total(&self) -> u64 {
+        self.failed.values().sum()
+    }
+}
+
+/// Samples by how far their user stack reaches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Stacks {
+    /// Down to the entry point of the thread.
+    pub complete: u64,
+    /// Cut at the limit of depth.
+    pub truncated: u64,
+    /// Lost on the way.
+    pub broken: u64,
+    /// Broken ones by reason.
+    pub broken_by_reason: BTreeMap<&'static str, u64>,
+    /// Broken ones by the file whose caller could not be found, most first.
+    pub broken_by_module: Vec<(String, u64)>,
+}
+
+impl BrokenReason {
+    /// Name in the summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable_memory",
+            Self::NoFramePointer => "no_frame_pointer",
+            Self::BadReturnAddress => "bad_return_address",
+        }
+    }
+}
+
+impl Stacks {
+    /// Counts the samples of a profile.
+    pub fn count(profile: &Profile) -> Self {
+        let mut samples_by_stack = vec![0u64; profile.stacks.len()];
+        for sample in &profile.samples {
+            if let Some(count) = samples_by_stack.get_mut(sample.stack as usize) {
+                *count += 1;
+            }
+        }
+        let mut stacks = Self::default();
+        let mut by_module: BTreeMap<&str, u64> = BTreeMap::new();
+        for (stack, &samples) in profile.stacks.iter().zip(&samples_by_stack) {
+            match stack.completeness {
+                Completeness::Complete => stacks.complete += samples,
+                Completeness::Truncated => stacks.truncated += samples,
+                Completeness::Broken(reason) => {
+                    stacks.broken += samples;
+                    *stacks.broken_by_reason.entry(reason.name()).or_default() += samples;
+                    let frame = stack.frames.last().map(|&frame| &profile.frames[frame as usize]);
+                    let binary = frame.and_then(|frame| frame.binary);
+                    let module =
+                        binary.map_or("[unknown]", |id| profile.binaries[id as usize].name());
+                    *by_module.entry(module).or_default() += samples;
+                }
+            }
+        }
+        let mut by_module: Vec<(String, u64)> =
+            by_module.into_iter().map(|(module, samples)| (module.to_owned(), samples)).collect();
+        by_module.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        stacks.broken_by_module = by_module;
+        stacks
+    }
+}
+
+/// One file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Output {
+    /// Its path.
+    pub path: String,
+    /// Its format.
+    pub format: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// The accounting of a run, as `--summary-json` prints it. docs/profile.md is its description for
+/// users.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Version of wingbeat.
+    pub wingbeat: String,
+    /// Kernel release and machine.
+    pub kernel: String,
+    /// The command line of this run.
+    pub command_line: Vec<String>,
+    /// What was sampled.
+    pub target: String,
+    /// Wall-clock time of the start, RFC 3339, UTC.
+    pub start_time: String,
+    /// From start to end of recording.
+    pub duration_ns: u64,
+    /// Asked sampling frequency, per CPU.
+    pub frequency_hz: u64,
+    /// CPUs with a clock.
+    pub cpus: u32,
+    /// Every tick.
+    pub ticks: Ticks,
+    /// Every user stack.
+    pub stacks: Stacks,
+    /// CPU time that the targets used during the recording.
+    pub target_cpu_time_ns: u64,
+    /// Processes with samples.
+    pub processes: u32,
+    /// Threads with samples.
+    pub threads: u32,
+    /// Mean size of a sample in the ring buffer.
+    pub bytes_per_sample: u64,
+    /// Sideband events (mappings, forks) that were lost: names may be missing.
+    pub events_lost: u64,
+    /// Children that could not be followed.
+    pub children_lost: u64,
+    /// Exit status of the launched command, as a shell would give it.
+    pub exit_status: Option<i32>,
+    /// The profiler's own cost.
+    pub own: Own,
+    /// Files written.
+    pub outputs: Vec<Output>,
+}
+
+impl Summary {
+    /// Puts the accounts together.
+    pub fn new(
+        recording: &Recording,
+        profile: &Profile,
+        own: Own,
+        command_line: Vec<String>,
+        outputs: Vec<Output>,
+    ) -> Self {
+        let start = OffsetDateTime::from(recording.start);
+        Self {
+            wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: profile.meta.system.clone(),
+            command_line,
+            target: recording.target.clone(),
+            start_time: start.format(&Rfc3339).unwrap_or_default(),
+            duration_ns: recording.duration_ns,
+            frequency_hz: recording.frequency_hz,
+            cpus: recording.cpus,
+            ticks: recording.ticks.clone(),
+            stacks: Stacks::count(profile),
+            target_cpu_time_ns: recording.target_cpu_time_ns,
+            processes: profile.processes.len() as u32,
+            threads: profile.threads.len() as u32,
+            bytes_per_sample: recording.sample_bytes / recording.ticks.sampled.max(1),
+            events_lost: recording.events_lost,
+            children_lost: recording.children_lost,
+            exit_status: recording.ended.map(|ended| ended.code()),
+            own,
+            outputs,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Asks blazesym, batch by batch, and falls back on `module+0xoffset`.
+
+use std::{collections::BTreeMap, os::fd::AsRawFd as _, path::PathBuf};
+
+use blazesym::symbolize::{
+    Input, Symbolized, Symbolizer,
+    source::{Elf, Kernel, Source},
+};
+
+use super::{
+    perf_map::PerfMap,
+    places::{Place, Places, Space},
+    tables::Tables,
+};
+use crate::{
+    model::{self, BinaryKind, Line},
+    recording::binaries::{Binaries, BinaryId},
+};
+
+/// Addresses per question: small enough for progress to move.
+const BATCH: usize = 256;
+/// What blazesym calls the module of a BPF program.
+const BPF_MODULE: &str = "[bpf]";
+
+/// A place with names.
+pub(super) struct Named {
+    pub binary: Option<model::BinaryId>,
+    pub lines: Vec<Line>,
+}
+
+/// Names for all places, in their order.
+pub(super) fn names(
+    places: &Places,
+    binaries: &Binaries,
+    tables: &mut Tables,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Vec<Named> {
+    let places: Vec<&Place> = places.iter().collect();
+    let mut groups: BTreeMap<Space, Vec<usize>> = BTreeMap::new();
+    for (index, place) in places.iter().enumerate() {
+        groups.entry(place.space).or_default().push(index);
+    }
+    let mut lookup = Lookup { symbolizer: symbolizer(), binaries, tables };
+    let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
+    let mut done = 0;
+    for (space, members) in groups {
+        let perf_map = match space {
+            Space::Anonymous(_, pid) => PerfMap::read(pid),
+            _ => PerfMap::default(),
+        };
+        for batch in members.chunks(BATCH) {
+            let asked: Vec<&Place> = batch.iter().map(|&index| places[index]).collect();
+            let answers = lookup.ask(space, &asked, &perf_map);
+            for (&index, named) in batch.iter().zip(answers) {
+                names[index] = Some(named);
+            }
+            done += batch.len();
+            progress(done, places.len());
+        }
+    }
+    // Every place is in one group, and every question has as many answers.
+    names.into_iter().flatten().collect()
+}
+
+fn symbolizer() -> Symbolizer {
+    Symbolizer::builder()
+        .enable_auto_reload(false)
+        .enable_code_info(true)
+        .enable_inlined_fns(true)
+        .enable_demangling(true)
+        .build()
+}
+
+struct Lookup<'a> {
+    symbolizer: Symbolizer,
+    binaries: &'a Binaries,
+    tables: &'a mut Tables,
+}
+
+impl Lookup<'_> {
+    /// One answer for each place.
+    fn ask(&mut self, space: Space, places: &[&Place], perf_map: &PerfMap) -> Vec<Named> {
+        match space {
+            Space::File(id) => self.ask_file(id, places),
+            Space::Kernel => self.ask_kernel(places),
+            Space::Anonymous(id, _) => {
+                let binary = self.tables.file(id, self.binaries);
+                let name = |place: &Place| match perf_map.find(place.address) {
+                    Some(name) => (name.to_owned(), true),
+                    None => (format!("[anon]+0x{:x}", place.address), false),
+                };
+                places.iter().map(|place| self.tables.named(Some(binary), name(place))).collect()
+            }
+            Space::Unmapped => {
+                let name = |place: &Place| (format!("0x{:x}", place.address), false);
+                places.iter().map(|place| self.tables.named(None, name(place))).collect()
+            }
+        }
+    }
+
+    fn ask_file(&mut self, id: BinaryId, places: &[&Place]) -> Vec<Named> {
+        let binary = self.tables.file(id, self.binaries);
+        let symbols = file_source(self.binaries, id).and_then(|source| {
+            symbols(&self.symbolizer, &source, Input::VirtOffset(&addresses(places)))
+        });
+        let answer = |(index, place): (usize, &&Place)| match symbols
+            .as_ref()
+            .and_then(|symbols| symbols[index].as_sym())
+        {
+            Some(symbol) => Named { binary: Some(binary), lines: self.tables.lines(symbol, "") },
+            None => {
+                let module = self.tables.binary_name(binary);
+                self.tables.named(Some(binary), (format!("{module}+0x{:x}", place.address), false))
+            }
+        };
+        places.iter().enumerate().map(answer).collect()
+    }
+
+    fn ask_kernel(&mut self, places: &[&Place]) -> Vec<Named> {
+        let source = Source::Kernel(Kernel::default());
+        let symbols = symbols(&self.symbolizer, &source, Input::AbsAddr(&addresses(places)));
+        let answer = |(index, place): (usize, &&Place)| {
+            let Some(symbol) = symbols.as_ref().and_then(|symbols| symbols[index].as_sym()) else {
+                let binary = self.tables.special(BinaryKind::Kernel);
+                return self
+                    .tables
+                    .named(Some(binary), (format!("[kernel]+0x{:x}", place.address), false));
+            };
+            let is_bpf = symbol.module.as_deref().is_some_and(|module| module == BPF_MODULE);
+            let (kind, suffix) =
+                if is_bpf { (BinaryKind::Bpf, " [bpf]") } else { (BinaryKind::Kernel, "") };
+            Named {
+                binary: Some(self.tables.special(kind)),
+                lines: self.tables.lines(symbol, suffix),
+            }
+        };
+        places.iter().enumerate().map(answer).collect()
+    }
+}
+
+fn addresses(places: &[&Place]) -> Vec<u64> {
+    places.iter().map(|place| place.address).collect()
+}
+
+/// One answer for each address, or nothing if the source cannot be read.
+fn symbols<'a>(
+    symbolizer: &'a Symbolizer,
+    source: &Source<'_>,
+    input: Input<&[u64]>,
+) -> Option<Vec<Symbolized<'a>>> {
+    let symbols = symbolizer.symbolize(source, input).ok()?;
+    (symbols.len() == input.into_inner().len()).then_some(symbols)
+}
+
+/// Where blazesym reads a file: by its path while that still leads to it, so that separate debug
+/// files beside it are found; otherwise through the open descriptor.
+fn file_source(binaries: &Binaries, id: BinaryId) -> Option<Source<'static>> {
+    let binary = binaries.get(id)?;
+    let path = match binary.path_if_current() {
+        Some(path) => path.to_owned(),
+        None => PathBuf::from(format!("/proc/self/fd/{}", binary.file()?.as_raw_fd())),
+    };
+    Some(Source::Elf(Elf::new(path)))
+}

@@ -1,0 +1,84 @@
+//! Names for addresses: from a raw recording to a [`Profile`].
+//!
+//! Each distinct address is looked up once, in batches per file; files are read through the
+//! descriptors that the recording kept open, so it does not matter what became of them.
+
+mod lookup;
+mod perf_map;
+mod places;
+mod tables;
+
+use crate::{
+    model::{Frame, Meta, Profile, Sample, Stack},
+    session::Recording,
+};
+
+use self::{places::Places, tables::Tables};
+
+/// Gives names to everything in a recording. `progress` is told how many of how many addresses have
+/// been looked up.
+pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) -> Profile {
+    let recorder = &recording.recorder;
+    let mut places = Places::default();
+    let stacks = recorder
+        .stacks
+        .in_order()
+        .into_iter()
+        .map(|stack| Stack {
+            frames: places.frames_of(stack, &recorder.spaces, &recorder.binaries),
+            completeness: stack.completeness,
+        })
+        .collect();
+    let mut tables = Tables::default();
+    let names = lookup::names(&places, &recorder.binaries, &mut tables, progress);
+    let frames = names
+        .into_iter()
+        .zip(places.iter())
+        .map(|(named, place)| Frame {
+            binary: named.binary,
+            address: place.address,
+            lines: named.lines,
+        })
+        .collect();
+    let mut samples: Vec<Sample> = recorder
+        .samples
+        .iter()
+        .map(|raw| Sample {
+            time_ns: raw.time_ns,
+            thread: raw.thread,
+            stack: raw.stack,
+            cpu: raw.cpu,
+        })
+        .collect();
+    samples.sort_by_key(|sample| sample.time_ns);
+    let Tables { functions, binaries, .. } = tables;
+    Profile {
+        meta: meta(recording),
+        functions,
+        binaries,
+        frames,
+        stacks,
+        processes: recorder.threads.processes.clone(),
+        threads: recorder.threads.threads.clone(),
+        samples,
+    }
+}
+
+fn meta(recording: &Recording) -> Meta {
+    Meta {
+        target: recording.target.clone(),
+        start: recording.start,
+        start_ns: recording.start_ns,
+        duration_ns: recording.duration_ns,
+        frequency_hz: recording.frequency_hz,
+        period_ns: 1_000_000_000 / recording.frequency_hz,
+        system: system(),
+    }
+}
+
+/// Name, release and machine of the running kernel.
+pub fn system() -> String {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
+}

@@ -1,0 +1,116 @@
+//! Collects the functions and binaries of a profile, each once.
+
+use std::collections::HashMap;
+
+use blazesym::symbolize::{CodeInfo, Sym};
+use rustc_hash::FxHashMap;
+
+use super::lookup::Named;
+use crate::{
+    model::{self, Binary, BinaryKind, Function, FunctionId, Line},
+    recording::binaries::{Backing, Binaries, BinaryId},
+};
+
+/// Tables that grow as names are found.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub functions: Vec<Function>,
+    pub binaries: Vec<Binary>,
+    function_ids: FxHashMap<Function, FunctionId>,
+    files: FxHashMap<BinaryId, model::BinaryId>,
+    specials: HashMap<BinaryKind, model::BinaryId>,
+}
+
+impl Tables {
+    /// The entry of a file.
+    pub(super) fn file(&mut self, id: BinaryId, binaries: &Binaries) -> model::BinaryId {
+        if let Some(&known) = self.files.get(&id) {
+            return known;
+        }
+        let entry = self.push(describe(id, binaries));
+        self.files.insert(id, entry);
+        entry
+    }
+
+    /// The entry of the kernel or of BPF programs.
+    pub(super) fn special(&mut self, kind: BinaryKind) -> model::BinaryId {
+        if let Some(&known) = self.specials.get(&kind) {
+            return known;
+        }
+        let path = if kind == BinaryKind::Bpf { "[bpf]" } else { "[kernel]" };
+        let entry = self.push(nameless(kind, path));
+        self.specials.insert(kind, entry);
+        entry
+    }
+
+    fn push(&mut self, binary: Binary) -> model::BinaryId {
+        self.binaries.push(binary);
+        (self.binaries.len() - 1) as model::BinaryId
+    }
+
+    /// Name of a binary for placeholders.
+    pub(super) fn binary_name(&self, id: model::BinaryId) -> String {
+        self.binaries.get(id as usize).map_or_else(String::new, |binary| binary.name().to_owned())
+    }
+
+    /// A place that is one function without a source line: name, and whether it is a real one.
+    pub(super) fn named(
+        &mut self,
+        binary: Option<model::BinaryId>,
+        (name, is_symbol): (String, bool),
+    ) -> Named {
+        let function = self.function(Function { name, is_symbol });
+        Named { binary, lines: vec![Line { function, file: None, line: None }] }
+    }
+
+    /// The functions that a symbol expands to, innermost first.
+    pub(super) fn lines(&mut self, symbol: &Sym<'_>, suffix: &str) -> Vec<Line> {
+        // blazesym tells inlined functions in the order of their calls.
+        let mut lines: Vec<Line> = symbol
+            .inlined
+            .iter()
+            .rev()
+            .map(|inlined| self.line(&inlined.name, inlined.code_info.as_ref(), suffix))
+            .collect();
+        lines.push(self.line(&symbol.name, symbol.code_info.as_deref(), suffix));
+        lines
+    }
+
+    fn line(&mut self, name: &str, code: Option<&CodeInfo<'_>>, suffix: &str) -> Line {
+        let function = self.function(Function { name: format!("{name}{suffix}"), is_symbol: true });
+        Line {
+            function,
+            file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
+            line: code.and_then(|code| code.line),
+        }
+    }
+
+    fn function(&mut self, function: Function) -> FunctionId {
+        if let Some(&id) = self.function_ids.get(&function) {
+            return id;
+        }
+        let id = self.functions.len() as FunctionId;
+        self.functions.push(function.clone());
+        self.function_ids.insert(function, id);
+        id
+    }
+}
+
+fn describe(id: BinaryId, binaries: &Binaries) -> Binary {
+    let Some(binary) = binaries.get(id) else {
+        return nameless(BinaryKind::Anonymous, "[unknown]");
+    };
+    let kind = match binary.backing {
+        Backing::File => BinaryKind::User,
+        Backing::Vdso => BinaryKind::Vdso,
+        Backing::Anonymous => BinaryKind::Anonymous,
+    };
+    let image = binary.image();
+    let (text, text_offset) = image.and_then(|image| image.text()).unwrap_or_default();
+    let build_id = image.map(|image| image.build_id().to_vec()).unwrap_or_default();
+    Binary { kind, path: binary.path.clone(), build_id, text, text_offset }
+}
+
+fn nameless(kind: BinaryKind, path: &str) -> Binary {
+    Binary { kind, path: path.to_owned(), build_id: Vec::new(), text: (0, 0), text_offset: 0 }
+}

@@ -1,0 +1,180 @@
+//! From the end of the frame pointers to the entry point of the thread.
+
+use wingbeat_profile_common::Stop;
+
+use super::cfi::{Base, Row};
+use crate::model::{BrokenReason, Completeness};
+
+/// Frames added at most: below `main` and thread functions there are three or four.
+const FRAMES_MAX: usize = 32;
+
+/// Where the walk along the frame pointers ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Start {
+    /// The last address found.
+    pub pc: u64,
+    /// It is a return address, and so may be one past the end of its function.
+    pub is_return: bool,
+    /// Stack pointer there.
+    pub sp: u64,
+    /// Frame pointer register there.
+    pub bp: u64,
+    /// Why the walk ended.
+    pub stop: Stop,
+}
+
+/// Words of stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Address of the first word.
+    pub start: u64,
+    /// The words.
+    pub words: Vec<u64>,
+}
+
+impl Memory {
+    fn read(&self, address: u64) -> Option<u64> {
+        let distance = address.checked_sub(self.start)?;
+        (distance % 8 == 0).then_some(())?;
+        self.words.get(usize::try_from(distance / 8).ok()?).copied()
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Callers that were missing, innermost first.
+    pub frames: Vec<u64>,
+    /// How far the stack reaches with them.
+    pub completeness: Completeness,
+}
+
+/// Unwinds on by the tables. `row` gives the rule at an address of the process, `memory` the stack.
+/// Frames are believed only if they lead all the way to the end: memory that has changed since, or
+/// was never a stack, does not.
+pub(crate) fn finish(
+    start: Start,
+    memory: Option<&Memory>,
+    mut row: impl FnMut(u64) -> Option<Row>,
+) -> Outcome {
+    let broken = |stop| Outcome { frames: Vec::new(), completeness: without_tables(stop) };
+    match start.stop {
+        Stop::KernelThread => return complete(Vec::new()),
+        Stop::Depth => {
+            return Outcome { frames: Vec::new(), completeness: Completeness::Truncated };
+        }
+        _ => {}
+    }
+    let mut frames = Vec::new();
+    let Start { mut pc, mut is_return, mut sp, mut bp, stop } = start;
+    while frames.len() < FRAMES_MAX {
+        let lookup = pc - u64::from(is_return);
+        match row(lookup) {
+            Some(Row::End) => return complete(frames),
+            Some(Row::Frame { base, cfa_offset, return_offset, bp_offset }) => {
+                let base = if base == Base::Sp { sp } else { bp };
+                let cfa = base.wrapping_add_signed(cfa_offset);
+                let read = |offset: i64| memory?.read(cfa.wrapping_add_signed(offset));
+                let Some(return_address) = read(return_offset) else { return broken(stop) };
+                if let Some(offset) = bp_offset {
+                    let Some(saved) = read(offset) else { return broken(stop) };
+                    bp = saved;
+                }
+                if return_address == 0 {
+                    return complete(frames);
+                }
+                frames.push(return_address);
+                (pc, is_return, sp) = (return_address, true, cfa);
+            }
+            // No table here. A zero frame pointer is then the only sign of the end that code
+            // without tables (assembly, Go) can give.
+            None if stop == Stop::Zero && frames.is_empty() => return complete(frames),
+            Some(Row::Other) | None => return broken(stop),
+        }
+    }
+    broken(stop)
+}
+
+fn complete(frames: Vec<u64>) -> Outcome {
+    Outcome { frames, completeness: Completeness::Complete }
+}
+
+fn without_tables(stop: Stop) -> Completeness {
+    Completeness::Broken(match stop {
+        Stop::Unreadable => BrokenReason::Unreadable,
+        Stop::NotAReturn => BrokenReason::BadReturnAddress,
+        _ => BrokenReason::NoFramePointer,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAIN_CALLER: u64 = 0x2000;
+    const LIBC_START: u64 = 0x3000;
+    const ENTRY: u64 = 0x4000;
+
+    /// The bottom of a C program: two functions without frame pointers, then the entry point.
+    fn row(address: u64) -> Option<Row> {
+        let frame = |cfa_offset, bp_offset| {
+            Some(Row::Frame { base: Base::Sp, cfa_offset, return_offset: -8, bp_offset })
+        };
+        match address {
+            0x1fff => frame(0x20, None),
+            0x2fff => frame(0x10, Some(-16)),
+            0x3fff => Some(Row::End),
+            _ => None,
+        }
+    }
+
+    fn start(stop: Stop) -> Start {
+        Start { pc: MAIN_CALLER, is_return: true, sp: 0x7000, bp: 1, stop }
+    }
+
+    fn memory() -> Memory {
+        Memory { start: 0x7000, words: vec![9, 9, 9, LIBC_START, 0, ENTRY] }
+    }
+
+    #[test]
+    fn reaches_the_entry_point() {
+        let outcome = finish(start(Stop::NotAFrame), Some(&memory()), row);
+        assert_eq!(outcome, complete(vec![LIBC_START, ENTRY]));
+    }
+
+    #[test]
+    fn says_why_not() {
+        let check = |stop, memory: Option<&Memory>, expected| {
+            let outcome = finish(start(stop), memory, row);
+            assert_eq!((outcome.frames, outcome.completeness), (Vec::new(), expected));
+        };
+        let short = Memory { words: memory().words[..4].to_vec(), ..memory() };
+        let wrong = Memory { words: vec![9; 6], ..memory() };
+        let no_fp = Completeness::Broken(BrokenReason::NoFramePointer);
+        check(Stop::NotAFrame, None, no_fp);
+        check(Stop::Zero, None, no_fp);
+        check(Stop::NotAFrame, Some(&short), no_fp);
+        check(Stop::Unreadable, Some(&wrong), Completeness::Broken(BrokenReason::Unreadable));
+        let bad_return = Completeness::Broken(BrokenReason::BadReturnAddress);
+        check(Stop::NotAReturn, None, bad_return);
+        check(Stop::Depth, Some(&memory()), Completeness::Truncated);
+        check(Stop::KernelThread, None, Completeness::Complete);
+    }
+
+    #[test]
+    fn a_zero_frame_pointer_ends_code_without_tables() {
+        let outcome = finish(start(Stop::Zero), None, |_| None);
+        assert_eq!(outcome, complete(Vec::new()));
+        let outcome = finish(start(Stop::NotAFrame), None, |_| None);
+        assert_ne!(outcome.completeness, Completeness::Complete);
+    }
+
+    #[test]
+    fn rules_that_go_in_circles_end() {
+        let circle = |_| {
+            Some(Row::Frame { base: Base::Sp, cfa_offset: 0, return_offset: 0, bp_offset: None })
+        };
+        let outcome = finish(start(Stop::NotAFrame), Some(&memory()), circle);
+        assert_ne!(outcome.completeness, Completeness::Complete);
+    }
+}

@@ -1,0 +1,105 @@
+//! What an ELF file tells about its code: segments, build id, unwind tables.
+
+use std::fs::File;
+
+use object::{
+    Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf, read::ReadCache,
+};
+
+use super::cfi::{Cfi, Row};
+
+/// A loadable piece of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    offset: u64,
+    address: u64,
+    size: u64,
+    executable: bool,
+}
+
+/// The structure of an ELF file.
+#[derive(Debug)]
+pub(crate) struct Image {
+    segments: Vec<Segment>,
+    build_id: Vec<u8>,
+    cfi: Option<Cfi>,
+}
+
+impl Image {
+    /// Reads what is needed from a file and leaves the rest on disk; `None` if it is not ELF.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let cache = ReadCache::new(file);
+        let object = object::File::parse(&cache).ok()?;
+        let segments = object
+            .segments()
+            .map(|segment| {
+                let (offset, size) = segment.file_range();
+                let executable = matches!(
+                    segment.flags(),
+                    SegmentFlags::Elf { p_flags, .. } if p_flags.contains(elf::PF_X)
+                );
+                Segment { offset, address: segment.address(), size, executable }
+            })
+            .collect();
+        let section = |name: &str| {
+            let section = object.section_by_name(name)?;
+            Some((section.address(), section.uncompressed_data().ok()?.into_owned()))
+        };
+        let text = object.section_by_name(".text").map_or(0, |section| section.address());
+        let cfi =
+            section(".eh_frame").map(|eh_frame| Cfi::new(eh_frame, section(".eh_frame_hdr"), text));
+        let build_id = object.build_id().ok().flatten().unwrap_or_default().to_vec();
+        Some(Self { segments, build_id, cfi })
+    }
+
+    /// GNU build id; empty when there is none.
+    pub(crate) fn build_id(&self) -> &[u8] {
+        &self.build_id
+    }
+
+    /// The ELF address of a file offset. They differ: LLD, which links Rust programs by default,
+    /// gives each segment an address of its own.
+    pub(crate) fn address_of_offset(&self, offset: u64) -> Option<u64> {
+        let holds =
+            |segment: &&Segment| offset >= segment.offset && offset - segment.offset < segment.size;
+        let executable = self.segments.iter().filter(|segment| segment.executable).find(holds);
+        let segment = executable.or_else(|| self.segments.iter().find(holds))?;
+        Some(segment.address + (offset - segment.offset))
+    }
+
+    /// Addresses of the executable part, and the file offset of its first byte.
+    pub(crate) fn text(&self) -> Option<((u64, u64), u64)> {
+        let executable = || self.segments.iter().filter(|segment| segment.executable);
+        let first = executable().min_by_key(|segment| segment.address)?;
+        let end = executable().map(|segment| segment.address.saturating_add(segment.size)).max()?;
+        Some(((first.address, end), first.offset))
+    }
+
+    /// The unwind rule at an ELF address.
+    pub(crate) fn row(&self, address: u64) -> Option<Row> {
+        self.cfi.as_ref()?.row(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program() {
+        let file = File::open("/proc/self/exe").expect("open");
+        let image = Image::read(&file).expect("ELF");
+        let ((start, end), offset) = image.text().expect("code");
+        assert!(start < end);
+        assert_eq!(image.address_of_offset(offset), Some(start));
+        assert_eq!(image.address_of_offset(u64::MAX), None);
+    }
+
+    #[test]
+    fn not_elf() {
+        let mut file = tempfile::tempfile().expect("file");
+        assert!(Image::read(&file).is_none());
+        std::io::Write::write_all(&mut file, &[0x7f; 300]).expect("write");
+        assert!(Image::read(&file).is_none());
+    }
+}

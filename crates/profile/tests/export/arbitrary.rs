@@ -1,0 +1,153 @@
+//! Profiles that no session would make, but that the model allows.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use wingbeat_profile::model::{
+    Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Process, Profile, Sample, Stack,
+    Thread,
+};
+
+/// Names that mean something in one of the formats, and any others.
+pub(crate) fn name() -> impl Strategy<Value = String> {
+    let meaningful = prop::sample::select(vec![
+        "",
+        " ",
+        ";",
+        "a;b",
+        "1",
+        "a 1",
+        "# c",
+        "#",
+        "_[k]",
+        "--",
+        "]]>",
+        "<a b='c'>",
+        "&amp;",
+        "\0",
+        "\u{ffff}",
+        "a\nb",
+        "all",
+        "process",
+        "\u{3000}",
+        "\u{85}",
+        "a_[k]",
+        "%s",
+        "\\",
+        "0.5",
+    ]);
+    prop_oneof![meaningful.prop_map(str::to_owned), any::<String>(), "[a-z]{1,3}"]
+}
+
+fn meta() -> impl Strategy<Value = Meta> {
+    let start = prop_oneof![
+        any::<u32>().prop_map(|s| UNIX_EPOCH + Duration::from_secs(s.into())),
+        any::<u32>().prop_map(|s| UNIX_EPOCH - Duration::from_secs(s.into())),
+        Just(SystemTime::UNIX_EPOCH),
+    ];
+    let period_ns = prop_oneof![Just(0), Just(1_000_000), any::<u64>()];
+    (name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period_ns).prop_map(
+        |(target, start, start_ns, duration_ns, frequency_hz, period_ns)| Meta {
+            target,
+            start,
+            start_ns,
+            duration_ns,
+            frequency_hz,
+            period_ns,
+            system: "Linux".into(),
+        },
+    )
+}
+
+fn binary() -> impl Strategy<Value = Binary> {
+    let kind = prop_oneof![
+        Just(BinaryKind::User),
+        Just(BinaryKind::Vdso),
+        Just(BinaryKind::Anonymous),
+        Just(BinaryKind::Kernel),
+        Just(BinaryKind::Bpf),
+    ];
+    (kind, name(), vec(any::<u8>(), 0..24), any::<(u64, u64)>(), any::<u64>()).prop_map(
+        |(kind, path, build_id, text, text_offset)| {
+            let path = if kind == BinaryKind::Kernel { "[kernel]".into() } else { path };
+            Binary { kind, path, build_id, text, text_offset }
+        },
+    )
+}
+
+fn frame() -> impl Strategy<Value = Frame> {
+    let line = (any::<u32>(), option::of(name()), option::of(any::<u32>()))
+        .prop_map(|(function, file, line)| Line { function, file, line });
+    (option::of(any::<u32>()), any::<u64>(), vec(line, 1..4))
+        .prop_map(|(binary, address, lines)| Frame { binary, address, lines })
+}
+
+/// A profile; any table may be empty.
+pub(crate) fn profile() -> impl Strategy<Value = Profile> {
+    let function =
+        (name(), any::<bool>()).prop_map(|(name, is_symbol)| Function { name, is_symbol });
+    let stack = vec(any::<u32>(), 0..6)
+        .prop_map(|frames| Stack { frames, completeness: Completeness::Complete });
+    let process = (0..5_u32, name(), any::<u64>(), option::of(any::<u64>()))
+        .prop_map(|(pid, name, start_ns, end_ns)| Process { pid, name, start_ns, end_ns });
+    let thread = (any::<u32>(), 0..5_u32, name(), any::<u64>(), option::of(any::<u64>())).prop_map(
+        |(process, tid, name, start_ns, end_ns)| Thread { process, tid, name, start_ns, end_ns },
+    );
+    let time_ns = prop_oneof![0..1_000_000_000_u64, any::<u64>()];
+    let sample = (time_ns, any::<u32>(), any::<u32>(), any::<u16>())
+        .prop_map(|(time_ns, thread, stack, cpu)| Sample { time_ns, thread, stack, cpu });
+    (
+        meta(),
+        vec(function, 0..5),
+        vec(binary(), 0..4),
+        vec(frame(), 0..6),
+        vec(stack, 0..6),
+        vec(process, 0..3),
+        vec(thread, 0..4),
+        vec(sample, 0..20),
+    )
+        .prop_map(
+            |(meta, functions, binaries, frames, stacks, processes, threads, samples)| {
+                fitted(Profile {
+                    meta,
+                    functions,
+                    binaries,
+                    frames,
+                    stacks,
+                    processes,
+                    threads,
+                    samples,
+                })
+            },
+        )
+}
+
+/// Brings all ids into their tables, and drops what refers to an empty table.
+fn fitted(mut profile: Profile) -> Profile {
+    let fit = |id: &mut u32, len: usize| match (*id as usize).checked_rem(len) {
+        Some(fitted) => {
+            *id = fitted as u32;
+            true
+        }
+        None => false,
+    };
+    let (functions, binaries) = (profile.functions.len(), profile.binaries.len());
+    for frame in &mut profile.frames {
+        frame.binary = frame.binary.filter(|_| binaries > 0).map(|id| id % binaries as u32);
+        frame.lines.retain_mut(|line| fit(&mut line.function, functions));
+    }
+    profile.frames.retain(|frame| !frame.lines.is_empty());
+    let frames = profile.frames.len();
+    for stack in &mut profile.stacks {
+        stack.frames.retain_mut(|frame| fit(frame, frames));
+    }
+    let (stacks, processes) = (profile.stacks.len(), profile.processes.len());
+    profile.threads.retain_mut(|thread| fit(&mut thread.process, processes));
+    let threads = profile.threads.len();
+    profile
+        .samples
+        .retain_mut(|sample| fit(&mut sample.stack, stacks) && fit(&mut sample.thread, threads));
+    profile
+}

@@ -1,0 +1,12 @@
+//! Exporters against golden files, independent readers and arbitrary profiles.
+
+mod arbitrary;
+mod diff;
+mod firefox;
+mod folded;
+mod golden;
+mod pprof;
+mod properties;
+mod small;
+mod svg;
+mod top;

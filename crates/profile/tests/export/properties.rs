@@ -1,0 +1,117 @@
+//! What holds for every profile: no exporter panics, and none loses or invents a sample.
+
+use proptest::prelude::*;
+use wingbeat_profile::diff::{self, DiffError, Scaling};
+use wingbeat_profile::export::top::Top;
+use wingbeat_profile::export::{ExportError, Format, write};
+
+use crate::small::{export, small};
+use crate::{arbitrary, firefox, folded, pprof, svg};
+
+proptest! {
+    #[test]
+    fn collapsed_stacks_keep_the_total(profile in arbitrary::profile()) {
+        let lines = folded::parse(&export(&profile, Format::Folded));
+        let total: u64 = lines.iter().map(|(_, count)| count).sum();
+        prop_assert_eq!(total, profile.samples.len() as u64);
+        prop_assert!(lines.is_sorted_by(|(a, _), (b, _)| a < b));
+    }
+
+    #[test]
+    fn flame_graphs_keep_the_total(profile in arbitrary::profile()) {
+        let mut bytes = Vec::new();
+        match write(&profile, Format::FlameGraph, &mut bytes) {
+            Ok(()) => prop_assert_eq!(svg::parse(&bytes).total, profile.samples.len() as u64),
+            Err(ExportError::NoSamples) => prop_assert!(profile.samples.is_empty()),
+            Err(error) => prop_assert!(false, "{}", error),
+        }
+    }
+
+    #[test]
+    fn pprof_keeps_the_total(profile in arbitrary::profile()) {
+        let totals = pprof::Pprof::read(&export(&profile, Format::Pprof)).totals();
+        prop_assert_eq!(totals[0], profile.samples.len() as u128);
+        let exact = totals[0] * u128::from(profile.meta.period_ns);
+        prop_assert!(totals[1] == exact || profile.meta.period_ns > i64::MAX as u64 / 20);
+    }
+
+    #[test]
+    fn firefox_keeps_the_total(profile in arbitrary::profile()) {
+        let document = firefox::document(&profile);
+        prop_assert_eq!(firefox::total(&document), profile.samples.len() as i64);
+    }
+
+    #[test]
+    fn the_top_functions_have_no_more_than_the_total(profile in arbitrary::profile()) {
+        let top = Top::of(&profile, usize::MAX);
+        let own: u64 = top.by_self.iter().map(|row| row.self_samples).sum();
+        prop_assert!(own <= top.samples);
+        prop_assert!(top.by_total.iter().all(|row| row.self_samples <= row.total_samples));
+        prop_assert!(top.by_total.iter().all(|row| row.total_samples <= top.samples));
+    }
+
+    #[test]
+    fn diff_reads_the_same_stacks_from_both_formats(profile in arbitrary::profile()) {
+        let folded = diff::read_stacks("a.folded", &export(&profile, Format::Folded));
+        let pprof = diff::read_stacks("a.pb.gz", &export(&profile, Format::Pprof));
+        match (folded, pprof) {
+            (Ok(folded), Ok(pprof)) => prop_assert_eq!(folded.counts, pprof.counts),
+            (Err(DiffError::NoSamples { .. }), Err(DiffError::NoSamples { .. })) => {
+                prop_assert!(profile.samples.is_empty());
+            }
+            (folded, pprof) => prop_assert!(false, "{:?} {:?}", folded, pprof),
+        }
+    }
+
+    #[test]
+    fn diff_draws_any_two_profiles(a in arbitrary::profile(), b in arbitrary::profile()) {
+        let read = |profile| diff::read_stacks("a.folded", &export(profile, Format::Folded));
+        let (Ok(before), Ok(after)) = (read(&a), read(&b)) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        diff::differential_svg(&before, &after, Scaling::ToAfter, &mut bytes).unwrap();
+        prop_assert_eq!(svg::parse(&bytes).total, b.samples.len() as u64);
+    }
+
+    #[test]
+    fn diff_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = diff::read_stacks("a.pb.gz", &bytes);
+        let _ = diff::read_stacks("a.folded", &bytes);
+    }
+
+    #[test]
+    fn diff_survives_damaged_profiles(at in any::<usize>(), byte in any::<u8>(), cut in any::<usize>()) {
+        let packed = export(&small(), Format::Pprof);
+        let mut bytes = unpacked(&packed);
+        let len = bytes.len();
+        bytes[at % len] = byte;
+        bytes.truncate(len - cut % 16);
+        let _ = diff::read_stacks("a.pb", &bytes);
+    }
+}
+
+fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    std::io::copy(&mut flate2::read::GzDecoder::new(packed), &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn ids_outside_their_tables_are_errors() {
+    let check = |break_it: fn(&mut wingbeat_profile::model::Profile), expected: &str| {
+        let mut profile = small();
+        break_it(&mut profile);
+        let error = write(&profile, Format::Folded, &mut Vec::new()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("the profile is inconsistent: it refers to {expected}")
+        );
+        // The table of functions is drawn before any file is written.
+        Top::of(&profile, 10);
+    };
+    check(|it| it.samples[0].stack = 99, "entry 99 of 6 stacks");
+    check(|it| it.samples[0].thread = 3, "entry 3 of 3 threads");
+    check(|it| it.threads[0].process = 2, "entry 2 of 2 processes");
+    check(|it| it.stacks[0].frames[0] = 8, "entry 8 of 8 frames");
+    check(|it| it.frames[0].binary = Some(4), "entry 4 of 4 binaries");
+    check(|it| it.frames[0].lines[0].function = 8, "entry 8 of 8 functions");
+}

@@ -1,0 +1,221 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use owo_colors::OwoColorize as _;
+
+use crate::doctor::DoctorArgs;
+
+/// Tells what eBPF and Rust code costs, down to the line, before it reaches production
+#[derive(Debug, Parser)]
+#[command(name = "wingbeat", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+    /// Print errors only
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Print more
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Where does the time go? Samples processes and draws a flame graph
+    #[command(after_help = PROFILE_EXAMPLES, after_long_help = PROFILE_EXAMPLES)]
+    Profile(ProfileArgs),
+    /// Draws the difference of two profiles
+    #[command(after_help = DIFF_EXAMPLES, after_long_help = DIFF_EXAMPLES)]
+    Diff(DiffArgs),
+    /// Does it work here? What kernel, rights and hardware allow, and how to get the rest
+    #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
+}
+
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  wingbeat profile -- ./server --port 80           a command, until it ends
+  wingbeat profile --pid 4711 -d 10s               a running process, for ten seconds
+  wingbeat profile --pid $(pgrep -d, nginx)        several processes, until Ctrl-C
+  wingbeat profile --all -F 999 -d 5s -o all.svg   everything
+  wingbeat profile -o a.svg -o a.pb.gz -- ./job    a flame graph and a file for `go tool pprof`
+
+The exit status is that of the command; 0 when the recording ended first; 1 on failure, also when
+there were no samples; 2 for wrong usage.";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  wingbeat diff before.folded after.folded -o diff.svg
+  wingbeat diff before.pb.gz after.pb.gz -o diff.svg";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  wingbeat doctor
+  wingbeat doctor --json | jq '.findings[] | select(.status != \"works\")'";
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    #[default]
+    Auto,
+    /// Also into files and pipes
+    Always,
+    /// Not at all
+    Never,
+}
+
+impl Color {
+    pub(crate) fn write_global(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// `error`, as it begins a message.
+pub(crate) fn styled_error() -> String {
+    "error".red().bold().to_string()
+}
+
+/// Flags of `wingbeat profile`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// A process to sample; may be given several times, or as a list with commas
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "all")]
+    pub pid: Vec<u32>,
+    /// Sample all processes, the kernel's own threads included
+    #[arg(short, long)]
+    pub all: bool,
+    /// Samples per second and CPU. 99 rather than 100 so as not to run in step with timers
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub frequency: u64,
+    /// How long to record: 10s, 500ms, 2m. A launched command is then asked to end (SIGTERM)
+    /// [default: until Ctrl-C, or until the targets end]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Which half of the stacks to keep in the outputs
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
+    pub stacks: StackHalf,
+    /// Do not follow child processes
+    #[arg(long)]
+    pub no_inherit: bool,
+    /// File to write; may be given several times. The suffix tells the format: .svg flame graph,
+    /// .folded collapsed stacks, .pb.gz pprof, .json or .json.gz Firefox Profiler
+    #[arg(short, long, value_name = "FILE", default_value = "wingbeat.svg")]
+    pub output: Vec<PathBuf>,
+    /// Write the accounting of the run as JSON; '-' is stdout
+    #[arg(long, value_name = "FILE")]
+    pub summary_json: Option<PathBuf>,
+    /// Size of the buffer between kernel and user space, a power of two from 4K: 512K, 16M
+    /// [default: by frequency and CPUs, 1M to 64M]
+    #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
+    pub buffer_size: Option<u32>,
+    /// Command to launch and sample, with its arguments; from its first instruction
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(conflicts_with_all = ["pid", "all"], required_unless_present_any = ["pid", "all"])]
+    pub command: Vec<OsString>,
+}
+
+/// Halves of a stack.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StackHalf {
+    /// Kernel frames on top of user frames
+    #[default]
+    Both,
+    /// User frames only; samples in kernel threads are dropped
+    User,
+    /// Kernel frames only; samples in user code are dropped
+    Kernel,
+}
+
+/// Flags of `wingbeat diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// Profile to compare with: .folded or .pb.gz
+    pub before: PathBuf,
+    /// Profile to draw: .folded or .pb.gz
+    pub after: PathBuf,
+    /// Flame graph to write. Widths are those of AFTER; red grew, blue shrank
+    #[arg(short, long, value_name = "FILE.svg")]
+    pub output: PathBuf,
+    /// Compare counts as they are, instead of shares of the total
+    #[arg(long)]
+    pub absolute: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    // A bare number would be ambiguous to read, but perf and sleep take it for seconds.
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
+    };
+    if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
+}
+
+fn buffer_bytes(text: &str) -> Result<u32, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        _ => return Err(format!("unknown unit {unit:?}: K and M are known")),
+    };
+    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift));
+    match bytes {
+        Some(bytes) if bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes) => Ok(bytes),
+        _ => Err("the size must be a power of two from 4K to 1024M".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        let check = |text, expected: Option<u64>| {
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        };
+        check("10s", Some(10_000));
+        check("500ms", Some(500));
+        check("2m", Some(120_000));
+        check("1.5", Some(1_500));
+        check("3", Some(3_000));
+        check("0", None);
+        check("-1", None);
+        check("NaN", None);
+        check("soon", None);
+    }
+
+    #[test]
+    fn buffer_sizes() {
+        let check = |text, expected| assert_eq!(buffer_bytes(text).ok(), expected, "{text}");
+        check("4096", Some(4096));
+        check("512K", Some(512 << 10));
+        check("16M", Some(16 << 20));
+        check("3M", None);
+        check("1K", None);
+        check("99999999999M", None);
+        check("1G", None);
+        check("", None);
+    }
+}

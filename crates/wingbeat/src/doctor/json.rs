@@ -1,0 +1,59 @@
+//! The findings for scripts. Fields are added, never renamed or removed, as long as `schema` is 1.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+use wingbeat_bpf::{Finding, Verb, probe::can};
+
+const SCHEMA: u32 = 1;
+
+/// Writes one object, with a line break at its end.
+pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()> {
+    let report = json!({
+        "schema": SCHEMA,
+        "wingbeat": env!("CARGO_PKG_VERSION"),
+        "can": { "profile": can(Verb::Profile, findings) },
+        "findings": findings,
+    });
+    serde_json::to_writer_pretty(&mut out, &report)?;
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use wingbeat_bpf::{Status, probe::Mend};
+
+    use super::*;
+
+    #[test]
+    fn has_the_documented_form() {
+        let finding = Finding {
+            id: "jit",
+            name: "JIT",
+            status: Status::Limited,
+            detail: "off".to_owned(),
+            needed_by: &[],
+            helps: &[Verb::Profile],
+            mend: Some(Mend::Command("sudo sysctl x=1".to_owned())),
+        };
+        let mut bytes = Vec::new();
+        write(&[finding], &mut bytes).unwrap();
+        let found: Value = serde_json::from_slice(&bytes).unwrap();
+        let expected = json!({
+            "schema": 1,
+            "wingbeat": env!("CARGO_PKG_VERSION"),
+            "can": { "profile": true },
+            "findings": [{
+                "id": "jit",
+                "name": "JIT",
+                "status": "limited",
+                "detail": "off",
+                "needed_by": [],
+                "helps": ["profile"],
+                "mend": { "command": "sudo sysctl x=1" },
+            }],
+        });
+        assert_eq!(found, expected);
+    }
+}

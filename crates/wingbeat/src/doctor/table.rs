@@ -1,0 +1,182 @@
+//! The findings for people: a line for each, and under it what mends it.
+//!
+//! Commands stand on a line of their own and are never broken, so that they can be copied.
+
+use std::io::{self, Write};
+
+use owo_colors::{OwoColorize as _, Style};
+use wingbeat_bpf::{
+    Finding, Status, Verb,
+    probe::{Mend, can},
+};
+
+/// Widths of the first two columns: `limited`, `kernel types (BTF)`.
+const STATUS_WIDTH: usize = 7;
+const NAME_WIDTH: usize = 19;
+
+/// Wide enough for most texts, and for a terminal that is not narrow.
+const LINE_WIDTH: usize = 100;
+
+/// Writes a heading, the table, what its brackets mean, and one sentence that sums it up.
+pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()> {
+    let concerns: Vec<_> = findings.iter().map(concerns).collect();
+    let concerns_width = concerns.iter().map(String::len).max().unwrap_or(0);
+    let indent = STATUS_WIDTH + NAME_WIDTH + concerns_width + 6;
+    let heading = format!(
+        "{:STATUS_WIDTH$}  {:NAME_WIDTH$}  {:concerns_width$}  {}",
+        "status", "what", "concerns", "found"
+    );
+    writeln!(out, "{}", heading.bold())?;
+    for (index, (finding, concerns)) in findings.iter().zip(&concerns).enumerate() {
+        let (status, style) = status(finding.status);
+        write!(out, "{:STATUS_WIDTH$}  {:NAME_WIDTH$}  ", status.style(style), finding.name)?;
+        writeln!(out, "{concerns:concerns_width$}  {}", block(&finding.detail, indent))?;
+        let earlier = findings.iter().take(index).find(|earlier| earlier.mend == finding.mend);
+        write_mend(finding, earlier, indent, &mut out)?;
+    }
+    writeln!(out, "\nIn brackets: can do without.")?;
+    writeln!(out, "{}", verdict(findings))
+}
+
+/// What to do; when an `earlier` finding has the same remedy, a pointer to it.
+fn write_mend(
+    finding: &Finding,
+    earlier: Option<&Finding>,
+    indent: usize,
+    mut out: impl Write,
+) -> io::Result<()> {
+    // Commands begin under the name, so that they have room.
+    let start = STATUS_WIDTH + 2;
+    match (&finding.mend, earlier) {
+        (None, _) => Ok(()),
+        (Some(_), Some(earlier)) => {
+            writeln!(out, "{:indent$}→ as for {}", "", earlier.name)
+        }
+        (Some(Mend::Command(command)), None) => {
+            writeln!(out, "{:start$}$ {}", "", command.bold())
+        }
+        (Some(Mend::Advice(advice)), None) => {
+            writeln!(out, "{:indent$}→ {}", "", block(advice, indent + 2))
+        }
+    }
+}
+
+/// Whether profiling is possible, and if not because of what.
+fn verdict(findings: &[Finding]) -> String {
+    if can(Verb::Profile, findings) {
+        return "`wingbeat profile` can run here.".to_owned();
+    }
+    let blocking = findings.iter().filter(|finding| finding.blocks(Verb::Profile));
+    let names: Vec<_> = blocking.map(|finding| finding.name).collect();
+    format!("`wingbeat profile` cannot run here: see {}.", names.join(", "))
+}
+
+/// The verbs that a finding matters to; those that can do without it in brackets.
+fn concerns(finding: &Finding) -> String {
+    if let [Verb::Profile, Verb::Bench, Verb::Annotate, Verb::Top] = finding.needed_by {
+        return "all verbs".to_owned();
+    }
+    let needed = finding.needed_by.iter().map(|&verb| name(verb).to_owned());
+    let helped = finding.helps.iter().map(|&verb| format!("({})", name(verb)));
+    needed.chain(helped).collect::<Vec<_>>().join(" ")
+}
+
+fn name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Profile => "profile",
+        Verb::Bench => "bench",
+        Verb::Annotate => "annotate",
+        Verb::Top => "top",
+        Verb::Build => "build",
+    }
+}
+
+fn status(status: Status) -> (&'static str, Style) {
+    match status {
+        Status::Works => ("works", Style::new().green()),
+        Status::Limited => ("limited", Style::new().yellow()),
+        Status::Missing => ("missing", Style::new().red()),
+    }
+}
+
+/// `text` in lines that begin at column `indent`; the first one is there already.
+fn block(text: &str, indent: usize) -> String {
+    wrapped(text, LINE_WIDTH.saturating_sub(indent)).join(&format!("\n{:indent$}", ""))
+}
+
+/// Breaks `text` between words into lines of at most `width` characters; a longer word stays whole.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(name: &'static str, status: Status, mend: Option<Mend>) -> Finding {
+        Finding {
+            id: name,
+            name,
+            status,
+            detail: "found this".to_owned(),
+            needed_by: &[Verb::Profile],
+            helps: &[Verb::Bench],
+            mend,
+        }
+    }
+
+    fn check(findings: &[Finding], expected: &str) {
+        let mut bytes = Vec::new();
+        write(findings, anstream::StripStream::new(&mut bytes)).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text, expected.trim_start_matches('\n'));
+    }
+
+    #[test]
+    fn a_command_is_given_once() {
+        let mend = || Some(Mend::Command("sudo mend".to_owned()));
+        check(
+            &[
+                finding("one", Status::Works, None),
+                finding("two", Status::Missing, mend()),
+                finding("three", Status::Limited, mend()),
+                finding("four", Status::Missing, Some(Mend::Advice("wait".to_owned()))),
+            ],
+            "
+status   what                 concerns         found
+works    one                  profile (bench)  found this
+missing  two                  profile (bench)  found this
+         $ sudo mend
+limited  three                profile (bench)  found this
+                                               → as for two
+missing  four                 profile (bench)  found this
+                                               → wait
+
+In brackets: can do without.
+`wingbeat profile` cannot run here: see two, four.
+",
+        );
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        fn check(text: &str, width: usize, expected: &[&str]) {
+            assert_eq!(wrapped(text, width), expected, "{text:?}");
+        }
+        check("one two three", 7, &["one two", "three"]);
+        check("one two three", 100, &["one two three"]);
+        check("extraordinarily long", 4, &["extraordinarily", "long"]);
+        check("a b", 0, &["a", "b"]);
+        check("", 10, &[]);
+    }
+}

@@ -1,0 +1,44 @@
+//! `wingbeat`: what eBPF and Rust code costs, down to the line, before it reaches production.
+//!
+//! Flags in, calls, text out. The work is done by the libraries.
+
+mod cli;
+mod diff;
+mod doctor;
+mod output;
+mod profile;
+
+use std::{io, process::ExitCode};
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Verb};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.color.write_global();
+    match run(&cli) {
+        Ok(code) => code,
+        // Whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("{}: {error:#}", cli::styled_error());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    match &cli.verb {
+        Verb::Profile(args) => profile::run(args, cli.quiet, cli.verbose),
+        Verb::Diff(args) => diff::run(args, cli.quiet),
+        Verb::Doctor(args) => doctor::run(args),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(is_pipe)
+}

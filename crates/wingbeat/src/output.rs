@@ -1,0 +1,171 @@
+//! Files that are written whole or not at all, and checked before there is anything to write.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use tempfile::NamedTempFile;
+
+/// A file to be written later. Nothing is at its path until [`commit`](Self::write).
+#[derive(Debug)]
+pub(crate) struct PendingFile {
+    path: PathBuf,
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    /// Written beside the path and moved there when it is whole.
+    Draft(NamedTempFile),
+    /// A pipe or device, which must not be replaced by a file.
+    Special(File),
+    /// Standard output.
+    Stdout,
+}
+
+impl PendingFile {
+    /// Checks that `path` can be written.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+        let open = || -> io::Result<(PathBuf, Sink)> {
+            if path == Path::new("-") {
+                return Ok((path.to_owned(), Sink::Stdout));
+            }
+            match fs::metadata(path) {
+                Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+                Ok(found) => {
+                    let file = OpenOptions::new().write(true).open(path)?;
+                    if !found.is_file() {
+                        return Ok((path.to_owned(), Sink::Special(file)));
+                    }
+                    // Through symbolic links, so that they stay.
+                    let path = path.canonicalize()?;
+                    let draft = draft_beside(&path)?;
+                    Ok((path, Sink::Draft(draft)))
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Ok((path.to_owned(), Sink::Draft(draft_beside(path)?)))
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let (path, sink) = open().with_context(|| format!("cannot write to {}", path.display()))?;
+        Ok(Self { path, sink })
+    }
+
+    /// Writes the whole content by `fill` and puts the file in its place; gives its size in bytes.
+    pub(crate) fn write<E: std::error::Error + Send + Sync + 'static>(
+        mut self,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> anyhow::Result<u64> {
+        let failed = || format!("cannot write {}", self.path.display());
+        let file: &mut dyn Write = match &mut self.sink {
+            Sink::Draft(draft) => draft.as_file_mut(),
+            Sink::Special(file) => file,
+            Sink::Stdout => &mut io::stdout().lock(),
+        };
+        let mut writer = Counting { inner: BufWriter::with_capacity(1 << 16, file), bytes: 0 };
+        fill(&mut writer).with_context(failed)?;
+        writer.flush().with_context(failed)?;
+        let bytes = writer.bytes;
+        drop(writer);
+        if let Sink::Draft(draft) = self.sink {
+            draft.persist(&self.path).map_err(|error| error.error).with_context(failed)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Where it goes.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn draft_beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".wingbeat-")
+        // As any new file: what the umask leaves of it.
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+}
+
+struct Counting<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(buffer)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("temporary folder")
+    }
+
+    fn fill(text: &str) -> impl FnOnce(&mut dyn Write) -> io::Result<()> {
+        move |writer| writer.write_all(text.as_bytes())
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
+        let folder = folder();
+        let path = folder.path().join("a.svg");
+        fs::write(&path, "old").expect("write");
+        let file = PendingFile::create(&path).expect("writable");
+        let failed = file.write(|writer| {
+            writer.write_all(b"half")?;
+            Err(io::Error::other("disk on fire"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_to_string(&path).expect("read"), "old");
+        assert_eq!(fs::read_dir(folder.path()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn links_stay_and_modes_are_ordinary() {
+        let folder = folder();
+        let (real, link) = (folder.path().join("real.svg"), folder.path().join("link.svg"));
+        fs::write(&real, "old").expect("write");
+        std::os::unix::fs::symlink(&real, &link).expect("link");
+        let bytes = PendingFile::create(&link).and_then(|file| file.write(fill("new")));
+        assert_eq!(bytes.expect("written"), 3);
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&real).expect("read"), "new");
+        let mode = fs::metadata(&real).expect("metadata").permissions().mode();
+        assert_eq!(mode & 0o400, 0o400);
+        assert_eq!(mode & 0o111, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_at_once() {
+        let folder = folder();
+        assert!(PendingFile::create(folder.path()).is_err());
+        assert!(PendingFile::create(&folder.path().join("no/such/folder.svg")).is_err());
+    }
+
+    #[test]
+    fn devices_are_not_replaced() {
+        let file = PendingFile::create(Path::new("/dev/null")).expect("writable");
+        assert_eq!(file.write(fill("gone")).expect("written"), 4);
+        assert!(!fs::metadata("/dev/null").expect("metadata").is_file());
+    }
+}

@@ -1,0 +1,72 @@
+//! What moves on the terminal while one waits.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use wingbeat_profile::session::Progress;
+
+/// Symbolizing is silent for as long as nobody gets impatient.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The line during a recording: elapsed, samples, lost.
+pub(super) struct Recording(ProgressBar);
+
+impl Recording {
+    /// A command that was launched shares the terminal, and its output must not be torn by ours:
+    /// the line is hidden then.
+    pub(super) fn new(hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(style("{spinner} {msg}"));
+        Self(bar)
+    }
+
+    pub(super) fn show(&self, progress: Progress) {
+        let Progress { elapsed, samples, lost } = progress;
+        let seconds = elapsed.as_secs_f64();
+        self.0.set_message(format!(
+            "recording {seconds:.1} s, {samples} samples, {lost} lost; Ctrl-C ends it"
+        ));
+        self.0.tick();
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The bar while names are looked up.
+pub(super) struct Symbolizing {
+    bar: ProgressBar,
+    start: Instant,
+}
+
+impl Symbolizing {
+    pub(super) fn new(hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(style("symbolizing {wide_bar} {pos}/{len} addresses"));
+        Self { bar, start: Instant::now() }
+    }
+
+    pub(super) fn show(&self, done: usize, total: usize) {
+        if self.start.elapsed() > PATIENCE {
+            self.bar.set_length(total as u64);
+            self.bar.set_position(done as u64);
+        }
+    }
+}
+
+impl Drop for Symbolizing {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

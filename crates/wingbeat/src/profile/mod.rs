@@ -1,0 +1,141 @@
+//! `wingbeat profile`: flags in, calls, text out.
+
+mod live;
+mod report;
+
+use std::{
+    os::{fd::AsFd as _, unix::net::UnixStream},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    low_level::pipe,
+};
+use wingbeat_profile::{
+    cost::OwnCost,
+    export::{self, Format},
+    model::{BinaryKind, Profile},
+    session::{self, Options, Recording},
+    summary::{Output, Summary},
+    symbolize::symbolize,
+    targets::Targets,
+};
+
+use crate::{
+    cli::{ProfileArgs, StackHalf},
+    output::PendingFile,
+};
+
+pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    let options = options(args);
+    options.targets.check()?;
+    let outputs = pending_outputs(&args.output)?;
+    let summary_file = args.summary_json.as_deref().map(PendingFile::create).transpose()?;
+    raise_descriptor_limit();
+
+    let mut cost = OwnCost::start();
+    let recording = record(&options, quiet)?;
+    cost.record_done();
+    let mut profile = symbolized(&recording, quiet);
+    keep(&mut profile, args.stacks);
+    cost.symbolize_done();
+    // Without samples there is nothing to draw: the report says why, and no file is touched.
+    let outputs = if profile.samples.is_empty() { Vec::new() } else { write(outputs, &profile)? };
+    cost.write_done();
+
+    let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let summary = Summary::new(&recording, &profile, cost.total(), command_line.collect(), outputs);
+    if let Some(file) = summary_file {
+        file.write(|writer| {
+            serde_json::to_writer_pretty(&mut *writer, &summary)?;
+            writer.write_all(b"\n")
+        })?;
+    }
+    report::print(&summary, &profile, quiet, verbose);
+    Ok(exit_code(&recording, &profile))
+}
+
+fn options(args: &ProfileArgs) -> Options {
+    let targets = if args.all {
+        Targets::All
+    } else if args.command.is_empty() {
+        Targets::Pids(args.pid.clone())
+    } else {
+        Targets::Command(args.command.clone())
+    };
+    Options {
+        targets,
+        frequency_hz: args.frequency,
+        duration: args.duration,
+        inherit: !args.no_inherit,
+        buffer_bytes: args.buffer_size,
+    }
+}
+
+/// The files to write: formats known, paths writable, before anything is recorded.
+fn pending_outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, Format)>> {
+    paths
+        .iter()
+        .map(|path| Ok((path, Format::from_path(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?
+        .into_iter()
+        .map(|(path, format)| Ok((PendingFile::create(path)?, format)))
+        .collect()
+}
+
+/// Records until the end, showing how it goes if somebody watches.
+fn record(options: &Options, quiet: bool) -> anyhow::Result<Recording> {
+    let (stop, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let writer = signalled.try_clone().context("cannot make a socket for signals")?;
+        pipe::register(signal, writer).context("cannot handle signals")?;
+    }
+    let shares_terminal = matches!(options.targets, Targets::Command(_));
+    let line = live::Recording::new(quiet || shares_terminal);
+    let recording = session::record(options, stop.as_fd(), &mut |progress| line.show(progress))?;
+    Ok(recording)
+}
+
+fn symbolized(recording: &Recording, quiet: bool) -> Profile {
+    let bar = live::Symbolizing::new(quiet);
+    symbolize(recording, &mut |done, total| bar.show(done, total))
+}
+
+fn keep(profile: &mut Profile, half: StackHalf) {
+    match half {
+        StackHalf::Both => {}
+        StackHalf::User => profile.retain_frames(|kind| !kind.is_kernel()),
+        StackHalf::Kernel => profile.retain_frames(BinaryKind::is_kernel),
+    }
+}
+
+fn write(outputs: Vec<(PendingFile, Format)>, profile: &Profile) -> anyhow::Result<Vec<Output>> {
+    let mut written = Vec::with_capacity(outputs.len());
+    for (file, format) in outputs {
+        let path = file.path().to_string_lossy().into_owned();
+        let bytes = file.write(|writer| export::write(profile, format, writer))?;
+        written.push(Output { path, format: format.to_string(), bytes });
+    }
+    Ok(written)
+}
+
+/// Each binary that is seen stays open until its symbols are read: with `--all`, hundreds.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without success fewer files are held open, and found by their paths at the end.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+fn exit_code(recording: &Recording, profile: &Profile) -> ExitCode {
+    match &recording.ended {
+        Some(ended) if ended.by_itself && ended.code() != 0 => {
+            ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))
+        }
+        _ if profile.samples.is_empty() => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,164 @@
+//! The text after a recording: what was taken, where the time went, what to know, what was written.
+
+use owo_colors::OwoColorize as _;
+use wingbeat_profile::{
+    advice::{Warning, warnings},
+    export::top::{Row, Top},
+    model::Profile,
+    summary::Summary,
+};
+
+/// Functions per table.
+const ROWS: usize = 10;
+/// Names longer than this are cut in the middle; the files hold them whole.
+const NAME_WIDTH_MAX: usize = 90;
+
+/// Prints everything to stderr; with `quiet` only what makes the run a failure.
+pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: bool) {
+    let samples = profile.samples.len() as u64;
+    let warnings = warnings(summary, samples);
+    if quiet {
+        for warning in warnings.iter().filter(|warning| is_failure(warning)) {
+            anstream::eprintln!("{} {warning}", "error:".red().bold());
+        }
+        return;
+    }
+    accounts(summary, verbose);
+    if samples > 0 {
+        let top = Top::of(profile, ROWS);
+        table("Most self time", &top.by_self, |row| row.self_samples, profile);
+        table("Most total time", &top.by_total, |row| row.total_samples, profile);
+    }
+    anstream::eprintln!();
+    for warning in &warnings {
+        if is_failure(warning) {
+            anstream::eprintln!("{} {warning}", "error:".red().bold());
+        } else {
+            anstream::eprintln!("{} {warning}", "warning:".yellow().bold());
+        }
+    }
+    for output in &summary.outputs {
+        anstream::eprintln!(
+            "wrote {} ({}, {})",
+            output.path.bold(),
+            output.format,
+            size(output.bytes)
+        );
+    }
+}
+
+fn is_failure(warning: &Warning) -> bool {
+    matches!(warning, Warning::NoSamples(_))
+}
+
+fn accounts(summary: &Summary, verbose: bool) {
+    let Summary { ticks, stacks, own, .. } = summary;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    anstream::eprintln!(
+        "{} {} in {:.2} s, {:.2} s of CPU: {} at {} Hz",
+        "profile".bold(),
+        summary.target,
+        seconds(summary.duration_ns),
+        seconds(summary.target_cpu_time_ns),
+        plural(ticks.sampled, "sample"),
+        summary.frequency_hz,
+    );
+    anstream::eprintln!(
+        "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed ({})",
+        ticks.sampled,
+        ticks.idle,
+        ticks.other,
+        ticks.lost,
+        ticks.failed_total(),
+        plural(summary.cpus.into(), "CPU"),
+    );
+    anstream::eprintln!(
+        "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
+        stacks.complete,
+        stacks.truncated,
+        stacks.broken,
+        plural(summary.threads.into(), "thread"),
+        processes(summary.processes),
+    );
+    let cpu = &own.cpu_time_ns;
+    anstream::eprintln!(
+        "  cost    {:.2} s of CPU ({:.2} record, {:.2} symbolize, {:.2} write), {} of memory",
+        seconds(cpu.record + cpu.symbolize + cpu.write),
+        seconds(cpu.record),
+        seconds(cpu.symbolize),
+        seconds(cpu.write),
+        size(own.rss_max_bytes),
+    );
+    if verbose {
+        for (reason, samples) in &stacks.broken_by_reason {
+            anstream::eprintln!("  broken  {samples} by {reason}");
+        }
+        for (module, samples) in &stacks.broken_by_module {
+            anstream::eprintln!("  broken  {samples} in {module}");
+        }
+        for (error, count) in &ticks.failed {
+            anstream::eprintln!("  failed  {count} with {error}");
+        }
+        anstream::eprintln!("  kernel  {}", summary.kernel);
+    }
+}
+
+fn table(title: &str, rows: &[Row], count: impl Fn(&Row) -> u64, profile: &Profile) {
+    anstream::eprintln!("\n{}", title.bold());
+    for row in rows {
+        let samples = count(row);
+        let ms = samples * profile.meta.period_ns / 1_000_000;
+        let percent = 100.0 * samples as f64 / profile.samples.len() as f64;
+        anstream::eprintln!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name));
+    }
+}
+
+/// A name of bearable width: its middle is what says least.
+fn shortened(name: &str) -> String {
+    let length = name.chars().count();
+    if length <= NAME_WIDTH_MAX {
+        return name.to_owned();
+    }
+    let half = (NAME_WIDTH_MAX - 1) / 2;
+    let head: String = name.chars().take(half).collect();
+    let tail: String = name.chars().skip(length - half).collect();
+    format!("{head}…{tail}")
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{} KB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn processes(count: u32) -> String {
+    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shortened("main"), "main");
+        let short = shortened(&format!("begin{}end", "é".repeat(200)));
+        assert!(short.starts_with("begin") && short.ends_with("end"));
+        assert!(short.chars().count() <= NAME_WIDTH_MAX);
+    }
+
+    #[test]
+    fn sizes() {
+        let check = |bytes, expected| assert_eq!(size(bytes), expected);
+        check(0, "0 bytes");
+        check(9_999, "9999 bytes");
+        check(123_456, "123 KB");
+        check(55_000_000, "55 MB");
+    }
+}

@@ -1,0 +1,42 @@
+//! The cost of one sample in user space, without the kernel and with the log switched off.
+//!
+//! With the feature `oops` the same benchmark shows the regression: a sleep of up to a second.
+
+use std::{hint::black_box, time::Duration};
+
+use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
+use profiler::process_sample;
+use profiler_common::SAMPLE_BYTES;
+
+/// Frames of a stack that is neither shallow nor deep.
+const FRAMES: u64 = 26;
+
+fn sample_bytes() -> Vec<u8> {
+    let mut bytes = 123_456_789_u64.to_ne_bytes().to_vec();
+    bytes.extend(1000_u32.to_ne_bytes());
+    bytes.extend(1001_u32.to_ne_bytes());
+    bytes.extend((FRAMES * 8).to_ne_bytes());
+    bytes.extend((0..FRAMES).flat_map(|depth| (0x5555_0000_0000 + depth * 64).to_ne_bytes()));
+    bytes.resize(SAMPLE_BYTES, 0);
+    bytes
+}
+
+fn bench(criterion: &mut Criterion) {
+    let bytes = sample_bytes();
+    let mut group = criterion.benchmark_group("profiler");
+    if cfg!(feature = "oops") {
+        // Half a second per call: Criterion's own plan, 5,050 calls, would take most of an hour.
+        group
+            .sampling_mode(SamplingMode::Flat)
+            .sample_size(20)
+            .warm_up_time(Duration::from_millis(500))
+            .measurement_time(Duration::from_secs(10));
+    }
+    group.bench_function("process_sample", |bencher| {
+        bencher.iter(|| process_sample(black_box(&bytes)));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

@@ -1,0 +1,60 @@
+//! Runs that never start.
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::Command,
+};
+
+use crate::run::profiler;
+
+fn check(command: &mut Command, code: i32, stderr: &str) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(stderr), "{command:?} said {said:?}");
+    assert!(!said.contains("panicked"), "{command:?} said {said:?}");
+    assert_eq!(output.status.code(), Some(code), "{command:?} said {said:?}");
+}
+
+fn check_arguments(arguments: &[&str], code: i32, stderr: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    check(profiler(folder.path()).args(arguments), code, stderr);
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    check_arguments(&[], 2, "<PID>");
+    check_arguments(&["0"], 2, "invalid value '0'");
+    check_arguments(&["self"], 2, "invalid value 'self'");
+    check_arguments(&["4294967296"], 2, "invalid value '4294967296'");
+    check_arguments(&["1", "2"], 2, "unexpected argument '2'");
+}
+
+#[test]
+fn a_pid_that_does_not_exist_is_1() {
+    // Above the largest PID that a kernel gives out, 2^22; then above those that it can express.
+    check_arguments(&["4194305"], 1, "there is no process with PID 4194305");
+    check_arguments(&["4294967295"], 1, "there is no process with PID 4294967295");
+}
+
+#[test]
+fn a_thread_is_not_a_process() {
+    // This test runs in a thread of its own.
+    let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
+    check_arguments(&[&tid], 1, "is a thread: give the PID of its process");
+}
+
+#[test]
+fn without_rights_it_says_how_to_get_them() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Where the program was built, others may not look.
+    let program = folder.path().join("profiler");
+    fs::copy(env!("CARGO_BIN_EXE_profiler"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.arg(std::process::id().to_string()).current_dir("/");
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
+}

@@ -1,0 +1,123 @@
+//! Runs that take samples.
+
+use std::{hint, process, sync::Arc, thread};
+
+use rustix::process::Signal;
+
+use crate::run::{Busy, Run, kernel_permits};
+
+/// With the feature `oops` a sample takes half a second: three will do.
+const SAMPLES: u32 = if cfg!(feature = "oops") { 3 } else { 50 };
+
+/// Waits for samples of a thread, or of any thread of a process.
+pub(crate) fn wait_for_samples(run: &mut Run, of: &str) {
+    let mut samples = 0;
+    run.wait_for(&format!("samples of {of}"), |line| {
+        samples += u32::from(is_sample_of(line, of));
+        samples == SAMPLES
+    });
+}
+
+fn is_sample_of(line: &str, of: &str) -> bool {
+    line.contains(" sample ktime=") && line.contains(&format!(" {of} ")) && line.contains("=0x")
+}
+
+pub(crate) fn check_ends_with_a_tally(run: Run) {
+    let (status, lines) = run.finish();
+    let tally = |line: &String| line.contains(" samples logged, 0 not understood, ");
+    assert!(lines.iter().any(tally), "{lines:#?}");
+    assert_eq!(status.code(), Some(0), "{lines:#?}");
+}
+
+fn check_signal(signal: Signal) {
+    if !kernel_permits() {
+        return;
+    }
+    let busy = Busy::start("while :; do :; done");
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Run::start(folder.path(), busy.pid());
+    wait_for_samples(&mut run, &format!("pid={0} tid={0}", busy.pid()));
+    run.signal(signal);
+    check_ends_with_a_tally(run);
+}
+
+#[test]
+fn ctrl_c_ends_a_run() {
+    check_signal(Signal::INT);
+}
+
+#[test]
+fn sigterm_ends_a_run() {
+    check_signal(Signal::TERM);
+}
+
+#[test]
+fn the_end_of_the_target_ends_a_run() {
+    if !kernel_permits() {
+        return;
+    }
+    let busy = Busy::start("while :; do :; done");
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Run::start(folder.path(), busy.pid());
+    wait_for_samples(&mut run, &format!("pid={}", busy.pid()));
+    drop(busy);
+    check_ends_with_a_tally(run);
+}
+
+#[test]
+fn a_target_that_sleeps_gives_an_explanation() {
+    if !kernel_permits() {
+        return;
+    }
+    let idle = Busy::start("read never");
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Run::start(folder.path(), idle.pid());
+    run.wait_for("start", |line| line.contains("sampling process"));
+    run.signal(Signal::INT);
+    let (status, lines) = run.finish();
+    assert!(lines.iter().any(|line| line.contains("no samples: ")), "{lines:#?}");
+    assert_eq!(status.code(), Some(0), "{lines:#?}");
+}
+
+#[test]
+fn children_are_followed() {
+    if !kernel_permits() {
+        return;
+    }
+    // The shell starts its child only when told, and does nothing itself.
+    let mut parent = Busy::start("read go; { while :; do :; done; } & wait");
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Run::start(folder.path(), parent.pid());
+    run.wait_for("start", |line| line.contains("sampling process"));
+    parent.say("go");
+    let own = format!("pid={}", parent.pid());
+    run.wait_for("sample of the child", |line| {
+        is_sample_of(line, "sample") && !is_sample_of(line, &own)
+    });
+    run.signal(Signal::INT);
+    check_ends_with_a_tally(run);
+}
+
+/// A perf event belongs to one thread: those that are there already need one each.
+#[test]
+fn threads_that_are_there_already_are_sampled() {
+    if !kernel_permits() {
+        return;
+    }
+    let wanted = Arc::new(());
+    let (sender, tid) = std::sync::mpsc::channel();
+    let alive = Arc::downgrade(&wanted);
+    thread::spawn(move || {
+        sender.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+        // Until the test ends, well or not.
+        while alive.strong_count() > 0 {
+            hint::spin_loop();
+        }
+    });
+    let tid = tid.recv().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Run::start(folder.path(), process::id());
+    wait_for_samples(&mut run, &format!("pid={} tid={tid}", process::id()));
+    run.signal(Signal::INT);
+    check_ends_with_a_tally(run);
+}

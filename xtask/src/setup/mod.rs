@@ -1,0 +1,158 @@
+//! `cargo xtask setup`: gets what is missing to build the kernel halves.
+//!
+//! Deciding ([`plan`]) is apart from looking ([`probe`], [`apt`]) and doing ([`perform`]). When the
+//! recorded toolchain still works, nothing else is looked at.
+
+mod apt;
+mod perform;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod probe;
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    time::Instant,
+};
+
+use anyhow::{Context as _, anyhow};
+use rustix::fs::{FlockOperation, flock};
+use wingbeat_ebpf_build::Toolchain;
+
+use self::plan::{Compiler, History, LINKER_VERSION, Machine, Next, Obstacle};
+use crate::command::find_program;
+
+/// Installs what is missing and records the toolchain; says each thing that it finds or installs.
+pub(crate) fn run() -> anyhow::Result<()> {
+    if let Some((compiler, toolchain)) = probe::recorded() {
+        say_found(&compiler, &toolchain.linker);
+        return Ok(());
+    }
+    let cache = Toolchain::cache_dir();
+    fs::create_dir_all(&cache).with_context(|| {
+        format!(
+            "cannot create {}; set XDG_CACHE_HOME to a folder that you may write to",
+            cache.display()
+        )
+    })?;
+    let _lock = lock(&cache.join("setup.lock"))?;
+    install(&cache.join("setup.log"))
+}
+
+/// One set-up at a time: two clones share the cache.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let context = || format!("cannot lock {}", path.display());
+    let file = File::create(path).with_context(context)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        say("waiting", "for another `cargo xtask setup`");
+        flock(&file, FlockOperation::LockExclusive).with_context(context)?;
+    }
+    Ok(file)
+}
+
+fn install(log: &Path) -> anyhow::Result<()> {
+    File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let cargo_before = find_program("cargo");
+    let mut history = History::default();
+    let mut machine = probe::machine();
+    say_parts(&machine);
+    loop {
+        let step = match plan::next(&machine, &history) {
+            Next::Ready(compiler) => {
+                record(&compiler)?;
+                say_path_change(cargo_before.as_deref());
+                return Ok(());
+            }
+            Next::Stuck(obstacles) => return Err(stuck(&obstacles, log)),
+            Next::Do(step) => step,
+        };
+        say("installing", &perform::describe(&step));
+        let start = Instant::now();
+        let outcome = perform::perform(&step, log);
+        match &outcome {
+            Ok(()) => say("installed", &format!("in {:.1} s", start.elapsed().as_secs_f64())),
+            Err(failure) => say("failed", &failure.to_string()),
+        }
+        history.note(step, outcome.is_ok());
+        machine = probe::machine();
+    }
+}
+
+fn record(compiler: &Compiler) -> anyhow::Result<()> {
+    let Compiler { cargo, rustc, llvm, .. } = compiler.clone();
+    let linker = probe::linker(llvm);
+    say_found(compiler, &linker);
+    Toolchain { cargo, rustc, linker }
+        .record()
+        .with_context(|| format!("cannot write {}", Toolchain::record_path().display()))?;
+    say("recorded", &Toolchain::record_path().display().to_string());
+    Ok(())
+}
+
+/// One line: what happened, and to what. On stderr, as all text for people.
+fn say(verb: &str, what: &str) {
+    eprintln!("{verb:<11} {what}");
+}
+
+fn say_found(compiler: &Compiler, linker: &Path) {
+    let Compiler { cargo, rustc, release, llvm } = compiler;
+    say("found", &format!("rustc {release} (LLVM {llvm}, sources of core): {}", rustc.display()));
+    say("found", &format!("cargo: {}", cargo.display()));
+    say("found", &format!("bpf-linker {LINKER_VERSION} for LLVM {llvm}: {}", linker.display()));
+}
+
+/// What there is before anything is installed.
+fn say_parts(machine: &Machine) {
+    for Compiler { rustc, release, llvm, .. } in &machine.compilers {
+        say("found", &format!("rustc {release} with LLVM {llvm}: {}", rustc.display()));
+    }
+    for (major, prefix) in &machine.llvm {
+        say("found", &format!("LLVM {major} to link with: {}", prefix.display()));
+    }
+    if machine.cxx {
+        say("found", "the C++ library");
+    }
+}
+
+/// The distribution's cargo may come before rustup's in `PATH`, and has no rustfmt or clippy.
+fn say_path_change(cargo_before: Option<&Path>) {
+    let now = find_program("cargo");
+    let same = |a: &Path, b: &Path| fs::canonicalize(a).ok() == fs::canonicalize(b).ok();
+    if let (Some(before), Some(now)) = (cargo_before, &now)
+        && !same(before, now)
+    {
+        say(
+            "note",
+            &format!(
+                "`cargo` now means {}, no longer {}; if you want the latter, put its folder first \
+                 in PATH",
+                now.display(),
+                before.display()
+            ),
+        );
+    }
+}
+
+fn stuck(obstacles: &[Obstacle], log: &Path) -> anyhow::Error {
+    let mut text = String::from("no way to an eBPF toolchain is open on this machine:\n");
+    for obstacle in obstacles {
+        text += &format!("  {obstacle}\n");
+    }
+    let nightly = plan::NIGHTLIES[0];
+    text += &format!(
+        "Mend what the failed command complains of, if one did, or see to it by other means that \
+         these are there; then run `cargo xtask setup` again:\n  \
+         1. `rustup toolchain install {} --profile minimal --component rust-src`,\n     \
+         or the Debian packages rustc-web, cargo-web and rust-web-src;\n  \
+         2. LLVM {} with its development files: llvm-{}-dev of Debian, Ubuntu or\n     \
+         https://apt.llvm.org; elsewhere set LLVM_PREFIX to the folder above bin/llvm-config;\n  \
+         3. the C++ library: g++ or libstdc++-N-dev.\n\
+         The output of every command is in {}",
+        nightly.name,
+        nightly.llvm,
+        nightly.llvm,
+        log.display()
+    );
+    anyhow!(text)
+}

@@ -1,0 +1,90 @@
+//! Doing one step of set-up.
+
+use std::{fs, io, path::Path, process::Command};
+
+use wingbeat_ebpf_build::Toolchain;
+
+use super::{
+    plan::{LINKER_VERSION, Step},
+    probe::{linker_root, runs},
+};
+use crate::command::{Failure, Rights, cargo, run_logged};
+
+/// What a step installs, for the line that announces it.
+pub(super) fn describe(step: &Step) -> String {
+    match step {
+        Step::AptUpdate => "the package lists of apt".into(),
+        Step::AptInstall(names) => format!("Debian packages {}", names.join(" ")),
+        Step::RustupInstall(name) => format!("Rust {name} with the sources of core, by rustup"),
+        Step::BuildLinker { llvm, .. } => {
+            format!(
+                "bpf-linker {LINKER_VERSION} for LLVM {llvm} (built from source, a minute or two)"
+            )
+        }
+    }
+}
+
+/// Does a step; the output of its commands goes to the log.
+pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
+    match step {
+        Step::AptUpdate => run_logged(apt_get().arg("update"), log),
+        Step::AptInstall(names) => {
+            // A package that would push out another one, such as Debian's own rustc, is not ours
+            // to install unasked. Fresh cloud machines hold the lock while they upgrade.
+            let options = ["--no-install-recommends", "--no-remove", "-oDPkg::Lock::Timeout=300"];
+            run_logged(apt_get().args(["install", "-y"]).args(options).args(names), log)
+        }
+        Step::RustupInstall(name) => {
+            let options = ["--profile", "minimal", "--component", "rust-src", "--no-self-update"];
+            let mut command = Command::new("rustup");
+            run_logged(command.args(["toolchain", "install", name]).args(options), log)
+        }
+        Step::BuildLinker { llvm, prefix } => build_linker(*llvm, prefix, log),
+    }
+}
+
+fn apt_get() -> Command {
+    // Sudo drops variables unless its rules say otherwise, env does not.
+    let mut command = match Rights::now() {
+        Rights::Root | Rights::None => Command::new("env"),
+        Rights::Sudo => {
+            let mut command = Command::new("sudo");
+            command.arg("env");
+            command
+        }
+    };
+    command.args(["DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "apt-get"]);
+    command
+}
+
+/// Builds bpf-linker beside its final place and moves it there when it runs.
+fn build_linker(llvm: u32, prefix: &Path, log: &Path) -> Result<(), Failure> {
+    let root = linker_root(llvm);
+    let draft = Toolchain::cache_dir().join("bpf-linker.new");
+    let mut command = cargo();
+    command
+        .args(["install", "bpf-linker", "--version", LINKER_VERSION, "--locked", "--force"])
+        .args(["--no-default-features", "--features", &format!("llvm-{llvm}"), "--root"])
+        .arg(&draft)
+        // Out of reach of this repository's own flags.
+        .current_dir(Toolchain::cache_dir())
+        .env("LLVM_PREFIX", prefix);
+    run_logged(&mut command, log)?;
+    let failure = |ending: String| Failure {
+        command: format!("mv {} {}", draft.display(), root.display()),
+        ending,
+        tail: String::new(),
+    };
+    if !runs(&draft.join("bin/bpf-linker")) {
+        return Err(failure("what was built does not start".into()));
+    }
+    replace(&draft, &root).map_err(|error| failure(error.to_string()))
+}
+
+fn replace(draft: &Path, place: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::rename(draft, place)
+}

@@ -1,0 +1,275 @@
+//! Rules for the source text that no compiler checks: prologues, `unsafe`, what a crate must not
+//! know, sizes. CONTRIBUTING.md lists them for people; this is the list that fails.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Lines that a file may have. One idea usually takes 100 to 300.
+const LINES_MAX: usize = 500;
+
+/// Longer files, with the reason: `("path", "reason")`.
+const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Where `unsafe` may stand: the border to the kernel.
+const UNSAFE_ALLOWED: &[&str] = &[
+    "crates/bpf/",
+    "crates/profile/src/session.rs",
+    "crates/profile/src/session/",
+    "crates/profile-ebpf/",
+    "examples/profiler/profiler-ebpf/",
+];
+
+/// Lines above an `unsafe` in which its `SAFETY` comment has to begin.
+const SAFETY_DISTANCE: usize = 10;
+
+/// What a part of the code must not know.
+struct Absence {
+    part: &'static str,
+    words: &'static [&'static str],
+    why: &'static str,
+}
+
+const ABSENCES: &[Absence] = &[
+    Absence {
+        part: "crates/profile/src/export",
+        words: &[
+            "SystemTime::now",
+            "Instant::now",
+            "std::fs",
+            "File::",
+            "aya::",
+            "std::net",
+            "rustix::",
+        ],
+        why: "exporters turn a profile into bytes: no clock, no files, no kernel",
+    },
+    Absence {
+        part: "crates/profile/src/model",
+        words: &[
+            "SystemTime::now",
+            "Instant::now",
+            "std::fs",
+            "File::",
+            "aya::",
+            "std::net",
+            "rustix::",
+        ],
+        why: "the model is data: no clock, no files, no kernel",
+    },
+    Absence {
+        part: "crates/profile-common/",
+        words: &["std::", "aya::", "aya_ebpf::"],
+        why: "both sides of the kernel border share it, so it depends on neither",
+    },
+    Absence {
+        part: "crates/wingbeat/src",
+        words: &["aya::", "aya_obj::", "blazesym::", "inferno::"],
+        why: "the binary is thin: flags in, calls, text out",
+    },
+];
+
+/// Marks of unfinished work. Put together here, lest this file be found.
+const UNFINISHED: [&str; 5] = [
+    concat!("to", "do!("),
+    concat!("unimpl", "emented!("),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+    concat!("dbg", "!("),
+];
+
+struct Source {
+    /// Relative to the root, with slashes.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The code of each line with its number, without comments and the insides of strings.
+    fn code(&self) -> impl Iterator<Item = (usize, String)> {
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, code_of(line)))
+    }
+}
+
+/// The code of a line: cut at `//`, strings emptied. Strings over several lines are not understood,
+/// which has been good enough.
+fn code_of(line: &str) -> String {
+    let mut code = String::new();
+    let mut in_string = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if in_string => drop(chars.next()),
+            '\'' if !in_string && chars.peek() == Some(&'"') => drop(chars.next()),
+            '"' => in_string = !in_string,
+            '/' if !in_string && chars.peek() == Some(&'/') => break,
+            _ if !in_string => code.push(c),
+            _ => {}
+        }
+    }
+    code
+}
+
+fn has_word(code: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(start, _)| {
+        let before = code[..start].chars().next_back();
+        let after = code[start + word.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the repository").into()
+}
+
+/// Every file of ours with this suffix.
+fn sources(suffix: &str) -> Vec<Source> {
+    let root = root();
+    let mut found = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a readable folder").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let kind = entry.file_type().expect("a file type");
+            if kind.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules"
+            {
+                folders.push(path);
+            } else if kind.is_file() && name.ends_with(suffix) {
+                let text = fs::read_to_string(&path).expect("readable text");
+                let path = path.strip_prefix(&root).expect("below the root");
+                found.push(Source { path: path.to_string_lossy().into_owned(), text });
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no {suffix} files: is this the repository?");
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+#[track_caller]
+fn check(offences: Vec<String>) {
+    assert!(offences.is_empty(), "{} offences:\n{}", offences.len(), offences.join("\n"));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent = sources(".rs").into_iter().filter(|source| !source.text.starts_with("//! "));
+    check(silent.map(|source| format!("{}: begins without `//! `", source.path)).collect());
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let mut offences = Vec::new();
+    for Source { path, text } in sources(".rs") {
+        for (index, line) in text.lines().enumerate() {
+            for mark in UNFINISHED.iter().filter(|mark| line.contains(**mark)) {
+                offences.push(format!("{path}:{}: {mark}", index + 1));
+            }
+        }
+    }
+    check(offences);
+}
+
+#[test]
+fn unsafe_stays_at_the_border_to_the_kernel() {
+    let mut offences = Vec::new();
+    for source in sources(".rs") {
+        if UNSAFE_ALLOWED.iter().any(|place| source.path.starts_with(place)) {
+            continue;
+        }
+        let lines = source.code().filter(|(_, code)| has_word(code, "unsafe"));
+        offences.extend(lines.map(|(number, _)| format!("{}:{number}: unsafe", source.path)));
+    }
+    check(offences);
+}
+
+#[test]
+fn every_unsafe_says_why_it_is_sound() {
+    let mut offences = Vec::new();
+    for source in sources(".rs") {
+        let lines: Vec<_> = source.text.lines().collect();
+        for (number, code) in source.code().filter(|(_, code)| has_word(code, "unsafe")) {
+            // Attributes such as `#[unsafe(no_mangle)]` promise a name, not memory.
+            let is_attribute = code.contains("#[unsafe(");
+            let above = &lines[number.saturating_sub(SAFETY_DISTANCE + 1)..number];
+            let says = above.iter().any(|l| l.contains("SAFETY:") || l.contains("# Safety"));
+            if !is_attribute && !says {
+                offences.push(format!("{}:{number}: no `SAFETY:` comment", source.path));
+            }
+        }
+    }
+    check(offences);
+}
+
+#[test]
+fn crates_do_not_know_what_they_must_not() {
+    let mut offences = Vec::new();
+    for source in sources(".rs") {
+        for absence in ABSENCES.iter().filter(|a| source.path.starts_with(a.part)) {
+            for (number, code) in source.code() {
+                // Tests stand last in a file, and may do as they like.
+                if code.contains("#[cfg(test)]") {
+                    break;
+                }
+                for word in absence.words.iter().filter(|word| code.contains(**word)) {
+                    offences.push(format!("{}:{number}: {word} ({})", source.path, absence.why));
+                }
+            }
+        }
+    }
+    check(offences);
+}
+
+#[test]
+fn files_are_one_idea() {
+    let mut offences = Vec::new();
+    for Source { path, text } in sources(".rs") {
+        let lines = text.lines().count();
+        let excused = LONG_FILES.iter().any(|(long, _)| *long == path);
+        if lines > LINES_MAX && !excused {
+            offences.push(format!("{path}: {lines} lines, of {LINES_MAX} at most"));
+        } else if lines <= LINES_MAX && excused {
+            offences.push(format!("{path}: no longer long, take it off the list"));
+        }
+    }
+    check(offences);
+}
+
+#[test]
+fn every_member_takes_the_lints_of_the_workspace() {
+    let manifests = sources("Cargo.toml").into_iter();
+    // Kernel halves and fuzz targets are workspaces of their own.
+    let members = manifests.filter(|manifest| !manifest.text.contains("[workspace"));
+    let without = members.filter(|manifest| !manifest.text.contains("[lints]\nworkspace = true"));
+    check(without.map(|manifest| format!("{}: no `[lints]`", manifest.path)).collect());
+}
+
+#[test]
+fn lines_end_where_their_text_ends() {
+    let mut offences = Vec::new();
+    for suffix in [".md", ".toml"] {
+        for Source { path, text } in sources(suffix) {
+            for (index, line) in text.lines().enumerate() {
+                if line.ends_with([' ', '\t']) {
+                    offences.push(format!("{path}:{}: space at the end", index + 1));
+                }
+            }
+        }
+    }
+    check(offences);
+}
+
+#[test]
+fn code_is_told_from_comments_and_strings() {
+    let check = |line, expected: &str| assert_eq!(code_of(line), expected, "{line}");
+    check("let a = 1; // unsafe", "let a = 1; ");
+    check(r#"say("unsafe // no"); b"#, "say(); b");
+    check(r#"say("a \" unsafe"); b"#, "say(); b");
+    check("c == '\"' && d", "c == ' && d");
+    assert!(has_word("#[unsafe(no_mangle)]", "unsafe"));
+    assert!(!has_word("unsafe_op_in_unsafe_fn", "unsafe"));
+}
