@@ -39,10 +39,13 @@ impl std::error::Error for Failure {}
 
 /// The command as one would type it, with the variables that were set for it.
 pub(crate) fn display(command: &Command) -> String {
+    // Rustup and cargo give us the full path of theirs.
+    let ours = env::var_os("CARGO").is_some_and(|cargo| cargo == command.get_program());
+    let program = if ours { OsStr::new("cargo") } else { command.get_program() };
     let variables = command.get_envs().filter_map(|(key, value)| {
         value.map(|value| format!("{}={}", key.to_string_lossy(), quoted(value)))
     });
-    let words = [command.get_program()].into_iter().chain(command.get_args()).map(quoted);
+    let words = [program].into_iter().chain(command.get_args()).map(quoted);
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -36,7 +36,7 @@ macro_rules! settings {
         $(#[unsafe(no_mangle)] pub static $name: u32 = 0;)*
     };
 }
-settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, TASK_PID, TASK_TGID, TASK_RUNTIME);
+settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, TASK_PID, TASK_TGID, TASK_RUNTIME, HAS_BPF_LOOP);
 
 /// Reads a setting.
 macro_rules! setting {

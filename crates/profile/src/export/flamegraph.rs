@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, Write};
 
+use inferno::flamegraph::color::BackgroundColor;
 use inferno::flamegraph::{self, Options};
 
 use super::ExportError;
@@ -11,6 +12,9 @@ use super::folded::{fold, process_names};
 use super::names::{Names, printable};
 use super::palette::{NameKind, palette};
 use crate::model::Meta;
+
+/// What the hues of [`palette`] mean.
+const LEGEND: &str = "red program, yellow Rust library, blue kernel, green BPF, grey unnamed";
 
 /// Longest title that fits between "Reset Zoom" and "Search" at inferno's smallest usual width.
 const TITLE_CHARS_MAX: usize = 90;
@@ -37,6 +41,7 @@ pub(super) fn write(
     options.subtitle = Some(subtitle(&profile.meta, profile.samples.len() as u64));
     options.notes =
         format!("frames narrower than {} % of the width are not drawn", options.min_width);
+    options.bgcolors = Some(BackgroundColor::Grey);
     options.palette_map = Some(&mut colors);
     options.no_sort = true;
     let lines = fold(profile, names);
@@ -57,7 +62,7 @@ pub(crate) fn title(text: &str) -> String {
 
 fn subtitle(meta: &Meta, samples: u64) -> String {
     format!(
-        "{} samples in {}, at {} Hz per CPU, {}",
+        "{} samples in {}, at {} Hz per CPU, {} · {LEGEND}",
         grouped(samples),
         duration(meta.duration_ns),
         grouped(meta.frequency_hz),

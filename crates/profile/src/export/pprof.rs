@@ -179,7 +179,9 @@ impl<'a> Builder<'a> {
         let name = self.string(&self.profile.functions[id as usize].name);
         let filename = self.string(file.unwrap_or(""));
         let id_given = self.message.function.len() as u64 + 1;
-        let function = proto::Function { id: id_given, name, system_name: name, filename };
+        // Were the name its own system name, pprof would take it for mangled and simplify
+        // `<T as Trait>::next` to `::next`.
+        let function = proto::Function { id: id_given, name, system_name: 0, filename };
         self.message.function.push(function);
         self.functions.insert((id, file), id_given);
         id_given

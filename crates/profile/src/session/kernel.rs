@@ -5,8 +5,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use aya::{
     Ebpf, EbpfLoader, include_bytes_aligned,
     maps::{HashMap, MapData, PerCpuArray, RingBuf},
-    programs::{PerfEvent, ProgramError, RawTracePoint},
+    programs::{PerfEvent, ProgramError, ProgramType, RawTracePoint},
+    sys::is_helper_supported,
 };
+use aya_obj::generated::bpf_func_id;
 use perf_event::{Builder, Counter, events::Software};
 use wingbeat_bpf::btf::KernelTypes;
 use wingbeat_profile_common::{counter, global, map, program, target};
@@ -48,6 +50,7 @@ impl KernelHalf {
             (global::TASK_PID, types.member_offset_bytes("task_struct", "pid")?),
             (global::TASK_TGID, types.member_offset_bytes("task_struct", "tgid")?),
             (global::TASK_RUNTIME, runtime),
+            (global::HAS_BPF_LOOP, u32::from(has_bpf_loop())),
         ];
         let mut loader = EbpfLoader::new();
         for (name, value) in &globals {
@@ -140,18 +143,18 @@ impl KernelHalf {
         self.ring.as_fd()
     }
 
-    /// All counters, summed over the CPUs.
-    pub(super) fn counters(&self) -> Result<Counters, RecordError> {
+    /// One counter, summed over the CPUs.
+    pub(super) fn counter(&self, index: u32) -> Result<u64, RecordError> {
         let map = self.ebpf.map(map::COUNTERS).ok_or_else(|| missing(map::COUNTERS))?;
         let counters = PerCpuArray::<_, u64>::try_from(map)
             .map_err(RecordError::kernel("open the counters"))?;
-        let mut sums = Vec::with_capacity(counter::COUNT as usize);
-        for index in 0..counter::COUNT {
-            let values =
-                counters.get(&index, 0).map_err(RecordError::kernel("read the counters"))?;
-            sums.push(values.iter().sum());
-        }
-        Ok(Counters(sums))
+        let values = counters.get(&index, 0).map_err(RecordError::kernel("read a counter"))?;
+        Ok(values.iter().sum())
+    }
+
+    /// All counters.
+    pub(super) fn counters(&self) -> Result<Counters, RecordError> {
+        (0..counter::COUNT).map(|index| self.counter(index)).collect::<Result<_, _>>().map(Counters)
     }
 }
 
@@ -180,6 +183,10 @@ impl Counters {
             failed,
         }
     }
+}
+
+fn has_bpf_loop() -> bool {
+    is_helper_supported(ProgramType::PerfEvent, bpf_func_id::BPF_FUNC_loop).unwrap_or(false)
 }
 
 fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, RecordError>

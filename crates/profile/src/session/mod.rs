@@ -244,6 +244,7 @@ impl Session {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), RecordError> {
         let deadline = options.duration.map(|duration| self.started + duration);
+        let mut told = self.started;
         loop {
             let wait = match deadline {
                 Some(deadline) => deadline.saturating_duration_since(Instant::now()),
@@ -251,11 +252,14 @@ impl Session {
             };
             let is_over = self.wait(stop, wait.min(DRAIN_INTERVAL))?;
             self.drain(false);
-            progress(Progress {
-                elapsed: self.started.elapsed(),
-                samples: self.samples,
-                lost: self.kernel_half.counters()?.get(counter::LOST),
-            });
+            if told.elapsed() >= DRAIN_INTERVAL {
+                told = Instant::now();
+                progress(Progress {
+                    elapsed: self.started.elapsed(),
+                    samples: self.samples,
+                    lost: self.kernel_half.counter(counter::LOST)?,
+                });
+            }
             let time_is_up = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if is_over || time_is_up || self.targets_are_gone() {
                 return Ok(());

@@ -4,7 +4,7 @@
 
 use std::{hint::black_box, time::Duration};
 
-use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group, criterion_main};
 use profiler::process_sample;
 use profiler_common::SAMPLE_BYTES;
 
@@ -21,22 +21,28 @@ fn sample_bytes() -> Vec<u8> {
     bytes
 }
 
-fn bench(criterion: &mut Criterion) {
-    let bytes = sample_bytes();
-    let mut group = criterion.benchmark_group("profiler");
+/// Half a second per call: Criterion's own plan, 100 measurements, would take a minute.
+fn config() -> Criterion {
     if cfg!(feature = "oops") {
-        // Half a second per call: Criterion's own plan, 5,050 calls, would take most of an hour.
-        group
-            .sampling_mode(SamplingMode::Flat)
-            .sample_size(20)
+        Criterion::default()
+            .sample_size(15)
             .warm_up_time(Duration::from_millis(500))
-            .measurement_time(Duration::from_secs(10));
+            .measurement_time(Duration::from_secs(15))
+    } else {
+        Criterion::default()
     }
-    group.bench_function("process_sample", |bencher| {
-        bencher.iter(|| process_sample(black_box(&bytes)));
-    });
-    group.finish();
 }
 
-criterion_group!(benches, bench);
+fn bench(criterion: &mut Criterion) {
+    let bytes = sample_bytes();
+    criterion.bench_function("process_sample", |bencher| {
+        bencher.iter(|| process_sample(black_box(&bytes)));
+    });
+}
+
+criterion_group! {
+    name = benches;
+    config = config();
+    targets = bench
+}
 criterion_main!(benches);

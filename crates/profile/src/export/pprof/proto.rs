@@ -129,6 +129,7 @@ pub(crate) struct Function {
     pub(crate) id: u64,
     #[prost(int64, tag = "2")]
     pub(crate) name: i64,
+    /// The mangled name.
     #[prost(int64, tag = "3")]
     pub(crate) system_name: i64,
     #[prost(int64, tag = "4")]
