@@ -22,6 +22,10 @@ pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(counter::C
 #[map]
 pub static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
 
+/// CPU time of a thread when it began to end, until its task is freed.
+#[map]
+pub static EXITS: HashMap<u32, u64> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
+
 #[map]
 pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0);
 

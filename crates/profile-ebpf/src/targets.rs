@@ -5,7 +5,7 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{counter, target};
 
-use crate::maps::{TAILS, TARGETS, count, setting};
+use crate::maps::{EXITS, TAILS, TARGETS, count, setting};
 
 /// Thread and process of a `task_struct`.
 struct Task {
@@ -70,21 +70,32 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// `sched_process_exit(task)`: a thread ends; its CPU time is still known.
+/// `sched_process_exit(task)`: a thread begins to end.
 #[raw_tracepoint]
 pub fn on_exit(ctx: RawTracePointContext) -> i32 {
     let pointer: *const u8 = ctx.arg(0);
     let task = task(pointer);
     if is_target(task.pid) {
-        count(counter::EXITED_CPU_NS, field(pointer, setting!(TASK_RUNTIME)));
+        let cpu_ns: u64 = field(pointer, setting!(TASK_RUNTIME));
+        count(counter::EXITED_CPU_NS, cpu_ns);
+        // A failure means that the time of its end is not counted.
+        let _ = EXITS.insert(&task.tid, &cpu_ns, 0);
     }
     0
 }
 
-/// `sched_process_free(task)`: a task was reaped, its PID may be used again.
+/// `sched_process_free(task)`: a task was reaped, its number may be used again. What it used since
+/// it began to end, taking down its memory above all, is known by now.
 #[raw_tracepoint]
 pub fn on_free(ctx: RawTracePointContext) -> i32 {
-    let task = task(ctx.arg(0));
+    let pointer: *const u8 = ctx.arg(0);
+    let task = task(pointer);
+    // SAFETY: a live element of the map.
+    if let Some(&before_ns) = unsafe { EXITS.get(&task.tid) } {
+        let cpu_ns: u64 = field(pointer, setting!(TASK_RUNTIME));
+        count(counter::EXITED_CPU_NS, cpu_ns.saturating_sub(before_ns));
+        let _ = EXITS.remove(&task.tid);
+    }
     let _ = TAILS.remove(&task.tid);
     if task.tid == task.pid {
         let _ = TARGETS.remove(&task.pid);

@@ -175,7 +175,7 @@ impl Summary {
             cpus: recording.cpus,
             ticks: recording.ticks.clone(),
             stacks: Stacks::count(profile),
-            target_cpu_time_ns: recording.target_cpu_time_ns,
+            target_cpu_time_ns: recording.target_cpu_time_ns(),
             processes: profile.processes.len() as u32,
             threads: profile.threads.len() as u32,
             bytes_per_sample: recording.sample_bytes / recording.ticks.sampled.max(1),

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         // Whoever reads has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("{}: {error:#}", cli::styled_error());
+            anstream::eprintln!("{}: {}", cli::styled_error(), sentence(&error));
             ExitCode::FAILURE
         }
     }
@@ -34,6 +34,19 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Diff(args) => diff::run(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args),
     }
+}
+
+/// An error with its causes, leaving out those that the text before has told already.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        if told.is_empty() {
+            cause
+        } else if told.contains(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

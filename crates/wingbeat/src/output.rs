@@ -89,11 +89,14 @@ fn draft_beside(path: &Path) -> io::Result<NamedTempFile> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
+    // Asked first for the sake of its message: that of a draft names a file nobody knows.
+    fs::metadata(folder)?;
     tempfile::Builder::new()
         .prefix(".wingbeat-")
         // As any new file: what the umask leaves of it.
         .permissions(fs::Permissions::from_mode(0o666))
         .tempfile_in(folder)
+        .map_err(|error| error.kind().into())
 }
 
 struct Counting<W> {

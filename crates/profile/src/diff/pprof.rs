@@ -9,8 +9,8 @@ use super::DiffError;
 use crate::export::pprof::{PROCESS_LABEL, proto};
 use crate::export::{KERNEL_SUFFIX, sanitized};
 
-/// Sample types that count samples, best first; otherwise the first type is taken.
-const COUNTING_TYPES: [&str; 1] = ["samples"];
+/// The sample type that counts samples; without it, the first type is taken.
+const COUNTING_TYPE: &str = "samples";
 
 /// The counts of all stacks.
 pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, DiffError> {
@@ -63,11 +63,9 @@ impl<'a> Reader<'a> {
 
     /// Which of a sample's values counts samples.
     fn counting_value(&self) -> Result<usize, DiffError> {
-        for wanted in COUNTING_TYPES {
-            for (position, sample_type) in self.message.sample_type.iter().enumerate() {
-                if self.string(sample_type.r#type)? == wanted {
-                    return Ok(position);
-                }
+        for (position, sample_type) in self.message.sample_type.iter().enumerate() {
+            if self.string(sample_type.r#type)? == COUNTING_TYPE {
+                return Ok(position);
             }
         }
         Ok(0)

@@ -4,20 +4,21 @@
 //! [`source`] adds what we know besides: files, lines, inlining, libraries.
 
 mod source;
+mod stacks;
 mod tables;
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use fxprof_processed_profile as fx;
-use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::ExportError;
 use super::checked::Checked;
-use crate::model::{BinaryKind, Frame, Profile, Sample, StackId, ThreadId};
+use crate::model::{BinaryKind, Frame, Profile};
+use stacks::StackHandles;
 
 /// Writes the profile.
 pub(super) fn write(
@@ -26,15 +27,16 @@ pub(super) fn write(
     writer: &mut dyn Write,
 ) -> Result<(), ExportError> {
     let document = document(profile.profile())?;
-    let mut writer = BufWriter::new(writer);
+    // serde_json writes a few bytes at a time: both the file and the compressor need a buffer.
     if gzip {
-        let mut gzip = GzEncoder::new(&mut writer, Compression::default());
-        serde_json::to_writer(&mut gzip, &document).map_err(std::io::Error::from)?;
-        gzip.finish()?;
+        let mut gzip = BufWriter::new(GzEncoder::new(writer, Compression::fast()));
+        serde_json::to_writer(&mut gzip, &document).map_err(io::Error::from)?;
+        gzip.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?.flush()?;
     } else {
-        serde_json::to_writer(&mut writer, &document).map_err(std::io::Error::from)?;
+        let mut writer = BufWriter::new(writer);
+        serde_json::to_writer(&mut writer, &document).map_err(io::Error::from)?;
+        writer.flush()?;
     }
-    writer.flush()?;
     Ok(())
 }
 
@@ -52,14 +54,11 @@ fn document(profile: &Profile) -> Result<Value, ExportError> {
     document.set_symbolicated(true);
 
     let threads = add_threads(profile, &mut document);
-    Timelines {
-        profile,
-        frames: intern_frames(profile, &mut document),
-        stacks: FxHashMap::default(),
-    }
-    .add_samples(&threads, &mut document);
+    let frames = frame_infos(profile, &mut document);
+    let stacks = stacks::intern(profile, &frames, &threads, &mut document);
+    add_samples(profile, &threads, &stacks, &mut document);
 
-    let mut document = serde_json::to_value(&document).map_err(std::io::Error::from)?;
+    let mut document = serde_json::to_value(&document).map_err(io::Error::from)?;
     source::fill(profile, &mut document)?;
     Ok(document)
 }
@@ -89,7 +88,7 @@ fn add_threads(profile: &Profile, document: &mut fx::Profile) -> Vec<fx::ThreadH
 }
 
 /// Every frame's functions as labels, outermost first. The labels are keys that [`source`] replaces.
-fn intern_frames(profile: &Profile, document: &mut fx::Profile) -> Vec<Vec<fx::FrameInfo>> {
+fn frame_infos(profile: &Profile, document: &mut fx::Profile) -> Vec<Vec<fx::FrameInfo>> {
     let categories = Categories::new(document);
     let frames = profile.frames.iter().enumerate();
     frames
@@ -135,47 +134,30 @@ impl Categories {
     }
 }
 
-/// The samples of all threads.
-struct Timelines<'a> {
-    profile: &'a Profile,
-    frames: Vec<Vec<fx::FrameInfo>>,
-    /// Stacks belong to threads in this format.
-    stacks: FxHashMap<(ThreadId, StackId), Option<fx::StackHandle>>,
-}
-
-impl Timelines<'_> {
-    fn add_samples(mut self, threads: &[fx::ThreadHandle], document: &mut fx::Profile) {
-        let period_ns = self.profile.meta.period_ns;
-        let mut busy_until: Vec<u64> = self.profile.threads.iter().map(|it| it.start_ns).collect();
-        for sample in &self.profile.samples {
-            let thread = threads[sample.thread as usize];
-            let busy_until = &mut busy_until[sample.thread as usize];
-            // A sample stands for the period before it. Where that does not reach back to the last
-            // one the thread was idle, and without this mark the graph would spread the sample's
-            // CPU time over the gap.
-            let busy_from = sample.time_ns.saturating_sub(period_ns);
-            if busy_from.saturating_sub(*busy_until) > period_ns / 2 {
-                let idle_end = fx::Timestamp::from_nanos_since_reference(busy_from);
-                document.add_sample(thread, idle_end, None, fx::CpuDelta::ZERO, 0);
-            }
-            *busy_until = sample.time_ns;
-
-            let stack = self.stack(thread, sample, document);
-            let time = fx::Timestamp::from_nanos_since_reference(sample.time_ns);
-            document.add_sample(thread, time, stack, fx::CpuDelta::from_nanos(period_ns), 1);
+/// The samples, each in the timeline of its thread.
+fn add_samples(
+    profile: &Profile,
+    threads: &[fx::ThreadHandle],
+    stacks: &StackHandles,
+    document: &mut fx::Profile,
+) {
+    let at = fx::Timestamp::from_nanos_since_reference;
+    let period_ns = profile.meta.period_ns;
+    let mut busy_until: Vec<u64> = profile.threads.iter().map(|thread| thread.start_ns).collect();
+    for sample in &profile.samples {
+        let thread = threads[sample.thread as usize];
+        let busy_until = &mut busy_until[sample.thread as usize];
+        // A sample stands for the period before it. Where that does not reach back to the last one
+        // the thread was idle, and without this mark the graph would spread the sample's CPU time
+        // over the gap.
+        let busy_from = sample.time_ns.saturating_sub(period_ns);
+        if busy_from.saturating_sub(*busy_until) > period_ns / 2 {
+            document.add_sample(thread, at(busy_from), None, fx::CpuDelta::ZERO, 0);
         }
-    }
+        *busy_until = sample.time_ns;
 
-    fn stack(
-        &mut self,
-        thread: fx::ThreadHandle,
-        sample: &Sample,
-        document: &mut fx::Profile,
-    ) -> Option<fx::StackHandle> {
-        *self.stacks.entry((sample.thread, sample.stack)).or_insert_with(|| {
-            let frames = self.profile.stacks[sample.stack as usize].frames.iter().rev();
-            let infos = frames.flat_map(|&frame| self.frames[frame as usize].iter().cloned());
-            document.intern_stack_frames(thread, infos)
-        })
+        let stack = stacks.get(&(sample.thread, sample.stack)).copied().flatten();
+        let cpu = fx::CpuDelta::from_nanos(period_ns);
+        document.add_sample(thread, at(sample.time_ns), stack, cpu, 1);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const PROCESS_LABEL: &str = "process";
 /// Writes the profile.
 pub(super) fn write(profile: Checked<'_>, writer: &mut dyn Write) -> Result<(), ExportError> {
     let message = Builder::new(profile.profile()).build();
-    let mut gzip = GzEncoder::new(writer, Compression::default());
+    let mut gzip = GzEncoder::new(writer, Compression::fast());
     gzip.write_all(&message.encode_to_vec())?;
     gzip.finish()?.flush()?;
     Ok(())

@@ -133,11 +133,10 @@ impl Recorder {
                     self.threads.named(pid, tid, name);
                 }
             }
+            // Its address space is left as it is: the kernel still has to take it down, on the time
+            // of the process, and such samples come after the event.
             EventKind::Exit { pid, tid } if self.follows(pid) => {
                 self.threads.ended(pid, tid, time_ns);
-                if pid == tid {
-                    self.spaces.forget(pid);
-                }
             }
             EventKind::Map { .. } | EventKind::Name { .. } | EventKind::Exit { .. } => {}
         }

@@ -85,22 +85,23 @@ impl Threads {
     /// A process runs another program from now on: what it did before stays apart.
     pub(crate) fn execed(&mut self, pid: u32, name: String, time_ns: u64) {
         self.ended(pid, pid, time_ns);
+        self.live_threads.remove(&pid);
+        self.live_processes.remove(&pid);
         self.births_ns.insert(pid, time_ns);
         self.names.insert(pid, name);
     }
 
-    /// A thread ended.
+    /// A thread ended. It may still be sampled while the kernel takes it down, so it keeps its entry
+    /// until its number is used again.
     pub(crate) fn ended(&mut self, pid: u32, tid: u32, time_ns: u64) {
-        if let Some(id) = self.live_threads.remove(&tid) {
+        if let Some(&id) = self.live_threads.get(&tid) {
             self.threads[id as usize].end_ns = Some(time_ns);
         }
         if pid == tid
-            && let Some(id) = self.live_processes.remove(&pid)
+            && let Some(&id) = self.live_processes.get(&pid)
         {
             self.processes[id as usize].end_ns = Some(time_ns);
         }
-        self.names.remove(&tid);
-        self.births_ns.remove(&tid);
     }
 }
 

@@ -69,8 +69,11 @@ pub struct Progress {
 /// A finished recording: raw stacks, open files, and the accounts.
 pub struct Recording {
     pub(crate) recorder: Recorder,
-    /// Keeps our programs in the kernel until their frames have names.
-    _kernel_half: KernelHalf,
+    /// Keeps our programs in the kernel until their frames have names, and counts the ends of
+    /// targets.
+    kernel_half: KernelHalf,
+    cpu_time: CpuTime,
+    cpu_time_before_ns: u64,
     /// What was recorded.
     pub target: String,
     /// Wall-clock time of the start.
@@ -85,8 +88,6 @@ pub struct Recording {
     pub cpus: u32,
     /// Every tick.
     pub ticks: Ticks,
-    /// CPU time of the targets.
-    pub target_cpu_time_ns: u64,
     /// Size of all samples in the ring buffer.
     pub sample_bytes: u64,
     /// Sideband events lost.
@@ -95,6 +96,24 @@ pub struct Recording {
     pub children_lost: u64,
     /// How a launched command ended.
     pub ended: Option<Ended>,
+}
+
+/// CPU time of the targets up to the end of the recording.
+struct CpuTime {
+    /// What is known by then.
+    ns: u64,
+    /// Ended threads are to be added.
+    add_exited: bool,
+}
+
+impl Recording {
+    /// CPU time that the targets used during the recording, nanoseconds. Best asked late: what
+    /// taking down a process costs is known when its parent has noticed, some milliseconds after.
+    pub fn target_cpu_time_ns(&self) -> u64 {
+        let exited = || self.kernel_half.counter(counter::EXITED_CPU_NS).unwrap_or(0);
+        let exited_ns = if self.cpu_time.add_exited { exited() } else { 0 };
+        (self.cpu_time.ns + exited_ns).saturating_sub(self.cpu_time_before_ns)
+    }
 }
 
 /// Records until the targets end, the time is up, or `stop` becomes readable.
@@ -323,22 +342,24 @@ impl Session {
         events.for_each(|event| self.recorder.event(event));
     }
 
+    fn cpu_time(&self, options: &Options) -> CpuTime {
+        if options.targets == Targets::All {
+            return CpuTime { ns: proc::machine_cpu_time_ns().unwrap_or(0), add_exited: false };
+        }
+        let targets = self.kernel_half.targets();
+        CpuTime { ns: targets.into_iter().map(proc::cpu_time_ns).sum(), add_exited: true }
+    }
+
     fn finish(mut self, options: &Options) -> Result<Recording, RecordError> {
         self.kernel_half.stop();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
-        // What the targets used, while those that still run can be asked.
-        let live_ns: u64 = self.kernel_half.targets().into_iter().map(proc::cpu_time_ns).sum();
-        let machine_ns = proc::machine_cpu_time_ns();
+        // While those that still run can be asked.
+        let cpu_time = self.cpu_time(options);
         self.drain(true);
         if let Some(command) = self.command.take() {
             self.ended = Some(command.end().map_err(RecordError::system("end the command"))?);
         }
         let counters = self.kernel_half.counters()?;
-        let used_ns = if options.targets == Targets::All {
-            machine_ns.unwrap_or(0)
-        } else {
-            live_ns + counters.get(counter::EXITED_CPU_NS)
-        };
         Ok(Recording {
             target: self.target,
             start: self.start,
@@ -347,13 +368,14 @@ impl Session {
             frequency_hz: options.frequency_hz,
             cpus: self.cpus.len() as u32,
             ticks: counters.ticks(),
-            target_cpu_time_ns: used_ns.saturating_sub(self.cpu_time_before_ns),
+            cpu_time,
+            cpu_time_before_ns: self.cpu_time_before_ns,
             sample_bytes: counters.get(counter::SAMPLE_BYTES),
             events_lost: self.sideband.lost,
             children_lost: counters.get(counter::CHILDREN_LOST),
             ended: self.ended,
             recorder: self.recorder,
-            _kernel_half: self.kernel_half,
+            kernel_half: self.kernel_half,
         })
     }
 }

@@ -9,7 +9,7 @@ mod places;
 mod tables;
 
 use crate::{
-    model::{Frame, Meta, Profile, Sample, Stack},
+    model::{Frame, Meta, Profile, Sample},
     session::Recording,
 };
 
@@ -24,10 +24,7 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
         .stacks
         .in_order()
         .into_iter()
-        .map(|stack| Stack {
-            frames: places.frames_of(stack, &recorder.spaces, &recorder.binaries),
-            completeness: stack.completeness,
-        })
+        .map(|stack| places.stack(stack, &recorder.spaces, &recorder.binaries))
         .collect();
     let mut tables = Tables::default();
     let names = lookup::names(&places, &recorder.binaries, &mut tables, progress);

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    model::FrameId,
+    model::{BrokenReason, Completeness, FrameId, Stack},
     recording::{
         binaries::{Backing, Binaries, BinaryId},
         intern::RawStack,
@@ -49,28 +49,37 @@ impl Places {
 
     /// The frames of a stack, innermost first. All but the innermost address of each half are return
     /// addresses: the call is one byte before, and may be the last instruction of its function.
-    pub(super) fn frames_of(
+    ///
+    /// A return address leads to code. Where one does not, the frame pointer before it was something
+    /// else, and all that follows is noise: the stack is cut there, and broken.
+    pub(super) fn stack(
         &mut self,
         stack: RawStack<'_>,
         spaces: &Spaces,
         binaries: &Binaries,
-    ) -> Vec<FrameId> {
+    ) -> Stack {
         let of_calls = |index: usize, address: u64| address.wrapping_sub(u64::from(index > 0));
         let mut frames = Vec::with_capacity(stack.kernel.len() + stack.user.len());
         for (index, &address) in stack.kernel.iter().enumerate() {
             frames.push(self.kernel_frame(of_calls(index, address)));
         }
+        let mut completeness = stack.completeness;
         for (index, &address) in stack.user.iter().enumerate() {
             let address = of_calls(index, address);
             let known = self.user.get(&(stack.generation, address)).copied();
-            frames.push(known.unwrap_or_else(|| {
+            let frame = known.unwrap_or_else(|| {
                 let place = place(stack.generation, address, spaces, binaries);
                 let id = self.id(place);
                 self.user.insert((stack.generation, address), id);
                 id
-            }));
+            });
+            if index > 0 && self.places[frame as usize].space == Space::Unmapped {
+                completeness = Completeness::Broken(BrokenReason::BadReturnAddress);
+                break;
+            }
+            frames.push(frame);
         }
-        frames
+        Stack { frames, completeness }
     }
 
     fn kernel_frame(&mut self, address: u64) -> FrameId {

@@ -83,7 +83,13 @@ fn binaries() -> Vec<Binary> {
     };
     let build_id: Vec<u8> = (0xa0..0xb4).collect();
     vec![
-        binary(BinaryKind::User, "/lib/x86_64-linux-gnu/libc.so.6", &[], (0x26000, 0x17b000), 0x26000),
+        binary(
+            BinaryKind::User,
+            "/lib/x86_64-linux-gnu/libc.so.6",
+            &[],
+            (0x26000, 0x17b000),
+            0x26000,
+        ),
         binary(BinaryKind::User, "/opt/amicable", &build_id, (0x2000, 0x9000), 0x1000),
         binary(BinaryKind::Kernel, "[kernel]", &[], (0xffff_ffff_8100_0000, u64::MAX), 0),
         binary(BinaryKind::Bpf, "[bpf]", &[], (0, 0), 0),

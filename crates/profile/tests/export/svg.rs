@@ -43,9 +43,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Svg {
                 }
             }
             Event::Text(text) => content.push_str(&text),
-            Event::GeneralRef(reference) => {
-                content.push_str(resolved(&reference))
-            }
+            Event::GeneralRef(reference) => content.push_str(resolved(&reference)),
             Event::End(_) => {
                 let (tag, id) = open.pop().unwrap();
                 match (tag.as_str(), id.as_deref()) {

@@ -1,0 +1,144 @@
+//! What the programs share: arguments, waiting for the profiler, and the report at the end.
+
+use std::{
+    env, fmt, fs,
+    io::{self, Read as _, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Frames;
+
+/// The environment variable that names the file for the report. Without it there is none.
+pub const REPORT_VARIABLE: &str = "WINGBEAT_WORKLOAD_REPORT";
+
+/// The environment variable that makes a program wait on standard input before the work, say `done`
+/// on standard output after it, and wait again before it ends.
+///
+/// For profilers that attach to a process, and that look up its symbols while it still exists.
+pub const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
+
+/// What a program is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arguments {
+    /// How many units of work, over all threads or processes.
+    pub units: u64,
+    /// How deep the stacks are.
+    pub frames: Frames,
+}
+
+/// Arguments that make no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageError {
+    found: Vec<String>,
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = self.found.join(" ");
+        write!(f, "expected UNITS [FRAMES_MIN FRAMES_MAX], found \"{found}\": give whole numbers")
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+impl Arguments {
+    /// Reads `UNITS [FRAMES_MIN FRAMES_MAX]`.
+    pub fn parse(words: &[String]) -> Result<Self, UsageError> {
+        let numbers: Option<Vec<u32>> = words.iter().map(|word| word.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[units]) => Ok(Self { units: units.into(), frames: Frames::default() }),
+            Some(&[units, min, max]) if min <= max => {
+                Ok(Self { units: units.into(), frames: Frames { min, max } })
+            }
+            _ => Err(UsageError { found: words.to_vec() }),
+        }
+    }
+}
+
+/// What the work came to, besides this process' own CPU time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// CPU time of child processes that were waited for.
+    pub children_cpu: Duration,
+    /// A value that depends on all the work.
+    pub checksum: u64,
+}
+
+/// The `main` of each program: reads the arguments, works, reports.
+pub fn main_with(work: impl FnOnce(Arguments) -> io::Result<Spent>) -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let outcome = Arguments::parse(&words).map_err(io::Error::other).and_then(|arguments| {
+        let held = env::var_os(HOLD_VARIABLE).is_some();
+        if held {
+            // One byte starts the work.
+            io::stdin().read_exact(&mut [0])?;
+        }
+        let start = clock(ClockId::Monotonic);
+        let spent = work(arguments)?;
+        report(arguments, spent, start)?;
+        if held {
+            let mut out = io::stdout();
+            writeln!(out, "done")?;
+            out.flush()?;
+            // The end of the input, or anything that comes, ends the process.
+            let _ = io::stdin().read(&mut [0])?;
+        }
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // When stderr is broken too, the exit code still tells.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(arguments: Arguments, spent: Spent, start: Duration) -> io::Result<()> {
+    let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
+    // The kernel counts from the fork on, so that the start of the program is in it.
+    let cpu_time = clock(ClockId::ProcessCPUTime) + spent.children_cpu;
+    let end = clock(ClockId::Monotonic);
+    let text = format!(
+        "{{\"units\":{},\"cpu_time_ns\":{},\"wall_time_ns\":{},\"end_monotonic_ns\":{},\"checksum\":{}}}\n",
+        arguments.units,
+        cpu_time.as_nanos(),
+        (end.saturating_sub(start)).as_nanos(),
+        end.as_nanos(),
+        spent.checksum,
+    );
+    fs::write(path, text)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(secs, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_numbers() {
+        let check = |text: &str, expected: Option<(u64, u32, u32)>| {
+            let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            let found = Arguments::parse(&words).ok();
+            let found = found.map(|a| (a.units, a.frames.min, a.frames.max));
+            assert_eq!(found, expected, "{text}");
+        };
+        let Frames { min, max } = Frames::default();
+        check("100", Some((100, min, max)));
+        check("100 3 5", Some((100, 3, 5)));
+        check("100 5 3", None);
+        check("100 5", None);
+        check("many", None);
+        check("-1", None);
+        check("", None);
+    }
+}
