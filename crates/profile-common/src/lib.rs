@@ -110,8 +110,7 @@ pub const SAMPLE_HEADER_BYTES: usize = 56;
 /// Size of [`TailHeader`] in bytes.
 pub const TAIL_HEADER_BYTES: usize = 32;
 /// Largest record in bytes.
-pub const RECORD_BYTES_MAX: usize =
-    SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
+pub const RECORD_BYTES_MAX: usize = SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
 
 const _: () = assert!(size_of::<SampleHeader>() == SAMPLE_HEADER_BYTES);
 const _: () = assert!(size_of::<TailHeader>() == TAIL_HEADER_BYTES);

@@ -46,8 +46,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
 #[inline(always)]
 fn is_target(pid: u32) -> bool {
     // SAFETY: a live element of the map.
-    setting!(ALL) != 0
-        || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
+    setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
 }
 
 #[inline(always)]
@@ -84,9 +83,7 @@ fn take(ctx: &PerfEventContext, scratch: *mut Scratch, pid: u32, tid: u32) {
         }
         Interrupted::KernelThread => true,
     };
-    if in_kernel
-        && let Err(errno) = kernel_stack(ctx, header, frames)
-    {
+    if in_kernel && let Err(errno) = kernel_stack(ctx, header, frames) {
         count(counter::FAILED + errno.min(counter::ERRNOS - 1), 1);
         return;
     }

@@ -69,6 +69,10 @@ const GO_ON: i64 = 0;
 const END: i64 = 1;
 
 /// One turn of `bpf_loop`.
+///
+/// # Safety
+///
+/// `walk` points to a [`Walk`].
 #[inline(never)]
 unsafe extern "C" fn turn(index: u32, walk: *mut c_void) -> i64 {
     // SAFETY: the state that `walk` gave.
@@ -78,13 +82,17 @@ unsafe extern "C" fn turn(index: u32, walk: *mut c_void) -> i64 {
 /// Takes the caller of the frame found in the turn before. Results go to the header at once: what
 /// lies in memory of a map is unknown to the verifier, which then need not tell apart the ways that
 /// lead out of the loop.
+///
+/// # Safety
+///
+/// The pointers of `walk` are those that [`walk`] was given.
 #[inline(always)]
 unsafe fn step(index: u32, walk: &mut Walk) -> i64 {
     let depth = index as usize + 1;
     if depth >= USER_FRAMES_MAX {
         return END;
     }
-    match unsafe { caller(walk.fp) } {
+    match caller(walk.fp) {
         Ok(Caller { return_address, next_fp }) => {
             // SAFETY: the state points to a header and to room for USER_FRAMES_MAX words.
             unsafe {
@@ -112,7 +120,7 @@ struct Caller {
 /// Reads the frame record at `fp`: the caller's frame pointer, then the return address. The layout
 /// is the same on x86-64 and aarch64.
 #[inline(always)]
-unsafe fn caller(fp: u64) -> Result<Caller, Stop> {
+fn caller(fp: u64) -> Result<Caller, Stop> {
     if fp == 0 {
         return Err(Stop::Zero);
     }

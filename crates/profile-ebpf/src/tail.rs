@@ -4,9 +4,7 @@ use aya_ebpf::{
     bindings::BPF_RB_NO_WAKEUP,
     helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output},
 };
-use wingbeat_profile_common::{
-    RecordKind, TAIL_HEADER_BYTES, TAIL_WORDS_MAX, TailHeader, counter,
-};
+use wingbeat_profile_common::{RecordKind, TAIL_HEADER_BYTES, TAIL_WORDS_MAX, TailHeader, counter};
 
 use crate::maps::{RECORDS, SCRATCH, TAILS, count};
 

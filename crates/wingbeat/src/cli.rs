@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use owo_colors::OwoColorize as _;
 
 use crate::doctor::DoctorArgs;
@@ -88,10 +88,11 @@ pub(crate) fn styled_error() -> String {
 
 /// Flags of `wingbeat profile`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("target").required(true).args(["pid", "all", "command"]))]
 pub(crate) struct ProfileArgs {
     /// A process to sample; may be given several times, or as a list with commas
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "all")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
     /// Sample all processes, the kernel's own threads included
     #[arg(short, long)]
@@ -123,7 +124,6 @@ pub(crate) struct ProfileArgs {
     pub buffer_size: Option<u32>,
     /// Command to launch and sample, with its arguments; from its first instruction
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    #[arg(conflicts_with_all = ["pid", "all"], required_unless_present_any = ["pid", "all"])]
     pub command: Vec<OsString>,
 }
 

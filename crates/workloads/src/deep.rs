@@ -69,7 +69,9 @@ fn descend(path: u64, levels: u32) -> u64 {
     let Some(below) = levels.checked_sub(1) else {
         return leaf(path);
     };
-    match (path + 1).wrapping_mul(u64::from(levels) * 7 + 1) % 3 {
+    // Fibonacci hashing: neighbouring paths must differ in more than where they begin.
+    let hash = (path + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (levels % 32);
+    match hash % 3 {
         0 => oak(path, below),
         1 => ash(path, below),
         _ => elm(path, below),

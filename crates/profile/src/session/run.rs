@@ -1,0 +1,283 @@
+//! One recording under way: set up, start, drain, finish.
+
+use std::{
+    collections::HashSet,
+    os::fd::BorrowedFd,
+    time::{Duration, Instant, SystemTime},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    time::{ClockId, clock_gettime},
+};
+use wingbeat_profile_common::counter;
+
+use super::{
+    CpuTime, Ended, Options, Progress, Recording,
+    kernel::{KernelHalf, Settings},
+    launch::Launched,
+    sideband::Sideband,
+};
+use crate::{
+    error::RecordError,
+    proc, record,
+    recording::{Recorder, Scope, event::Event},
+    targets::{Targets, with_descendants},
+};
+
+/// The ring buffer is looked at at least this often.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
+/// And at most this often, however many processes come and go: a swarm of them must not make the
+/// profiler a load of its own. A new process lives at least this long before its files are opened.
+const REST: Duration = Duration::from_millis(1);
+/// Samples may reach the ring buffer this much later than their time says.
+const SETTLE_NS: u64 = 1_000_000;
+
+/// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Ring buffer for about a second and a half of all CPUs with 40-frame stacks: user space drains it
+/// ten times a second, and is woken when it is a quarter full. A power of two, as the kernel wants.
+fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
+    let wanted = frequency_hz * cpus as u64 * 384 * 3 / 2;
+    wanted.next_power_of_two().clamp(1 << 20, 64 << 20) as u32
+}
+
+/// One recording under way.
+pub(super) struct Session {
+    kernel_half: KernelHalf,
+    sideband: Sideband,
+    recorder: Recorder,
+    cpus: Vec<u32>,
+    command: Option<Launched>,
+    /// Processes to wait for, if they were given.
+    waited_for: Vec<u32>,
+    cpu_time_before_ns: u64,
+    start: SystemTime,
+    start_ns: u64,
+    started: Instant,
+    /// Read, but not yet taken: later than the last samples that were read.
+    events: Vec<Event>,
+    /// Samples since the start.
+    samples: u64,
+    target: String,
+    ended: Option<Ended>,
+}
+
+impl Session {
+    pub(super) fn set_up(options: &Options) -> Result<Self, RecordError> {
+        let cpus = aya::util::online_cpus().map_err(|(what, error)| {
+            RecordError::system(format!("list the CPUs ({what})"))(error)
+        })?;
+        let default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
+        let is_command = matches!(options.targets, Targets::Command(_));
+        let settings = Settings {
+            all: options.targets == Targets::All,
+            inherit: options.inherit,
+            launcher: is_command.then(std::process::id),
+            buffer_bytes: options.buffer_bytes.unwrap_or(default_bytes),
+        };
+        let kernel_half = KernelHalf::load(settings)?;
+        let sideband = Sideband::open(&cpus)?;
+        let scope = match options.targets {
+            Targets::All => Scope::All,
+            _ => Scope::Processes { pids: HashSet::new(), inherit: options.inherit },
+        };
+        let start_ns = now_ns();
+        Ok(Self {
+            kernel_half,
+            sideband,
+            recorder: Recorder::new(start_ns, scope),
+            cpus,
+            command: None,
+            waited_for: Vec::new(),
+            cpu_time_before_ns: 0,
+            start: SystemTime::now(),
+            start_ns,
+            started: Instant::now(),
+            events: Vec::new(),
+            samples: 0,
+            target: options.targets.describe(),
+            ended: None,
+        })
+    }
+
+    /// Starts the clocks, then what they are to measure.
+    pub(super) fn start(&mut self, options: &Options) -> Result<(), RecordError> {
+        if let Targets::Pids(pids) = &options.targets {
+            self.take_on(pids, options.inherit)?;
+        }
+        if options.targets == Targets::All {
+            self.cpu_time_before_ns = proc::machine_cpu_time_ns().unwrap_or(0);
+        }
+        (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
+        self.recorder.start_at(self.start_ns);
+        self.kernel_half.start(&self.cpus, options.frequency_hz)?;
+        if let Targets::Command(words) = &options.targets {
+            let command = Launched::start(words)?;
+            self.recorder.follow(command.pid());
+            self.command = Some(command);
+        }
+        Ok(())
+    }
+
+    /// Makes existing processes, and their children if wanted, targets. Forks are being watched
+    /// already, so a child is either seen here or joins by itself.
+    fn take_on(&mut self, pids: &[u32], inherit: bool) -> Result<(), RecordError> {
+        self.kernel_half.add_targets(pids.iter().copied())?;
+        let family = if inherit { with_descendants(pids) } else { pids.iter().copied().collect() };
+        self.kernel_half.add_targets(family.iter().copied())?;
+        for &pid in &family {
+            self.recorder.adopt(pid);
+            self.cpu_time_before_ns += proc::cpu_time_ns(pid);
+        }
+        match pids.iter().find(|&&pid| proc::Stat::read(pid).is_none()) {
+            Some(&pid) => Err(RecordError::Vanished(pid)),
+            None => {
+                self.waited_for = pids.to_vec();
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn run(
+        &mut self,
+        options: &Options,
+        stop: BorrowedFd<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), RecordError> {
+        let deadline = options.duration.map(|duration| self.started + duration);
+        let mut told = self.started;
+        loop {
+            let wait = match deadline {
+                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+                None => DRAIN_INTERVAL,
+            };
+            let is_over = self.wait(stop, wait.min(DRAIN_INTERVAL))?;
+            self.drain(false);
+            if told.elapsed() >= DRAIN_INTERVAL {
+                told = Instant::now();
+                progress(Progress {
+                    elapsed: self.started.elapsed(),
+                    samples: self.samples,
+                    lost: self.kernel_half.counter(counter::LOST)?,
+                });
+            }
+            let time_is_up = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if is_over || time_is_up || self.targets_are_gone() {
+                return Ok(());
+            }
+            std::thread::sleep(REST);
+        }
+    }
+
+    /// Waits until something is to be drained; true when `stop` was given or the command ended.
+    fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<bool, RecordError> {
+        let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+        if let Some(command) = &self.command {
+            fds.push(PollFd::from_borrowed_fd(command.fd(), PollFlags::IN));
+        }
+        let enders = fds.len();
+        fds.push(PollFd::from_borrowed_fd(self.kernel_half.ring_fd(), PollFlags::IN));
+        fds.extend(self.sideband.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
+        match poll(&mut fds, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(RecordError::system("wait for samples")(error.into())),
+        }
+        Ok(fds[..enders].iter().any(|fd| fd.revents().contains(PollFlags::IN)))
+    }
+
+    fn targets_are_gone(&self) -> bool {
+        let is_gone = |pid: &u32| proc::Stat::read(*pid).is_none_or(|stat| stat.is_zombie());
+        !self.waited_for.is_empty() && self.waited_for.iter().all(is_gone)
+    }
+
+    /// Takes records and events in the order of their time: an address means what was mapped there
+    /// when the sample was taken. Samples are read first, so that all events before them have been
+    /// written by the time that these are read; events after them wait, unless this is the end.
+    fn drain(&mut self, is_last: bool) {
+        let until_ns = now_ns() - SETTLE_NS;
+        let mut bytes = Vec::new();
+        let mut records = Vec::new();
+        self.kernel_half.drain(|record| {
+            let start = bytes.len();
+            bytes.extend_from_slice(record);
+            records.push(start..bytes.len());
+        });
+        self.sideband.drain(&mut self.events);
+        self.events.sort_by_key(|event| event.time_ns);
+        let mut decoded: Vec<_> = records
+            .iter()
+            .filter_map(|range| record::decode(bytes.get(range.clone())?).ok())
+            .collect();
+        decoded.sort_by_key(|record| record.time_ns());
+        let last_ns = decoded.last().map_or(0, |record| record.time_ns());
+        let until_ns = if is_last { u64::MAX } else { until_ns.max(last_ns) };
+        let due = self.events.partition_point(|event| event.time_ns <= until_ns);
+        let mut events = self.events.drain(..due).peekable();
+        for record in decoded {
+            while let Some(event) = events.next_if(|event| event.time_ns <= record.time_ns()) {
+                self.recorder.event(event);
+            }
+            self.samples += u64::from(matches!(record, record::Record::Sample(_)));
+            self.recorder.record(record);
+        }
+        events.for_each(|event| self.recorder.event(event));
+    }
+
+    fn cpu_time(&self, options: &Options) -> CpuTime {
+        if options.targets == Targets::All {
+            return CpuTime { ns: proc::machine_cpu_time_ns().unwrap_or(0), add_exited: false };
+        }
+        let targets = self.kernel_half.targets();
+        CpuTime { ns: targets.into_iter().map(proc::cpu_time_ns).sum(), add_exited: true }
+    }
+
+    pub(super) fn finish(mut self, options: &Options) -> Result<Recording, RecordError> {
+        self.kernel_half.stop();
+        let duration_ns = self.started.elapsed().as_nanos() as u64;
+        // While those that still run can be asked.
+        let cpu_time = self.cpu_time(options);
+        self.drain(true);
+        if let Some(command) = self.command.take() {
+            self.ended = Some(command.end().map_err(RecordError::system("end the command"))?);
+        }
+        let counters = self.kernel_half.counters()?;
+        Ok(Recording {
+            target: self.target,
+            start: self.start,
+            start_ns: self.start_ns,
+            duration_ns,
+            frequency_hz: options.frequency_hz,
+            cpus: self.cpus.len() as u32,
+            ticks: counters.ticks(),
+            cpu_time,
+            cpu_time_before_ns: self.cpu_time_before_ns,
+            sample_bytes: counters.get(counter::SAMPLE_BYTES),
+            events_lost: self.sideband.lost,
+            children_lost: counters.get(counter::CHILDREN_LOST),
+            ended: self.ended,
+            recorder: self.recorder,
+            kernel_half: self.kernel_half,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_buffer_is_a_power_of_two_within_bounds() {
+        let check = |frequency_hz, cpus, expected| {
+            assert_eq!(buffer_bytes(frequency_hz, cpus), expected);
+        };
+        check(99, 2, 1 << 20);
+        check(9_999, 2, 16 << 20);
+        check(9_999, 128, 64 << 20);
+    }
+}

@@ -1,0 +1,106 @@
+//! Are the figures right?
+
+use crate::support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn};
+
+#[test]
+fn known_shares_are_measured_within_two_points() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    // Each turn takes much longer than the time between two ticks: one that took a fraction of it
+    // could run in step with the clock, and every sampler would err.
+    let source = format!(
+        "{SPIN}
+OWN void sixty(void) {{ spin(6000000); }}
+OWN void thirty(void) {{ spin(3000000); }}
+OWN void ten(void) {{ spin(1000000); }}
+int main(void) {{ while (cpu_s() < 4) {{ sixty(); thirty(); ten(); }} return 0; }}"
+    );
+    let program = compile(folder.path(), "shares", &source, WITH_FRAME_POINTERS);
+    let run = profile(folder.path(), &["-F", "999"], &["--", program.to_str().expect("UTF-8")]);
+    for (function, expected) in [(";sixty", 60.0), (";thirty", 30.0), (";ten", 10.0)] {
+        let measured = run.percent_with(function);
+        assert!((measured - expected).abs() < 2.0, "{function}: {measured} %");
+    }
+}
+
+#[test]
+fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let words = ["--", program.to_str().expect("UTF-8"), "4"];
+    // A machine that is shared with others may take the CPU away between two ticks without telling
+    // the guest: one of three runs must be right.
+    let rate = |_| {
+        let run = profile(folder.path(), &["-F", "999"], &words);
+        let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
+        run.number("/ticks/sampled") as f64 / cpu_s / 999.0
+    };
+    let rates: Vec<f64> = (0..3).map(rate).collect();
+    assert!(rates.iter().any(|rate| (rate - 1.0).abs() < 0.01), "{rates:?}");
+}
+
+#[test]
+fn eight_busy_threads_at_999_hz_lose_nothing() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = format!(
+        "#include <pthread.h>
+{SPIN}
+OWN void *thread_work(void *unused) {{
+    pthread_setname_np(pthread_self(), \"worker\");
+    while (cpu_s() < 3) spin(100000);
+    return unused;
+}}
+int main(void) {{
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, thread_work, 0);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+    return 0;
+}}"
+    );
+    let program = compile(folder.path(), "threads", &source, WITH_FRAME_POINTERS);
+    let run = profile(folder.path(), &["-F", "999"], &["--", program.to_str().expect("UTF-8")]);
+    assert_eq!(run.number("/ticks/lost"), 0);
+    assert_eq!(run.samples(), run.number("/ticks/sampled"));
+    assert!(run.number("/threads") >= 8, "{}", run.summary);
+    assert!(run.percent_with(";thread_work") > 97.0, "{:?}", run.folded);
+    assert!(run.number("/stacks/complete") * 100 >= run.samples() * 98, "{}", run.summary);
+}
+
+#[test]
+fn every_tick_is_accounted_for() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let run =
+        profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
+    let cpus = run.number("/cpus") as f64;
+    let expected = run.number("/duration_ns") as f64 / 1e9 * 499.0 * cpus;
+    let ticks: u64 = ["sampled", "idle", "other", "lost"]
+        .iter()
+        .map(|kind| run.number(&format!("/ticks/{kind}")))
+        .sum();
+    // Never more than the clocks can have given; fewer where a hypervisor held a CPU back.
+    assert!(ticks as f64 <= expected * 1.01 + cpus, "{ticks} of {expected}");
+    assert!(ticks as f64 >= expected * 0.5, "{ticks} of {expected}");
+    assert_eq!(run.samples(), run.number("/ticks/sampled"));
+    let per_sample = run.number("/bytes_per_sample");
+    assert!((64..2_000).contains(&per_sample), "{per_sample}");
+    for key in ["wingbeat", "kernel", "command_line", "target", "start_time", "own", "outputs"] {
+        assert!(!run.summary[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn a_full_buffer_is_counted_and_told() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let flags = ["-F", "20000", "--buffer-size", "4096"];
+    let run = profile(folder.path(), &flags, &["--", program.to_str().expect("UTF-8"), "1"]);
+    let (lost, sampled) = (run.number("/ticks/lost"), run.number("/ticks/sampled"));
+    assert!(lost > 0, "{}", run.summary);
+    assert_eq!(run.samples(), sampled);
+    assert!(run.stderr.contains("were lost because the buffer was full"), "{}", run.stderr);
+}

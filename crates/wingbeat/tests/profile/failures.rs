@@ -1,0 +1,90 @@
+//! Wrong usage, missing rights, targets that are none: one sentence, the right exit code.
+
+use std::{fs, os::unix::process::CommandExt as _, process::Command};
+
+use crate::support::{Background, folder, profile, turn};
+
+fn check(flags: &[&str], code: i32, texts: &[&str]) {
+    let folder = folder();
+    let run = profile(folder.path(), flags, &[]);
+    assert_eq!(run.code, Some(code), "{flags:?}: {}", run.stderr);
+    for text in texts {
+        assert!(run.stderr.contains(text), "{flags:?}: {text:?} in {}", run.stderr);
+    }
+}
+
+#[test]
+fn wrong_usage() {
+    check(&[], 2, &["--pid"]);
+    check(&["--pid", "x"], 2, &["--pid"]);
+    check(&["--pid", "0"], 2, &["--pid"]);
+    check(&["--pid", "1", "--all"], 2, &["--all"]);
+    check(&["--all", "--", "true"], 2, &["--all"]);
+    check(&["-F", "0", "--", "true"], 2, &["--frequency"]);
+    check(&["-d", "soon", "--", "true"], 2, &["--duration"]);
+    check(&["--buffer-size", "3M", "--", "true"], 2, &["power of two"]);
+}
+
+#[test]
+fn what_later_versions_may_offer_is_not_in_the_help() {
+    let help = Command::new(env!("CARGO_BIN_EXE_wingbeat")).args(["profile", "--help"]).output();
+    let help = String::from_utf8(help.expect("run wingbeat").stdout).expect("UTF-8");
+    assert!(help.contains("--frequency") && help.contains("Examples:"));
+    assert!(!help.contains("--unwind") && !help.contains("--mode"), "{help}");
+}
+
+#[test]
+fn outputs_are_checked_before_anything_runs() {
+    let folder = folder();
+    let witness = folder.path().join("witness");
+    let witness = witness.to_str().expect("UTF-8");
+    for output in ["/no/such/folder/a.svg", "a.txt", "/proc/a.svg"] {
+        check(&["-o", output, "--", "touch", witness], 1, &[output]);
+        assert!(fs::metadata(witness).is_err(), "the command ran before {output} was checked");
+    }
+}
+
+#[test]
+fn targets_that_are_none() {
+    let Some(_turn) = turn() else { return };
+    check(&["-p", "5000000"], 1, &["no process has the PID 5000000"]);
+    check(&["-p", "2"], 1, &["kernel thread", "--all"]);
+    check(&["--", "/no/such/program"], 1, &["cannot run /no/such/program", "No such file"]);
+    check(&["--", "/etc/passwd"], 1, &["cannot run /etc/passwd", "ermission denied"]);
+    check(&["-F", "10000000", "--", "true"], 1, &["perf_event_max_sample_rate"]);
+}
+
+#[test]
+fn the_exit_status_of_the_command_becomes_ours() {
+    let Some(_turn) = turn() else { return };
+    check(&["--", "sh", "-c", "exit 7"], 7, &[]);
+    check(&["--", "sh", "-c", "kill -TERM $$"], 143, &[]);
+}
+
+#[test]
+fn a_sleeper_gives_no_picture_but_a_reason() {
+    let Some(_turn) = turn() else { return };
+    check(&["-d", "1s", "--", "sleep", "20"], 1, &["no samples", "slept", "-F"]);
+    check(&["--", "true"], 1, &["no samples", "took only", "-F"]);
+    let sleeper = Background::start("sleep".as_ref(), &["20"]);
+    check(&["-d", "1s", "-p", &sleeper.pid()], 1, &["slept 100.0 %"]);
+}
+
+#[test]
+fn without_rights_it_says_which_and_how() {
+    let folder = folder();
+    let copy = folder.path().join("wingbeat");
+    fs::copy(env!("CARGO_BIN_EXE_wingbeat"), &copy).expect("copy");
+    let mut wingbeat = Command::new(&copy);
+    wingbeat.args(["profile", "-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
+    if rustix::process::geteuid().is_root() {
+        wingbeat.uid(65534).gid(65534);
+    }
+    let output = wingbeat.output().expect("run wingbeat");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for text in ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"] {
+        assert!(stderr.contains(text), "{stderr}");
+    }
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}

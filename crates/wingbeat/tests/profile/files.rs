@@ -1,0 +1,139 @@
+//! What it writes, and when.
+
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use crate::support::{Background, command, finished, folder, spinner, turn, wait_until};
+
+#[test]
+fn four_formats_at_once() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let path = |name: &str| folder.path().join(name);
+    let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    wingbeat.args(["profile", "-F", "499"]);
+    for name in ["a.svg", "a.folded", "a.pb.gz", "a.json", "a.json.gz"] {
+        wingbeat.arg("-o").arg(path(name));
+    }
+    let output =
+        wingbeat.arg("--summary-json").arg("-").arg("--").arg(&program).arg("0.5").output();
+    let output = output.expect("run wingbeat");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).expect("summary on stdout");
+    assert_eq!(summary["outputs"].as_array().map(Vec::len), Some(5));
+
+    let svg = fs::read_to_string(path("a.svg")).expect("svg");
+    assert!(svg.contains("busy_work") && svg.contains("</svg>"));
+    let unpacked = |name| {
+        let mut bytes = Vec::new();
+        GzDecoder::new(File::open(path(name)).expect("open"))
+            .read_to_end(&mut bytes)
+            .expect("gzip");
+        bytes
+    };
+    assert!(unpacked("a.pb.gz").windows(9).any(|window| window == b"busy_work"));
+    let json = fs::read(path("a.json")).expect("json");
+    assert_eq!(unpacked("a.json.gz"), json);
+    let firefox: Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(firefox["threads"][0]["processName"], "spinner");
+}
+
+#[test]
+fn interrupted_recordings_are_written() {
+    let Some(_turn) = turn() else { return };
+    for signal in ["INT", "TERM"] {
+        let folder = folder();
+        let program = spinner(folder.path(), "spinner");
+        let target = Background::start(&program, &["30"]);
+        let session = command(folder.path(), &["-F", "499", "-p", &target.pid()])
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("start wingbeat");
+        thread::sleep(Duration::from_millis(1_500));
+        let kill = Command::new("kill").args(["-s", signal, &session.id().to_string()]).status();
+        assert!(kill.expect("kill").success());
+        let run = finished(folder.path(), session.wait_with_output().expect("wait"));
+        assert_eq!(run.code, Some(0), "{signal}: {}", run.stderr);
+        assert!(run.samples_with(";busy_work") > 100, "{signal}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let session = command(folder.path(), &["-F", "499", "--"])
+        .arg(&program)
+        .arg("30")
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("start wingbeat");
+    thread::sleep(Duration::from_millis(1_500));
+    let kill = Command::new("kill").args(["-s", "INT", &session.id().to_string()]).status();
+    assert!(kill.expect("kill").success());
+    let run = finished(folder.path(), session.wait_with_output().expect("wait"));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.samples_with(";busy_work") > 100);
+    wait_until("the command is gone", || {
+        let name = program.to_str().expect("UTF-8");
+        !Command::new("pgrep").args(["-f", name]).output().is_ok_and(|found| found.status.success())
+    });
+}
+
+#[test]
+fn nothing_is_left_in_the_folder_but_what_was_asked_for() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let output = command(folder.path(), &["--", "true"]).output().expect("run wingbeat");
+    // No samples: the summary is written, the empty picture is not.
+    let run = finished(folder.path(), output);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let names: Vec<_> = fs::read_dir(folder.path())
+        .expect("list")
+        .map(|entry| entry.expect("entry").file_name())
+        .collect();
+    assert_eq!(names, ["out.json"]);
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).expect("folder");
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "none"]).arg(&disk).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no rights to mount");
+        return;
+    }
+    let old = disk.join("a.json");
+    fs::write(&old, "old").expect("write");
+    let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
+        .args(["profile", "-F", "4999", "-o"])
+        .arg(&old)
+        .arg("--")
+        .arg(&program)
+        .arg("0.5")
+        .output()
+        .expect("run wingbeat");
+    let (text, left) = (fs::read_to_string(&old), fs::read_dir(&disk).map(Iterator::count));
+    let unmounted = Command::new("umount").arg(&disk).status();
+    assert!(unmounted.expect("umount").success());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("No space left"), "{stderr}");
+    assert_eq!(text.expect("read"), "old");
+    assert_eq!(left.expect("list"), 1);
+}

@@ -1,0 +1,12 @@
+//! `wingbeat profile` on the real kernel, on programs whose behaviour is known.
+//!
+//! The targets are small C programs, compiled here with or without frame pointers. Tests run one at a
+//! time, because what they check is time. They are skipped only when a probe says that this kernel
+//! or these rights do not allow profiling; with `CI=true` that is a failure.
+
+mod accuracy;
+mod failures;
+mod files;
+mod processes;
+mod stacks;
+mod support;

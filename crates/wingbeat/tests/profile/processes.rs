@@ -1,0 +1,261 @@
+//! Whom it samples: threads, children, short lives, other namespaces, everybody.
+
+use std::{path::Path, process::Command, thread, time::Duration};
+
+use crate::support::{
+    Background, SPIN, WITH_FRAME_POINTERS, compile, finished, folder, profile, spinner, turn,
+    wait_until,
+};
+
+fn family(folder: &Path) -> std::path::PathBuf {
+    let source = format!(
+        "#include <sys/wait.h>
+{SPIN}
+OWN void parent_work(void) {{ while (cpu_s() < 0.5) spin(100000); }}
+OWN void child_work(void) {{ while (cpu_s() < 0.5) spin(100000); }}
+int main(int count, char **words) {{
+    if (count > 1) sleep(1);
+    for (int i = 0; i < 3; i++) if (fork() == 0) {{
+        if (count > 1) sleep(1);
+        child_work();
+        return 0;
+    }}
+    parent_work();
+    while (wait(0) > 0);
+    return 0;
+}}"
+    );
+    compile(folder, "family", &source, WITH_FRAME_POINTERS)
+}
+
+#[test]
+fn children_are_followed_unless_told_not_to() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = family(folder.path());
+    let words = ["--", program.to_str().expect("UTF-8")];
+    let run = profile(folder.path(), &["-F", "499"], &words);
+    assert_eq!(run.number("/processes"), 4, "{}", run.summary);
+    let (of_parent, of_children) =
+        (run.samples_with("parent_work"), run.samples_with("child_work"));
+    assert!(of_children > 2 * of_parent, "{of_children} of children, {of_parent} of the parent");
+
+    let run = profile(folder.path(), &["-F", "499", "--no-inherit"], &words);
+    assert_eq!(run.number("/processes"), 1);
+    assert_eq!(run.samples_with("child_work"), 0);
+    assert!(run.samples_with("parent_work") > 100);
+}
+
+#[test]
+fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = family(folder.path());
+    // The parent forks after a second, its children work after another: attached in between.
+    let target = Background::start(&program, &["late"]);
+    wait_until("the children are there", || {
+        let children = format!("/proc/{0}/task/{0}/children", target.pid());
+        std::fs::read_to_string(children).is_ok_and(|text| text.split_whitespace().count() == 3)
+    });
+    let run = profile(folder.path(), &["-F", "499", "-d", "3s", "--pid", &target.pid()], &[]);
+    assert!(run.samples_with("child_work") > 300, "{}", run.summary);
+    assert_eq!(run.code, Some(0));
+}
+
+#[test]
+fn several_processes_at_once_and_nobody_else() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let (one, two) = (spinner(folder.path(), "one"), spinner(folder.path(), "two"));
+    let bystander = spinner(folder.path(), "bystander");
+    let targets = [Background::start(&one, &["20"]), Background::start(&two, &["20"])];
+    let _bystander = Background::start(&bystander, &["20"]);
+    let pids = format!("{},{}", targets[0].pid(), targets[1].pid());
+    let run = profile(folder.path(), &["-F", "499", "-d", "2s", "-p", &pids], &[]);
+    assert!(run.percent_with("one;") > 20.0 && run.percent_with("two;") > 20.0, "{:?}", run.folded);
+    assert_eq!(run.samples_with("bystander"), 0);
+    assert!(run.number("/ticks/other") > 0);
+}
+
+#[test]
+fn everybody_includes_those_it_was_not_told_of() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "bystander");
+    let _target = Background::start(&program, &["20"]);
+    let run = profile(folder.path(), &["-F", "499", "-d", "2s", "--all"], &[]);
+    assert!(run.samples_with("bystander;") > 200, "{:?}", run.stderr);
+    assert!(run.samples_with(";busy_work") > 200);
+    assert_eq!(run.number("/ticks/other"), 0);
+}
+
+#[test]
+fn a_swarm_of_short_programs_has_names() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "short");
+    let script = format!("for i in $(seq 25); do {} 0.05; done", program.display());
+    let run = profile(folder.path(), &["-F", "999"], &["--", "sh", "-c", &script]);
+    assert!(run.number("/processes") >= 25, "{}", run.summary);
+    let of_swarm = run.samples_with("short;");
+    let named = run.samples_with(";busy_work");
+    assert!(named * 100 >= of_swarm * 90, "{named} of {of_swarm}");
+    assert!(of_swarm > 1_000, "{of_swarm}");
+}
+
+#[test]
+fn a_program_deleted_while_it_runs_has_names() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = format!(
+        "{SPIN}
+OWN void orphaned_work(void) {{ while (cpu_s() < 1) spin(100000); }}
+int main(int count, char **words) {{ unlink(words[0]); orphaned_work(); return 0; }}"
+    );
+    let program = compile(folder.path(), "deleted", &source, WITH_FRAME_POINTERS);
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    assert!(!program.exists());
+    assert!(run.percent_with(";orphaned_work") > 95.0, "{:?}", run.folded);
+
+    // Deleted before wingbeat comes.
+    let program = spinner(folder.path(), "gone");
+    let target = Background::start(&program, &["20"]);
+    std::fs::remove_file(&program).expect("delete");
+    let run = profile(folder.path(), &["-F", "499", "-d", "1s", "-p", &target.pid()], &[]);
+    assert!(run.percent_with(";busy_work") > 95.0, "{:?}", run.folded);
+}
+
+#[test]
+fn a_process_in_another_mount_namespace_has_names() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "hidden");
+    // The program lies on a file system that only its namespace sees, and is gone at the end.
+    let place = folder.path().join("mount");
+    std::fs::create_dir(&place).expect("folder");
+    let script = format!(
+        "mount -t tmpfs none {0} && cp {1} {0}/inside && {0}/inside 1",
+        place.display(),
+        program.display()
+    );
+    let words = ["--", "unshare", "-m", "sh", "-c", &script];
+    let run = profile(folder.path(), &["-F", "499"], &words);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let (named, all) = (run.samples_with(";busy_work"), run.samples_with("inside;"));
+    assert!(all > 300 && named * 100 >= all * 95, "{named} of {all}");
+}
+
+#[test]
+fn a_library_loaded_in_mid_run_has_names() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let library =
+        format!("{SPIN} OWN void library_work(void) {{ while (cpu_s() < 1.2) spin(100000); }}");
+    let flags = [WITH_FRAME_POINTERS, &["-shared", "-fPIC"]].concat();
+    let library = compile(folder.path(), "late.so", &library, &flags);
+    let source = format!(
+        "#include <dlfcn.h>
+{SPIN}
+int main(int count, char **words) {{
+    while (cpu_s() < 0.2) spin(100000);
+    void *library = dlopen(words[1], RTLD_NOW);
+    if (!library) return 1;
+    ((void (*)(void))dlsym(library, \"library_work\"))();
+    dlclose(library);
+    return 0;
+}}"
+    );
+    let program =
+        compile(folder.path(), "loader", &source, &[WITH_FRAME_POINTERS, &["-ldl"]].concat());
+    let words = ["--", program.to_str().expect("UTF-8"), library.to_str().expect("UTF-8")];
+    let run = profile(folder.path(), &["-F", "499"], &words);
+    assert_eq!(run.code, Some(0));
+    assert!(run.percent_with(";library_work") > 75.0, "{:?}", run.folded);
+}
+
+#[test]
+fn two_sessions_see_their_own_targets() {
+    let Some(_turn) = turn() else { return };
+    let folders = [folder(), folder()];
+    let programs = [spinner(folders[0].path(), "left"), spinner(folders[1].path(), "right")];
+    let sessions: Vec<_> = folders
+        .iter()
+        .zip(&programs)
+        .map(|(folder, program)| {
+            crate::support::command(folder.path(), &["-F", "499", "--"])
+                .arg(program)
+                .arg("1")
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .expect("start wingbeat")
+        })
+        .collect();
+    let runs: Vec<_> = sessions
+        .into_iter()
+        .zip(&folders)
+        .map(|(session, folder)| finished(folder.path(), session.wait_with_output().expect("wait")))
+        .collect();
+    for (run, (own, other)) in runs.iter().zip([("left;", "right;"), ("right;", "left;")]) {
+        assert!(run.samples_with(own) > 300, "{}", run.stderr);
+        assert_eq!(run.samples_with(other), 0);
+    }
+}
+
+#[test]
+fn exec_begins_another_program_in_the_same_process() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "second");
+    let script = format!(
+        "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 0.5",
+        program.display()
+    );
+    let run = profile(folder.path(), &["-F", "499"], &["--", "sh", "-c", &script]);
+    assert!(run.samples_with("sh;") > 5, "{:?}", run.folded);
+    assert!(run.samples_with("second;") > 150);
+    assert_eq!(
+        run.folded.iter().filter(|(s, _)| s.starts_with("sh;") && s.contains("busy_work")).count(),
+        0
+    );
+    // The launcher's own code is not in it.
+    assert_eq!(run.samples_with("wingbeat"), 0, "{:?}", run.folded);
+}
+
+#[test]
+fn a_target_that_ends_during_set_up_is_told_of() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    for delay_ms in [0_u64, 5, 10, 20, 40, 80] {
+        let script = format!("sleep 0.0{delay_ms:02}");
+        let mut target = Command::new("sh").args(["-c", &script]).spawn().expect("start");
+        let pid = target.id().to_string();
+        let reaper = thread::spawn(move || target.wait());
+        let run = profile(folder.path(), &["-p", &pid, "-d", "2s"], &[]);
+        reaper.join().expect("thread").expect("wait");
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        assert!(
+            ["no process has", "has ended", "ended while", "no samples"]
+                .iter()
+                .any(|text| run.stderr.contains(text)),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn the_end_of_all_targets_ends_the_recording() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let mut target = Background::start(&program, &["0.5"]);
+    let pid = target.pid();
+    let waiter = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        target.0.wait()
+    });
+    let run = profile(folder.path(), &["-F", "499", "-p", &pid], &[]);
+    waiter.join().expect("thread").expect("wait");
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.samples_with(";busy_work") > 50);
+}

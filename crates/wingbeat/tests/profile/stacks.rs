@@ -1,0 +1,153 @@
+//! How far stacks reach, and what their frames are called.
+
+use crate::support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn};
+
+#[test]
+fn stacks_reach_the_entry_point() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let run =
+        profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
+    let whole = "spinner;_start;__libc_start_main";
+    let share = run.percent_with(whole);
+    assert!(share > 97.0, "{share} %: {:?}", run.folded);
+    assert!(run.percent_with(";main;busy_work;spin") > 95.0);
+}
+
+#[test]
+fn the_caller_of_a_function_without_a_frame_is_there() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    // memset keeps no frame pointer, so the frame pointer leads past its caller.
+    let source = format!(
+        "{SPIN}
+static char space[1 << 15];
+OWN void calls_memset(void) {{ for (int i = 0; i < 1000; i++) {{ memset(space, i, sizeof space); __asm__ volatile(\"\" ::: \"memory\"); }} }}
+OWN void outer(void) {{ while (cpu_s() < 1) calls_memset(); }}
+int main(void) {{ outer(); return 0; }}"
+    );
+    let program = compile(folder.path(), "leaf", &source, WITH_FRAME_POINTERS);
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    let in_memset = run.samples_with("memset");
+    let with_caller = run.samples_with(";outer;calls_memset;__memset");
+    assert!(in_memset > 200, "{:?}", run.folded);
+    assert!(with_caller * 100 >= in_memset * 98, "{with_caller} of {in_memset}: {:?}", run.folded);
+}
+
+#[test]
+fn a_target_without_frame_pointers_is_blamed() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = format!(
+        "{SPIN}
+OWN long inner(long a, long b, long c) {{ long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }}
+OWN long middle(long a) {{ long b = inner(a, a + 1, a + 2); return b + inner(b, b, a); }}
+int main(void) {{ long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }}"
+    );
+    let flags = ["-O2", "-fomit-frame-pointer"];
+    let program = compile(folder.path(), "bare", &source, &flags);
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
+    for text in ["for want of frame pointers in bare", "-fno-omit-frame-pointer"] {
+        assert!(run.stderr.contains(text), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn deep_recursion_is_kept_to_the_limit_and_counted() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = format!(
+        "{SPIN}
+OWN long down(long depth) {{ if (depth == 0) {{ spin(100000); return 1; }} return down(depth - 1) + 1; }}
+int main(int count, char **words) {{ while (cpu_s() < 1) down(atol(words[1])); return 0; }}"
+    );
+    let program = compile(folder.path(), "deep", &source, WITH_FRAME_POINTERS);
+    let program = program.to_str().expect("UTF-8");
+    let deepest = |run: &crate::support::Run| {
+        let frames = |stack: &str| stack.matches(";down").count();
+        run.folded.iter().map(|(stack, _)| frames(stack)).max().unwrap_or(0)
+    };
+
+    let run = profile(folder.path(), &["-F", "499"], &["--", program, "400"]);
+    assert_eq!(deepest(&run), 401);
+    assert_eq!(run.number("/stacks/truncated"), 0, "{}", run.summary);
+
+    let run = profile(folder.path(), &["-F", "499"], &["--", program, "900"]);
+    // While it goes down and comes up again, the stack is less deep.
+    assert!(run.number("/stacks/truncated") * 100 > run.samples() * 80, "{}", run.summary);
+    assert!(run.stderr.contains("deeper than 512 frames"), "{}", run.stderr);
+}
+
+#[test]
+fn kernel_frames_lie_on_top_of_user_frames() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = format!(
+        "#include <fcntl.h>
+{SPIN}
+static char space[1 << 20];
+OWN void reads(int file) {{ while (cpu_s() < 1) for (int i = 0; i < 100; i++) if (read(file, space, sizeof space) < 0) exit(1); }}
+int main(void) {{ reads(open(\"/dev/zero\", O_RDONLY)); return 0; }}"
+    );
+    let program = compile(folder.path(), "reader", &source, WITH_FRAME_POINTERS);
+    let words = ["--", program.to_str().expect("UTF-8")];
+    let run = profile(folder.path(), &["-F", "499"], &words);
+    let both = run.folded.iter().filter(|(stack, _)| {
+        let kernel = stack.find("_[k]");
+        kernel.is_some() && stack.find(";reads;").is_some_and(|user| Some(user) < kernel)
+    });
+    assert!(both.map(|(_, count)| count).sum::<u64>() > 300, "{:?}", run.folded);
+
+    let run = profile(folder.path(), &["-F", "499", "--stacks", "user"], &words);
+    assert_eq!(run.samples_with("_[k]"), 0);
+    assert!(run.samples_with(";reads;") > 300);
+    let run = profile(folder.path(), &["-F", "499", "--stacks", "kernel"], &words);
+    assert_eq!(run.samples_with(";reads"), 0);
+    assert!(run.samples_with("_[k]") > 300);
+}
+
+#[test]
+fn the_vdso_and_stripped_programs_have_the_names_that_there_are() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = "#include <time.h>
+int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then);
+    do clock_gettime(CLOCK_MONOTONIC, &now); while (now.tv_sec - then.tv_sec < 2); return 0; }";
+    let flags = [WITH_FRAME_POINTERS, &["-s"]].concat();
+    let program = compile(folder.path(), "clock", source, &flags);
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    assert!(run.samples_with(";clock_gettime") > 100, "{:?}", run.folded);
+    assert!(run.samples_with(";clock+0x") > 100, "{:?}", run.folded);
+}
+
+#[test]
+fn code_of_a_jit_has_the_names_of_its_perf_map() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
+    let source = format!(
+        "#include <sys/mman.h>
+{SPIN}
+static const unsigned char code[] = {{0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3}};
+OWN void runs(void (*jit)(void)) {{ while (cpu_s() < 1) jit(); }}
+int main(void) {{
+    char path[64];
+    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(space, code, sizeof code);
+    sprintf(path, \"/tmp/perf-%d.map\", getpid());
+    FILE *map = fopen(path, \"w\");
+    fprintf(map, \"%lx %lx jitted_function\\n\", (unsigned long)space, (unsigned long)sizeof code);
+    fclose(map);
+    runs((void (*)(void))space);
+    return 0;
+}}"
+    );
+    let program = compile(folder.path(), "jit", &source, WITH_FRAME_POINTERS);
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
+}
