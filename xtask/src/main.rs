@@ -5,6 +5,7 @@
 
 mod command;
 mod demo;
+mod peers;
 mod setup;
 mod steps;
 mod test;
@@ -27,6 +28,9 @@ enum Task {
     Setup,
     /// Build wingbeat, profile the example target and draw its flame graph
     Demo,
+    /// Compare wingbeat with the tools that one would use instead
+    #[command(subcommand)]
+    Peers(peers::Peers),
     /// Run every test, the privileged ones included (through sudo when not root)
     Test {
         /// Only the tests whose name contains this text
@@ -48,6 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.task {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
+        Task::Peers(which) => peers::run(&which),
         Task::Test { filter } => test::run(filter.as_deref()),
     }
 }

@@ -121,7 +121,7 @@ const _: () = assert!(TAIL_HEADER_BYTES + 8 * TAIL_WORDS_MAX <= RECORD_BYTES_MAX
 pub mod counter {
     /// Ticks whose sample was handed to user space.
     pub const SAMPLED: u32 = 0;
-    /// Ticks that met the idle task.
+    /// Ticks that met the idle task: few, for the clocks are told to leave it out.
     pub const IDLE: u32 = 1;
     /// Ticks that met a process that is not a target.
     pub const OTHER: u32 = 2;

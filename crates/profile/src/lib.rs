@@ -17,6 +17,9 @@ pub mod cost;
 pub mod diff;
 pub mod error;
 pub mod export;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod model;
 mod proc;
 pub mod record;

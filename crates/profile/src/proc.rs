@@ -28,7 +28,7 @@ impl Stat {
     }
 
     /// The name stands in parentheses and may itself contain some, so the last one closes it.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(')')?;
         let (_, comm) = head.split_once('(')?;
         let mut fields = tail.split_whitespace();
@@ -79,20 +79,32 @@ pub(crate) fn cpu_time_ns(pid: u32) -> u64 {
     numbers(format!("/proc/{pid}/task").into()).into_iter().filter_map(run_ns).sum()
 }
 
-/// CPU time spent by all processes and interrupts since boot, nanoseconds, in steps of
-/// `1 / ticks_per_second`; from the first line of `/proc/stat`.
-pub(crate) fn machine_cpu_time_ns() -> Option<u64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    let ticks: Vec<u64> = text
-        .lines()
-        .next()?
-        .split_whitespace()
-        .skip(1)
-        .filter_map(|field| field.parse().ok())
-        .collect();
-    // user nice system idle iowait irq softirq steal guest guest_nice; guests are part of user.
-    let busy = [0, 1, 2, 5, 6].iter().filter_map(|&field| ticks.get(field)).sum::<u64>();
-    Some(busy * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+/// CPU time of the whole machine since boot, summed over the CPUs, in steps of 10 ms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MachineTime {
+    /// Processes and interrupts.
+    pub(crate) busy_ns: u64,
+    /// Nothing to run.
+    pub(crate) idle_ns: u64,
+}
+
+impl MachineTime {
+    /// Reads the first line of `/proc/stat`; zeroes if it is not there.
+    pub(crate) fn read() -> Self {
+        Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// user nice system idle iowait irq softirq steal guest guest_nice; guests are part of user.
+    fn parse(text: &str) -> Self {
+        let line = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> =
+            line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+        let ns = |fields: &[usize]| {
+            let sum: u64 = fields.iter().filter_map(|&field| ticks.get(field)).sum();
+            sum * (1_000_000_000 / rustix::param::clock_ticks_per_second())
+        };
+        Self { busy_ns: ns(&[0, 1, 2, 5, 6]), idle_ns: ns(&[3, 4]) }
+    }
 }
 
 fn numbers(folder: PathBuf) -> Vec<u32> {
@@ -107,7 +119,7 @@ pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
 }
 
 /// `start-end perms offset major:minor inode path`; `None` for what is not executable.
-fn parse_mapping(line: &str) -> Option<MappedFile> {
+pub(crate) fn parse_mapping(line: &str) -> Option<MappedFile> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?;

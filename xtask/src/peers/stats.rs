@@ -158,23 +158,25 @@ impl<'a> Figures<'a> {
     /// What a workload costs after its report, in its exit, as seen in the unprofiled runs.
     fn exit_cpu_s(&self, workload: &str) -> f64 {
         let alone = self.record.unprofiled.iter().filter(|alone| alone.workload == workload);
-        let exits = alone.map(|alone| {
-            seconds(alone.cpu_ns.saturating_sub(alone.target.cpu_time_ns))
-        });
+        let exits =
+            alone.map(|alone| seconds(alone.cpu_ns.saturating_sub(alone.target.cpu_time_ns)));
         Spread::of(exits).map_or(0.0, |spread| spread.median)
     }
 
     /// How a tool's own cost grows between two frequencies.
-    pub(super) fn growth(&self, tool: &str, workload: &str, (low, high): (u32, u32)) -> Vec<Growth> {
+    pub(super) fn growth(
+        &self,
+        tool: &str,
+        workload: &str,
+        (low, high): (u32, u32),
+    ) -> Vec<Growth> {
         let low = Place { workload, frequency_hz: low };
         let high = Place { workload, frequency_hz: high };
         let pairs = self.runs(tool, low).filter_map(|few| {
             let many = self.runs(tool, high).find(|many| many.round == few.round)?;
             let (few_s, many_s) = (self.own_cpu_s(few), self.own_cpu_s(many));
-            let growth = Growth::between(
-                (few.outcome.samples, few_s),
-                (many.outcome.samples, many_s),
-            )?;
+            let growth =
+                Growth::between((few.outcome.samples, few_s), (many.outcome.samples, many_s))?;
             Some(Growth { round: few.round, ..growth })
         });
         pairs.collect()
@@ -226,4 +228,124 @@ impl Growth {
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of an hour fit 53 bits")]
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::record::{Outcome, Target, Unprofiled},
+        *,
+    };
+
+    const S: u64 = 1_000_000_000;
+
+    fn run(tool: &str, frequency_hz: u32, round: u32, samples: u64, own_ms: u64) -> Run {
+        let target = Target { cpu_time_ns: 4 * S, end_monotonic_ns: 10 * S, ..Target::default() };
+        Run {
+            tool: tool.to_owned(),
+            workload: "w".to_owned(),
+            frequency_hz,
+            round,
+            target,
+            outcome: Outcome {
+                samples,
+                lost: Some(samples / 3),
+                // The target's own, its exit of 1 ms, and the tool's.
+                cpu_ns: 4 * S + 1_000_000 + own_ms * 1_000_000,
+                launched_target: true,
+                written_monotonic_ns: 10 * S + own_ms * 1_000_000,
+                rss_max_bytes: 5_000_000,
+                ..Outcome::default()
+            },
+        }
+    }
+
+    fn record() -> Record {
+        let alone = |frequency_hz, round, cpu_time_ns| Unprofiled {
+            workload: "w".to_owned(),
+            frequency_hz,
+            round,
+            target: Target { cpu_time_ns, ..Target::default() },
+            cpu_ns: cpu_time_ns + 1_000_000,
+        };
+        Record {
+            unprofiled: vec![
+                alone(1000, 0, 4 * S),
+                alone(1000, 1, 5 * S),
+                alone(10_000, 0, 4 * S),
+                alone(10_000, 1, 4 * S),
+            ],
+            runs: vec![
+                run("a", 1000, 0, 4000, 140),
+                run("a", 1000, 1, 3960, 140),
+                run("a", 10_000, 0, 40_000, 500),
+                run("b", 1000, 0, 4000, 280),
+                run("b", 1000, 1, 4000, 700),
+            ],
+            ..Record::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(spread: Option<Spread>, expected: Option<(f64, f64, f64)>) {
+        let found = spread.map(|spread| (spread.min, spread.median, spread.max));
+        let same = match (found, expected) {
+            (Some(found), Some(expected)) => {
+                [(found.0, expected.0), (found.1, expected.1), (found.2, expected.2)]
+                    .iter()
+                    .all(|(found, expected)| (found - expected).abs() < 1e-9)
+            }
+            (found, expected) => found.is_none() && expected.is_none(),
+        };
+        assert!(same, "found {found:?}, expected {expected:?}");
+    }
+
+    #[test]
+    fn medians() {
+        check(Spread::of([3.0, 1.0, 2.0]), Some((1.0, 2.0, 3.0)));
+        check(Spread::of([4.0, 1.0, 2.0, 3.0]), Some((1.0, 2.5, 4.0)));
+        check(Spread::of([]), None);
+        check(Spread::of([1.0, f64::NAN]), None);
+        check(Spread::of([f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn figures_of_one_tool() {
+        let record = record();
+        let figures = Figures::new(&record);
+        let place = Place { workload: "w", frequency_hz: 1000 };
+        let spread = |metric| figures.spread(metric, "a", place);
+        check(spread(Metric::Rate), Some((0.99, 0.995, 1.0)));
+        check(spread(Metric::Slowdown), Some((-0.2, -0.1, 0.0)));
+        check(spread(Metric::Finish), Some((0.14, 0.14, 0.14)));
+        check(spread(Metric::Memory), Some((5.0, 5.0, 5.0)));
+        check(spread(Metric::Bytes), None);
+        check(figures.spread(Metric::OwnPer10k, "b", place), Some((0.7, 1.225, 1.75)));
+        check(figures.spread(Metric::Rate, "c", place), None);
+        let lost = 1333.0 / 5333.0;
+        check(figures.spread(Metric::Lost, "b", place), Some((lost, lost, lost)));
+    }
+
+    #[test]
+    fn two_tools_are_compared_round_by_round() {
+        let record = record();
+        let figures = Figures::new(&record);
+        let place = Place { workload: "w", frequency_hz: 1000 };
+        let ratio = figures.ratio(Metric::Finish, ("b", "a"), place);
+        check(ratio, Some((2.0, 3.5, 5.0)));
+        let difference = figures.difference(Metric::Finish, ("b", "a"), place);
+        check(difference, Some((0.14, 0.35, 0.56)));
+        check(figures.ratio(Metric::Finish, ("b", "c"), place), None);
+    }
+
+    #[test]
+    fn growth_is_a_line_through_two_runs() {
+        let record = record();
+        let growth = Figures::new(&record).growth("a", "w", (1000, 10_000));
+        // Round 1 has no run at 10,000 Hz.
+        assert_eq!(growth.len(), 1);
+        check(Spread::of([growth[0].slope_us]), Some((10.0, 10.0, 10.0)));
+        check(Spread::of([growth[0].fixed_s]), Some((0.1, 0.1, 0.1)));
+        assert_eq!(Growth::between((5, 1.0), (5, 2.0)), None);
+    }
 }

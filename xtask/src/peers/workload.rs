@@ -82,9 +82,8 @@ pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<Workload>> {
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("there is no workload \"{name}\": choose from {}", known.join(", "));
     }
-    let is_chosen = |workload: &Workload| {
-        names.is_empty() || names.iter().any(|name| name == workload.name)
-    };
+    let is_chosen =
+        |workload: &Workload| names.is_empty() || names.iter().any(|name| name == workload.name);
     Ok(WORKLOADS.into_iter().filter(is_chosen).collect())
 }
 

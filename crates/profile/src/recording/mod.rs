@@ -3,6 +3,8 @@
 //! It knows nothing of BPF and perf. Addresses are kept as they are, each with the generation of the
 //! address space that it belongs to; names come later, when nobody waits.
 
+#[doc(hidden)]
+pub mod bench_api;
 pub(crate) mod binaries;
 pub mod event;
 pub mod intern;

@@ -86,6 +86,10 @@ impl KernelHalf {
                 .any_pid()
                 .one_cpu(cpu as usize)
                 .sample_frequency(frequency_hz)
+                // An idle CPU runs no scheduler tick, and only that lifts the throttle which the kernel
+                // puts on a clock after some hundred expiries: with idle ticks among them, the clock
+                // would stand still for the first milliseconds of whatever ends the idleness.
+                .exclude_idle(true)
                 .include_kernel()
                 .include_hv()
                 .enabled(false)
@@ -100,10 +104,16 @@ impl KernelHalf {
         Ok(())
     }
 
-    /// Stops the clocks: no further samples. The programs stay loaded, so that frames in them still
-    /// have a name.
-    pub(super) fn stop(&mut self) {
+    /// Stops the clocks, and tells how long they ran, summed over the CPUs, nanoseconds. No further
+    /// samples. The programs stay loaded, so that frames in them still have a name.
+    pub(super) fn stop(&mut self) -> Result<u64, RecordError> {
+        let mut clocks_ns = 0;
+        for clock in &mut self.samplers {
+            clock.disable().map_err(RecordError::system("stop a clock"))?;
+            clocks_ns += clock.read().map_err(RecordError::system("read a clock"))?;
+        }
         self.samplers.clear();
+        Ok(clocks_ns)
     }
 
     /// Makes processes targets.
@@ -166,6 +176,7 @@ impl Counters {
         self.0.get(index as usize).copied().unwrap_or(0)
     }
 
+    /// The ticks that the kernel half saw.
     pub(super) fn ticks(&self) -> Ticks {
         let failed = (0..counter::ERRNOS)
             .map(|errno| (errno, self.get(counter::FAILED + errno)))
@@ -181,6 +192,7 @@ impl Counters {
             other: self.get(counter::OTHER),
             lost: self.get(counter::LOST),
             failed,
+            missed: 0,
         }
     }
 }

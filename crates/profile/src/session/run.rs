@@ -20,8 +20,10 @@ use super::{
 };
 use crate::{
     error::RecordError,
-    proc, record,
+    proc::{self, MachineTime},
+    record,
     recording::{Recorder, Scope, event::Event},
+    summary::Clocks,
     targets::{Targets, with_descendants},
 };
 
@@ -56,6 +58,7 @@ pub(super) struct Session {
     /// Processes to wait for, if they were given.
     waited_for: Vec<u32>,
     cpu_time_before_ns: u64,
+    machine_before: MachineTime,
     start: SystemTime,
     start_ns: u64,
     started: Instant,
@@ -95,6 +98,7 @@ impl Session {
             command: None,
             waited_for: Vec::new(),
             cpu_time_before_ns: 0,
+            machine_before: MachineTime::default(),
             start: SystemTime::now(),
             start_ns,
             started: Instant::now(),
@@ -110,8 +114,9 @@ impl Session {
         if let Targets::Pids(pids) = &options.targets {
             self.take_on(pids, options.inherit)?;
         }
+        self.machine_before = MachineTime::read();
         if options.targets == Targets::All {
-            self.cpu_time_before_ns = proc::machine_cpu_time_ns().unwrap_or(0);
+            self.cpu_time_before_ns = self.machine_before.busy_ns;
         }
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
         self.recorder.start_at(self.start_ns);
@@ -229,24 +234,32 @@ impl Session {
         events.for_each(|event| self.recorder.event(event));
     }
 
-    fn cpu_time(&self, options: &Options) -> CpuTime {
+    fn cpu_time(&self, options: &Options, machine: MachineTime) -> CpuTime {
         if options.targets == Targets::All {
-            return CpuTime { ns: proc::machine_cpu_time_ns().unwrap_or(0), add_exited: false };
+            return CpuTime { ns: machine.busy_ns, add_exited: false };
         }
         let targets = self.kernel_half.targets();
         CpuTime { ns: targets.into_iter().map(proc::cpu_time_ns).sum(), add_exited: true }
     }
 
     pub(super) fn finish(mut self, options: &Options) -> Result<Recording, RecordError> {
-        self.kernel_half.stop();
+        let ran_ns = self.kernel_half.stop()?;
+        let machine = MachineTime::read();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
         // While those that still run can be asked.
-        let cpu_time = self.cpu_time(options);
+        let cpu_time = self.cpu_time(options, machine);
         self.drain(true);
         if let Some(command) = self.command.take() {
             self.ended = Some(command.end().map_err(RecordError::system("end the command"))?);
         }
         let counters = self.kernel_half.counters()?;
+        let mut ticks = counters.ticks();
+        ticks.add_unseen(&Clocks {
+            ran_ns,
+            idle_ns: machine.idle_ns - self.machine_before.idle_ns.min(machine.idle_ns),
+            frequency_hz: options.frequency_hz,
+            cpus: self.cpus.len() as u32,
+        });
         Ok(Recording {
             target: self.target,
             start: self.start,
@@ -254,7 +267,7 @@ impl Session {
             duration_ns,
             frequency_hz: options.frequency_hz,
             cpus: self.cpus.len() as u32,
-            ticks: counters.ticks(),
+            ticks,
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,
             sample_bytes: counters.get(counter::SAMPLE_BYTES),

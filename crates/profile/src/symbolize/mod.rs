@@ -4,7 +4,7 @@
 //! descriptors that the recording kept open, so it does not matter what became of them.
 
 mod lookup;
-mod perf_map;
+pub(crate) mod perf_map;
 mod places;
 mod tables;
 

@@ -5,7 +5,7 @@ use std::fs;
 
 /// The functions of one process, ordered by address.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct PerfMap {
+pub(crate) struct PerfMap {
     entries: Vec<(u64, u64, String)>,
 }
 
@@ -18,7 +18,7 @@ impl PerfMap {
         Self::parse(&String::from_utf8_lossy(&bytes))
     }
 
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut entries: Vec<_> = text.lines().filter_map(parse_line).collect();
         // Stable: of two functions at one address the later one is the newer.
         entries.sort_by_key(|(start, _, _)| *start);
@@ -26,7 +26,7 @@ impl PerfMap {
     }
 
     /// Name of the function at an address.
-    pub(super) fn find(&self, address: u64) -> Option<&str> {
+    pub(crate) fn find(&self, address: u64) -> Option<&str> {
         let after = self.entries.partition_point(|(start, _, _)| *start <= address);
         let (start, size, name) = self.entries.get(after.checked_sub(1)?)?;
         (address - start < *size).then_some(name)

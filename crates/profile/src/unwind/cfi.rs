@@ -61,7 +61,7 @@ pub(crate) struct Cfi {
 
 impl Cfi {
     /// From the sections with their addresses; `text` is the address of `.text`.
-    pub(super) fn new(eh_frame: (u64, Vec<u8>), index: Option<(u64, Vec<u8>)>, text: u64) -> Self {
+    pub(crate) fn new(eh_frame: (u64, Vec<u8>), index: Option<(u64, Vec<u8>)>, text: u64) -> Self {
         let mut bases = BaseAddresses::default().set_eh_frame(eh_frame.0).set_text(text);
         if let Some((address, _)) = &index {
             bases = bases.set_eh_frame_hdr(*address);
@@ -70,7 +70,7 @@ impl Cfi {
     }
 
     /// The rule at an ELF address; `None` if the table does not cover it.
-    pub(super) fn row(&self, address: u64) -> Option<Row> {
+    pub(crate) fn row(&self, address: u64) -> Option<Row> {
         let eh_frame = EhFrame::new(&self.eh_frame, NativeEndian);
         let mut context = UnwindContext::new();
         let bases = &self.bases;

@@ -3,7 +3,8 @@
 use std::fs::File;
 
 use object::{
-    Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf, read::ReadCache,
+    Object as _, ObjectSection as _, ObjectSegment as _, ReadRef, SegmentFlags, elf,
+    read::ReadCache,
 };
 
 use super::cfi::{Cfi, Row};
@@ -28,8 +29,12 @@ pub(crate) struct Image {
 impl Image {
     /// Reads what is needed from a file and leaves the rest on disk; `None` if it is not ELF.
     pub(crate) fn read(file: &File) -> Option<Self> {
-        let cache = ReadCache::new(file);
-        let object = object::File::parse(&cache).ok()?;
+        Self::parse(&ReadCache::new(file))
+    }
+
+    /// As [`read`](Self::read), from anything that can be read.
+    pub(crate) fn parse<'data>(data: impl ReadRef<'data>) -> Option<Self> {
+        let object = object::File::parse(data).ok()?;
         let segments = object
             .segments()
             .map(|segment| {

@@ -9,6 +9,8 @@ mod cfi;
 mod finish;
 mod image;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use cfi::Cfi;
 pub(crate) use cfi::{Base, Row};
 pub(crate) use finish::{Memory, Outcome, Start, finish};
 pub(crate) use image::Image;

@@ -64,12 +64,13 @@ fn accounts(summary: &Summary, verbose: bool) {
         summary.frequency_hz,
     );
     anstream::eprintln!(
-        "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed ({})",
+        "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed, {} missed ({})",
         ticks.sampled,
         ticks.idle,
         ticks.other,
         ticks.lost,
         ticks.failed_total(),
+        ticks.missed,
         plural(summary.cpus.into(), "CPU"),
     );
     anstream::eprintln!(

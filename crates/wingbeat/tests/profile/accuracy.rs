@@ -69,6 +69,26 @@ int main(void) {{
 }
 
 #[test]
+fn short_bursts_after_idleness_are_sampled_from_their_beginning() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = format!(
+        "{SPIN}
+OWN void burst(double seconds) {{ double end = cpu_s() + seconds; while (cpu_s() < end) spin(1000); }}
+int main(void) {{ while (cpu_s() < 0.5) {{ burst(0.002); usleep(10000); }} return 0; }}"
+    );
+    let program = compile(folder.path(), "bursts", &source, WITH_FRAME_POINTERS);
+    let rate = |_| {
+        let run =
+            profile(folder.path(), &["-F", "4999"], &["--", program.to_str().expect("UTF-8")]);
+        let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
+        run.number("/ticks/sampled") as f64 / cpu_s / 4999.0
+    };
+    let rates: Vec<f64> = (0..3).map(rate).collect();
+    assert!(rates.iter().any(|rate| *rate > 0.95), "{rates:?}");
+}
+
+#[test]
 fn every_tick_is_accounted_for() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
@@ -77,13 +97,11 @@ fn every_tick_is_accounted_for() {
         profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
     let cpus = run.number("/cpus") as f64;
     let expected = run.number("/duration_ns") as f64 / 1e9 * 499.0 * cpus;
-    let ticks: u64 = ["sampled", "idle", "other", "lost"]
+    let ticks: u64 = ["sampled", "idle", "other", "lost", "missed"]
         .iter()
         .map(|kind| run.number(&format!("/ticks/{kind}")))
         .sum();
-    // Never more than the clocks can have given; fewer where a hypervisor held a CPU back.
-    assert!(ticks as f64 <= expected * 1.01 + cpus, "{ticks} of {expected}");
-    assert!(ticks as f64 >= expected * 0.5, "{ticks} of {expected}");
+    assert!((ticks as f64 / expected - 1.0).abs() < 0.02, "{ticks} of {expected}");
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
     let per_sample = run.number("/bytes_per_sample");
     assert!((64..2_000).contains(&per_sample), "{per_sample}");

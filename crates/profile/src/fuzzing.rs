@@ -1,0 +1,83 @@
+//! Doors for the fuzz targets (`fuzz/` at the root), which form a workspace of their own and see
+//! only what is public. Behind the feature `fuzzing`, and no part of the interface.
+//!
+//! Each function takes any bytes, and panics if what comes of them contradicts itself.
+
+use crate::{
+    proc::{Stat, parse_mapping},
+    symbolize::perf_map::PerfMap,
+    unwind::{Cfi, Image},
+};
+
+/// Addresses asked for, spread over each range.
+const ADDRESSES: u64 = 32;
+/// Where the sections of [`unwind_tables`] are said to lie.
+const EH_FRAME: u64 = 0x4000;
+const EH_FRAME_HDR: u64 = 0x3000;
+const TEXT: u64 = 0x1000;
+
+/// A map of a JIT compiler, `/tmp/perf-PID.map`.
+pub fn perf_map(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let map = PerfMap::parse(&text);
+    for line in text.lines() {
+        let start = line.split(' ').next().unwrap_or_default();
+        let start = u64::from_str_radix(start.trim_start_matches("0x"), 16).unwrap_or(u64::MAX);
+        for address in [start.wrapping_sub(1), start, start.saturating_add(1)] {
+            if let Some(name) = map.find(address) {
+                assert!(!name.trim().is_empty() && text.contains(name));
+            }
+        }
+    }
+}
+
+/// Lines of `/proc/PID/maps`, or the one of `/proc/PID/stat`.
+pub fn proc_text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(stat) = Stat::parse(&text) {
+        assert!(text.contains(&stat.comm));
+        let _ = (stat.is_zombie(), stat.is_kernel_thread());
+    }
+    for line in text.lines() {
+        if let Some(mapping) = parse_mapping(line) {
+            assert!(line.contains(&mapping.path));
+        }
+    }
+}
+
+/// An ELF file: build id, segments, unwind rules.
+pub fn elf(bytes: &[u8]) {
+    let Some(image) = Image::parse(bytes) else { return };
+    assert!(image.build_id().len() <= bytes.len());
+    for offset in spread(0, bytes.len() as u64).chain([u64::MAX]) {
+        if let Some(address) = image.address_of_offset(offset) {
+            let _ = image.row(address);
+        }
+    }
+    if let Some(((start, end), _)) = image.text() {
+        assert!(start <= end);
+        for address in spread(start, end).chain([end, u64::MAX]) {
+            let _ = image.row(address);
+        }
+    }
+}
+
+/// `.eh_frame`, after two bytes with the length of an `.eh_frame_hdr`, and that; none for zero.
+pub fn unwind_tables(bytes: &[u8]) {
+    let Some((&len, rest)) = bytes.split_first_chunk() else { return };
+    let Some((index, eh_frame)) = rest.split_at_checked(usize::from(u16::from_le_bytes(len)))
+    else {
+        return;
+    };
+    let index = (!index.is_empty()).then(|| (EH_FRAME_HDR, index.to_vec()));
+    let tables = Cfi::new((EH_FRAME, eh_frame.to_vec()), index, TEXT);
+    for address in spread(0, EH_FRAME).chain([u64::MAX]) {
+        let _ = tables.row(address);
+    }
+}
+
+/// Addresses from `start` up to `end`, which is none of them.
+fn spread(start: u64, end: u64) -> impl Iterator<Item = u64> {
+    let step = (end.saturating_sub(start) / ADDRESSES).max(1);
+    (0..ADDRESSES).map(move |index| start.saturating_add(index * step)).filter(move |at| *at < end)
+}

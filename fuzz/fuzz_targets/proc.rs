@@ -1,0 +1,6 @@
+//! What `/proc` says of mappings and processes: any text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::proc_text(bytes));

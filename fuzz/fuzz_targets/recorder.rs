@@ -1,0 +1,90 @@
+//! The recorder: any sequence of records and events.
+//!
+//! The bytes are cut into pieces, each after a byte with its length in words and one that says what
+//! it is: a record as the kernel half writes it, or an event.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wingbeat_profile::{
+    record::{Record, decode},
+    recording::{
+        bench_api::BenchRecorder,
+        event::{Event, EventKind, MappedFile},
+    },
+};
+
+/// Above the largest PID that the kernel gives (2^22): `/proc` must not play a part.
+const PID_MIN: u32 = 1 << 23;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut recorder = BenchRecorder::default();
+    let mut samples = 0;
+    let mut rest = bytes;
+    while let [words, kind, tail @ ..] = rest {
+        let (piece, next) = tail.split_at(tail.len().min(8 * usize::from(*words)));
+        rest = next;
+        if let Some(kind) = event(*kind, piece) {
+            recorder.event(Event { time_ns: u64::from(*words), kind });
+        } else if let Ok(mut record) = decode(piece) {
+            match &mut record {
+                Record::Sample(sample) => {
+                    (sample.pid, sample.tid) = (pid(sample.pid), pid(sample.tid));
+                    samples += 1;
+                }
+                Record::Tail(tail) => (tail.pid, tail.tid) = (pid(tail.pid), pid(tail.tid)),
+            }
+            recorder.record(record);
+        }
+    }
+    assert_eq!(recorder.counts().0, samples);
+});
+
+/// The event of a number, with what it needs from the piece; `None` stands for a record.
+fn event(kind: u8, piece: &[u8]) -> Option<EventKind> {
+    let (words, _) = piece.as_chunks();
+    let word = |index: usize| words.get(index).copied().map_or(0, u64::from_le_bytes);
+    let (pid, tid) = (pid(word(0) as u32), pid((word(0) >> 32) as u32));
+    Some(match kind {
+        1 => {
+            // A device that does not exist, so that no file is opened by its path. The last binary
+            // is this program: it has unwind tables.
+            let (inode, path) = match word(4) % 4 {
+                0 => (0, String::new()),
+                1 => (0, "[vdso]".to_owned()),
+                2 => (word(4), "/none".to_owned()),
+                _ => program(),
+            };
+            let file = MappedFile {
+                start: word(1),
+                end: word(2),
+                offset: word(3),
+                device: (0, 99),
+                inode,
+                path,
+            };
+            EventKind::Map { pid, file }
+        }
+        2 => EventKind::Name { pid, tid, name: "a".to_owned(), exec: false },
+        3 => EventKind::Name { pid, tid, name: "b".to_owned(), exec: true },
+        4 => EventKind::Fork { pid, tid, parent: tid },
+        5 => EventKind::Fork { pid, tid, parent: pid },
+        6 => EventKind::Exit { pid, tid },
+        _ => return None,
+    })
+}
+
+/// One of 16 numbers, so that they meet again.
+fn pid(any: u32) -> u32 {
+    PID_MIN + any % 16
+}
+
+/// Inode and path of the running program.
+fn program() -> (u64, String) {
+    use std::{os::unix::fs::MetadataExt as _, sync::OnceLock};
+    static PROGRAM: OnceLock<(u64, String)> = OnceLock::new();
+    let find = || {
+        let inode = std::fs::metadata("/proc/self/exe").map_or(0, |data| data.ino());
+        (inode, "/proc/self/exe".to_owned())
+    };
+    PROGRAM.get_or_init(find).clone()
+}

@@ -1,0 +1,191 @@
+//! How many samples a tool's output holds, and how many it says it lost. Text in, numbers out.
+
+use std::io::{self, BufRead, Read};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+
+/// The sum of the counts at the ends of folded lines, `a;b;c 3`.
+pub(super) fn folded_samples(text: impl BufRead) -> anyhow::Result<u64> {
+    sum_of_lines(text, |line| line.rsplit_once(' ')?.1.parse().ok())
+}
+
+/// The sum of the counts in a map that bpftrace printed, whose keys end with `]: 3`.
+pub(super) fn bpftrace_samples(text: impl BufRead) -> anyhow::Result<u64> {
+    sum_of_lines(text, |line| line.rsplit_once("]: ")?.1.parse().ok())
+}
+
+fn sum_of_lines(text: impl BufRead, count: impl Fn(&str) -> Option<u64>) -> anyhow::Result<u64> {
+    // Names of symbols need not be UTF-8.
+    let counts = text.split(b'\n').map(|line| -> io::Result<u64> {
+        Ok(count(String::from_utf8_lossy(&line?).trim_end()).unwrap_or(0))
+    });
+    counts.sum::<io::Result<u64>>().context("cannot read the stacks")
+}
+
+/// Samples in and lost to a recording, from what `perf report --stats` prints.
+pub(super) fn perf_stats(text: &str) -> anyhow::Result<(u64, u64)> {
+    // First come the records of the file, then each event. A record may tell of many lost samples.
+    let (records, events) =
+        text.split_once("cpu-clock stats:").context("`perf report --stats` knows no cpu-clock")?;
+    let number = |part: &str, name: &str| {
+        let line = part.lines().find(|line| line.trim_start().starts_with(name))?;
+        line.split(':').nth(1)?.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let samples = number(events, "SAMPLE events").unwrap_or(0);
+    // Kernels before 6.0 do not count lost samples, only the occasions.
+    let lost = number(events, "LOST_SAMPLES events").or_else(|| number(records, "LOST events"));
+    Ok((samples, lost.unwrap_or(0)))
+}
+
+/// Samples of all threads in a profile for the Firefox Profiler, which samply writes.
+///
+/// Read as a stream, and only what is needed: the memory of this program is copied into the figures
+/// of the children that it starts afterwards.
+pub(super) fn firefox_samples(json: impl Read) -> anyhow::Result<u64> {
+    #[derive(Deserialize)]
+    struct Profile {
+        threads: Vec<Thread>,
+    }
+    #[derive(Deserialize)]
+    struct Thread {
+        samples: Samples,
+    }
+    #[derive(Deserialize)]
+    struct Samples {
+        length: u64,
+    }
+    let profile: Profile =
+        serde_json::from_reader(json).context("this is no profile for the Firefox Profiler")?;
+    Ok(profile.threads.iter().map(|thread| thread.samples.length).sum())
+}
+
+/// What samply says it lost, `Lost 592 events.`; it says nothing when nothing was.
+pub(super) fn samply_lost(said: &str) -> u64 {
+    let counts = said.lines().filter_map(|line| {
+        line.strip_prefix("Lost ")?.strip_suffix(" events.")?.parse::<u64>().ok()
+    });
+    counts.sum()
+}
+
+/// Samples in a flame graph that inferno drew, from the title of its root.
+pub(super) fn svg_samples(svg: impl BufRead) -> anyhow::Result<u64> {
+    // Piece by piece: the picture may be one long line.
+    for piece in svg.split(b'>') {
+        let piece = piece.context("cannot read the flame graph")?;
+        let piece = String::from_utf8_lossy(&piece);
+        let count = piece.strip_prefix("all (").and_then(|rest| rest.split_once(" samples"));
+        if let Some((number, _)) = count {
+            return number.replace(',', "").parse().context("the root's samples are no number");
+        }
+    }
+    bail!("the flame graph has no root, \"all (N samples\": was there anything to draw?")
+}
+
+/// What `wingbeat profile --summary-json` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub(super) struct Summary {
+    /// Bytes of a sample on its way through the ring buffer.
+    pub(super) bytes_per_sample: f64,
+    /// What happened to each tick.
+    pub(super) ticks: Ticks,
+    own: Own,
+}
+
+/// The part of the ticks that concerns us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct Ticks {
+    /// Became samples.
+    pub(super) sampled: u64,
+    /// Did not, for want of room in the buffer.
+    pub(super) lost: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+struct Own {
+    cpu_time_ns: OwnCpu,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+struct OwnCpu {
+    record: u64,
+    symbolize: u64,
+    write: u64,
+}
+
+impl Summary {
+    /// Reads a summary.
+    pub(super) fn parse(json: &str) -> anyhow::Result<Self> {
+        serde_json::from_str(json).context("this is no summary of wingbeat")
+    }
+
+    /// CPU time of wingbeat by its own account.
+    pub(super) fn own_cpu_ns(&self) -> u64 {
+        let OwnCpu { record, symbolize, write } = self.own.cpu_time_ns;
+        record + symbolize + write
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folded() {
+        let check = |text: &str, expected| {
+            assert_eq!(folded_samples(text.as_bytes()).expect("text"), expected, "{text}");
+        };
+        check("a;b 3\na;c d 4\n", 7);
+        check("a;b\n\nWARNING: 1 stack traces could not be displayed.\n", 0);
+        check("", 0);
+    }
+
+    #[test]
+    fn bpftrace() {
+        let text = "Attaching 1 probe...\n\n\n@[, \n    a+1\n    b+2\n]: 14\n@[\n    k+3\n, \n]: 2\n@[, ]: 5\n";
+        assert_eq!(bpftrace_samples(text.as_bytes()).expect("text"), 21);
+        assert_eq!(bpftrace_samples(&b"@[, \n    \xff+1\n]: 3\n"[..]).expect("bytes"), 3);
+    }
+
+    #[test]
+    fn perf() {
+        let check = |text: &str, expected| {
+            assert_eq!(perf_stats(text).ok(), expected, "{text}");
+        };
+        let records = "Aggregated stats:\n  TOTAL events:  14625\n  LOST events:  6  ( 0.0%)\n  SAMPLE events:  12429  (85.0%)\n  LOST_SAMPLES events:  1  ( 0.0%)\n";
+        let new = "cpu-clock stats:\n  SAMPLE events:  12429\n  LOST_SAMPLES events:  130\n";
+        check(&format!("{records}{new}"), Some((12429, 130)));
+        check(&format!("{records}cpu-clock stats:\n  SAMPLE events:  12429\n"), Some((12429, 6)));
+        check("TOTAL events: 3\ncpu-clock stats:\n SAMPLE events: 2\n", Some((2, 0)));
+        check("TOTAL events: 3\n", None);
+    }
+
+    #[test]
+    fn samply() {
+        let json = r#"{"meta": {"version": 24}, "threads": [
+            {"name": "a", "samples": {"length": 2, "stack": [null, 1]}},
+            {"name": "b", "samples": {"length": 3, "weight": [1, 1, 1]}}], "pages": []}"#;
+        assert_eq!(firefox_samples(json.as_bytes()).expect("a profile"), 5);
+        assert!(firefox_samples(&b"{}"[..]).is_err());
+        assert_eq!(samply_lost("Lost 592 events.\nLost 8 events.\n"), 600);
+        assert_eq!(samply_lost("all is well\n"), 0);
+    }
+
+    #[test]
+    fn flame_graphs() {
+        let svg = "<svg><title>Flame Graph</title><g><title>all (1,915 samples, 100%)</title>";
+        assert_eq!(svg_samples(svg.as_bytes()).expect("a root"), 1915);
+        assert!(svg_samples(&b"<svg/>"[..]).is_err());
+    }
+
+    #[test]
+    fn wingbeat() {
+        let json = r#"{"ticks": {"sampled": 228, "idle": 0, "other": 1, "lost": 3, "failed": {}},
+            "bytes_per_sample": 136,
+            "own": {"cpu_time_ns": {"record": 30, "symbolize": 9, "write": 2}}}"#;
+        let summary = Summary::parse(json).expect("a summary");
+        assert_eq!(summary.ticks, Ticks { sampled: 228, lost: 3 });
+        assert_eq!((summary.own_cpu_ns(), summary.bytes_per_sample), (41, 136.0));
+        assert!(Summary::parse("{}").is_err());
+    }
+}
