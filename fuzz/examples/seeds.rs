@@ -1,1 +1,212 @@
-fn main() {}
+//! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
+//! fuzzer need not find each format out. `docs/fuzzing.md` tells when to run it.
+//!
+//! Those of `elf` and `unwind_tables` are made from `seeds/code.S` by gcc and objcopy.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::UNIX_EPOCH,
+};
+
+use wingbeat_profile::{
+    export::{Format, write},
+    model::{
+        Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Process, Profile, Sample,
+        Stack, Thread,
+    },
+};
+use wingbeat_profile_common::{RecordKind, Stop};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let save = |target: &str, name: &str, bytes: &[u8]| -> Result<()> {
+        let folder = seeds.join(target);
+        fs::create_dir_all(&folder)?;
+        Ok(fs::write(folder.join(name), bytes)?)
+    };
+    for stop in Stop::ALL {
+        save("record", &format!("sample_{}", stop as u8), &sample(stop, 0x4010, &[0x4020], 1))?;
+    }
+    save("record", "tail", &tail(&[1, 0x4020, 0]))?;
+    save("recorder", "one_of_all", &session())?;
+    save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
+    save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
+    save("proc", "maps", MAPS)?;
+    save("folded", "two", b"p;main;work 3\n# note\np;main 1.5\r\n")?;
+    for (name, format) in [("plain.folded", Format::Folded), ("packed", Format::Pprof)] {
+        let mut bytes = Vec::new();
+        write(&profile(), format, &mut bytes)?;
+        save(if format == Format::Pprof { "pprof" } else { "folded" }, name, &bytes)?;
+        if format == Format::Pprof {
+            save("pprof", "plain", &unpack(&seeds.join("pprof/packed"))?)?;
+        }
+    }
+    save("btf", "types", &btf())?;
+    let elf = assemble(&seeds.join("code.S"))?;
+    save("elf", "code", &fs::read(&elf)?)?;
+    let (index, eh_frame) = (section(&elf, ".eh_frame_hdr")?, section(&elf, ".eh_frame")?);
+    let len = u16::try_from(index.len())?.to_le_bytes();
+    save("unwind_tables", "indexed", &[&len, index.as_slice(), &eh_frame].concat())?;
+    save("unwind_tables", "plain", &[&[0; 2], eh_frame.as_slice()].concat())?;
+    Ok(())
+}
+
+const MAPS: &[u8] = b"\
+555555554000-555555558000 r-xp 00001000 fe:00 123                        /usr/bin/a b (deleted)
+7ffff7fc1000-7ffff7fc5000 r--p 00000000 00:00 0                          [vvar]
+7ffff7fc5000-7ffff7fc7000 r-xp 00000000 00:00 0                          [vdso]
+7ffff7fd0000-7ffff7fd1000 rwxp 00000000 00:00 0 
+";
+
+/// A sample of two user frames, as the kernel half writes it.
+fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
+    let kernel_frames = kernel.len() as u8;
+    let mut bytes = vec![RecordKind::Sample as u8, stop as u8, 0, 0, 2, 0, kernel_frames, 0];
+    bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
+    let (time_ns, sp, bp, leaf) = (7, 0x7ffe_0010, 0, [0x4030, 0]);
+    let words = [time_ns, sp, bp].into_iter().chain(leaf).chain([ip, 0x4040]);
+    bytes.extend(words.chain(kernel.iter().copied()).flat_map(u64::to_le_bytes));
+    bytes
+}
+
+fn tail(words: &[u64]) -> Vec<u8> {
+    let mut bytes = vec![RecordKind::Tail as u8, 0, words.len() as u8, 0];
+    bytes.extend([1_u32, 1, 0].into_iter().flat_map(u32::to_le_bytes));
+    bytes.extend([6, 0x7ffe_0010].iter().chain(words).flat_map(|word| word.to_le_bytes()));
+    bytes
+}
+
+/// Pieces as the target `recorder` cuts them: each kind of event, and both kinds of record.
+fn session() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut piece = |kind: u8, piece: &[u8]| {
+        bytes.extend([(piece.len() / 8) as u8, kind]);
+        bytes.extend(piece);
+    };
+    let ids = 1 | 1 << 32;
+    for backing in [3, 1, 0, 6] {
+        let start = 0x1000 + 0x10_0000 * backing;
+        piece(1, &words(&[ids, start, start + 0x10_0000, 0, backing]));
+    }
+    piece(0, &tail(&[1, 0x30_4020, 0]));
+    piece(0, &sample(Stop::NotAFrame, 0x30_9000, &[u64::MAX], 1));
+    piece(2, &words(&[ids]));
+    piece(4, &words(&[2 | 1 << 32]));
+    piece(3, &words(&[2 | 2 << 32]));
+    piece(5, &words(&[1 | 3 << 32]));
+    piece(0, &sample(Stop::Zero, 0x1000, &[], 2));
+    piece(6, &words(&[ids]));
+    bytes
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Two functions, one inlined into the other, in a program.
+fn profile() -> Profile {
+    let function = |name: &str| Function { name: name.to_owned(), is_symbol: true };
+    let line = |function| Line { function, file: Some("a.rs".to_owned()), line: Some(function) };
+    let frame = |address, lines| Frame { binary: Some(0), address, lines };
+    Profile {
+        meta: Meta {
+            target: "a".to_owned(),
+            start: UNIX_EPOCH,
+            start_ns: 0,
+            duration_ns: 2_000_000,
+            frequency_hz: 999,
+            period_ns: 1_001_001,
+            system: "Linux".to_owned(),
+        },
+        functions: vec![function("main"), function("work")],
+        binaries: vec![Binary {
+            kind: BinaryKind::User,
+            path: "/usr/bin/a".to_owned(),
+            build_id: vec![1; 4],
+            text: (0x1000, 0x2000),
+            text_offset: 0,
+        }],
+        frames: vec![frame(0x1010, vec![line(1), line(0)]), frame(0x1020, Vec::new())],
+        stacks: vec![Stack { frames: vec![0, 1], completeness: Completeness::Complete }],
+        processes: vec![Process { pid: 1, name: "a".to_owned(), start_ns: 0, end_ns: None }],
+        threads: vec![Thread {
+            process: 0,
+            tid: 1,
+            name: "a".to_owned(),
+            start_ns: 0,
+            end_ns: Some(1),
+        }],
+        samples: vec![Sample { time_ns: 1, thread: 0, stack: 0, cpu: 0 }],
+    }
+}
+
+fn unpack(path: &Path) -> Result<Vec<u8>> {
+    run(Command::new("gzip").arg("-dc").arg(path))
+}
+
+/// Types with the names that the target `btf` asks for (Documentation/bpf/btf.rst).
+fn btf() -> Vec<u8> {
+    const STRINGS: &[u8] = b"\0s\0u\0a\0b\0f\0t\0int\0";
+    let [s, u, a, b, f, t, int] = [1, 3, 5, 7, 9, 11, 13];
+    let kind = |kind: u32, members: u32| kind << 24 | members;
+    let types = [
+        [int, kind(1, 0), 4].as_slice(),
+        &[32],
+        // 2: union u { int a; int; }
+        &[u, kind(5, 2), 4, a, 1, 0, 0, 1, 0],
+        // 3: typedef of it; 4: a constant one
+        &[t, kind(8, 0), 2],
+        &[0, kind(10, 0), 3],
+        // 5: struct s { int b; const t; int c : 3 at bit 65; }, with the flag for bit-fields
+        &[s, kind(4, 3) | 1 << 31, 16, b, 1, 0, 0, 4, 32, a, 1, 3 << 24 | 65],
+        // 6: a function prototype with one parameter; 7: the function
+        &[0, kind(13, 1), 1, a, 1],
+        &[f, kind(12, 0), 6],
+        // 8: an array; 9: an enumeration; 10: a 64-bit one; 11: a variable; 12: a data section
+        &[0, kind(3, 0), 0, 1, 1, 4],
+        &[0, kind(6, 1), 4, a, 1],
+        &[0, kind(19, 1), 8, a, 1, 0],
+        &[b, kind(14, 0), 1, 0],
+        &[a, kind(15, 1), 4, 11, 0, 4],
+    ]
+    .concat();
+    let types_len = 4 * types.len() as u32;
+    let header = [24, 0, types_len, types_len, STRINGS.len() as u32];
+    let mut bytes = vec![0x9f, 0xeb, 1, 0];
+    bytes.extend(header.iter().chain(&types).flat_map(|word| word.to_le_bytes()));
+    bytes.extend(STRINGS);
+    bytes
+}
+
+/// Links the source to the addresses that `fuzzing::unwind_tables` expects.
+fn assemble(source: &Path) -> Result<PathBuf> {
+    let elf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/code.elf");
+    fs::create_dir_all(elf.with_file_name(""))?;
+    let places = "-Ttext=0x1000,--section-start=.eh_frame_hdr=0x3000,\
+                  --section-start=.eh_frame=0x4000,--build-id,--eh-frame-hdr,-n,-s";
+    run(Command::new("gcc")
+        .args(["-nostdlib", "-static", &format!("-Wl,{places}"), "-o"])
+        .args([&elf, source]))?;
+    Ok(elf)
+}
+
+fn section(elf: &Path, name: &str) -> Result<Vec<u8>> {
+    let out = elf.with_extension("section");
+    run(Command::new("objcopy").args(["-O", "binary", "-j", name]).args([elf, &out]))?;
+    Ok(fs::read(out)?)
+}
+
+fn run(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => {
+            Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into())
+        }
+    }
+}

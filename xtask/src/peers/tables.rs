@@ -23,8 +23,11 @@ impl Table {
         if self.rows.is_empty() {
             return String::new();
         }
+        // A bar would end the cell, even within code.
+        let escaped = |row: &Vec<String>| row.iter().map(|cell| cell.replace('|', r"\|")).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(escaped).collect();
         let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            let cells = rows.iter().filter_map(|row| row.get(column));
             let longest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
             longest.max(self.head[column].chars().count())
         };
@@ -37,7 +40,7 @@ impl Table {
         let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
         let mut text = line(&self.head);
         text.push_str(&line(&rule.iter().map(String::as_str).collect::<Vec<_>>()));
-        for row in &self.rows {
+        for row in &rows {
             text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
         }
         text
@@ -163,7 +166,7 @@ pub(super) fn figures(record: &Record, workload: &str) -> Table {
     }
 }
 
-/// What the peers take ÷ what wingbeat takes, on a workload.
+/// What the peers take ÷ what wingbeat takes, on a workload. Nothing when wingbeat was left out.
 pub(super) fn ratios(record: &Record, workload: &str) -> Table {
     let figures = Figures::new(record);
     let peers =
@@ -258,7 +261,10 @@ mod tests {
                 vec!["x".to_owned(), "22".to_owned()],
             ],
         };
-        assert_eq!(table.to_markdown(), "| a   | bb |\n| --- | -- |\n| µµµ | 1  |\n| x   | 22 |\n");
+        assert_eq!(
+            table.to_markdown(),
+            "| a   | bb |\n| --- | -- |\n| µµµ | 1  |\n| x\\| | 22 |\n"
+        );
         assert_eq!(Table { head: vec!["a"], rows: Vec::new() }.to_markdown(), "");
     }
 }

@@ -102,7 +102,7 @@ const TOOLS: [Tool; 6] = [
     },
     Tool {
         name: SAMPLY,
-        chain: "samply record --save-only: no names, no flame graph",
+        chain: "samply record --save-only: no names, no picture",
         needs: &[("samply", "cargo install samply --locked")],
         version: &["samply", "--version"],
         follows_children: true,
@@ -110,7 +110,7 @@ const TOOLS: [Tool; 6] = [
     },
     Tool {
         name: "bpftrace",
-        chain: "bpftrace -e 'profile:hz:N … @[kstack, ustack(127)] = count()': text, no flame graph",
+        chain: "bpftrace -e 'profile:hz:N … { @[kstack, ustack(127)] = count(); }': text, no picture",
         needs: &[("bpftrace", "apt-get install bpftrace")],
         version: &["bpftrace", "--version"],
         // By the name of the program: it has no filter for descendants.

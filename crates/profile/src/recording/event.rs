@@ -39,6 +39,8 @@ pub enum EventKind {
         /// The process that it came from.
         parent: u32,
     },
+    /// Code appeared in the kernel, or went: a BPF program, a trampoline.
+    KernelCode(KernelCode),
     /// A thread ended.
     Exit {
         /// Process.
@@ -63,4 +65,17 @@ pub struct MappedFile {
     pub inode: u64,
     /// Path as the process saw it, or a name such as `[vdso]` or `//anon`.
     pub path: String,
+}
+
+/// A piece of code that the kernel made at run time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelCode {
+    /// First address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// The kernel's name for it.
+    pub name: String,
+    /// It is, or belongs to, a BPF program.
+    pub is_bpf: bool,
 }

@@ -18,7 +18,7 @@ use wingbeat_profile_common::Stop;
 
 use self::{
     binaries::Binaries,
-    event::{Event, EventKind, MappedFile},
+    event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     spaces::{GenerationId, Mapping, Spaces},
     threads::Threads,
@@ -58,6 +58,8 @@ pub(crate) struct Recorder {
     pub threads: Threads,
     pub stacks: RawStacks,
     pub samples: Vec<RawSample>,
+    /// Code that came and went in the kernel, oldest first.
+    pub kernel_code: Vec<KernelCode>,
     parents: FxHashMap<u32, u32>,
     tails: FxHashMap<(u32, u64), TailMemory>,
     rows: FxHashMap<(GenerationId, u64), Option<Row>>,
@@ -86,6 +88,7 @@ impl Recorder {
             threads: Threads::default(),
             stacks: RawStacks::default(),
             samples: Vec::new(),
+            kernel_code: Vec::new(),
             parents: FxHashMap::default(),
             tails: FxHashMap::default(),
             rows: FxHashMap::default(),
@@ -140,6 +143,7 @@ impl Recorder {
             EventKind::Exit { pid, tid } if self.follows(pid) => {
                 self.threads.ended(pid, tid, time_ns);
             }
+            EventKind::KernelCode(code) => self.kernel_code.push(code),
             EventKind::Map { .. } | EventKind::Name { .. } | EventKind::Exit { .. } => {}
         }
     }

@@ -15,7 +15,7 @@ use wingbeat_bpf::rights::Rights;
 use wingbeat_profile_common::counter;
 
 pub use self::launch::Ended;
-use self::{kernel::KernelHalf, run::Session};
+use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{error::RecordError, recording::Recorder, summary::Ticks, targets::Targets};
 
 /// What to record.
@@ -50,6 +50,8 @@ pub struct Recording {
     /// Keeps our programs in the kernel until their frames have names, and counts the ends of
     /// targets.
     kernel_half: KernelHalf,
+    /// Holds the BPF programs that were seen.
+    _sideband: Sideband,
     cpu_time: CpuTime,
     cpu_time_before_ns: u64,
     /// What was recorded.

@@ -271,11 +271,12 @@ impl Session {
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,
             sample_bytes: counters.get(counter::SAMPLE_BYTES),
-            events_lost: self.sideband.lost,
             children_lost: counters.get(counter::CHILDREN_LOST),
             ended: self.ended,
             recorder: self.recorder,
             kernel_half: self.kernel_half,
+            events_lost: self.sideband.lost,
+            _sideband: self.sideband,
         })
     }
 }

@@ -5,11 +5,16 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use perf_event::{Builder, Clock, SampleFlag, Sampler, data::Record, events::Software};
+use aya::programs::{ProgramFd, loaded_programs};
+use perf_event::{
+    Builder, Clock, SampleFlag, Sampler,
+    data::{BpfEventType, KSymbolType, Record},
+    events::Software,
+};
 
 use crate::{
     error::RecordError,
-    recording::event::{Event, EventKind, MappedFile},
+    recording::event::{Event, EventKind, KernelCode, MappedFile},
 };
 
 /// Pages per CPU: 512 KiB hold about 5,000 events.
@@ -23,6 +28,9 @@ pub(super) struct Sideband {
     samplers: Vec<Sampler>,
     /// Events that did not fit.
     pub lost: u64,
+    /// BPF programs that were loaded meanwhile. Held, so that they stay until their frames have
+    /// names and lines, as files are held open.
+    programs: Vec<ProgramFd>,
 }
 
 impl Sideband {
@@ -41,6 +49,8 @@ impl Sideband {
                 .comm(true)
                 .comm_exec(true)
                 .task(true)
+                .ksymbol(true)
+                .bpf_event(true)
                 .sample(SampleFlag::TIME)
                 .sample_id_all(true)
                 .clockid(Clock::MONOTONIC)
@@ -51,7 +61,7 @@ impl Sideband {
             let bytes = rustix::param::page_size() * PAGES;
             samplers.push(counter.sampled(bytes).map_err(RecordError::system(what.as_str()))?);
         }
-        Ok(Self { samplers, lost: 0 })
+        Ok(Self { samplers, lost: 0, programs: Vec::new() })
     }
 
     /// For waiting until something happens.
@@ -70,6 +80,9 @@ impl Sideband {
                 let is_exec = record.misc() & COMM_EXEC != 0;
                 match record.parse_record() {
                     Ok(Record::Lost(lost)) => self.lost += lost.lost,
+                    Ok(Record::BpfEvent(event)) if event.ty == BpfEventType::PROG_LOAD => {
+                        self.programs.extend(hold_program(event.id));
+                    }
                     Ok(record) => {
                         events.extend(convert(record, is_exec).map(|kind| Event { time_ns, kind }));
                     }
@@ -78,6 +91,11 @@ impl Sideband {
             }
         }
     }
+}
+
+/// A descriptor of a loaded BPF program; `None` if it is gone already.
+fn hold_program(id: u32) -> Option<ProgramFd> {
+    loaded_programs().flatten().find(|program| program.id() == id)?.fd().ok()
 }
 
 fn convert(record: Record<'_>, is_exec: bool) -> Option<EventKind> {
@@ -97,6 +115,12 @@ fn convert(record: Record<'_>, is_exec: bool) -> Option<EventKind> {
             EventKind::Name { pid: comm.pid, tid: comm.tid, name: text(&comm.comm), exec: is_exec }
         }
         Record::Fork(fork) => EventKind::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
+        Record::KSymbol(symbol) => EventKind::KernelCode(KernelCode {
+            start: symbol.addr,
+            end: symbol.addr.saturating_add(symbol.len.into()),
+            name: text(&symbol.name),
+            is_bpf: symbol.ksym_type == KSymbolType::BPF,
+        }),
         Record::Exit(exit) => EventKind::Exit { pid: exit.pid, tid: exit.tid },
         _ => return None,
     })

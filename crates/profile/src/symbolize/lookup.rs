@@ -14,7 +14,11 @@ use super::{
 };
 use crate::{
     model::{self, BinaryKind, Line},
-    recording::binaries::{Binaries, BinaryId},
+    recording::{
+        Recorder,
+        binaries::{Binaries, BinaryId},
+        event::KernelCode,
+    },
 };
 
 /// Addresses per question: small enough for progress to move.
@@ -31,7 +35,7 @@ pub(super) struct Named {
 /// Names for all places, in their order.
 pub(super) fn names(
     places: &Places,
-    binaries: &Binaries,
+    recorder: &Recorder,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Vec<Named> {
@@ -40,7 +44,12 @@ pub(super) fn names(
     for (index, place) in places.iter().enumerate() {
         groups.entry(place.space).or_default().push(index);
     }
-    let mut lookup = Lookup { symbolizer: symbolizer(), binaries, tables };
+    let mut lookup = Lookup {
+        symbolizer: symbolizer(),
+        binaries: &recorder.binaries,
+        kernel_code: &recorder.kernel_code,
+        tables,
+    };
     let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
     let mut done = 0;
     for (space, members) in groups {
@@ -74,6 +83,7 @@ fn symbolizer() -> Symbolizer {
 struct Lookup<'a> {
     symbolizer: Symbolizer,
     binaries: &'a Binaries,
+    kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
 }
 
@@ -107,7 +117,9 @@ impl Lookup<'_> {
             .as_ref()
             .and_then(|symbols| symbols[index].as_sym())
         {
-            Some(symbol) => Named { binary: Some(binary), lines: self.tables.lines(symbol, "") },
+            Some(symbol) => {
+                Named { binary: Some(binary), lines: self.tables.lines(symbol, str::to_owned) }
+            }
             None => {
                 let module = self.tables.binary_name(binary);
                 self.tables.named(Some(binary), (format!("{module}+0x{:x}", place.address), false))
@@ -120,22 +132,44 @@ impl Lookup<'_> {
         let source = Source::Kernel(Kernel::default());
         let symbols = symbols(&self.symbolizer, &source, Input::AbsAddr(&addresses(places)));
         let answer = |(index, place): (usize, &&Place)| {
-            let Some(symbol) = symbols.as_ref().and_then(|symbols| symbols[index].as_sym()) else {
+            let symbol = symbols.as_ref().and_then(|symbols| symbols[index].as_sym());
+            // Of code that came and went, the last at this address.
+            let code = self.kernel_code.iter().rev().find(|code| {
+                (code.start..code.end).contains(&place.address)
+                    && symbol.is_none_or(|symbol| symbol.name != code.name)
+            });
+            if let Some(code) = code {
+                // It is gone, and what blazesym found is the neighbour that is left.
+                let kind = if code.is_bpf { BinaryKind::Bpf } else { BinaryKind::Kernel };
+                let binary = self.tables.special(kind);
+                let name = if code.is_bpf { bpf_name(&code.name) } else { code.name.clone() };
+                return self.tables.named(Some(binary), (name, true));
+            }
+            let Some(symbol) = symbol else {
                 let binary = self.tables.special(BinaryKind::Kernel);
-                return self
-                    .tables
-                    .named(Some(binary), (format!("[kernel]+0x{:x}", place.address), false));
+                let name = format!("[kernel]+0x{:x}", place.address);
+                return self.tables.named(Some(binary), (name, false));
             };
             let is_bpf = symbol.module.as_deref().is_some_and(|module| module == BPF_MODULE);
-            let (kind, suffix) =
-                if is_bpf { (BinaryKind::Bpf, " [bpf]") } else { (BinaryKind::Kernel, "") };
-            Named {
-                binary: Some(self.tables.special(kind)),
-                lines: self.tables.lines(symbol, suffix),
+            if is_bpf {
+                let binary = Some(self.tables.special(BinaryKind::Bpf));
+                Named { binary, lines: self.tables.lines(symbol, bpf_name) }
+            } else {
+                let binary = Some(self.tables.special(BinaryKind::Kernel));
+                Named { binary, lines: self.tables.lines(symbol, str::to_owned) }
             }
         };
         places.iter().enumerate().map(answer).collect()
     }
+}
+
+/// `bpf_prog_<tag>_<name>`, as the kernel calls it, becomes `name [bpf]`.
+fn bpf_name(name: &str) -> String {
+    let own = name
+        .strip_prefix("bpf_prog_")
+        .and_then(|rest| rest.split_once('_'))
+        .map_or(name, |(_tag, own)| own);
+    format!("{own} [bpf]")
 }
 
 fn addresses(places: &[&Place]) -> Vec<u64> {
@@ -161,4 +195,17 @@ fn file_source(binaries: &Binaries, id: BinaryId) -> Option<Source<'static>> {
         None => PathBuf::from(format!("/proc/self/fd/{}", binary.file()?.as_raw_fd())),
     };
     Some(Source::Elf(Elf::new(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_bpf_programs() {
+        let check = |name, expected| assert_eq!(bpf_name(name), expected);
+        check("bpf_prog_5c69007f0e0afe0a_my_xdp", "my_xdp [bpf]");
+        check("bpf_prog_5c69007f0e0afe0a", "bpf_prog_5c69007f0e0afe0a [bpf]");
+        check("bpf_trampoline_6442", "bpf_trampoline_6442 [bpf]");
+    }
 }

@@ -27,7 +27,7 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
         .map(|stack| places.stack(stack, &recorder.spaces, &recorder.binaries))
         .collect();
     let mut tables = Tables::default();
-    let names = lookup::names(&places, &recorder.binaries, &mut tables, progress);
+    let names = lookup::names(&places, recorder, &mut tables, progress);
     let frames = names
         .into_iter()
         .zip(places.iter())

@@ -63,21 +63,21 @@ impl Tables {
         Named { binary, lines: vec![Line { function, file: None, line: None }] }
     }
 
-    /// The functions that a symbol expands to, innermost first.
-    pub(super) fn lines(&mut self, symbol: &Sym<'_>, suffix: &str) -> Vec<Line> {
+    /// The functions that a symbol expands to, innermost first, called as `rename` says.
+    pub(super) fn lines(&mut self, symbol: &Sym<'_>, rename: impl Fn(&str) -> String) -> Vec<Line> {
         // blazesym tells inlined functions in the order of their calls.
         let mut lines: Vec<Line> = symbol
             .inlined
             .iter()
             .rev()
-            .map(|inlined| self.line(&inlined.name, inlined.code_info.as_ref(), suffix))
+            .map(|inlined| self.line(rename(&inlined.name), inlined.code_info.as_ref()))
             .collect();
-        lines.push(self.line(&symbol.name, symbol.code_info.as_deref(), suffix));
+        lines.push(self.line(rename(&symbol.name), symbol.code_info.as_deref()));
         lines
     }
 
-    fn line(&mut self, name: &str, code: Option<&CodeInfo<'_>>, suffix: &str) -> Line {
-        let function = self.function(Function { name: format!("{name}{suffix}"), is_symbol: true });
+    fn line(&mut self, name: String, code: Option<&CodeInfo<'_>>) -> Line {
+        let function = self.function(Function { name, is_symbol: true });
         Line {
             function,
             file: code.map(|code| code.to_path().to_string_lossy().into_owned()),

@@ -151,3 +151,41 @@ int main(void) {{
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
 }
+
+#[test]
+fn a_bpf_program_that_is_gone_has_its_name() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    // A socket filter of 4,000 additions, run a million times by the kernel, then unloaded.
+    let source = format!(
+        "#include <linux/bpf.h>
+#include <sys/syscall.h>
+{SPIN}
+static struct bpf_insn code[4002];
+static char packet[64];
+int main(void) {{
+    union bpf_attr load = {{0}}, run = {{0}};
+    code[0] = (struct bpf_insn){{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 0}};
+    for (int i = 1; i <= 4000; i++) code[i] = (struct bpf_insn){{.code = BPF_ALU64 | BPF_ADD | BPF_K, .imm = i}};
+    code[4001] = (struct bpf_insn){{.code = BPF_JMP | BPF_EXIT}};
+    load.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+    load.insns = (unsigned long)code;
+    load.insn_cnt = 4002;
+    load.license = (unsigned long)\"GPL\";
+    strcpy(load.prog_name, \"hot_filter\");
+    int program = syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load);
+    if (program < 0) return 1;
+    run.test.prog_fd = program;
+    run.test.data_in = (unsigned long)packet;
+    run.test.data_size_in = sizeof packet;
+    run.test.repeat = 10000;
+    while (cpu_s() < 1) if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &run, sizeof run)) return 2;
+    close(program);
+    return 0;
+}}"
+    );
+    let program = compile(folder.path(), "filter", &source, WITH_FRAME_POINTERS);
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.percent_with(";hot_filter [bpf]_[k]") > 80.0, "{:?}", run.folded);
+}

@@ -35,6 +35,9 @@ impl Target {
             }
             errno => anyhow!(errno).context(format!("cannot open the process {pid}")),
         })?;
+        if is_kernel_thread(pid)? {
+            bail!("{pid} is a thread of the kernel: it has no user stack to sample");
+        }
         let end = watch(pidfd.as_fd())
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
         Ok(Self { pid, end })
@@ -68,4 +71,36 @@ impl Target {
 
 fn absent(pid: u32) -> anyhow::Error {
     anyhow!("there is no process with PID {pid}: `ps -e` lists those that there are")
+}
+
+/// `PF_KTHREAD` of the kernel's include/linux/sched.h.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+fn is_kernel_thread(pid: u32) -> anyhow::Result<bool> {
+    let file = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+    let flags = task_flags(&stat).with_context(|| format!("cannot understand {file}: {stat:?}"))?;
+    Ok(flags & KERNEL_THREAD != 0)
+}
+
+/// The ninth field of /proc/PID/stat (see proc_pid_stat(5)).
+fn task_flags(stat: &str) -> Option<u32> {
+    // The second field is a name in parentheses, which may itself hold spaces and parentheses.
+    let (_, from_third) = stat.rsplit_once(')')?;
+    from_third.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_a_task() {
+        let check = |stat, expected| assert_eq!(task_flags(stat), expected, "of {stat:?}");
+        check("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0", Some(2_129_984));
+        check("7 (a) b (c)) R 1 7 7 0 -1 4194304 81 0", Some(4_194_304));
+        check("7 (sh) R 1 7 7 0 -1", None);
+        check("7 (sh) R 1 7 7 0 -1 many", None);
+        check("", None);
+    }
 }

@@ -26,7 +26,8 @@ pub(super) fn run(job: &Job<'_>) -> anyhow::Result<(Target, Outcome)> {
         let hz = job.frequency_hz;
         let program = format!("profile:hz:{hz} /{filter}/ {{ @[kstack, ustack(127)] = count(); }}");
         let mut command = Command::new("bpftrace");
-        command.args(["-e", &program]);
+        // By default it reads the program's symbols anew for each frame, which takes minutes.
+        command.args(["-e", &program]).env("BPFTRACE_CACHE_USER_SYMBOLS", "1");
         command
     })?;
     let written_monotonic_ns = process::monotonic_ns();

@@ -1,4 +1,4 @@
-//! Runs that never start.
+//! Runs that end before the first sample.
 
 use std::{
     fs,
@@ -6,7 +6,12 @@ use std::{
     process::Command,
 };
 
-use crate::run::profiler;
+use rustix::{
+    process::{Pid, WaitId, WaitIdOptions, geteuid, waitid},
+    thread::gettid,
+};
+
+use crate::run::{kernel_permits, profiler};
 
 fn check(command: &mut Command, code: i32, stderr: &str) {
     let output = command.output().unwrap();
@@ -40,8 +45,33 @@ fn a_pid_that_does_not_exist_is_1() {
 #[test]
 fn a_thread_is_not_a_process() {
     // This test runs in a thread of its own.
-    let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let tid = gettid().as_raw_nonzero().to_string();
     check_arguments(&[&tid], 1, "is a thread: give the PID of its process");
+}
+
+#[test]
+fn a_kernel_thread_is_refused() {
+    // The ancestor of all of them. In a container 2 may be another process, or none.
+    let name = fs::read_to_string("/proc/2/comm").unwrap_or_default();
+    if name != "kthreadd\n" {
+        eprintln!("SKIPPED: kernel threads cannot be seen from here");
+        return;
+    }
+    check_arguments(&["2"], 1, "2 is a thread of the kernel");
+}
+
+#[test]
+fn a_process_that_has_ended_is_1() {
+    if !kernel_permits() {
+        return;
+    }
+    let mut ended = Command::new("true").spawn().unwrap();
+    // Not reaped: its PID is still taken, but there is nothing left to sample.
+    let child = WaitId::Pid(Pid::from_child(&ended));
+    waitid(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+    let pid = ended.id().to_string();
+    check_arguments(&[&pid], 1, &format!("process {pid} ended before it could be sampled"));
+    ended.wait().unwrap();
 }
 
 #[test]
@@ -56,7 +86,7 @@ fn without_rights_it_says_how_to_get_them() {
     assert!(copied.unwrap().success());
     let mut command = Command::new(program);
     command.arg(std::process::id().to_string()).current_dir("/");
-    if rustix::process::geteuid().is_root() {
+    if geteuid().is_root() {
         command.uid(65534).gid(65534);
     }
     check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
