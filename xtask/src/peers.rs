@@ -74,6 +74,10 @@ pub(crate) fn run(which: &Peers) -> anyhow::Result<ExitCode> {
     };
     let text = markdown::full(&record);
     println!("{text}");
+    if record.stopped_early && args.from.is_none() {
+        eprintln!("stopped early: no other file was written");
+        return Ok(ExitCode::FAILURE);
+    }
     for file in &args.markdown {
         markdown::write(file, &record)?;
         eprintln!("wrote the tables into {}", file.display());

@@ -15,6 +15,9 @@ pub use capability::{Capability, CapabilitySet};
 /// include/uapi/linux/nsfs.h, include/linux/proc_ns.h before Linux 6.18).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
+/// Inode of `/proc/self/ns/pid` in the first PID namespace (`PROC_PID_INIT_INO` of the same files).
+pub(crate) const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
 /// What this process may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
@@ -22,6 +25,8 @@ pub struct Rights {
     /// bpf(2) and perf_event_open(2) count capabilities in the first user namespace only, so those
     /// that root has in a rootless container are worth nothing here.
     is_initial_user_namespace: bool,
+    /// The kernel half sees PIDs of the first PID namespace; `/proc` shows those of ours.
+    is_initial_pid_namespace: bool,
 }
 
 /// What `wingbeat profile` cannot do without.
@@ -46,6 +51,11 @@ pub enum MissingRights {
         "this process runs in a user namespace (a rootless container?), whose capabilities the kernel does not count for eBPF and perf events; run it outside, or in a container that is not rootless"
     )]
     UserNamespace,
+    /// The process is in a PID namespace of its own, such as a container.
+    #[error(
+        "this process runs in a PID namespace of its own (a container?), where PIDs are not those that programs in the kernel see; run it on the host, or with its PIDs: `docker run --pid=host …`"
+    )]
+    PidNamespace,
 }
 
 impl Rights {
@@ -56,9 +66,15 @@ impl Rights {
             io::Error::new(io::ErrorKind::InvalidData, "/proc/self/status has no line `CapEff:`")
         })?;
         // A kernel without user namespaces has no such file, and then there is only the first.
-        let is_initial_user_namespace = fs::metadata("/proc/self/ns/user")
-            .map_or(true, |namespace| namespace.ino() == INITIAL_USER_NAMESPACE);
-        Ok(Self { held, is_initial_user_namespace })
+        let is_initial = |name: &str, inode: u64| {
+            fs::metadata(format!("/proc/self/ns/{name}"))
+                .map_or(true, |namespace| namespace.ino() == inode)
+        };
+        Ok(Self {
+            held,
+            is_initial_user_namespace: is_initial("user", INITIAL_USER_NAMESPACE),
+            is_initial_pid_namespace: is_initial("pid", INITIAL_PID_NAMESPACE),
+        })
     }
 
     /// Whether the kernel lets this process do what `capability` stands for. `CAP_SYS_ADMIN`
@@ -96,6 +112,7 @@ impl Rights {
     pub fn check_for_profile(&self) -> Result<(), MissingRights> {
         let missing = self.missing_for_profile();
         match (missing.is_empty(), self.is_initial_user_namespace) {
+            (true, _) if !self.is_initial_pid_namespace => Err(MissingRights::PidNamespace),
             (true, _) => Ok(()),
             (false, true) => Err(MissingRights::Capabilities(missing)),
             (false, false) => Err(MissingRights::UserNamespace),
@@ -106,7 +123,7 @@ impl Rights {
     #[cfg(test)]
     pub(crate) fn with(mask: &str) -> Self {
         let held = CapabilitySet::from_status(&format!("CapEff:\t{mask}\n")).unwrap_or_default();
-        Self { held, is_initial_user_namespace: true }
+        Self { held, is_initial_user_namespace: true, is_initial_pid_namespace: true }
     }
 
     fn holds(&self, capability: Capability) -> bool {

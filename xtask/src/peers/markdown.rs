@@ -9,8 +9,11 @@ use super::{goals, record::Record, stats::Figures, tables, tools::WINGBEAT, work
 /// Marks around all tables.
 const FULL: (&str, &str) = ("<!-- peers profile: begin -->", "<!-- peers profile: end -->");
 
-/// Marks around the goals alone.
-const GOALS: (&str, &str) = ("<!-- peers goals: begin -->", "<!-- peers goals: end -->");
+/// Marks around the summary.
+const SUMMARY: (&str, &str) = ("<!-- peers summary: begin -->", "<!-- peers summary: end -->");
+
+/// The workload that the summary shows.
+const SUMMARY_WORKLOAD: &str = "deep";
 
 /// Greater gaps between wingbeat's own account of its CPU time and the kernel's are told.
 const TOLD_GAP_MAX: f64 = 0.1;
@@ -35,9 +38,20 @@ pub(super) fn full(record: &Record) -> String {
     parts.join("\n")
 }
 
-/// The goals, for the README.
-fn goals_alone(record: &Record) -> String {
-    format!("{}\n{}", origin(record), tables::goals(record).to_markdown())
+/// One table and the goals, for the README.
+fn summary(record: &Record) -> String {
+    let mut parts = vec![origin(record)];
+    if let Some((low, high)) = goals::growth_pair(record) {
+        parts.push(format!(
+            "On {}; samples at {low} Hz, own CPU time from {low} and {high} Hz, the rest at {high} \
+             Hz:\n",
+            workload::about(SUMMARY_WORKLOAD)
+        ));
+        parts.push(tables::summary(record, SUMMARY_WORKLOAD).to_markdown());
+    }
+    parts.push("What wingbeat is to reach, and the worst figure of all workloads:\n".to_owned());
+    parts.push(tables::goals(record).to_markdown());
+    parts.join("\n")
 }
 
 fn origin(record: &Record) -> String {
@@ -75,15 +89,15 @@ pub(super) fn write(file: &Path, record: &Record) -> anyhow::Result<()> {
         }
     };
     let with_tables = replace(&text, FULL, &full(record));
-    let with_goals = replace(with_tables.as_deref().unwrap_or(&text), GOALS, &goals_alone(record));
-    let Some(text) = with_goals.or(with_tables) else {
+    let with_summary = replace(with_tables.as_deref().unwrap_or(&text), SUMMARY, &summary(record));
+    let Some(text) = with_summary.or(with_tables) else {
         bail!(
             "{} has no place for the tables: add the lines {} and {}, or {} and {}",
             file.display(),
             FULL.0,
             FULL.1,
-            GOALS.0,
-            GOALS.1
+            SUMMARY.0,
+            SUMMARY.1
         );
     };
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))

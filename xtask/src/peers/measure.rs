@@ -71,6 +71,7 @@ pub(super) fn run(
         for block in blocks(plan, &tools, round, &mut unable) {
             run_block(&block, units, out, &stop, &mut record)?;
             if stop.load(Ordering::Relaxed) {
+                record.stopped_early = true;
                 record.notes.push("Stopped early: the last round is not complete.".to_owned());
                 return save(&record).map(|()| record);
             }

@@ -20,6 +20,9 @@ pub(super) struct Record {
     pub(super) command: String,
     /// Rounds that were asked for.
     pub(super) rounds: u32,
+    /// Whether it was stopped before the last round was complete.
+    #[serde(default)]
+    pub(super) stopped_early: bool,
     /// Things to know about the conditions, each a sentence.
     pub(super) notes: Vec<String>,
     /// The tools, wingbeat first.

@@ -93,6 +93,48 @@ fn goal_figure(unit: Unit, spread: Spread) -> String {
     }
 }
 
+/// The main figures on one workload, for a page that has room for one table.
+pub(super) fn summary(record: &Record, workload: &str) -> Table {
+    let figures = Figures::new(record);
+    let mut rows = Vec::new();
+    if let Some((low, high)) = goals::growth_pair(record) {
+        let few = Place { workload, frequency_hz: low };
+        let many = Place { workload, frequency_hz: high };
+        let ours = figures.growth(WINGBEAT, workload, (low, high));
+        for tool in &record.tools {
+            let spread = |metric, place| figures.spread(metric, &tool.name, place);
+            let growth = figures.growth(&tool.name, workload, (low, high));
+            if !growth.is_empty() {
+                let [_, _, fixed, _, slope, slope_ratio] =
+                    growth_row(workload, &tool.name, &growth, &ours);
+                rows.push(vec![
+                    tool.name.clone(),
+                    show_some(spread(Metric::Rate, few), 1.0, 3, ""),
+                    show_some(spread(Metric::Slowdown, many), 100.0, 1, " %"),
+                    fixed,
+                    slope,
+                    slope_ratio,
+                    show_some(spread(Metric::Finish, many), 1.0, 2, ""),
+                    show_some(spread(Metric::Memory, many), 1.0, 0, ""),
+                ]);
+            }
+        }
+    }
+    Table {
+        head: vec![
+            "tool",
+            "samples ÷ due",
+            "slowdown",
+            "own CPU, fixed, s",
+            "per sample, µs",
+            "÷ wingbeat",
+            "end to file, s",
+            "memory, MB",
+        ],
+        rows,
+    }
+}
+
 /// How each tool's own cost divides into a fixed part and one that grows with the samples.
 pub(super) fn growth(record: &Record) -> Table {
     let mut rows = Vec::new();
@@ -103,7 +145,7 @@ pub(super) fn growth(record: &Record) -> Table {
             for tool in &record.tools {
                 let growth = figures.growth(&tool.name, workload, pair);
                 if !growth.is_empty() {
-                    rows.push(growth_row(workload, &tool.name, &growth, &ours));
+                    rows.push(growth_row(workload, &tool.name, &growth, &ours).to_vec());
                 }
             }
         }
@@ -112,7 +154,7 @@ pub(super) fn growth(record: &Record) -> Table {
     Table { head, rows }
 }
 
-fn growth_row(workload: &str, tool: &str, growth: &[Growth], ours: &[Growth]) -> Vec<String> {
+fn growth_row(workload: &str, tool: &str, growth: &[Growth], ours: &[Growth]) -> [String; 6] {
     let over = |part: fn(&Growth) -> f64| Spread::of(growth.iter().map(part));
     let ratio = |part: fn(&Growth) -> f64| {
         let pairs = growth.iter().filter_map(|their| {
@@ -121,7 +163,7 @@ fn growth_row(workload: &str, tool: &str, growth: &[Growth], ours: &[Growth]) ->
         });
         if tool == WINGBEAT { None } else { Spread::of(pairs) }
     };
-    vec![
+    [
         workload.to_owned(),
         tool.to_owned(),
         show_some(over(|growth| growth.fixed_s), 1.0, 2, ""),
@@ -258,7 +300,7 @@ mod tests {
             head: vec!["a", "bb"],
             rows: vec![
                 vec!["µµµ".to_owned(), "1".to_owned()],
-                vec!["x".to_owned(), "22".to_owned()],
+                vec!["x|".to_owned(), "22".to_owned()],
             ],
         };
         assert_eq!(

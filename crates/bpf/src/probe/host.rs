@@ -14,10 +14,7 @@ use super::{
     Verb::{Bench, Build, Profile, Top},
     reading,
 };
-use crate::rights::Capability;
-
-/// Inode of `/proc/self/ns/pid` in the first PID namespace (`PROC_PID_INIT_INO`, as for users).
-const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+use crate::rights::{Capability, INITIAL_PID_NAMESPACE};
 
 /// What reads of `/proc/kallsyms` are looked at: some thousand symbols.
 const KALLSYMS_HEAD_LEN: u64 = 64 << 10;

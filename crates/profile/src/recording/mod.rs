@@ -233,7 +233,7 @@ impl Recorder {
         let row = self.row(generation, ip)?;
         let Row::Frame { base, cfa_offset, return_offset, .. } = row else { return None };
         let is_frameless = base == crate::unwind::Base::Sp;
-        let caller = match cfa_offset + return_offset {
+        let caller = match cfa_offset.wrapping_add(return_offset) {
             0 if is_frameless => sample.leaf[0],
             8 if is_frameless => sample.leaf[1],
             _ => return None,
@@ -303,5 +303,5 @@ fn look_up_row(
 ) -> Option<Row> {
     let mapping = spaces.generation(generation)?.find(address)?;
     let image = binaries.get(mapping.binary)?.image()?;
-    image.row(image.address_of_offset(address - mapping.start + mapping.offset)?)
+    image.row(image.address_of_offset(mapping.offset_of(address))?)
 }

@@ -21,6 +21,13 @@ pub(crate) struct Mapping {
     pub binary: BinaryId,
 }
 
+impl Mapping {
+    /// Offset in the file of an address within the mapping.
+    pub(crate) fn offset_of(&self, address: u64) -> u64 {
+        address.wrapping_sub(self.start).wrapping_add(self.offset)
+    }
+}
+
 /// One state of an address space: mappings ordered by address, none overlapping.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Generation {
@@ -95,11 +102,13 @@ impl Spaces {
         self.current.insert(pid, id);
     }
 
-    /// A child begins with all that its parent has.
+    /// A child begins with all that its parent has. Of a parent that is not known, nothing is known
+    /// of the child: what an earlier process with its PID had is not its own.
     pub(crate) fn fork(&mut self, parent: u32, child: u32) {
-        if let Some(id) = self.current(parent) {
-            self.current.insert(child, id);
-        }
+        match self.current(parent) {
+            Some(id) => self.current.insert(child, id),
+            None => self.current.remove(&child),
+        };
     }
 
     /// A process maps something.
@@ -128,6 +137,9 @@ impl Spaces {
         (self.generations.len() - 1) as GenerationId
     }
 }
+
+#[cfg(test)]
+mod properties;
 
 #[cfg(test)]
 mod tests {

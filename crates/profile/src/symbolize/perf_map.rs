@@ -46,6 +46,8 @@ fn parse_line(line: &str) -> Option<(u64, u64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -60,5 +62,35 @@ mod tests {
         check(0x1010, None);
         check(0x2007, Some("c"));
         check(0x2008, None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "([0-9a-fx ]{0,20}[ a-z]{0,4}\n?){0,8}", address: u64) {
+            if let Some(name) = PerfMap::parse(&text).find(address) {
+                prop_assert!(text.contains(name));
+            }
+        }
+
+        #[test]
+        fn the_newest_of_the_nearest_functions_is_found(
+            functions in prop::collection::vec((0..64_u64, 0..8_u64, any::<bool>()), 0..24),
+            junk in prop::collection::vec("[g-z ]{0,8}", 24),
+        ) {
+            let mut text = String::new();
+            for (number, ((start, size, prefix), junk)) in functions.iter().zip(&junk).enumerate() {
+                let prefix = if *prefix { "0x" } else { "" };
+                text += &format!("{prefix}{start:x} {size:x} f{number}\n{junk}\n");
+            }
+            let map = PerfMap::parse(&text);
+            for address in 0..80 {
+                let nearest = (0..functions.len())
+                    .filter(|&number| functions[number].0 <= address)
+                    .max_by_key(|&number| (functions[number].0, number))
+                    .filter(|&number| address - functions[number].0 < functions[number].1);
+                let expected = nearest.map(|number| format!("f{number}"));
+                prop_assert_eq!(map.find(address), expected.as_deref(), "{:#x}", address);
+            }
+        }
     }
 }

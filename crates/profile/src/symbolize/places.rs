@@ -108,7 +108,7 @@ fn place(generation: GenerationId, address: u64, spaces: &Spaces, binaries: &Bin
     if binary.backing == Backing::Anonymous {
         return anonymous;
     }
-    let offset = address - mapping.start + mapping.offset;
+    let offset = mapping.offset_of(address);
     match binary.image() {
         Some(image) => Place {
             space: Space::File(mapping.binary),

@@ -68,7 +68,7 @@ pub(crate) fn finish(
     let mut frames = Vec::new();
     let Start { mut pc, mut is_return, mut sp, mut bp, stop } = start;
     while frames.len() < FRAMES_MAX {
-        let lookup = pc - u64::from(is_return);
+        let lookup = pc.wrapping_sub(u64::from(is_return));
         match row(lookup) {
             Some(Row::End) => return complete(frames),
             Some(Row::Frame { base, cfa_offset, return_offset, bp_offset }) => {
@@ -106,6 +106,9 @@ fn without_tables(stop: Stop) -> Completeness {
         _ => BrokenReason::NoFramePointer,
     })
 }
+
+#[cfg(test)]
+mod properties;
 
 #[cfg(test)]
 mod tests {

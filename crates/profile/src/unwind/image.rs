@@ -69,7 +69,7 @@ impl Image {
             |segment: &&Segment| offset >= segment.offset && offset - segment.offset < segment.size;
         let executable = self.segments.iter().filter(|segment| segment.executable).find(holds);
         let segment = executable.or_else(|| self.segments.iter().find(holds))?;
-        Some(segment.address + (offset - segment.offset))
+        segment.address.checked_add(offset - segment.offset)
     }
 
     /// Addresses of the executable part, and the file offset of its first byte.

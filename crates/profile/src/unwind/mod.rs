@@ -8,6 +8,9 @@
 mod cfi;
 mod finish;
 mod image;
+// Register names are those of one architecture.
+#[cfg(all(test, target_arch = "x86_64"))]
+mod oracle;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use cfi::Cfi;

@@ -1,12 +1,14 @@
 //! What moves on the terminal while one waits.
 
-use std::time::{Duration, Instant};
+use std::{sync::mpsc, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wingbeat_profile::session::Progress;
 
 /// Symbolizing is silent for as long as nobody gets impatient.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Then something moves this often.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The line during a recording: elapsed, samples, lost.
 pub(super) struct Recording(ProgressBar);
@@ -41,28 +43,43 @@ impl Drop for Recording {
 /// The bar while names are looked up.
 pub(super) struct Symbolizing {
     bar: ProgressBar,
-    start: Instant,
+    /// Shows the bar when patience is over; ends when the sender is dropped.
+    timer: Option<(mpsc::Sender<()>, thread::JoinHandle<()>)>,
 }
 
 impl Symbolizing {
     pub(super) fn new(hidden: bool) -> Self {
-        let target =
-            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        bar.set_style(style("symbolizing {wide_bar} {pos}/{len} addresses"));
-        Self { bar, start: Instant::now() }
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        bar.set_style(style("{spinner} symbolizing {pos}/{len} addresses"));
+        let timer = (!hidden).then(|| {
+            let (sender, receiver) = mpsc::channel();
+            let bar = bar.clone();
+            // A thread of its own: reading the debug information of a large file may take seconds
+            // before the first name is there.
+            let timer = thread::spawn(move || {
+                if receiver.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                    bar.enable_steady_tick(TICK);
+                }
+            });
+            (sender, timer)
+        });
+        Self { bar, timer }
     }
 
     pub(super) fn show(&self, done: usize, total: usize) {
-        if self.start.elapsed() > PATIENCE {
-            self.bar.set_length(total as u64);
-            self.bar.set_position(done as u64);
-        }
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
     }
 }
 
 impl Drop for Symbolizing {
     fn drop(&mut self) {
+        if let Some((sender, timer)) = self.timer.take() {
+            drop(sender);
+            // It cannot panic, and if it did there would be no bar to clear.
+            let _ = timer.join();
+        }
         self.bar.finish_and_clear();
     }
 }

@@ -71,10 +71,26 @@ fn a_sleeper_gives_no_picture_but_a_reason() {
 }
 
 #[test]
+fn in_a_pid_namespace_of_its_own_it_refuses() {
+    let Some(_turn) = turn() else { return };
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")])
+        .args(["profile", "--", "true"])
+        .output()
+        .expect("run unshare");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("PID namespace") && stderr.contains("--pid=host"), "{stderr}");
+}
+
+#[test]
 fn without_rights_it_says_which_and_how() {
     let folder = folder();
     let copy = folder.path().join("wingbeat");
-    fs::copy(env!("CARGO_BIN_EXE_wingbeat"), &copy).expect("copy");
+    // By a child: a descriptor that is open for writing here while another test forks would make
+    // the copy "busy" for exec.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
+    assert!(copied.expect("cp").success());
     let mut wingbeat = Command::new(&copy);
     wingbeat.args(["profile", "-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
     if rustix::process::geteuid().is_root() {

@@ -1,5 +1,7 @@
 //! How far stacks reach, and what their frames are called.
 
+use std::process::Command;
+
 use crate::support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn};
 
 #[test]
@@ -187,5 +189,22 @@ int main(void) {{
     let program = compile(folder.path(), "filter", &source, WITH_FRAME_POINTERS);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(run.percent_with(";hot_filter [bpf]_[k]") > 80.0, "{:?}", run.folded);
+    assert!(run.percent_with(";hot_filter [bpf]") > 80.0, "{:?}", run.folded);
+}
+
+#[test]
+fn a_stripped_program_has_names_by_its_debug_link() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "linked");
+    let objcopy = |arguments: &[&str]| {
+        let done = Command::new("objcopy").current_dir(folder.path()).args(arguments).status();
+        assert!(done.expect("objcopy").success(), "{arguments:?}");
+    };
+    objcopy(&["--only-keep-debug", "linked", "linked.debug"]);
+    objcopy(&["--strip-all", "linked"]);
+    objcopy(&["--add-gnu-debuglink=linked.debug", "linked"]);
+    let words = ["--", program.to_str().expect("UTF-8"), "1"];
+    let run = profile(folder.path(), &["-F", "499"], &words);
+    assert!(run.percent_with(";main;busy_work;") > 90.0, "{:?}", run.folded);
 }

@@ -1,0 +1,57 @@
+//! [`finish`] with rules and memory that no compiler made: a file may be damaged, or hostile.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Addresses of code and of stack overlap, so that what is read leads to further rules.
+const START: u64 = 0x1000;
+const WORDS: u64 = 16;
+
+fn offset() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => (-8..16_i64).prop_map(|words| words * 8), 1 => any::<i64>()]
+}
+
+fn row() -> impl Strategy<Value = Option<Row>> {
+    let base = prop_oneof![Just(Base::Sp), Just(Base::Bp)];
+    let frame = (base, offset(), offset(), prop::option::of(offset())).prop_map(
+        |(base, cfa_offset, return_offset, bp_offset)| {
+            Some(Row::Frame { base, cfa_offset, return_offset, bp_offset })
+        },
+    );
+    prop_oneof![8 => frame, 1 => Just(Some(Row::End)), 1 => Just(Some(Row::Other)), 1 => Just(None)]
+}
+
+fn word() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => (0..WORDS).prop_map(|word| START + word * 8), 1 => Just(0), 1 => any::<u64>()]
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    (word(), any::<bool>(), word(), word(), 0..Stop::ALL.len()).prop_map(
+        |(pc, is_return, sp, bp, stop)| Start { pc, is_return, sp, bp, stop: Stop::ALL[stop] },
+    )
+}
+
+proptest! {
+    #[test]
+    fn ends_and_believes_whole_stacks_only(
+        start in start(),
+        words in prop::collection::vec(word(), 0..WORDS as usize),
+        rules in prop::collection::vec(row(), 1..8),
+        is_sent in any::<bool>(),
+    ) {
+        let memory = Memory { start: START, words };
+        let mut asked = 0;
+        let outcome = finish(start, is_sent.then_some(&memory), |address| {
+            asked += 1;
+            rules[(address / 8 % rules.len() as u64) as usize]
+        });
+        prop_assert!(asked <= FRAMES_MAX);
+        prop_assert!(outcome.frames.len() <= FRAMES_MAX);
+        prop_assert!(outcome.frames.iter().all(|frame| memory.words.contains(frame)));
+        prop_assert!(!outcome.frames.contains(&0));
+        if !is_sent || outcome.completeness != Completeness::Complete {
+            prop_assert!(outcome.frames.is_empty());
+        }
+    }
+}
