@@ -3,12 +3,14 @@
 //!
 //! - [`btf`]: offsets of the kernel's structures, for kernel halves.
 //! - [`rights`]: capabilities, held and missing, and how to get them.
+//! - [`program`]: programs that are loaded.
 //! - [`probe`]: one finding per feature, by trying it. `wingbeat doctor` prints them.
 //!
 //! Not for: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
 
 pub mod btf;
 pub mod probe;
+pub mod program;
 pub mod rights;
 mod sys;
 

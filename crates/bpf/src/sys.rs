@@ -12,6 +12,7 @@ use std::{
 
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_GET_FD_BY_ID: libc::c_long = 13;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_LINK_CREATE: libc::c_long = 28;
 
@@ -145,6 +146,18 @@ pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
     // SAFETY: the structure is laid out as the command wants it; its two pointers are to constants, the
     // first to `insn_cnt` instructions, the second to a string with a terminator.
     unsafe { bpf(BPF_PROG_LOAD, &attr) }
+}
+
+/// A descriptor of a program that is loaded, by its id.
+pub(crate) fn open_program(id: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct GetFdById {
+        prog_id: u32,
+        next_id: u32,
+        open_flags: u32,
+    }
+    // SAFETY: the structure holds no pointers, and the command answers with a descriptor.
+    unsafe { bpf(BPF_PROG_GET_FD_BY_ID, &GetFdById { prog_id: id, next_id: 0, open_flags: 0 }) }
 }
 
 /// Attaches a raw tracepoint program to tracepoint `name`, or a tracing program to what it was loaded

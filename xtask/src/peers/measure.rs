@@ -178,6 +178,7 @@ fn conditions() -> Record {
     let cpu = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu_model(&text));
     let cpu = cpu.unwrap_or_else(|| uname.machine().to_string_lossy().into_owned());
     let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments = measuring(&arguments);
     let mut record = Record {
         date: output_of(Command::new("date").args(["-u", "+%F"])).unwrap_or_default().trim().into(),
         machine: format!("{cpu}, {cpus} CPUs, Linux {kernel}"),
@@ -194,6 +195,20 @@ fn conditions() -> Record {
         record.notes.push(note);
     }
     record
+}
+
+/// The arguments that decide what is measured: without those that say where tables go.
+fn measuring(arguments: &[String]) -> Vec<&str> {
+    let mut rest = arguments.iter();
+    let mut kept = Vec::new();
+    while let Some(argument) = rest.next() {
+        if argument == "--markdown" {
+            rest.next();
+        } else if !argument.starts_with("--markdown=") {
+            kept.push(argument.as_str());
+        }
+    }
+    kept
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
@@ -249,6 +264,17 @@ mod tests {
         check("deep-26", 999, Some(&all[..2]));
         check("deep-26", 99, None);
         assert_eq!(unable.len(), 2, "{unable:?}");
+    }
+
+    #[test]
+    fn the_command_is_kept_without_files() {
+        let check = |text: &str, expected: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            assert_eq!(measuring(&words).join(" "), expected);
+        };
+        check("peers profile --markdown a.md --hz 99", "peers profile --hz 99");
+        check("peers profile --markdown=a.md", "peers profile");
+        check("peers profile --markdown", "peers profile");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Every executable mapping, `exec`, `fork` and exit on every CPU is there with its time, whatever
 //! the process does and however short it lives. What did not fit into the buffers is counted.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::{
+    collections::VecDeque,
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+};
 
-use aya::programs::{ProgramFd, loaded_programs};
 use perf_event::{
     Builder, Clock, SampleFlag, Sampler,
     data::{BpfEventType, KSymbolType, Record},
@@ -28,9 +30,28 @@ pub(super) struct Sideband {
     samplers: Vec<Sampler>,
     /// Events that did not fit.
     pub lost: u64,
-    /// BPF programs that were loaded meanwhile. Held, so that they stay until their frames have
-    /// names and lines, as files are held open.
-    programs: Vec<ProgramFd>,
+    programs: HeldPrograms,
+}
+
+/// BPF programs that were loaded meanwhile. Held, so that they stay until their frames have names and
+/// lines, as files are held open.
+#[derive(Default)]
+struct HeldPrograms(VecDeque<OwnedFd>);
+
+impl HeldPrograms {
+    /// The newest are kept: whoever loads programs by the thousand must not run the kernel out of
+    /// memory by our doing. The names of the others are known from their events.
+    const MAX: usize = 256;
+
+    fn hold(&mut self, id: u32) {
+        // It may be gone again already, or the right to look at it missing.
+        if let Ok(program) = wingbeat_bpf::program::open(id) {
+            self.0.push_back(program);
+            if self.0.len() > Self::MAX {
+                self.0.pop_front();
+            }
+        }
+    }
 }
 
 impl Sideband {
@@ -61,7 +82,7 @@ impl Sideband {
             let bytes = rustix::param::page_size() * PAGES;
             samplers.push(counter.sampled(bytes).map_err(RecordError::system(what.as_str()))?);
         }
-        Ok(Self { samplers, lost: 0, programs: Vec::new() })
+        Ok(Self { samplers, lost: 0, programs: HeldPrograms::default() })
     }
 
     /// For waiting until something happens.
@@ -81,7 +102,7 @@ impl Sideband {
                 match record.parse_record() {
                     Ok(Record::Lost(lost)) => self.lost += lost.lost,
                     Ok(Record::BpfEvent(event)) if event.ty == BpfEventType::PROG_LOAD => {
-                        self.programs.extend(hold_program(event.id));
+                        self.programs.hold(event.id);
                     }
                     Ok(record) => {
                         events.extend(convert(record, is_exec).map(|kind| Event { time_ns, kind }));
@@ -91,11 +112,6 @@ impl Sideband {
             }
         }
     }
-}
-
-/// A descriptor of a loaded BPF program; `None` if it is gone already.
-fn hold_program(id: u32) -> Option<ProgramFd> {
-    loaded_programs().flatten().find(|program| program.id() == id)?.fd().ok()
 }
 
 fn convert(record: Record<'_>, is_exec: bool) -> Option<EventKind> {
