@@ -176,7 +176,7 @@ pub enum BrokenReason {
 }
 
 /// A call stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Stack {
     /// Innermost frame first: kernel frames, then user frames.
     pub frames: Vec<FrameId>,

@@ -27,26 +27,41 @@ pub(super) fn write(
 
 /// The lines, sorted by stack, no stack twice.
 ///
-/// Samples are merged by process name and stack id first, so that no text is built for a sample
-/// that is like another; then by text, because different addresses may bear the same names.
+/// Text is the costly part, so samples are merged three times: by process and stack, by process
+/// name and names of frames (different addresses may bear the same), and at last by text.
 pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
     let processes = process_names(profile);
     let keys = profile
         .samples
         .iter()
         .map(|sample| (profile.threads[sample.thread as usize].process, sample.stack));
-    let mut merged: FxHashMap<(&str, u32), u64> = FxHashMap::default();
+    let mut process_ids: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut merged: FxHashMap<Box<[u32]>, u64> = FxHashMap::default();
+    let mut key = Vec::new();
     for ((process, stack), samples) in count(keys) {
-        *merged.entry((processes[process as usize].as_str(), stack)).or_default() += samples;
+        let new_id = process_ids.len() as u32;
+        key.clear();
+        key.push(*process_ids.entry(&processes[process as usize]).or_insert(new_id));
+        for &frame in profile.stacks[stack as usize].frames.iter().rev() {
+            key.extend_from_slice(names.ids_of_frame(frame));
+        }
+        match merged.get_mut(key.as_slice()) {
+            Some(count) => *count += samples,
+            None => drop(merged.insert(key.as_slice().into(), samples)),
+        }
     }
 
+    let mut process_names = vec![""; process_ids.len()];
+    for (name, id) in process_ids {
+        process_names[id as usize] = name;
+    }
     let mut text = String::new();
     let mut stacks: Vec<(Range<usize>, u64)> = Vec::with_capacity(merged.len());
-    for ((process, stack), samples) in merged {
+    for (key, samples) in merged {
         let start = text.len();
-        text.push_str(process);
-        for &frame in profile.stacks[stack as usize].frames.iter().rev() {
-            for name in names.of_frame(frame) {
+        if let Some((&process, frames)) = key.split_first() {
+            text.push_str(process_names[process as usize]);
+            for name in names.of_ids(frames) {
                 text.push(';');
                 text.push_str(&name.text);
             }

@@ -61,11 +61,15 @@ impl Names {
         Self { names, expanded, starts }
     }
 
-    /// The names that a frame expands to, outermost function first.
-    pub(super) fn of_frame(&self, frame: FrameId) -> impl Iterator<Item = &Name> {
+    /// The names that a frame expands to, outermost function first, by their ids.
+    pub(super) fn ids_of_frame(&self, frame: FrameId) -> &[u32] {
         let frame = frame as usize;
-        let range = self.starts[frame]..self.starts[frame + 1];
-        self.expanded[range].iter().map(|&name| &self.names[name as usize])
+        &self.expanded[self.starts[frame]..self.starts[frame + 1]]
+    }
+
+    /// The names with these ids.
+    pub(super) fn of_ids(&self, ids: &[u32]) -> impl Iterator<Item = &Name> {
+        ids.iter().map(|&id| &self.names[id as usize])
     }
 
     /// All names.

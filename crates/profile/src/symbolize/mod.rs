@@ -8,8 +8,10 @@ pub(crate) mod perf_map;
 mod places;
 mod tables;
 
+use rustc_hash::FxHashMap;
+
 use crate::{
-    model::{Frame, Meta, Profile, Sample},
+    model::{Frame, Meta, Profile, Sample, Stack, StackId},
     session::Recording,
 };
 
@@ -20,11 +22,21 @@ use self::{places::Places, tables::Tables};
 pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) -> Profile {
     let recorder = &recording.recorder;
     let mut places = Places::default();
-    let stacks = recorder
+    // The same code lies at other addresses in each process, so that stacks which differed by
+    // address become one.
+    let mut stacks = Vec::new();
+    let mut known: FxHashMap<Stack, StackId> = FxHashMap::default();
+    let ids: Vec<StackId> = recorder
         .stacks
         .in_order()
         .into_iter()
-        .map(|stack| places.stack(stack, &recorder.spaces, &recorder.binaries))
+        .map(|raw| {
+            let stack = places.stack(raw, &recorder.spaces, &recorder.binaries);
+            *known.entry(stack).or_insert_with_key(|stack| {
+                stacks.push(stack.clone());
+                (stacks.len() - 1) as StackId
+            })
+        })
         .collect();
     let mut tables = Tables::default();
     let names = lookup::names(&places, recorder, &mut tables, progress);
@@ -43,7 +55,7 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
         .map(|raw| Sample {
             time_ns: raw.time_ns,
             thread: raw.thread,
-            stack: raw.stack,
+            stack: ids[raw.stack as usize],
             cpu: raw.cpu,
         })
         .collect();
