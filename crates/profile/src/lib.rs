@@ -17,6 +17,7 @@ pub mod cost;
 pub mod diff;
 pub mod error;
 pub mod export;
+mod foreign;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

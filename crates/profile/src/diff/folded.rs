@@ -15,7 +15,7 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, Di
     let text = String::from_utf8_lossy(bytes);
     for (position, line) in text.lines().enumerate() {
         let line = line.trim();
-        if line.is_empty() || line.starts_with("# ") {
+        if line.is_empty() || is_comment(line) {
             continue;
         }
         let (stack, count) = parse(line).ok_or_else(|| DiffError::Line {
@@ -29,6 +29,12 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, Di
         }
     }
     Ok(counts)
+}
+
+/// `# text`. A frame may begin with the character, but then goes on.
+fn is_comment(line: &str) -> bool {
+    let rest = line.strip_prefix('#');
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
 }
 
 /// `stack count`, split at the last space.

@@ -14,7 +14,7 @@ use std::{
 use rustc_hash::FxHashMap;
 
 use super::event::MappedFile;
-use crate::unwind::Image;
+use crate::{foreign::open_regular, unwind::Image};
 
 /// Index into the table of binaries.
 pub(crate) type BinaryId = u32;
@@ -139,11 +139,11 @@ fn open(pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Option<File> {
     [Some(in_root(pid)), parent.map(in_root), Some(PathBuf::from(&mapped.path))]
         .into_iter()
         .flatten()
-        .filter_map(|path| File::open(path).ok())
+        .filter_map(|path| open_regular(&path).ok())
         .find(|file| {
             // The device is not compared: on overlayfs and btrfs the kernel tells another one for
             // the mapping than stat(2) does.
-            file.metadata().is_ok_and(|data| data.is_file() && data.ino() == mapped.inode)
+            file.metadata().is_ok_and(|data| data.ino() == mapped.inode)
         })
 }
 

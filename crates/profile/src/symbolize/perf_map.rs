@@ -1,7 +1,12 @@
 //! `/tmp/perf-PID.map`: how JIT compilers tell profilers their functions. One line per function:
 //! start and size in hexadecimal, then the name (tools/perf/Documentation/jit-interface.txt).
 
-use std::fs;
+use std::path::Path;
+
+use crate::foreign::read_regular;
+
+/// Larger files are cut: a million functions take less.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// The functions of one process, ordered by address.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,7 +19,8 @@ impl PerfMap {
     pub(super) fn read(pid: u32) -> Self {
         let paths =
             [format!("/proc/{pid}/root/tmp/perf-{pid}.map"), format!("/tmp/perf-{pid}.map")];
-        let bytes = paths.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
+        let bytes = paths.iter().find_map(|path| read_regular(Path::new(path), BYTES_MAX).ok());
+        let bytes = bytes.unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&bytes))
     }
 

@@ -75,16 +75,10 @@ impl Cfi {
         let mut context = UnwindContext::new();
         let bases = &self.bases;
         let row = match self.parsed_index() {
-            Some(index) => index
-                .table()?
-                .unwind_info_for_address(
-                    &eh_frame,
-                    bases,
-                    &mut context,
-                    address,
-                    EhFrame::cie_from_offset,
-                )
-                .ok()?,
+            Some(index) => {
+                let entry = self.entry_by_index(&index, &eh_frame, address)?;
+                entry.unwind_info_for_address(&eh_frame, bases, &mut context, address).ok()?
+            }
             // Without an index: one by one. Linkers make one by default.
             None => eh_frame
                 .unwind_info_for_address(bases, &mut context, address, EhFrame::cie_from_offset)
