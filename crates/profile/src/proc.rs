@@ -24,7 +24,7 @@ const KERNEL_THREAD: u32 = 0x0020_0000;
 impl Stat {
     /// Reads `/proc/PID/stat`.
     pub(crate) fn read(pid: u32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&read_text(&format!("/proc/{pid}/stat"))?)
     }
 
     /// The name stands in parentheses and may itself contain some, so the last one closes it.
@@ -51,13 +51,13 @@ impl Stat {
 
 /// Name of a thread.
 pub(crate) fn comm(pid: u32, tid: u32) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    let name = read_text(&format!("/proc/{pid}/task/{tid}/comm"))?;
     Some(name.trim_end_matches('\n').to_owned())
 }
 
 /// Process of a thread: for a TID that is not a PID.
 pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let text = read_text(&format!("/proc/{tid}/status"))?;
     text.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|pid| pid.trim().parse().ok())
 }
 
@@ -107,6 +107,12 @@ impl MachineTime {
     }
 }
 
+/// A file with names in it, which may be any bytes: programs choose them, and the kernel cuts those
+/// of threads after 15 bytes, be it within a character.
+fn read_text(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
 fn numbers(folder: PathBuf) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -114,8 +120,8 @@ fn numbers(folder: PathBuf) -> Vec<u32> {
 
 /// The executable mappings of a process.
 pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
-    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter_map(parse_mapping).collect()
+    let text = read_text(&format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.lines().filter_map(parse_mapping).collect()
 }
 
 /// `start-end perms offset major:minor inode path`; `None` for what is not executable.
@@ -176,5 +182,19 @@ mod tests {
         assert!(executable_mappings(pid).iter().any(|m| m.path == "[vdso]"));
         assert!(Stat::read(pid).is_some_and(|stat| !stat.is_kernel_thread()));
         assert!(cpu_time_ns(pid) > 0);
+    }
+
+    #[test]
+    fn a_name_that_is_not_text() {
+        let pid = std::process::id();
+        std::thread::spawn(move || {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            fs::write(format!("/proc/{pid}/task/{tid}/comm"), b"a\xff").expect("rename");
+            assert_eq!(comm(pid, tid).as_deref(), Some("a\u{fffd}"));
+            assert_eq!(process_of_thread(tid), Some(pid));
+            assert!(Stat::read(tid).is_some_and(|stat| stat.comm == "a\u{fffd}"));
+        })
+        .join()
+        .expect("thread");
     }
 }

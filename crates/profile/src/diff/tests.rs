@@ -19,6 +19,7 @@ fn check_error(name: &str, bytes: &[u8], expected: &str) {
 fn collapsed_stacks_are_read_tolerantly() {
     check_counts("a.folded", b"p;main 3\n", &[("p;main", 3)]);
     check_counts("a.folded", b"p;main 3", &[("p;main", 3)]);
+    check_counts("a.folded", b"# note 1\n#\t2\n#p 3\n", &[("#p", 3)]);
     check_counts("a.folded", b"p;main\t3\r\n", &[("p;main", 3)]);
     check_counts("a.folded", b"# a comment\n\np;b 1\np;a 2\np;b 3\n", &[("p;a", 2), ("p;b", 4)]);
     check_counts("a.folded", b"a 2.9\nb 0.5\nc 0\n", &[("a", 2)]);

@@ -89,7 +89,8 @@ impl Binaries {
         if let Some(&id) = self.by_identity.get(&identity) {
             if self.table[id as usize].file.is_none() {
                 // The process that showed it first was gone too soon; this one may still be there.
-                self.table[id as usize].file = open(pid, parent, mapped);
+                let binary = &mut self.table[id as usize];
+                (binary.file, binary.image) = (open(pid, parent, mapped), OnceCell::new());
             }
             return id;
         }

@@ -62,7 +62,7 @@ pub(crate) struct Recorder {
     pub kernel_code: Vec<KernelCode>,
     parents: FxHashMap<u32, u32>,
     tails: FxHashMap<(u32, u64), TailMemory>,
-    rows: FxHashMap<(GenerationId, u64), Option<Row>>,
+    rows: Rows,
     frames: Vec<u64>,
 }
 
@@ -129,7 +129,13 @@ impl Recorder {
         let time_ns = event.time_ns.saturating_sub(self.start_ns);
         match event.kind {
             EventKind::Fork { pid, tid, parent } => self.fork(pid, tid, parent, time_ns),
-            EventKind::Map { pid, file } if self.follows(pid) => self.map(pid, &file),
+            EventKind::Map { pid, file } if self.follows(pid) => {
+                if self.spaces.current(pid).is_none() {
+                    // With --all, a process that was there before us: this is not all that it has.
+                    self.adopt(pid);
+                }
+                self.map(pid, &file);
+            }
             EventKind::Name { pid, tid, name, exec } if self.follows(pid) => {
                 if exec {
                     self.spaces.clear(pid);
@@ -198,10 +204,13 @@ impl Recorder {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         frames.extend(sample.user.iter());
-        if let Some(caller) = self.skipped_caller(generation, sample) {
+        let completeness = self.finish(generation, sample, &mut frames);
+        // A walk that ended at once was carried on from the innermost function itself: its caller is
+        // there already.
+        let has_caller = sample.user.len() == 1 && frames.len() > 1;
+        if !has_caller && let Some(caller) = self.skipped_caller(generation, sample) {
             frames.insert(1, caller);
         }
-        let completeness = self.finish(generation, sample, &mut frames);
         let stack = self.stacks.intern(
             generation,
             completeness,
@@ -244,9 +253,7 @@ impl Recorder {
 
     fn row(&mut self, generation: GenerationId, address: u64) -> Option<Row> {
         let Self { rows, spaces, binaries, .. } = self;
-        *rows
-            .entry((generation, address))
-            .or_insert_with(|| look_up_row(spaces, binaries, generation, address))
+        look_up_row(rows, spaces, binaries, generation, address)
     }
 
     /// Adds the callers below the last frame pointer and tells how far the stack reaches.
@@ -267,11 +274,7 @@ impl Recorder {
         let start =
             Start { pc, is_return, sp: sample.stop_sp, bp: sample.stop_bp, stop: sample.stop };
         let Self { rows, spaces, binaries, tails, .. } = self;
-        let mut row = |address| {
-            *rows
-                .entry((generation, address))
-                .or_insert_with(|| look_up_row(spaces, binaries, generation, address))
-        };
+        let mut row = |address| look_up_row(rows, spaces, binaries, generation, address);
         let Some(tail) = tails.get_mut(&(sample.tid, sample.stop_sp)) else {
             return finish(start, None, row).completeness;
         };
@@ -295,13 +298,27 @@ impl Recorder {
     }
 }
 
+/// Rules that were looked up, by address.
+type Rows = FxHashMap<(GenerationId, u64), Option<Row>>;
+
+/// Remembers what it finds. Where nothing is mapped, that is nothing: a mapping may yet become known.
 fn look_up_row(
+    rows: &mut Rows,
     spaces: &Spaces,
     binaries: &Binaries,
     generation: GenerationId,
     address: u64,
 ) -> Option<Row> {
+    if let Some(&known) = rows.get(&(generation, address)) {
+        return known;
+    }
     let mapping = spaces.generation(generation)?.find(address)?;
-    let image = binaries.get(mapping.binary)?.image()?;
-    image.row(image.address_of_offset(mapping.offset_of(address))?)
+    let image = binaries.get(mapping.binary)?.image();
+    let row =
+        image.and_then(|image| image.row(image.address_of_offset(mapping.offset_of(address))?));
+    rows.insert((generation, address), row);
+    row
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,7 +67,15 @@ pub(super) struct Session {
     /// Samples since the start.
     samples: u64,
     target: String,
+    /// `stop` was given.
+    interrupted: bool,
     ended: Option<Ended>,
+}
+
+/// Why a wait was over.
+struct Wakeup {
+    interrupted: bool,
+    command_ended: bool,
 }
 
 impl Session {
@@ -105,6 +113,7 @@ impl Session {
             events: Vec::new(),
             samples: 0,
             target: options.targets.describe(),
+            interrupted: false,
             ended: None,
         })
     }
@@ -161,7 +170,9 @@ impl Session {
                 Some(deadline) => deadline.saturating_duration_since(Instant::now()),
                 None => DRAIN_INTERVAL,
             };
-            let is_over = self.wait(stop, wait.min(DRAIN_INTERVAL))?;
+            let wakeup = self.wait(stop, wait.min(DRAIN_INTERVAL))?;
+            self.interrupted |= wakeup.interrupted;
+            let is_over = wakeup.interrupted || wakeup.command_ended;
             self.drain(false);
             if told.elapsed() >= DRAIN_INTERVAL {
                 told = Instant::now();
@@ -179,8 +190,8 @@ impl Session {
         }
     }
 
-    /// Waits until something is to be drained; true when `stop` was given or the command ended.
-    fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<bool, RecordError> {
+    /// Waits until something is to be drained or the recording is over.
+    fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Wakeup, RecordError> {
         let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
         if let Some(command) = &self.command {
             fds.push(PollFd::from_borrowed_fd(command.fd(), PollFlags::IN));
@@ -193,7 +204,11 @@ impl Session {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(RecordError::system("wait for samples")(error.into())),
         }
-        Ok(fds[..enders].iter().any(|fd| fd.revents().contains(PollFlags::IN)))
+        let is_ready = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
+        Ok(Wakeup {
+            interrupted: is_ready(&fds[0]),
+            command_ended: fds[1..enders].iter().any(is_ready),
+        })
     }
 
     fn targets_are_gone(&self) -> bool {
@@ -250,7 +265,10 @@ impl Session {
         let cpu_time = self.cpu_time(options, machine);
         self.drain(true);
         if let Some(command) = self.command.take() {
-            self.ended = Some(command.end().map_err(RecordError::system("end the command"))?);
+            let mut ended = command.end().map_err(RecordError::system("end the command"))?;
+            // Ctrl-C reaches the command as well, and it may be faster than we are.
+            ended.by_itself &= !self.interrupted;
+            self.ended = Some(ended);
         }
         let counters = self.kernel_half.counters()?;
         let mut ticks = counters.ticks();

@@ -1,9 +1,11 @@
 //! Unwind rules from `.eh_frame`, reduced to what the two registers of a frame need.
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, NativeEndian, ParsedEhFrameHdr,
-    Register, RegisterRule, UnwindContext, UnwindSection as _, UnwindTableRow,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, NativeEndian,
+    ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection as _, UnwindTableRow,
 };
+
+type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 
 /// DWARF numbers of the registers, from the psABI of each architecture.
 #[cfg(target_arch = "x86_64")]
@@ -76,7 +78,7 @@ impl Cfi {
         let bases = &self.bases;
         let row = match self.parsed_index() {
             Some(index) => {
-                let entry = self.entry_by_index(&index, &eh_frame, address)?;
+                let entry = self.indexed_entry(&index, &eh_frame, address)?;
                 entry.unwind_info_for_address(&eh_frame, bases, &mut context, address).ok()?
             }
             // Without an index: one by one. Linkers make one by default.
@@ -87,10 +89,29 @@ impl Cfi {
         Some(reduce(row))
     }
 
-    fn parsed_index(&self) -> Option<ParsedEhFrameHdr<EndianSlice<'_, NativeEndian>>> {
-        let index = EhFrameHdr::new(self.index.as_deref()?, NativeEndian);
+    /// As gimli's `fde_for_address`, which takes it for granted that the index points behind the
+    /// beginning of the table that it belongs to.
+    fn indexed_entry<'a>(
+        &self,
+        index: &ParsedEhFrameHdr<Bytes<'a>>,
+        eh_frame: &EhFrame<Bytes<'a>>,
+        address: u64,
+    ) -> Option<FrameDescriptionEntry<Bytes<'a>>> {
+        let pointer = index.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
+        let table = index.eh_frame_ptr().direct().ok()?;
+        let offset = usize::try_from(pointer.checked_sub(table)?).ok()?;
+        let entry =
+            eh_frame.fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset).ok()?;
+        entry.contains(address).then_some(entry)
+    }
+
+    fn parsed_index(&self) -> Option<ParsedEhFrameHdr<Bytes<'_>>> {
+        let bytes = self.index.as_deref()?;
+        let index = EhFrameHdr::new(bytes, NativeEndian);
         let parsed = index.parse(&self.bases, size_of::<usize>() as u8).ok()?;
-        parsed.table().is_some().then_some(parsed)
+        // More entries than bytes are a lie, with which gimli's binary search overflows.
+        let (entries, _) = parsed.table()?.iter(&self.bases).size_hint();
+        (entries <= bytes.len()).then_some(parsed)
     }
 }
 
@@ -132,5 +153,31 @@ fn saved_at(row: &UnwindTableRow<usize>, register: Register) -> Saved {
         Some(RegisterRule::Undefined) => Saved::Undefined,
         None | Some(RegisterRule::SameValue) => Saved::Unchanged,
         Some(_) => Saved::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index with absolute addresses of 8 bytes each: of the table, then of one entry.
+    fn index(entries: u64, table: u64, entry: u64) -> Vec<u8> {
+        let udata8 = 4;
+        let words = [table, entries, 0x1000, entry].into_iter().flat_map(u64::to_le_bytes);
+        [1, udata8, udata8, udata8].into_iter().chain(words).collect()
+    }
+
+    #[test]
+    fn an_index_that_lies_gives_no_rule() {
+        let check = |entries, table, entry| {
+            let index = Some((0x3000, index(entries, table, entry)));
+            let tables = Cfi::new((0x4000, vec![0; 32]), index, 0x1000);
+            assert_eq!(tables.row(0x1000), None, "{entries:#x} {table:#x} {entry:#x}");
+        };
+        check(1, 0x4000, 0x4000);
+        check(1, 0x4000, 0x3fff);
+        check(1, 0x4000, u64::MAX);
+        check(u64::MAX, 0x4000, 0x4000);
+        check(2, 0x4000, 0x4000);
     }
 }

@@ -101,6 +101,14 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_beyond_the_last_address() {
+        let segment = Segment { offset: 0, address: u64::MAX, size: 2, executable: true };
+        let image = Image { segments: vec![segment], build_id: Vec::new(), cfi: None };
+        assert_eq!(image.address_of_offset(0), Some(u64::MAX));
+        assert_eq!(image.address_of_offset(1), None);
+    }
+
+    #[test]
     fn not_elf() {
         let mut file = tempfile::tempfile().expect("file");
         assert!(Image::read(&file).is_none());
