@@ -66,8 +66,8 @@ fn event(kind: u8, piece: &[u8]) -> Option<EventKind> {
         }
         2 => EventKind::Name { pid, tid, name: "a".to_owned(), exec: false },
         3 => EventKind::Name { pid, tid, name: "b".to_owned(), exec: true },
-        4 => EventKind::Fork { pid, tid, parent: tid },
-        5 => EventKind::Fork { pid, tid, parent: pid },
+        4 => EventKind::Fork { pid, tid, parent: tid, creator: tid },
+        5 => EventKind::Fork { pid, tid, parent: pid, creator: tid },
         6 => EventKind::Exit { pid, tid },
         _ => return None,
     })

@@ -9,8 +9,9 @@
 pub const USER_FRAMES_MAX: usize = 512;
 /// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
 pub const KERNEL_FRAMES_MAX: usize = 127;
-/// Words of raw stack that a [`TailHeader`] record carries at most.
-pub const TAIL_WORDS_MAX: usize = 64;
+/// Words of raw stack that a [`TailHeader`] record carries. From `main` to the entry point of a
+/// program glibc 2.36 takes 30.
+pub const TAIL_WORDS: usize = 48;
 
 /// First field of every record: which one it is.
 #[repr(u8)]
@@ -80,9 +81,12 @@ pub struct SampleHeader {
     /// The two words at the stack pointer of the innermost user frame: the return address is there
     /// while a function has not set up its frame yet. Zero when unreadable.
     pub leaf: [u64; 2],
+    /// Hash of the stack above [`stop_sp`](Self::stop_sp): which tail belongs to this sample. 0 for
+    /// none.
+    pub tail_hash: u64,
 }
 
-/// Raw stack above the frame at which a walk ended, sent once for a thread and place; the words
+/// Raw stack above the frame at which a walk ended, sent once while it stays the same; the words
 /// follow. The bottom of a thread's stack does not change, so one copy serves all its samples.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,18 +107,26 @@ pub struct TailHeader {
     pub time_ns: u64,
     /// Address of the first word.
     pub sp: u64,
+    /// Hash of address and words; the samples that it belongs to carry the same.
+    pub hash: u64,
 }
 
 /// Size of [`SampleHeader`] in bytes.
-pub const SAMPLE_HEADER_BYTES: usize = 56;
+pub const SAMPLE_HEADER_BYTES: usize = 64;
 /// Size of [`TailHeader`] in bytes.
-pub const TAIL_HEADER_BYTES: usize = 32;
+pub const TAIL_HEADER_BYTES: usize = 40;
 /// Largest record in bytes.
 pub const RECORD_BYTES_MAX: usize = SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
 
+/// What a record of `size` bytes takes in the ring buffer: a header of 8 bytes, and whole words
+/// (kernel/bpf/ringbuf.c, `__bpf_ringbuf_reserve`).
+pub const fn ring_bytes(size: u64) -> u64 {
+    (size + 8).next_multiple_of(8)
+}
+
 const _: () = assert!(size_of::<SampleHeader>() == SAMPLE_HEADER_BYTES);
 const _: () = assert!(size_of::<TailHeader>() == TAIL_HEADER_BYTES);
-const _: () = assert!(TAIL_HEADER_BYTES + 8 * TAIL_WORDS_MAX <= RECORD_BYTES_MAX);
+const _: () = assert!(TAIL_HEADER_BYTES + 8 * TAIL_WORDS <= RECORD_BYTES_MAX);
 
 /// Indices of the per-CPU counters. Each tick of the timer raises exactly one of `SAMPLED`, `IDLE`,
 /// `OTHER`, `LOST` or a `FAILED`.
@@ -127,8 +139,8 @@ pub mod counter {
     pub const OTHER: u32 = 2;
     /// Ticks whose sample did not fit into the ring buffer.
     pub const LOST: u32 = 3;
-    /// Bytes of sample records handed over, headers of the ring buffer included.
-    pub const SAMPLE_BYTES: u32 = 4;
+    /// Bytes of all records handed over, headers of the ring buffer included.
+    pub const RECORD_BYTES: u32 = 4;
     /// Tail records that did not fit into the ring buffer.
     pub const TAILS_LOST: u32 = 5;
     /// Children that could not be followed, because the table of targets was full.

@@ -11,17 +11,15 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, SAMPLE_HEADER_BYTES, SampleHeader, Stop,
-    USER_FRAMES_MAX, counter, target,
+    USER_FRAMES_MAX, counter, ring_bytes, target,
 };
 
 use crate::{
     maps::{RECORDS, SCRATCH, Scratch, TARGETS, count, setting},
     regs::{Interrupted, UserRegs, interrupted},
-    stack, tail,
+    stack,
+    tail::{self, Origin},
 };
-
-/// What the ring buffer adds to each record, and the multiple that it rounds to.
-const RING_HEADER_BYTES: u64 = 8;
 
 /// `ENOMEM`: the scratch memory is missing, which cannot be.
 const ENOMEM: u32 = 12;
@@ -70,6 +68,7 @@ fn take(ctx: &PerfEventContext, scratch: *mut Scratch, pid: u32, tid: u32) {
             stop_sp: 0,
             stop_bp: 0,
             leaf: [0; 2],
+            tail_hash: 0,
         };
     }
     let in_kernel = match interrupted(ctx) {
@@ -91,7 +90,9 @@ fn take(ctx: &PerfEventContext, scratch: *mut Scratch, pid: u32, tid: u32) {
     let (stop, sp) = unsafe { ((*header).stop, (*header).stop_sp) };
     if stop != Stop::Depth as u8 && stop != Stop::KernelThread as u8 {
         // Before the sample: whoever reads that one has its tail already.
-        tail::send_once(pid, tid, time_ns, sp);
+        let hash = tail::hash_and_send_once(Origin { pid, tid, time_ns, sp });
+        // SAFETY: as above.
+        unsafe { (*header).tail_hash = hash };
     }
     send(header);
 }
@@ -162,6 +163,6 @@ fn send(header: *mut SampleHeader) {
         count(counter::LOST, 1);
     } else {
         count(counter::SAMPLED, 1);
-        count(counter::SAMPLE_BYTES, size + RING_HEADER_BYTES);
+        count(counter::RECORD_BYTES, ring_bytes(size));
     }
 }

@@ -1,84 +1,131 @@
-//! The raw stack above the place where a walk ended, sent once per thread and place.
+//! The raw stack above the place where a walk ended.
+//!
+//! The bottom of a thread's stack stays as it is while the thread runs, so it is sent once. But a
+//! walk may end anywhere, in memory that changes: each sample therefore carries a hash of the words
+//! that user space would unwind from, and goes only with a tail that has the same.
 
 use aya_ebpf::{
     bindings::BPF_RB_NO_WAKEUP,
     helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output},
 };
-use wingbeat_profile_common::{RecordKind, TAIL_HEADER_BYTES, TAIL_WORDS_MAX, TailHeader, counter};
+use wingbeat_profile_common::{
+    RecordKind, TAIL_HEADER_BYTES, TAIL_WORDS, TailHeader, counter, ring_bytes,
+};
 
 use crate::maps::{RECORDS, SCRATCH, TAILS, count};
 
-/// Places remembered per thread.
+/// Tails remembered per thread.
 const PLACES: usize = 4;
-/// Tails sent per thread and program at most: a program without frame pointers ends its walks at
-/// ever new places, none of which helps.
+/// Tails sent at once per thread and program. A program without frame pointers ends its walks in ever
+/// new states, none of which comes again.
 const TAILS_MAX: u32 = 16;
+/// Beyond that, one in so many samples may send its own: a thread whose first samples were of no use
+/// gets its tail all the same.
+const SAMPLES_PER_TAIL: u32 = 64;
 
 /// What was sent for a thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Tails {
-    places: [u64; PLACES],
+    hashes: [u64; PLACES],
     sent: u32,
-    reserved: u32,
+    samples: u32,
 }
 
-/// Sends the stack above `sp` unless that was done before.
-#[inline(always)]
-pub fn send_once(pid: u32, tid: u32, time_ns: u64, sp: u64) {
-    match TAILS.get_ptr_mut(&tid) {
-        Some(tails) => {
-            // SAFETY: a live element of the map; races with another CPU cannot be, a thread runs on
-            // one at a time.
-            let tails = unsafe { &mut *tails };
-            if tails.places.contains(&sp) || tails.sent >= TAILS_MAX {
-                return;
-            }
-            tails.places[tails.sent as usize & (PLACES - 1)] = sp;
-            tails.sent += 1;
-        }
-        None => {
-            let mut tails = Tails { places: [0; PLACES], sent: 1, reserved: 0 };
-            tails.places[0] = sp;
-            // A failure means that the tail is sent again next time: harmless.
-            let _ = TAILS.insert(&tid, &tails, 0);
-        }
-    }
-    send(pid, tid, time_ns, sp);
+/// Where a sample was taken, as the tail's header wants to know it.
+#[derive(Clone, Copy)]
+pub struct Origin {
+    pub pid: u32,
+    pub tid: u32,
+    pub time_ns: u64,
+    /// Address of the tail.
+    pub sp: u64,
 }
 
+/// Hashes the stack above `sp`, and sends it unless that was done before. Gives the hash; 0 if the
+/// stack could not be read.
 #[inline(always)]
-fn send(pid: u32, tid: u32, time_ns: u64, sp: u64) {
-    let Some(scratch) = SCRATCH.get_ptr_mut(1) else { return };
+pub fn hash_and_send_once(origin: Origin) -> u64 {
+    let Some(scratch) = SCRATCH.get_ptr_mut(1) else { return 0 };
     let header: *mut TailHeader = scratch.cast();
-    // SAFETY: the scratch memory is larger than the header and all words.
-    let words = unsafe { header.add(1) };
-    // The stack may end within the wanted range, so try less.
-    let size = [TAIL_WORDS_MAX, TAIL_WORDS_MAX / 4].into_iter().map(|words| words as u32 * 8).find(
-        // SAFETY: reads user memory into room of that size.
-        |&size| unsafe { bpf_probe_read_user(words.cast(), size, sp as *const _) == 0 },
-    );
-    let Some(size) = size else { return };
-    // SAFETY: as above; the record lies in the scratch memory.
+    // SAFETY: the scratch memory is larger than the header and all words; the helper reads user
+    // memory into room of that size.
+    let words: *mut u64 = unsafe { header.add(1) }.cast();
+    let size = TAIL_WORDS as u32 * 8;
+    if unsafe { bpf_probe_read_user(words.cast(), size, origin.sp as *const _) } != 0 {
+        return 0;
+    }
+    let mut hash = origin.sp;
+    for index in 0..TAIL_WORDS {
+        // SAFETY: as above.
+        hash = mix(hash, unsafe { *words.add(index) });
+    }
+    // Zero means that there is none.
+    let hash = hash | 1;
+    if is_new(origin.tid, hash) {
+        send(header, origin, hash);
+    }
+    hash
+}
+
+/// One step of a hash in the manner of FNV-1a, by words instead of bytes, with the high bits, where a
+/// multiplication gathers its result, folded down.
+#[inline(always)]
+fn mix(hash: u64, word: u64) -> u64 {
+    let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ product >> 32
+}
+
+#[inline(always)]
+fn is_new(tid: u32, hash: u64) -> bool {
+    let Some(tails) = TAILS.get_ptr_mut(&tid) else {
+        let mut tails = Tails { hashes: [0; PLACES], sent: 1, samples: 0 };
+        tails.hashes[0] = hash;
+        // A failure means that the tail is sent again next time: harmless.
+        let _ = TAILS.insert(&tid, &tails, 0);
+        return true;
+    };
+    // SAFETY: a live element of the map; a thread runs on one CPU at a time.
+    let tails = unsafe { &mut *tails };
+    if tails.hashes.contains(&hash) {
+        return false;
+    }
+    tails.samples = tails.samples.wrapping_add(1);
+    if tails.sent >= TAILS_MAX && tails.samples % SAMPLES_PER_TAIL != 0 {
+        return false;
+    }
+    tails.hashes[tails.sent as usize & (PLACES - 1)] = hash;
+    tails.sent = tails.sent.wrapping_add(1);
+    true
+}
+
+#[inline(always)]
+fn send(header: *mut TailHeader, origin: Origin, hash: u64) {
+    let Origin { pid, tid, time_ns, sp } = origin;
+    let size = TAIL_HEADER_BYTES as u64 + TAIL_WORDS as u64 * 8;
+    // SAFETY: header and words lie in the scratch memory.
     let sent = unsafe {
         *header = TailHeader {
             kind: RecordKind::Tail as u8,
             reserved: 0,
-            words: (size / 8) as u16,
+            words: TAIL_WORDS as u16,
             pid,
             tid,
             reserved2: 0,
             time_ns,
             sp,
+            hash,
         };
         bpf_ringbuf_output(
             (&raw const RECORDS).cast_mut().cast(),
-            scratch.cast(),
-            TAIL_HEADER_BYTES as u64 + u64::from(size),
+            header.cast(),
+            size,
             u64::from(BPF_RB_NO_WAKEUP),
         )
     };
     if sent < 0 {
         count(counter::TAILS_LOST, 1);
+    } else {
+        count(counter::RECORD_BYTES, ring_bytes(size));
     }
 }

@@ -61,6 +61,13 @@ pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|pid| pid.trim().parse().ok())
 }
 
+/// The PID of a process in the innermost PID namespace that it is in: what it calls itself.
+pub(crate) fn innermost_pid(pid: u32) -> Option<u32> {
+    let text = String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/status")).ok()?).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().next_back()?.parse().ok()
+}
+
 /// All processes.
 pub(crate) fn pids() -> Vec<u32> {
     numbers("/proc".into())
@@ -182,6 +189,7 @@ mod tests {
         assert!(executable_mappings(pid).iter().any(|m| m.path == "[vdso]"));
         assert!(Stat::read(pid).is_some_and(|stat| !stat.is_kernel_thread()));
         assert!(cpu_time_ns(pid) > 0);
+        assert!(innermost_pid(pid).is_some_and(|inner| inner <= pid));
     }
 
     #[test]

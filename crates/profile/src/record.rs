@@ -42,6 +42,8 @@ pub struct Sample<'a> {
     pub stop_bp: u64,
     /// The two words at the stack pointer of the innermost user frame.
     pub leaf: [u64; 2],
+    /// Which tail belongs to it; 0 for none.
+    pub tail_hash: u64,
     /// User frames, innermost first.
     pub user: Words<'a>,
     /// Kernel frames, innermost first.
@@ -59,6 +61,8 @@ pub struct Tail<'a> {
     pub time_ns: u64,
     /// Address of the first word.
     pub sp: u64,
+    /// The samples that it belongs to carry the same.
+    pub hash: u64,
     /// The words.
     pub words: Words<'a>,
 }
@@ -136,6 +140,7 @@ fn decode_sample(bytes: &[u8]) -> Result<Sample<'_>, DecodeError> {
         stop_sp: u64_at(header, 24),
         stop_bp: u64_at(header, 32),
         leaf: [u64_at(header, 40), u64_at(header, 48)],
+        tail_hash: u64_at(header, 56),
         user: Words(user),
         kernel: Words(kernel),
     })
@@ -148,6 +153,7 @@ fn decode_tail(bytes: &[u8]) -> Result<Tail<'_>, DecodeError> {
         tid: u32_at(header, 8),
         time_ns: u64_at(header, 16),
         sp: u64_at(header, 24),
+        hash: u64_at(header, 32),
         words: Words(words(rest, usize::from(u16_at(header, 2)))?),
     })
 }
@@ -191,7 +197,7 @@ mod tests {
         let mut bytes = vec![RecordKind::Sample as u8, Stop::Unreadable as u8, 3, 0, 2, 0, 1, 0];
         bytes.extend(7u32.to_le_bytes());
         bytes.extend(8u32.to_le_bytes());
-        for word in [1_000_000_007_u64, 0x7ffe_0010, 5, 11, 12, 0x4010, 0x4020, u64::MAX] {
+        for word in [1_000_000_007_u64, 0x7ffe_0010, 5, 11, 12, 99, 0x4010, 0x4020, u64::MAX] {
             bytes.extend(word.to_le_bytes());
         }
         bytes
@@ -204,9 +210,11 @@ mod tests {
         assert_eq!(offset_of!(SampleHeader, time_ns), 16);
         assert_eq!(offset_of!(SampleHeader, stop_bp), 32);
         assert_eq!(offset_of!(SampleHeader, leaf), 40);
+        assert_eq!(offset_of!(SampleHeader, tail_hash), 56);
         assert_eq!(offset_of!(TailHeader, words), 2);
         assert_eq!(offset_of!(TailHeader, tid), 8);
         assert_eq!(offset_of!(TailHeader, sp), 24);
+        assert_eq!(offset_of!(TailHeader, hash), 32);
     }
 
     #[test]
@@ -216,6 +224,7 @@ mod tests {
         assert_eq!((sample.stop, sample.cpu, sample.pid, sample.tid), (Stop::Unreadable, 3, 7, 8));
         assert_eq!(sample.time_ns, 1_000_000_007);
         assert_eq!((sample.stop_sp, sample.stop_bp, sample.leaf), (0x7ffe_0010, 5, [11, 12]));
+        assert_eq!(sample.tail_hash, 99);
         assert_eq!(sample.user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
         assert_eq!(sample.kernel.iter().collect::<Vec<_>>(), [u64::MAX]);
     }
@@ -230,8 +239,8 @@ mod tests {
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
         check(|bytes| bytes[0] = 9, DecodeError::Kind(9));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
-        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 56 });
-        check(|bytes| bytes.truncate(72), DecodeError::Words { found: 2, told: 3 });
+        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 64 });
+        check(|bytes| bytes.truncate(80), DecodeError::Words { found: 2, told: 3 });
         check(|bytes| bytes.push(0), DecodeError::Words { found: 3, told: 3 });
         check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, told: 201 });
     }

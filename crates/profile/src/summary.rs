@@ -169,7 +169,7 @@ pub struct Summary {
     pub processes: u32,
     /// Threads with samples.
     pub threads: u32,
-    /// Mean size of a sample in the ring buffer.
+    /// Mean size of what a sample puts into the ring buffer.
     pub bytes_per_sample: u64,
     /// Sideband events (mappings, forks) that were lost: names may be missing.
     pub events_lost: u64,
@@ -207,7 +207,7 @@ impl Summary {
             target_cpu_time_ns: recording.target_cpu_time_ns(),
             processes: profile.processes.len() as u32,
             threads: profile.threads.len() as u32,
-            bytes_per_sample: recording.sample_bytes / recording.ticks.sampled.max(1),
+            bytes_per_sample: recording.record_bytes / recording.ticks.sampled.max(1),
             events_lost: recording.events_lost,
             children_lost: recording.children_lost,
             exit_status: recording.ended.map(|ended| ended.code()),

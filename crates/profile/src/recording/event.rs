@@ -38,6 +38,8 @@ pub enum EventKind {
         tid: u32,
         /// The process that it came from.
         parent: u32,
+        /// The thread that made it.
+        creator: u32,
     },
     /// Code appeared in the kernel, or went: a BPF program, a trampoline.
     KernelCode(KernelCode),

@@ -9,6 +9,7 @@ pub(crate) mod binaries;
 pub mod event;
 pub mod intern;
 pub(crate) mod spaces;
+mod tails;
 pub(crate) mod threads;
 
 use std::collections::HashSet;
@@ -21,13 +22,14 @@ use self::{
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     spaces::{GenerationId, Mapping, Spaces},
+    tails::Tails,
     threads::Threads,
 };
 use crate::{
     model::{Completeness, ThreadId},
     proc,
-    record::{Record, Sample, Tail},
-    unwind::{Memory, Outcome, Row, Start, finish},
+    record::{Record, Sample},
+    unwind::{Row, Start},
 };
 
 /// A sample with its raw stack.
@@ -61,20 +63,9 @@ pub(crate) struct Recorder {
     /// Code that came and went in the kernel, oldest first.
     pub kernel_code: Vec<KernelCode>,
     parents: FxHashMap<u32, u32>,
-    tails: FxHashMap<(u32, u64), TailMemory>,
+    tails: Tails,
     rows: Rows,
     frames: Vec<u64>,
-}
-
-/// Outcomes remembered per tail. A thread with frame pointers has one or two; without, each sample
-/// ends in another state.
-const OUTCOMES_MAX: usize = 16;
-
-/// The bottom of a thread's stack, and what unwinding it gave.
-#[derive(Debug, Default)]
-struct TailMemory {
-    memory: Memory,
-    outcomes: Vec<(Start, GenerationId, Outcome)>,
 }
 
 impl Recorder {
@@ -90,7 +81,7 @@ impl Recorder {
             samples: Vec::new(),
             kernel_code: Vec::new(),
             parents: FxHashMap::default(),
-            tails: FxHashMap::default(),
+            tails: Tails::default(),
             rows: FxHashMap::default(),
             frames: Vec::new(),
         }
@@ -128,7 +119,11 @@ impl Recorder {
     pub(crate) fn event(&mut self, event: Event) {
         let time_ns = event.time_ns.saturating_sub(self.start_ns);
         match event.kind {
-            EventKind::Fork { pid, tid, parent } => self.fork(pid, tid, parent, time_ns),
+            EventKind::Fork { pid, tid, parent, creator } => {
+                if self.fork(pid, parent) {
+                    self.threads.born(tid, creator, time_ns);
+                }
+            }
             EventKind::Map { pid, file } if self.follows(pid) => {
                 if self.spaces.current(pid).is_none() {
                     // With --all, a process that was there before us: this is not all that it has.
@@ -154,26 +149,28 @@ impl Recorder {
         }
     }
 
-    fn fork(&mut self, pid: u32, tid: u32, parent: u32, time_ns: u64) {
+    /// A thread of `pid` was born, of a thread of `parent`; is it one to follow?
+    fn fork(&mut self, pid: u32, parent: u32) -> bool {
         let is_thread = pid == parent;
         match &mut self.scope {
             Scope::All => {}
             Scope::Processes { pids, inherit } => {
                 if !pids.contains(&parent) || (!is_thread && !*inherit) {
-                    // A PID that was followed once may be somebody else's now.
-                    if !is_thread && !self.parents.is_empty() {
+                    // A PID that was followed once may be somebody else's now; but the command that
+                    // we launch ourselves is followed before its birth is read.
+                    if !is_thread && parent != std::process::id() {
                         pids.remove(&pid);
                     }
-                    return;
+                    return false;
                 }
                 pids.insert(pid);
             }
         }
-        self.threads.born(tid, parent, time_ns);
         if !is_thread {
             self.parents.insert(pid, parent);
             self.spaces.fork(parent, pid);
         }
+        true
     }
 
     fn map(&mut self, pid: u32, file: &MappedFile) {
@@ -187,15 +184,7 @@ impl Recorder {
     pub(crate) fn record(&mut self, record: Record<'_>) {
         match record {
             Record::Sample(sample) => self.sample(&sample),
-            Record::Tail(tail) => self.tail(&tail),
-        }
-    }
-
-    fn tail(&mut self, tail: &Tail<'_>) {
-        let memory = Memory { start: tail.sp, words: tail.words.iter().collect() };
-        let known = self.tails.entry((tail.tid, tail.sp)).or_default();
-        if known.memory != memory {
-            *known = TailMemory { memory, outcomes: Vec::new() };
+            Record::Tail(tail) => self.tails.insert(&tail),
         }
     }
 
@@ -274,27 +263,11 @@ impl Recorder {
         let start =
             Start { pc, is_return, sp: sample.stop_sp, bp: sample.stop_bp, stop: sample.stop };
         let Self { rows, spaces, binaries, tails, .. } = self;
-        let mut row = |address| look_up_row(rows, spaces, binaries, generation, address);
-        let Some(tail) = tails.get_mut(&(sample.tid, sample.stop_sp)) else {
-            return finish(start, None, row).completeness;
-        };
-        let known = tail
-            .outcomes
-            .iter()
-            .find(|(known, known_in, _)| *known == start && *known_in == generation);
-        let outcome = match known {
-            Some((_, _, outcome)) => outcome,
-            None => {
-                if tail.outcomes.len() == OUTCOMES_MAX {
-                    tail.outcomes.clear();
-                }
-                let outcome = finish(start, Some(&tail.memory), &mut row);
-                tail.outcomes.push((start, generation, outcome));
-                &tail.outcomes[tail.outcomes.len() - 1].2
-            }
-        };
-        frames.extend(&outcome.frames);
-        outcome.completeness
+        let row = |address| look_up_row(rows, spaces, binaries, generation, address);
+        tails.finish(sample.tail_hash, start, generation, row, |outcome| {
+            frames.extend(&outcome.frames);
+            outcome.completeness
+        })
     }
 }
 

@@ -44,6 +44,13 @@ impl Generation {
         (address < mapping.end).then_some(mapping)
     }
 
+    /// Is `new` there already, from end to end?
+    fn contains(&self, new: &Mapping) -> bool {
+        self.find(new.start).is_some_and(|old| {
+            old.end >= new.end && old.binary == new.binary && bias(old) == bias(new)
+        })
+    }
+
     /// Is there something else in the way of `new`?
     fn conflicts(&self, new: &Mapping) -> bool {
         self.overlapping(new).any(|old| old.binary != new.binary || bias(old) != bias(new))
@@ -121,7 +128,9 @@ impl Spaces {
             None => self.push(Generation { pid, mappings: Vec::new() }),
         };
         let old = &self.generations[id as usize];
-        if old.conflicts(&mapping) {
+        if old.contains(&mapping) {
+            self.current.insert(pid, id);
+        } else if old.conflicts(&mapping) {
             let mut next = Generation { pid, ..old.clone() };
             next.insert(mapping);
             let next = self.push(next);

@@ -57,12 +57,12 @@ impl Threads {
     }
 
     /// A thread was born at `time_ns` since the start of recording.
-    pub(crate) fn born(&mut self, tid: u32, parent: u32, time_ns: u64) {
+    pub(crate) fn born(&mut self, tid: u32, creator: u32, time_ns: u64) {
         self.live_threads.remove(&tid);
         self.live_processes.remove(&tid);
         self.births_ns.insert(tid, time_ns);
         // It has its creator's name until it gets one of its own.
-        if let Some(name) = self.names.get(&parent).cloned() {
+        if let Some(name) = self.names.get(&creator).cloned() {
             self.names.insert(tid, name);
         } else {
             self.names.remove(&tid);

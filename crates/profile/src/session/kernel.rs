@@ -1,6 +1,9 @@
 //! The kernel half, loaded: programs, maps, counters.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::{
+    collections::HashSet,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
 
 use aya::{
     Ebpf, EbpfLoader, include_bytes_aligned,
@@ -132,12 +135,13 @@ impl KernelHalf {
         Ok(())
     }
 
-    /// The processes that are targets now.
-    pub(super) fn targets(&self) -> Vec<u32> {
+    /// The processes that are targets now. A set: while processes end, a walk over the table may meet
+    /// some of them twice.
+    pub(super) fn targets(&self) -> HashSet<u32> {
         let targets = self.ebpf.map(map::TARGETS).map(HashMap::<_, u32, u32>::try_from);
         match targets {
             Some(Ok(targets)) => targets.keys().flatten().collect(),
-            _ => Vec::new(),
+            _ => HashSet::new(),
         }
     }
 

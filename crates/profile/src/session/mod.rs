@@ -1,5 +1,6 @@
 //! A recording, from start to end: load, launch, drain, stop.
 
+mod descriptors;
 mod kernel;
 mod launch;
 mod run;
@@ -68,8 +69,8 @@ pub struct Recording {
     pub cpus: u32,
     /// Every tick.
     pub ticks: Ticks,
-    /// Size of all samples in the ring buffer.
-    pub sample_bytes: u64,
+    /// Size of all records in the ring buffer.
+    pub record_bytes: u64,
     /// Sideband events lost.
     pub events_lost: u64,
     /// Children not followed.

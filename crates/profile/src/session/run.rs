@@ -2,18 +2,21 @@
 
 use std::{
     collections::HashSet,
-    os::fd::BorrowedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant, SystemTime},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
     time::{ClockId, clock_gettime},
 };
 use wingbeat_profile_common::counter;
 
 use super::{
     CpuTime, Ended, Options, Progress, Recording,
+    descriptors::raise_limit,
     kernel::{KernelHalf, Settings},
     launch::Launched,
     sideband::Sideband,
@@ -48,6 +51,16 @@ fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
     wanted.next_power_of_two().clamp(1 << 20, 64 << 20) as u32
 }
 
+/// A descriptor of a process, which its PID stops to be when it ends.
+fn open_process(pid: u32) -> Result<OwnedFd, RecordError> {
+    let id = Pid::from_raw(pid as i32).ok_or(RecordError::Vanished(pid))?;
+    match pidfd_open(id, PidfdFlags::empty()) {
+        Ok(process) => Ok(process),
+        Err(Errno::SRCH) => Err(RecordError::Vanished(pid)),
+        Err(error) => Err(RecordError::system(format!("watch PID {pid}"))(error.into())),
+    }
+}
+
 /// One recording under way.
 pub(super) struct Session {
     kernel_half: KernelHalf,
@@ -55,8 +68,8 @@ pub(super) struct Session {
     recorder: Recorder,
     cpus: Vec<u32>,
     command: Option<Launched>,
-    /// Processes to wait for, if they were given.
-    waited_for: Vec<u32>,
+    /// Processes to wait for, if they were given; each becomes readable when it ends.
+    waited_for: Vec<OwnedFd>,
     cpu_time_before_ns: u64,
     machine_before: MachineTime,
     start: SystemTime,
@@ -66,6 +79,8 @@ pub(super) struct Session {
     events: Vec<Event>,
     /// Samples since the start.
     samples: u64,
+    /// Records that made no sense: the two halves of the profiler do not fit.
+    undecoded: u64,
     target: String,
     /// `stop` was given.
     interrupted: bool,
@@ -112,6 +127,7 @@ impl Session {
             started: Instant::now(),
             events: Vec::new(),
             samples: 0,
+            undecoded: 0,
             target: options.targets.describe(),
             interrupted: false,
             ended: None,
@@ -120,6 +136,9 @@ impl Session {
 
     /// Starts the clocks, then what they are to measure.
     pub(super) fn start(&mut self, options: &Options) -> Result<(), RecordError> {
+        if !matches!(options.targets, Targets::Command(_)) {
+            raise_limit();
+        }
         if let Targets::Pids(pids) = &options.targets {
             self.take_on(pids, options.inherit)?;
         }
@@ -132,6 +151,7 @@ impl Session {
         self.kernel_half.start(&self.cpus, options.frequency_hz)?;
         if let Targets::Command(words) = &options.targets {
             let command = Launched::start(words)?;
+            raise_limit();
             self.recorder.follow(command.pid());
             self.command = Some(command);
         }
@@ -141,19 +161,28 @@ impl Session {
     /// Makes existing processes, and their children if wanted, targets. Forks are being watched
     /// already, so a child is either seen here or joins by itself.
     fn take_on(&mut self, pids: &[u32], inherit: bool) -> Result<(), RecordError> {
+        self.waited_for = pids.iter().map(|&pid| open_process(pid)).collect::<Result<_, _>>()?;
         self.kernel_half.add_targets(pids.iter().copied())?;
-        let family = if inherit { with_descendants(pids) } else { pids.iter().copied().collect() };
-        self.kernel_half.add_targets(family.iter().copied())?;
+        let family =
+            if inherit { self.take_on_family(pids)? } else { pids.iter().copied().collect() };
         for &pid in &family {
             self.recorder.adopt(pid);
             self.cpu_time_before_ns += proc::cpu_time_ns(pid);
         }
-        match pids.iter().find(|&&pid| proc::Stat::read(pid).is_none()) {
-            Some(&pid) => Err(RecordError::Vanished(pid)),
-            None => {
-                self.waited_for = pids.to_vec();
-                Ok(())
+        Ok(())
+    }
+
+    /// Makes all descendants of some targets targets too. Until a look finds nobody new: one that was
+    /// forked by a process not yet in the table joins neither by itself nor by the look before.
+    fn take_on_family(&mut self, pids: &[u32]) -> Result<HashSet<u32>, RecordError> {
+        let mut family: HashSet<u32> = pids.iter().copied().collect();
+        loop {
+            let found = with_descendants(pids);
+            if found.is_subset(&family) {
+                return Ok(family);
             }
+            self.kernel_half.add_targets(found.iter().copied())?;
+            family.extend(found);
         }
     }
 
@@ -163,7 +192,8 @@ impl Session {
         stop: BorrowedFd<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), RecordError> {
-        let deadline = options.duration.map(|duration| self.started + duration);
+        // A time that the clock cannot count to never comes.
+        let deadline = options.duration.and_then(|duration| self.started.checked_add(duration));
         let mut told = self.started;
         loop {
             let wait = match deadline {
@@ -201,7 +231,7 @@ impl Session {
         fds.extend(self.sideband.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
         match poll(&mut fds, Some(&limit)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(RecordError::system("wait for samples")(error.into())),
         }
         let is_ready = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
@@ -212,8 +242,13 @@ impl Session {
     }
 
     fn targets_are_gone(&self) -> bool {
-        let is_gone = |pid: &u32| proc::Stat::read(*pid).is_none_or(|stat| stat.is_zombie());
-        !self.waited_for.is_empty() && self.waited_for.iter().all(is_gone)
+        let mut fds: Vec<PollFd<'_>> = self
+            .waited_for
+            .iter()
+            .map(|process| PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN))
+            .collect();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        !fds.is_empty() && poll(&mut fds, Some(&now)).is_ok_and(|ended| ended == fds.len())
     }
 
     /// Takes records and events in the order of their time: an address means what was mapped there
@@ -234,6 +269,7 @@ impl Session {
             .iter()
             .filter_map(|range| record::decode(bytes.get(range.clone())?).ok())
             .collect();
+        self.undecoded += (records.len() - decoded.len()) as u64;
         decoded.sort_by_key(|record| record.time_ns());
         let last_ns = decoded.last().map_or(0, |record| record.time_ns());
         let until_ns = if is_last { u64::MAX } else { until_ns.max(last_ns) };
@@ -272,6 +308,10 @@ impl Session {
         }
         let counters = self.kernel_half.counters()?;
         let mut ticks = counters.ticks();
+        if self.undecoded > 0 {
+            ticks.sampled -= self.undecoded.min(ticks.sampled);
+            ticks.failed.insert("record not understood".to_owned(), self.undecoded);
+        }
         ticks.add_unseen(&Clocks {
             ran_ns,
             idle_ns: machine.idle_ns - self.machine_before.idle_ns.min(machine.idle_ns),
@@ -288,7 +328,7 @@ impl Session {
             ticks,
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,
-            sample_bytes: counters.get(counter::SAMPLE_BYTES),
+            record_bytes: counters.get(counter::RECORD_BYTES),
             children_lost: counters.get(counter::CHILDREN_LOST),
             ended: self.ended,
             recorder: self.recorder,

@@ -130,7 +130,9 @@ fn convert(record: Record<'_>, is_exec: bool) -> Option<EventKind> {
         Record::Comm(comm) => {
             EventKind::Name { pid: comm.pid, tid: comm.tid, name: text(&comm.comm), exec: is_exec }
         }
-        Record::Fork(fork) => EventKind::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid },
+        Record::Fork(fork) => {
+            EventKind::Fork { pid: fork.pid, tid: fork.tid, parent: fork.ppid, creator: fork.ptid }
+        }
         Record::KSymbol(symbol) => EventKind::KernelCode(KernelCode {
             start: symbol.addr,
             end: symbol.addr.saturating_add(symbol.len.into()),

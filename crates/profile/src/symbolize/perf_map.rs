@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::foreign::read_regular;
+use crate::{foreign::read_regular, proc};
 
 /// Larger files are cut: a million functions take less.
 const BYTES_MAX: u64 = 256 << 20;
@@ -17,8 +17,10 @@ pub(crate) struct PerfMap {
 impl PerfMap {
     /// Reads the file of a process, through its own root if it still lives.
     pub(super) fn read(pid: u32) -> Self {
+        // In a container the compiler knows its own number only.
+        let inner = proc::innermost_pid(pid).unwrap_or(pid);
         let paths =
-            [format!("/proc/{pid}/root/tmp/perf-{pid}.map"), format!("/tmp/perf-{pid}.map")];
+            [format!("/proc/{pid}/root/tmp/perf-{inner}.map"), format!("/tmp/perf-{pid}.map")];
         let bytes = paths.iter().find_map(|path| read_regular(Path::new(path), BYTES_MAX).ok());
         let bytes = bytes.unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&bytes))

@@ -10,7 +10,6 @@ use std::{
 };
 
 use anyhow::Context as _;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     low_level::pipe,
@@ -35,7 +34,6 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
     let summary_file = args.summary_json.as_deref().map(PendingFile::create).transpose()?;
-    raise_descriptor_limit();
 
     let mut cost = OwnCost::start();
     let recording = record(&options, quiet)?;
@@ -121,13 +119,6 @@ fn write(outputs: Vec<(PendingFile, Format)>, profile: &Profile) -> anyhow::Resu
         written.push(Output { path, format: format.to_string(), bytes });
     }
     Ok(written)
-}
-
-/// Each binary that is seen stays open until its symbols are read: with `--all`, hundreds.
-fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // Without success fewer files are held open, and found by their paths at the end.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn exit_code(recording: &Recording, profile: &Profile) -> ExitCode {

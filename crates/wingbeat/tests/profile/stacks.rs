@@ -38,6 +38,36 @@ int main(void) {{ outer(); return 0; }}"
 }
 
 #[test]
+fn callers_of_equal_depth_are_told_apart_beyond_a_function_without_frame_pointer() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    // `middle` uses the register for something else, so that the frame pointers end there, at the
+    // same stack pointer for both of its callers.
+    let source = format!(
+        "{SPIN}
+OWN void burn(long n) {{ spin(n); }}
+OWN __attribute__((optimize(\"omit-frame-pointer\"))) void middle(void (*f)(long), long n) {{
+    register long k __asm__(\"rbp\") = 3;
+    __asm__ volatile(\"\" : \"+r\"(k));
+    f(n);
+    __asm__ volatile(\"\" :: \"r\"(k));
+}}
+OWN void alpha(void) {{ middle(burn, 300000); }}
+OWN void beta(void) {{ middle(burn, 2700000); }}
+int main(void) {{ while (cpu_s() < 2) {{ alpha(); beta(); }} return 0; }}"
+    );
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let program = compile(folder.path(), "callers", &source, WITH_FRAME_POINTERS);
+    let run = profile(folder.path(), &["-F", "1999"], &["--", program.to_str().expect("UTF-8")]);
+    let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
+    let share = alpha as f64 / (alpha + beta) as f64;
+    assert!((alpha + beta) * 100 > run.samples() * 95, "{:?}", run.folded);
+    assert!((share - 0.1).abs() < 0.03, "{alpha} of alpha, {beta} of beta");
+}
+
+#[test]
 fn a_target_without_frame_pointers_is_blamed() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
