@@ -68,8 +68,8 @@ fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
     let kernel_frames = kernel.len() as u8;
     let mut bytes = vec![RecordKind::Sample as u8, stop as u8, 0, 0, 2, 0, kernel_frames, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    let (time_ns, sp, bp, leaf_and_hash) = (7, 0x7ffe_0010, 0, [0x4030, 0, 77]);
-    let words = [time_ns, sp, bp].into_iter().chain(leaf_and_hash).chain([ip, 0x4040]);
+    let (time_ns, sp, bp, leaf_and_checks) = (7, 0x7ffe_0010, 0, [0x4030, 0, 77, 0]);
+    let words = [time_ns, sp, bp].into_iter().chain(leaf_and_checks).chain([ip, 0x4040]);
     bytes.extend(words.chain(kernel.iter().copied()).flat_map(u64::to_le_bytes));
     bytes
 }
@@ -77,7 +77,7 @@ fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
 fn tail(words: &[u64]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Tail as u8, 0, words.len() as u8, 0];
     bytes.extend([1_u32, 1, 0].into_iter().flat_map(u32::to_le_bytes));
-    bytes.extend([6, 0x7ffe_0010, 77].iter().chain(words).flat_map(|word| word.to_le_bytes()));
+    bytes.extend([6, 0x7ffe_0010, 77, 0].iter().chain(words).flat_map(|word| word.to_le_bytes()));
     bytes
 }
 

@@ -10,8 +10,14 @@ pub const USER_FRAMES_MAX: usize = 512;
 /// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
 pub const KERNEL_FRAMES_MAX: usize = 127;
 /// Words of raw stack that a [`TailHeader`] record carries. From `main` to the entry point of a
-/// program glibc 2.36 takes 30.
-pub const TAIL_WORDS: usize = 48;
+/// program glibc 2.36 takes 30, from a thread's function 20.
+pub const TAIL_WORDS: usize = TAIL_CHECKS * TAIL_WORDS_PER_CHECK;
+/// Checks of a tail: the n-th is a hash of the first n times [`TAIL_WORDS_PER_CHECK`] words. Above the
+/// bottom of a thread's stack lie its thread-local variables, which change, so that only the words
+/// that unwinding looked at may be compared.
+pub const TAIL_CHECKS: usize = 8;
+/// Words from one check to the next.
+pub const TAIL_WORDS_PER_CHECK: usize = 6;
 
 /// First field of every record: which one it is.
 #[repr(u8)]
@@ -81,9 +87,8 @@ pub struct SampleHeader {
     /// The two words at the stack pointer of the innermost user frame: the return address is there
     /// while a function has not set up its frame yet. Zero when unreadable.
     pub leaf: [u64; 2],
-    /// Hash of the stack above [`stop_sp`](Self::stop_sp): which tail belongs to this sample. 0 for
-    /// none.
-    pub tail_hash: u64,
+    /// Checks of the stack above [`stop_sp`](Self::stop_sp); all zero if it could not be read.
+    pub tail_checks: [u16; TAIL_CHECKS],
 }
 
 /// Raw stack above the frame at which a walk ended, sent once while it stays the same; the words
@@ -107,14 +112,14 @@ pub struct TailHeader {
     pub time_ns: u64,
     /// Address of the first word.
     pub sp: u64,
-    /// Hash of address and words; the samples that it belongs to carry the same.
-    pub hash: u64,
+    /// Checks of the words.
+    pub checks: [u16; TAIL_CHECKS],
 }
 
 /// Size of [`SampleHeader`] in bytes.
-pub const SAMPLE_HEADER_BYTES: usize = 64;
+pub const SAMPLE_HEADER_BYTES: usize = 72;
 /// Size of [`TailHeader`] in bytes.
-pub const TAIL_HEADER_BYTES: usize = 40;
+pub const TAIL_HEADER_BYTES: usize = 48;
 /// Largest record in bytes.
 pub const RECORD_BYTES_MAX: usize = SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
 

@@ -11,7 +11,7 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, SAMPLE_HEADER_BYTES, SampleHeader, Stop,
-    USER_FRAMES_MAX, counter, ring_bytes, target,
+    TAIL_CHECKS, USER_FRAMES_MAX, counter, ring_bytes, target,
 };
 
 use crate::{
@@ -68,7 +68,7 @@ fn take(ctx: &PerfEventContext, scratch: *mut Scratch, pid: u32, tid: u32) {
             stop_sp: 0,
             stop_bp: 0,
             leaf: [0; 2],
-            tail_hash: 0,
+            tail_checks: [0; TAIL_CHECKS],
         };
     }
     let in_kernel = match interrupted(ctx) {
@@ -90,9 +90,9 @@ fn take(ctx: &PerfEventContext, scratch: *mut Scratch, pid: u32, tid: u32) {
     let (stop, sp) = unsafe { ((*header).stop, (*header).stop_sp) };
     if stop != Stop::Depth as u8 && stop != Stop::KernelThread as u8 {
         // Before the sample: whoever reads that one has its tail already.
-        let hash = tail::hash_and_send_once(Origin { pid, tid, time_ns, sp });
+        let checks = tail::check_and_send_once(Origin { pid, tid, time_ns, sp });
         // SAFETY: as above.
-        unsafe { (*header).tail_hash = hash };
+        unsafe { (*header).tail_checks = checks };
     }
     send(header);
 }

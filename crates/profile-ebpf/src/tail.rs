@@ -1,7 +1,7 @@
 //! The raw stack above the place where a walk ended.
 //!
 //! The bottom of a thread's stack stays as it is while the thread runs, so it is sent once. But a
-//! walk may end anywhere, in memory that changes: each sample therefore carries a hash of the words
+//! walk may end anywhere, in memory that changes: each sample therefore carries checks of the words
 //! that user space would unwind from, and goes only with a tail that has the same.
 
 use aya_ebpf::{
@@ -9,7 +9,8 @@ use aya_ebpf::{
     helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output},
 };
 use wingbeat_profile_common::{
-    RecordKind, TAIL_HEADER_BYTES, TAIL_WORDS, TailHeader, counter, ring_bytes,
+    RecordKind, TAIL_CHECKS, TAIL_HEADER_BYTES, TAIL_WORDS, TAIL_WORDS_PER_CHECK, TailHeader,
+    counter, ring_bytes,
 };
 
 use crate::maps::{RECORDS, SCRATCH, TAILS, count};
@@ -42,30 +43,34 @@ pub struct Origin {
     pub sp: u64,
 }
 
-/// Hashes the stack above `sp`, and sends it unless that was done before. Gives the hash; 0 if the
-/// stack could not be read.
+/// Checks the stack above `sp`, and sends it unless that was done before. Gives the checks; zeroes if
+/// the stack could not be read.
 #[inline(always)]
-pub fn hash_and_send_once(origin: Origin) -> u64 {
-    let Some(scratch) = SCRATCH.get_ptr_mut(1) else { return 0 };
+pub fn check_and_send_once(origin: Origin) -> [u16; TAIL_CHECKS] {
+    let mut checks = [0; TAIL_CHECKS];
+    let Some(scratch) = SCRATCH.get_ptr_mut(1) else { return checks };
     let header: *mut TailHeader = scratch.cast();
     // SAFETY: the scratch memory is larger than the header and all words; the helper reads user
     // memory into room of that size.
     let words: *mut u64 = unsafe { header.add(1) }.cast();
     let size = TAIL_WORDS as u32 * 8;
     if unsafe { bpf_probe_read_user(words.cast(), size, origin.sp as *const _) } != 0 {
-        return 0;
+        return checks;
     }
     let mut hash = origin.sp;
-    for index in 0..TAIL_WORDS {
-        // SAFETY: as above.
-        hash = mix(hash, unsafe { *words.add(index) });
+    for (number, check) in checks.iter_mut().enumerate() {
+        for index in 0..TAIL_WORDS_PER_CHECK {
+            // Volatile, or the compiler reads all words first, for which a BPF stack has no room.
+            // SAFETY: as above.
+            let word = unsafe { words.add(number * TAIL_WORDS_PER_CHECK + index).read_volatile() };
+            hash = mix(hash, word);
+        }
+        *check = hash as u16;
     }
-    // Zero means that there is none.
-    let hash = hash | 1;
     if is_new(origin.tid, hash) {
-        send(header, origin, hash);
+        send(header, origin, checks);
     }
-    hash
+    checks
 }
 
 /// One step of a hash in the manner of FNV-1a, by words instead of bytes, with the high bits, where a
@@ -100,7 +105,7 @@ fn is_new(tid: u32, hash: u64) -> bool {
 }
 
 #[inline(always)]
-fn send(header: *mut TailHeader, origin: Origin, hash: u64) {
+fn send(header: *mut TailHeader, origin: Origin, checks: [u16; TAIL_CHECKS]) {
     let Origin { pid, tid, time_ns, sp } = origin;
     let size = TAIL_HEADER_BYTES as u64 + TAIL_WORDS as u64 * 8;
     // SAFETY: header and words lie in the scratch memory.
@@ -114,7 +119,7 @@ fn send(header: *mut TailHeader, origin: Origin, hash: u64) {
             reserved2: 0,
             time_ns,
             sp,
-            hash,
+            checks,
         };
         bpf_ringbuf_output(
             (&raw const RECORDS).cast_mut().cast(),

@@ -1,7 +1,9 @@
 //! Decodes the records of the kernel half. Pure: any bytes in, a record or an error out.
 
 use thiserror::Error;
-use wingbeat_profile_common::{RecordKind, SAMPLE_HEADER_BYTES, Stop, TAIL_HEADER_BYTES};
+use wingbeat_profile_common::{
+    RecordKind, SAMPLE_HEADER_BYTES, Stop, TAIL_CHECKS, TAIL_HEADER_BYTES,
+};
 
 /// A decoded record, borrowing the bytes it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +44,8 @@ pub struct Sample<'a> {
     pub stop_bp: u64,
     /// The two words at the stack pointer of the innermost user frame.
     pub leaf: [u64; 2],
-    /// Which tail belongs to it; 0 for none.
-    pub tail_hash: u64,
+    /// Checks of the stack where the walk ended: which tail belongs to it.
+    pub tail_checks: [u16; TAIL_CHECKS],
     /// User frames, innermost first.
     pub user: Words<'a>,
     /// Kernel frames, innermost first.
@@ -62,7 +64,7 @@ pub struct Tail<'a> {
     /// Address of the first word.
     pub sp: u64,
     /// The samples that it belongs to carry the same.
-    pub hash: u64,
+    pub checks: [u16; TAIL_CHECKS],
     /// The words.
     pub words: Words<'a>,
 }
@@ -140,7 +142,7 @@ fn decode_sample(bytes: &[u8]) -> Result<Sample<'_>, DecodeError> {
         stop_sp: u64_at(header, 24),
         stop_bp: u64_at(header, 32),
         leaf: [u64_at(header, 40), u64_at(header, 48)],
-        tail_hash: u64_at(header, 56),
+        tail_checks: checks_at(header, 56),
         user: Words(user),
         kernel: Words(kernel),
     })
@@ -153,7 +155,7 @@ fn decode_tail(bytes: &[u8]) -> Result<Tail<'_>, DecodeError> {
         tid: u32_at(header, 8),
         time_ns: u64_at(header, 16),
         sp: u64_at(header, 24),
-        hash: u64_at(header, 32),
+        checks: checks_at(header, 32),
         words: Words(words(rest, usize::from(u16_at(header, 2)))?),
     })
 }
@@ -173,6 +175,10 @@ fn words(rest: &[u8], told: usize) -> Result<&[[u8; 8]], DecodeError> {
 /// An integer inside a header; the offsets above are constants within its size.
 fn u16_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> u16 {
     u16::from_le_bytes([header[at], header[at + 1]])
+}
+
+fn checks_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> [u16; TAIL_CHECKS] {
+    std::array::from_fn(|index| u16_at(header, at + 2 * index))
 }
 
 fn u32_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> u32 {
@@ -197,7 +203,9 @@ mod tests {
         let mut bytes = vec![RecordKind::Sample as u8, Stop::Unreadable as u8, 3, 0, 2, 0, 1, 0];
         bytes.extend(7u32.to_le_bytes());
         bytes.extend(8u32.to_le_bytes());
-        for word in [1_000_000_007_u64, 0x7ffe_0010, 5, 11, 12, 99, 0x4010, 0x4020, u64::MAX] {
+        for word in
+            [1_000_000_007_u64, 0x7ffe_0010, 5, 11, 12, 0x2_0001, 8 << 48, 0x4010, 0x4020, u64::MAX]
+        {
             bytes.extend(word.to_le_bytes());
         }
         bytes
@@ -210,11 +218,11 @@ mod tests {
         assert_eq!(offset_of!(SampleHeader, time_ns), 16);
         assert_eq!(offset_of!(SampleHeader, stop_bp), 32);
         assert_eq!(offset_of!(SampleHeader, leaf), 40);
-        assert_eq!(offset_of!(SampleHeader, tail_hash), 56);
+        assert_eq!(offset_of!(SampleHeader, tail_checks), 56);
         assert_eq!(offset_of!(TailHeader, words), 2);
         assert_eq!(offset_of!(TailHeader, tid), 8);
         assert_eq!(offset_of!(TailHeader, sp), 24);
-        assert_eq!(offset_of!(TailHeader, hash), 32);
+        assert_eq!(offset_of!(TailHeader, checks), 32);
     }
 
     #[test]
@@ -224,7 +232,7 @@ mod tests {
         assert_eq!((sample.stop, sample.cpu, sample.pid, sample.tid), (Stop::Unreadable, 3, 7, 8));
         assert_eq!(sample.time_ns, 1_000_000_007);
         assert_eq!((sample.stop_sp, sample.stop_bp, sample.leaf), (0x7ffe_0010, 5, [11, 12]));
-        assert_eq!(sample.tail_hash, 99);
+        assert_eq!(sample.tail_checks, [1, 2, 0, 0, 0, 0, 0, 8]);
         assert_eq!(sample.user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
         assert_eq!(sample.kernel.iter().collect::<Vec<_>>(), [u64::MAX]);
     }
@@ -239,8 +247,8 @@ mod tests {
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
         check(|bytes| bytes[0] = 9, DecodeError::Kind(9));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
-        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 64 });
-        check(|bytes| bytes.truncate(80), DecodeError::Words { found: 2, told: 3 });
+        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 72 });
+        check(|bytes| bytes.truncate(88), DecodeError::Words { found: 2, told: 3 });
         check(|bytes| bytes.push(0), DecodeError::Words { found: 3, told: 3 });
         check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, told: 201 });
     }

@@ -264,7 +264,7 @@ impl Recorder {
             Start { pc, is_return, sp: sample.stop_sp, bp: sample.stop_bp, stop: sample.stop };
         let Self { rows, spaces, binaries, tails, .. } = self;
         let row = |address| look_up_row(rows, spaces, binaries, generation, address);
-        tails.finish(sample.tail_hash, start, generation, row, |outcome| {
+        tails.finish(sample, start, generation, row, |outcome| {
             frames.extend(&outcome.frames);
             outcome.completeness
         })

@@ -1,29 +1,36 @@
 //! Pieces of stack that samples share, and what unwinding them gave.
 
 use rustc_hash::FxHashMap;
+use wingbeat_profile_common::{TAIL_CHECKS, TAIL_WORDS_PER_CHECK};
 
 use super::spaces::GenerationId;
 use crate::{
-    record::Tail,
+    record::{Sample, Tail},
     unwind::{Memory, Outcome, Row, Start, finish},
 };
 
-/// Outcomes remembered per tail. The bottom of a stack has one or two.
+/// Tails kept per thread and place; the bottom of a stack has one.
+const TAILS_MAX: usize = 16;
+/// Outcomes remembered per tail; the bottom of a stack has one or two.
 const OUTCOMES_MAX: usize = 16;
-/// Tails kept: at least as many as were used last, at most twice that.
-const TAILS_MAX: usize = 1 << 15;
+/// Places kept: at least as many as were used last, at most twice that.
+const PLACES_MAX: usize = 1 << 15;
 
-/// Tails by their hash, which the samples that they belong to carry. Two halves, so that those which
-/// nobody has asked for in a long time go: a swarm of processes brings a new one each time.
+/// Thread and stack pointer.
+type Place = (u32, u64);
+
+/// Tails by place. Two halves, so that those which nobody has asked for in a long time go: a swarm of
+/// processes brings a new one each time.
 #[derive(Debug, Default)]
 pub(super) struct Tails {
-    young: FxHashMap<u64, Entry>,
-    old: FxHashMap<u64, Entry>,
+    young: FxHashMap<Place, Vec<Entry>>,
+    old: FxHashMap<Place, Vec<Entry>>,
 }
 
 #[derive(Debug)]
 struct Entry {
     memory: Memory,
+    checks: [u16; TAIL_CHECKS],
     outcomes: Vec<(Start, GenerationId, Outcome)>,
 }
 
@@ -31,44 +38,92 @@ impl Tails {
     /// Takes a tail.
     pub(super) fn insert(&mut self, tail: &Tail<'_>) {
         let memory = Memory { start: tail.sp, words: tail.words.iter().collect() };
-        self.put(tail.hash, Entry { memory, outcomes: Vec::new() });
+        let entry = Entry { memory, checks: tail.checks, outcomes: Vec::new() };
+        let entries = self.at((tail.tid, tail.sp));
+        if entries.len() == TAILS_MAX {
+            entries.remove(0);
+        }
+        entries.push(entry);
     }
 
-    fn put(&mut self, hash: u64, entry: Entry) {
-        if self.young.len() >= TAILS_MAX {
+    fn at(&mut self, place: Place) -> &mut Vec<Entry> {
+        if self.young.len() >= PLACES_MAX {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(hash, entry);
+        let old = &mut self.old;
+        self.young.entry(place).or_insert_with(|| old.remove(&place).unwrap_or_default())
     }
 
-    /// Unwinds from `start` with the tail of this hash, or without if there is none; `use_outcome`
-    /// gets the result, which is remembered.
+    /// Unwinds from `start` by the tail that the sample belongs to, or without if there is none;
+    /// `use_outcome` gets the result, which is remembered.
     pub(super) fn finish<T>(
         &mut self,
-        hash: u64,
+        sample: &Sample<'_>,
+        start: Start,
+        generation: GenerationId,
+        mut row: impl FnMut(u64) -> Option<Row>,
+        use_outcome: impl FnOnce(&Outcome) -> T,
+    ) -> T {
+        let place = (sample.tid, sample.stop_sp);
+        if self.young.contains_key(&place) || self.old.contains_key(&place) {
+            for entry in self.at(place).iter_mut().rev() {
+                let checks = entry.checks;
+                let outcome = entry.outcome(start, generation, &mut row);
+                if belongs(&checks, &sample.tail_checks, outcome.words_used) {
+                    return use_outcome(outcome);
+                }
+            }
+        }
+        use_outcome(&finish(start, None, row))
+    }
+}
+
+impl Entry {
+    fn outcome(
+        &mut self,
         start: Start,
         generation: GenerationId,
         row: impl FnMut(u64) -> Option<Row>,
-        use_outcome: impl FnOnce(&Outcome) -> T,
-    ) -> T {
-        if let Some(entry) = self.old.remove(&hash) {
-            self.put(hash, entry);
-        }
-        let Some(entry) = self.young.get_mut(&hash) else {
-            return use_outcome(&finish(start, None, row));
-        };
+    ) -> &Outcome {
         let known = |(known, known_in, _): &(Start, GenerationId, Outcome)| {
             *known == start && *known_in == generation
         };
-        if let Some((_, _, outcome)) = entry.outcomes.iter().find(|outcome| known(outcome)) {
-            return use_outcome(outcome);
-        }
-        let outcome = finish(start, Some(&entry.memory), row);
-        let result = use_outcome(&outcome);
-        if entry.outcomes.len() == OUTCOMES_MAX {
-            entry.outcomes.clear();
-        }
-        entry.outcomes.push((start, generation, outcome));
-        result
+        let position = self.outcomes.iter().position(known).unwrap_or_else(|| {
+            if self.outcomes.len() == OUTCOMES_MAX {
+                self.outcomes.clear();
+            }
+            let outcome = finish(start, Some(&self.memory), row);
+            self.outcomes.push((start, generation, outcome));
+            self.outcomes.len() - 1
+        });
+        &self.outcomes[position].2
+    }
+}
+
+/// Were the words that unwinding looked at the same for the sample? Those beyond may differ.
+fn belongs(tail: &[u16; TAIL_CHECKS], sample: &[u16; TAIL_CHECKS], words_used: usize) -> bool {
+    match words_used.div_ceil(TAIL_WORDS_PER_CHECK) {
+        0 => true,
+        checks => *sample != [0; TAIL_CHECKS] && tail.get(checks - 1) == sample.get(checks - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_that_were_looked_at_are_compared() {
+        let tail = [1, 2, 3, 4, 5, 6, 7, 8];
+        let check = |sample, words_used, expected| {
+            assert_eq!(belongs(&tail, &sample, words_used), expected, "{words_used} words");
+        };
+        let changed_above = [1, 2, 3, 9, 9, 9, 9, 9];
+        check(changed_above, 0, true);
+        check(changed_above, 1, true);
+        check(changed_above, 18, true);
+        check(changed_above, 19, false);
+        check(tail, 48, true);
+        check([0; TAIL_CHECKS], 1, false);
     }
 }

@@ -55,12 +55,12 @@ fn first_instruction() {
 }
 
 /// What the samples and the tails here have in common.
-const HASH: u64 = 77;
+const CHECKS: u64 = 77;
 
 fn tail(pid: u32, sp: u64, words: &[u64]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Tail as u8, 0, words.len() as u8, 0];
     bytes.extend([pid, pid, 0].into_iter().flat_map(u32::to_le_bytes));
-    bytes.extend([1, sp, HASH].iter().chain(words).flat_map(|word| word.to_le_bytes()));
+    bytes.extend([1, sp, CHECKS, CHECKS].iter().chain(words).flat_map(|word| word.to_le_bytes()));
     bytes
 }
 
@@ -70,6 +70,8 @@ fn sample(pid: u32, words: [u64; 5]) -> Vec<u8> {
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
     // The second word of the stack lies before the frames.
     let [sp, bp, leaf, below, ip] = words;
-    bytes.extend([1, sp, bp, leaf, below, HASH, ip].into_iter().flat_map(u64::to_le_bytes));
+    bytes.extend(
+        [1, sp, bp, leaf, below, CHECKS, CHECKS, ip].into_iter().flat_map(u64::to_le_bytes),
+    );
     bytes
 }

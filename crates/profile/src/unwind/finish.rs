@@ -1,5 +1,7 @@
 //! From the end of the frame pointers to the entry point of the thread.
 
+use std::cell::Cell;
+
 use wingbeat_profile_common::Stop;
 
 use super::cfi::{Base, Row};
@@ -33,10 +35,11 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    fn read(&self, address: u64) -> Option<u64> {
+    /// Position of the word at an address.
+    fn position(&self, address: u64) -> Option<usize> {
         let distance = address.checked_sub(self.start)?;
-        (distance % 8 == 0).then_some(())?;
-        self.words.get(usize::try_from(distance / 8).ok()?).copied()
+        let position = usize::try_from(distance / 8).ok()?;
+        (distance % 8 == 0 && position < self.words.len()).then_some(position)
     }
 }
 
@@ -47,56 +50,67 @@ pub(crate) struct Outcome {
     pub frames: Vec<u64>,
     /// How far the stack reaches with them.
     pub completeness: Completeness,
+    /// Words of memory that were looked at, from the first to the last.
+    pub words_used: usize,
 }
 
 /// Unwinds on by the tables. `row` gives the rule at an address of the process, `memory` the stack.
-/// Frames are believed only if they lead all the way to the end: memory that has changed since, or
-/// was never a stack, does not.
+/// Frames are believed only if they lead all the way to the end: memory that was never a stack does
+/// not.
 pub(crate) fn finish(
     start: Start,
     memory: Option<&Memory>,
-    mut row: impl FnMut(u64) -> Option<Row>,
+    row: impl FnMut(u64) -> Option<Row>,
 ) -> Outcome {
-    let broken = |stop| Outcome { frames: Vec::new(), completeness: without_tables(stop) };
-    match start.stop {
-        Stop::KernelThread => return complete(Vec::new()),
-        Stop::Depth => {
-            return Outcome { frames: Vec::new(), completeness: Completeness::Truncated };
-        }
-        _ => {}
-    }
+    let words_used = Cell::new(0);
+    let read = |address| {
+        let memory = memory?;
+        let position = memory.position(address)?;
+        words_used.set(words_used.get().max(position + 1));
+        Some(memory.words[position])
+    };
+    let (frames, completeness) = match start.stop {
+        Stop::KernelThread => (Vec::new(), Completeness::Complete),
+        Stop::Depth => (Vec::new(), Completeness::Truncated),
+        stop => match walk(start, read, row) {
+            Some(frames) => (frames, Completeness::Complete),
+            None => (Vec::new(), without_tables(stop)),
+        },
+    };
+    Outcome { frames, completeness, words_used: words_used.get() }
+}
+
+/// The callers down to the end of the stack, if it is reached.
+fn walk(
+    start: Start,
+    read: impl Fn(u64) -> Option<u64>,
+    mut row: impl FnMut(u64) -> Option<Row>,
+) -> Option<Vec<u64>> {
     let mut frames = Vec::new();
     let Start { mut pc, mut is_return, mut sp, mut bp, stop } = start;
     while frames.len() < FRAMES_MAX {
-        let lookup = pc.wrapping_sub(u64::from(is_return));
-        match row(lookup) {
-            Some(Row::End) => return complete(frames),
+        match row(pc.wrapping_sub(u64::from(is_return))) {
+            Some(Row::End) => return Some(frames),
             Some(Row::Frame { base, cfa_offset, return_offset, bp_offset }) => {
                 let base = if base == Base::Sp { sp } else { bp };
                 let cfa = base.wrapping_add_signed(cfa_offset);
-                let read = |offset: i64| memory?.read(cfa.wrapping_add_signed(offset));
-                let Some(return_address) = read(return_offset) else { return broken(stop) };
+                let return_address = read(cfa.wrapping_add_signed(return_offset))?;
                 if let Some(offset) = bp_offset {
-                    let Some(saved) = read(offset) else { return broken(stop) };
-                    bp = saved;
+                    bp = read(cfa.wrapping_add_signed(offset))?;
                 }
                 if return_address == 0 {
-                    return complete(frames);
+                    return Some(frames);
                 }
                 frames.push(return_address);
                 (pc, is_return, sp) = (return_address, true, cfa);
             }
             // No table here. A zero frame pointer is then the only sign of the end that code
             // without tables (assembly, Go) can give.
-            None if stop == Stop::Zero && frames.is_empty() => return complete(frames),
-            Some(Row::Other) | None => return broken(stop),
+            None if stop == Stop::Zero && frames.is_empty() => return Some(frames),
+            Some(Row::Other) | None => return None,
         }
     }
-    broken(stop)
-}
-
-fn complete(frames: Vec<u64>) -> Outcome {
-    Outcome { frames, completeness: Completeness::Complete }
+    None
 }
 
 fn without_tables(stop: Stop) -> Completeness {
@@ -142,7 +156,9 @@ mod tests {
     #[test]
     fn reaches_the_entry_point() {
         let outcome = finish(start(Stop::NotAFrame), Some(&memory()), row);
-        assert_eq!(outcome, complete(vec![LIBC_START, ENTRY]));
+        let frames = vec![LIBC_START, ENTRY];
+        let completeness = Completeness::Complete;
+        assert_eq!(outcome, Outcome { frames, completeness, words_used: 6 });
     }
 
     #[test]
@@ -167,7 +183,7 @@ mod tests {
     #[test]
     fn a_zero_frame_pointer_ends_code_without_tables() {
         let outcome = finish(start(Stop::Zero), None, |_| None);
-        assert_eq!(outcome, complete(Vec::new()));
+        assert_eq!((outcome.frames, outcome.completeness), (Vec::new(), Completeness::Complete));
         let outcome = finish(start(Stop::NotAFrame), None, |_| None);
         assert_ne!(outcome.completeness, Completeness::Complete);
     }

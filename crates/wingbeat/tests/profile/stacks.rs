@@ -54,7 +54,7 @@ OWN __attribute__((optimize(\"omit-frame-pointer\"))) void middle(void (*f)(long
 }}
 OWN void alpha(void) {{ middle(burn, 300000); }}
 OWN void beta(void) {{ middle(burn, 2700000); }}
-int main(void) {{ while (cpu_s() < 2) {{ alpha(); beta(); }} return 0; }}"
+int main(void) {{ for (int i = 0; i < 300; i++) {{ alpha(); beta(); }} return 0; }}"
     );
     if cfg!(not(target_arch = "x86_64")) {
         return;
@@ -63,7 +63,9 @@ int main(void) {{ while (cpu_s() < 2) {{ alpha(); beta(); }} return 0; }}"
     let run = profile(folder.path(), &["-F", "1999"], &["--", program.to_str().expect("UTF-8")]);
     let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
     let share = alpha as f64 / (alpha + beta) as f64;
-    assert!((alpha + beta) * 100 > run.samples() * 95, "{:?}", run.folded);
+    // How many stacks can be completed depends on what changes in the frames below; that none gets
+    // the wrong caller does not.
+    assert!(alpha + beta > 100, "{:?}", run.folded);
     assert!((share - 0.1).abs() < 0.03, "{alpha} of alpha, {beta} of beta");
 }
 
