@@ -130,6 +130,8 @@ fn send(header: *mut TailHeader, origin: Origin, checks: [u16; TAIL_CHECKS]) {
     };
     if sent < 0 {
         count(counter::TAILS_LOST, 1);
+        // Not sent, so not known: the next sample tries again.
+        let _ = TAILS.remove(&tid);
     } else {
         count(counter::RECORD_BYTES, ring_bytes(size));
     }

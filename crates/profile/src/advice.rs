@@ -42,6 +42,8 @@ pub enum Warning {
     },
     /// Events about mappings were lost.
     EventsLost(u64),
+    /// Pieces of stack were lost because the ring buffer was full.
+    TailsLost(u64),
     /// Children were not followed.
     ChildrenLost(u64),
 }
@@ -90,9 +92,13 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
         warnings.push(Warning::Failed { failed, error: error.clone() });
     }
     let share = |part: u64| part as f64 / samples_kept.max(1) as f64;
-    if share(stacks.broken) >= BROKEN_SHARE_MIN {
+    if summary.tails_lost > 0 {
+        warnings.push(Warning::TailsLost(summary.tails_lost));
+    }
+    let blamed = stacks.broken_by_module.iter().map(|(_, samples)| samples).sum();
+    if share(blamed) >= BROKEN_SHARE_MIN {
         warnings.push(Warning::Broken {
-            broken: stacks.broken,
+            broken: blamed,
             samples: samples_kept,
             modules: stacks.broken_by_module.clone(),
         });
@@ -169,6 +175,11 @@ impl fmt::Display for Warning {
                 "{lost} of the kernel's notes on mappings and processes were lost: some frames may \
                  lack names"
             ),
+            Self::TailsLost(lost) => write!(
+                f,
+                "{lost} pieces of stack were lost because the buffer was full: stacks may end too \
+                 early for want of them; give a larger --buffer-size or a lower --frequency"
+            ),
             Self::ChildrenLost(lost) => write!(
                 f,
                 "{lost} child processes could not be followed: the table of targets was full"
@@ -182,7 +193,8 @@ impl fmt::Display for NoSamples {
         match self {
             Self::TooShort { duration_s, frequency_hz } => write!(
                 f,
-                "the recording took only {:.1} ms; sample more often, for example -F {frequency_hz}",
+                "the recording took only {:.1} ms; record for longer (a process in the background: --pid), \
+                 or sample more often, for example -F {frequency_hz}",
                 duration_s * 1e3
             ),
             Self::Slept { cpu_s, duration_s } => write!(

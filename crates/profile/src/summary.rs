@@ -79,7 +79,8 @@ pub struct Stacks {
     pub broken: u64,
     /// Broken ones by reason.
     pub broken_by_reason: BTreeMap<&'static str, u64>,
-    /// Broken ones by the file whose caller could not be found, most first.
+    /// Broken ones by the file whose caller could not be found, most first. Those with unreadable
+    /// memory are not among them: no build of any file would mend these.
     pub broken_by_module: Vec<(String, u64)>,
 }
 
@@ -112,6 +113,9 @@ impl Stacks {
                 Completeness::Broken(reason) => {
                     stacks.broken += samples;
                     *stacks.broken_by_reason.entry(reason.name()).or_default() += samples;
+                    if reason == BrokenReason::Unreadable {
+                        continue;
+                    }
                     let frame = stack.frames.last().map(|&frame| &profile.frames[frame as usize]);
                     let binary = frame.and_then(|frame| frame.binary);
                     let module =
@@ -173,6 +177,8 @@ pub struct Summary {
     pub bytes_per_sample: u64,
     /// Sideband events (mappings, forks) that were lost: names may be missing.
     pub events_lost: u64,
+    /// Pieces of stack that were lost: stacks may be broken for want of them.
+    pub tails_lost: u64,
     /// Children that could not be followed.
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
@@ -209,6 +215,7 @@ impl Summary {
             threads: profile.threads.len() as u32,
             bytes_per_sample: recording.record_bytes / recording.ticks.sampled.max(1),
             events_lost: recording.events_lost,
+            tails_lost: recording.tails_lost,
             children_lost: recording.children_lost,
             exit_status: recording.ended.map(|ended| ended.code()),
             own,

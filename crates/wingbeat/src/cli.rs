@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use owo_colors::OwoColorize as _;
+use wingbeat_profile::export::{Format, UnknownFormat};
 
 use crate::doctor::DoctorArgs;
 
@@ -81,6 +82,15 @@ impl Color {
     }
 }
 
+/// Prints a line to stderr. Whoever closed it does not want to know.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(anstream::stderr(), $($text)*);
+    }};
+}
+pub(crate) use tell;
+
 /// `error`, as it begins a message.
 pub(crate) fn styled_error() -> String {
     "error".red().bold().to_string()
@@ -113,7 +123,7 @@ pub(crate) struct ProfileArgs {
     pub no_inherit: bool,
     /// File to write; may be given several times. The suffix tells the format: .svg flame graph,
     /// .folded collapsed stacks, .pb.gz pprof, .json or .json.gz Firefox Profiler
-    #[arg(short, long, value_name = "FILE", default_value = "wingbeat.svg")]
+    #[arg(short, long, value_name = "FILE", default_value = "wingbeat.svg", value_parser = output)]
     pub output: Vec<PathBuf>,
     /// Write the accounting of the run as JSON; '-' is stdout
     #[arg(long, value_name = "FILE")]
@@ -152,6 +162,11 @@ pub(crate) struct DiffArgs {
     /// Compare counts as they are, instead of shares of the total
     #[arg(long)]
     pub absolute: bool,
+}
+
+fn output(text: &str) -> Result<PathBuf, UnknownFormat> {
+    let path = PathBuf::from(text);
+    Format::from_path(&path).map(|_| path)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -5,7 +5,10 @@ use std::{fs, path::Path, process::ExitCode};
 use anyhow::{Context as _, bail};
 use wingbeat_profile::diff::{Scaling, Stacks, differential_svg, read_stacks};
 
-use crate::{cli::DiffArgs, output::PendingFile};
+use crate::{
+    cli::{DiffArgs, tell},
+    output::PendingFile,
+};
 
 pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.output.extension().is_none_or(|extension| extension != "svg") {
@@ -16,7 +19,7 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let scaling = if args.absolute { Scaling::None } else { Scaling::ToAfter };
     file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
     if !quiet {
-        anstream::eprintln!(
+        tell!(
             "wrote {} ({} samples before, {} after)",
             args.output.display(),
             before.total,

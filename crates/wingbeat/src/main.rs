@@ -12,7 +12,7 @@ use std::{io, process::ExitCode};
 
 use clap::Parser as _;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, Verb, tell};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         // Whoever reads has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("{}: {}", cli::styled_error(), sentence(&error));
+            tell!("{}: {}", cli::styled_error(), sentence(&error));
             ExitCode::FAILURE
         }
     }

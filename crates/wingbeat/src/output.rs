@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
-/// A file to be written later. Nothing is at its path until [`commit`](Self::write).
+/// A file to be written later. Nothing is at its path until [`write`](Self::write).
 #[derive(Debug)]
 pub(crate) struct PendingFile {
     path: PathBuf,
@@ -47,7 +47,13 @@ impl PendingFile {
                     Ok((path, Sink::Draft(draft)))
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    Ok((path.to_owned(), Sink::Draft(draft_beside(path)?)))
+                    let draft = draft_beside(path)?;
+                    // One spelling for each place, so that two outputs in one can be told.
+                    let path = match (folder_of(path).canonicalize(), path.file_name()) {
+                        (Ok(folder), Some(name)) => folder.join(name),
+                        _ => path.to_owned(),
+                    };
+                    Ok((path, Sink::Draft(draft)))
                 }
                 Err(error) => Err(error),
             }
@@ -78,17 +84,26 @@ impl PendingFile {
         Ok(bytes)
     }
 
+    /// Will it be a file, rather than a device, a pipe or standard output?
+    pub(crate) fn is_regular(&self) -> bool {
+        matches!(self.sink, Sink::Draft(_))
+    }
+
     /// Where it goes.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-fn draft_beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = match path.parent() {
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
-    };
+    }
+}
+
+fn draft_beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = folder_of(path);
     // Asked first for the sake of its message: that of a draft names a file nobody knows.
     fs::metadata(folder)?;
     tempfile::Builder::new()

@@ -115,7 +115,7 @@ pub(super) struct Outcome {
     pub(super) told_cpu_ns: Option<u64>,
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub(super) fn read(file: &Path) -> anyhow::Result<Record> {
     let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_reader(BufReader::new(open))

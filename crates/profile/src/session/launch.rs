@@ -52,7 +52,7 @@ impl Launched {
 
     /// Waits for a command that has ended by itself, or asks one that has not to end (SIGTERM, then
     /// SIGKILL): what `perf stat --timeout` does when its time is up.
-    pub(super) fn end(mut self) -> io::Result<Ended> {
+    pub(super) fn end(&mut self) -> io::Result<Ended> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(Ended { status, by_itself: true });
         }
@@ -63,6 +63,16 @@ impl Launched {
             self.child.kill()?;
         }
         Ok(Ended { status: self.child.wait()?, by_itself: false })
+    }
+}
+
+/// A recording that fails leaves no command behind.
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 

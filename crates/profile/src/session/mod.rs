@@ -73,6 +73,8 @@ pub struct Recording {
     pub record_bytes: u64,
     /// Sideband events lost.
     pub events_lost: u64,
+    /// Pieces of stack lost because the ring buffer was full.
+    pub tails_lost: u64,
     /// Children not followed.
     pub children_lost: u64,
     /// How a launched command ended.
@@ -83,17 +85,20 @@ pub struct Recording {
 struct CpuTime {
     /// What is known by then.
     ns: u64,
-    /// Ended threads are to be added.
-    add_exited: bool,
+    /// If all targets had ended by then: what the counter of ended threads said. What it says later
+    /// is the rest of their ends.
+    exited_ns: Option<u64>,
 }
 
 impl Recording {
     /// CPU time that the targets used during the recording, nanoseconds. Best asked late: what
     /// taking down a process costs is known when its parent has noticed, some milliseconds after.
     pub fn target_cpu_time_ns(&self) -> u64 {
-        let exited = || self.kernel_half.counter(counter::EXITED_CPU_NS).unwrap_or(0);
-        let exited_ns = if self.cpu_time.add_exited { exited() } else { 0 };
-        (self.cpu_time.ns + exited_ns).saturating_sub(self.cpu_time_before_ns)
+        let late_ns = self.cpu_time.exited_ns.map_or(0, |before_ns| {
+            let now_ns = self.kernel_half.counter(counter::EXITED_CPU_NS).unwrap_or(0);
+            now_ns.saturating_sub(before_ns)
+        });
+        (self.cpu_time.ns + late_ns).saturating_sub(self.cpu_time_before_ns)
     }
 }
 

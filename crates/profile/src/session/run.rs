@@ -285,12 +285,13 @@ impl Session {
         events.for_each(|event| self.recorder.event(event));
     }
 
-    fn cpu_time(&self, options: &Options, machine: MachineTime) -> CpuTime {
+    fn cpu_time(&self, options: &Options, machine: MachineTime) -> Result<CpuTime, RecordError> {
         if options.targets == Targets::All {
-            return CpuTime { ns: machine.busy_ns, add_exited: false };
+            return Ok(CpuTime { ns: machine.busy_ns, exited_ns: None });
         }
-        let targets = self.kernel_half.targets();
-        CpuTime { ns: targets.into_iter().map(proc::cpu_time_ns).sum(), add_exited: true }
+        let live_ns: u64 = self.kernel_half.targets().into_iter().map(proc::cpu_time_ns).sum();
+        let exited_ns = self.kernel_half.counter(counter::EXITED_CPU_NS)?;
+        Ok(CpuTime { ns: live_ns + exited_ns, exited_ns: (live_ns == 0).then_some(exited_ns) })
     }
 
     pub(super) fn finish(mut self, options: &Options) -> Result<Recording, RecordError> {
@@ -298,9 +299,9 @@ impl Session {
         let machine = MachineTime::read();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
         // While those that still run can be asked.
-        let cpu_time = self.cpu_time(options, machine);
+        let cpu_time = self.cpu_time(options, machine)?;
         self.drain(true);
-        if let Some(command) = self.command.take() {
+        if let Some(mut command) = self.command.take() {
             let mut ended = command.end().map_err(RecordError::system("end the command"))?;
             // Ctrl-C reaches the command as well, and it may be faster than we are.
             ended.by_itself &= !self.interrupted;
@@ -329,6 +330,7 @@ impl Session {
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,
             record_bytes: counters.get(counter::RECORD_BYTES),
+            tails_lost: counters.get(counter::TAILS_LOST),
             children_lost: counters.get(counter::CHILDREN_LOST),
             ended: self.ended,
             recorder: self.recorder,

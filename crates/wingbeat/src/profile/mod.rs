@@ -4,14 +4,20 @@ mod live;
 mod report;
 
 use std::{
+    collections::HashSet,
     os::{fd::AsFd as _, unix::net::UnixStream},
     path::PathBuf,
     process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
     low_level::pipe,
 };
 use wingbeat_profile::{
@@ -34,6 +40,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
     let summary_file = args.summary_json.as_deref().map(PendingFile::create).transpose()?;
+    refuse_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file))?;
 
     let mut cost = OwnCost::start();
     let recording = record(&options, quiet)?;
@@ -85,16 +92,32 @@ fn pending_outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, Format
         .collect()
 }
 
+/// Two outputs in one file would leave the second only.
+fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> anyhow::Result<()> {
+    let mut paths = HashSet::new();
+    for file in files {
+        if file.is_regular() && !paths.insert(file.path()) {
+            bail!("{} is given twice: each output needs a file of its own", file.path().display());
+        }
+    }
+    Ok(())
+}
+
 /// Records until the end, showing how it goes if somebody watches.
 fn record(options: &Options, quiet: bool) -> anyhow::Result<Recording> {
     let (stop, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
+    let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Once the recording is over nobody waits for the socket: signals then do what they usually do.
+        flag::register_conditional_default(signal, Arc::clone(&is_over))
+            .context("cannot handle signals")?;
         let writer = signalled.try_clone().context("cannot make a socket for signals")?;
         pipe::register(signal, writer).context("cannot handle signals")?;
     }
     let shares_terminal = matches!(options.targets, Targets::Command(_));
     let line = live::Recording::new(quiet || shares_terminal);
     let recording = session::record(options, stop.as_fd(), &mut |progress| line.show(progress))?;
+    is_over.store(true, Ordering::Relaxed);
     Ok(recording)
 }
 

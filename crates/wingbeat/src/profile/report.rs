@@ -8,6 +8,8 @@ use wingbeat_profile::{
     summary::Summary,
 };
 
+use crate::cli::tell;
+
 /// Functions per table.
 const ROWS: usize = 10;
 /// Names longer than this are cut in the middle; the files hold them whole.
@@ -19,7 +21,7 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
     let warnings = warnings(summary, samples);
     if quiet {
         for warning in warnings.iter().filter(|warning| is_failure(warning)) {
-            anstream::eprintln!("{} {warning}", "error:".red().bold());
+            tell!("{} {warning}", "error:".red().bold());
         }
         return;
     }
@@ -29,21 +31,16 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
         table("Most self time", &top.by_self, |row| row.self_samples, profile);
         table("Most total time", &top.by_total, |row| row.total_samples, profile);
     }
-    anstream::eprintln!();
+    tell!("");
     for warning in &warnings {
         if is_failure(warning) {
-            anstream::eprintln!("{} {warning}", "error:".red().bold());
+            tell!("{} {warning}", "error:".red().bold());
         } else {
-            anstream::eprintln!("{} {warning}", "warning:".yellow().bold());
+            tell!("{} {warning}", "warning:".yellow().bold());
         }
     }
     for output in &summary.outputs {
-        anstream::eprintln!(
-            "wrote {} ({}, {})",
-            output.path.bold(),
-            output.format,
-            size(output.bytes)
-        );
+        tell!("wrote {} ({}, {})", output.path.bold(), output.format, size(output.bytes));
     }
 }
 
@@ -54,7 +51,7 @@ fn is_failure(warning: &Warning) -> bool {
 fn accounts(summary: &Summary, verbose: bool) {
     let Summary { ticks, stacks, own, .. } = summary;
     let seconds = |ns: u64| ns as f64 / 1e9;
-    anstream::eprintln!(
+    tell!(
         "{} {} in {:.2} s, {:.2} s of CPU: {} at {} Hz",
         "profile".bold(),
         summary.target,
@@ -63,7 +60,7 @@ fn accounts(summary: &Summary, verbose: bool) {
         plural(ticks.sampled, "sample"),
         summary.frequency_hz,
     );
-    anstream::eprintln!(
+    tell!(
         "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed, {} missed ({})",
         ticks.sampled,
         ticks.idle,
@@ -73,7 +70,7 @@ fn accounts(summary: &Summary, verbose: bool) {
         ticks.missed,
         plural(summary.cpus.into(), "CPU"),
     );
-    anstream::eprintln!(
+    tell!(
         "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
         stacks.complete,
         stacks.truncated,
@@ -82,7 +79,7 @@ fn accounts(summary: &Summary, verbose: bool) {
         processes(summary.processes),
     );
     let cpu = &own.cpu_time_ns;
-    anstream::eprintln!(
+    tell!(
         "  cost    {:.2} s of CPU ({:.2} record, {:.2} symbolize, {:.2} write), {} of memory",
         seconds(cpu.record + cpu.symbolize + cpu.write),
         seconds(cpu.record),
@@ -90,27 +87,30 @@ fn accounts(summary: &Summary, verbose: bool) {
         seconds(cpu.write),
         size(own.rss_max_bytes),
     );
+    if let Some(signal) = summary.exit_status.filter(|status| *status > 128) {
+        tell!("  command ended by signal {}", signal - 128);
+    }
     if verbose {
         for (reason, samples) in &stacks.broken_by_reason {
-            anstream::eprintln!("  broken  {samples} by {reason}");
+            tell!("  broken  {samples} by {reason}");
         }
         for (module, samples) in &stacks.broken_by_module {
-            anstream::eprintln!("  broken  {samples} in {module}");
+            tell!("  broken  {samples} in {module}");
         }
         for (error, count) in &ticks.failed {
-            anstream::eprintln!("  failed  {count} with {error}");
+            tell!("  failed  {count} with {error}");
         }
-        anstream::eprintln!("  kernel  {}", summary.kernel);
+        tell!("  kernel  {}", summary.kernel);
     }
 }
 
 fn table(title: &str, rows: &[Row], count: impl Fn(&Row) -> u64, profile: &Profile) {
-    anstream::eprintln!("\n{}", title.bold());
+    tell!("\n{}", title.bold());
     for row in rows {
         let samples = count(row);
         let ms = samples * profile.meta.period_ns / 1_000_000;
         let percent = 100.0 * samples as f64 / profile.samples.len() as f64;
-        anstream::eprintln!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name));
+        tell!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name));
     }
 }
 

@@ -111,6 +111,18 @@ fn every_tick_is_accounted_for() {
 }
 
 #[test]
+fn the_cpu_time_is_that_of_the_recording() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = spinner(folder.path(), "spinner");
+    let words = ["--", program.to_str().expect("UTF-8"), "20"];
+    let run = profile(folder.path(), &["-F", "499", "-d", "1s"], &words);
+    let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
+    let sampled_s = run.number("/ticks/sampled") as f64 / 499.0;
+    assert!(cpu_s < 1.1 && (cpu_s - sampled_s).abs() < 0.1, "{cpu_s} s, {sampled_s} s in samples");
+}
+
+#[test]
 fn a_full_buffer_is_counted_and_told() {
     let Some(_turn) = turn() else { return };
     let folder = folder();

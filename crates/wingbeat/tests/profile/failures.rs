@@ -38,10 +38,19 @@ fn outputs_are_checked_before_anything_runs() {
     let folder = folder();
     let witness = folder.path().join("witness");
     let witness = witness.to_str().expect("UTF-8");
-    for output in ["/no/such/folder/a.svg", "a.txt", "/proc/a.svg"] {
-        check(&["-o", output, "--", "touch", witness], 1, &[output]);
+    for (output, code) in [("/no/such/folder/a.svg", 1), ("a.txt", 2), ("/proc/a.svg", 1)] {
+        check(&["-o", output, "--", "touch", witness], code, &[output]);
         assert!(fs::metadata(witness).is_err(), "the command ran before {output} was checked");
     }
+}
+
+#[test]
+fn two_outputs_in_one_file_are_refused() {
+    let folder = folder();
+    let (path, other) = (folder.path().join("a.json"), folder.path().join("./a.json"));
+    let (path, other) = (path.to_str().expect("UTF-8"), other.to_str().expect("UTF-8"));
+    check(&["-o", path, "-o", other, "--", "true"], 1, &["given twice"]);
+    check(&["-o", path, "--summary-json", path, "--", "true"], 1, &["given twice"]);
 }
 
 #[test]
