@@ -103,11 +103,25 @@ pub(super) fn write(file: &Path, record: &Record) -> anyhow::Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The text with something else between two marks; `None` when it has not both, in this order.
+/// The text with something else between two marks, each on a line of its own; `None` when it has not
+/// both, in this order.
 fn replace(text: &str, (begin, end): (&str, &str), between: &str) -> Option<String> {
-    let (before, rest) = text.split_once(begin)?;
-    let (_, after) = rest.split_once(end)?;
-    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", between.trim_end()))
+    let begin_end = line_of(text, begin)? + begin.len();
+    let end_start = begin_end + line_of(&text[begin_end..], end)?;
+    let (before, after) = (&text[..begin_end], &text[end_start..]);
+    Some(format!("{before}\n\n{}\n\n{after}", between.trim_end()))
+}
+
+/// Where the line begins that holds a mark and nothing else.
+fn line_of(text: &str, mark: &str) -> Option<usize> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == mark {
+            return Some(start);
+        }
+        start += line.len();
+    }
+    None
 }
 
 #[cfg(test)]
@@ -120,7 +134,9 @@ mod tests {
             assert_eq!(replace(text, ("<b>", "<e>"), "new\n").as_deref(), expected, "{text}");
         };
         check("x\n<b>\nold\n<e>\ny\n", Some("x\n<b>\n\nnew\n\n<e>\ny\n"));
-        check("<b><e>", Some("<b>\n\nnew\n\n<e>"));
+        check("<b>\n<e>", Some("<b>\n\nnew\n\n<e>"));
+        check("see `<b>`\n<b>\n`<e>`\n<e>\n", Some("see `<b>`\n<b>\n\nnew\n\n<e>\n"));
+        check("<b><e>", None);
         check("x\n<b>\n", None);
         check("<e> <b>", None);
         check("", None);
@@ -128,7 +144,7 @@ mod tests {
 
     #[test]
     fn replacing_twice_changes_nothing() {
-        let once = replace("<b><e>\n", ("<b>", "<e>"), "new").expect("both marks");
+        let once = replace("<b>\n<e>\n", ("<b>", "<e>"), "new").expect("both marks");
         assert_eq!(replace(&once, ("<b>", "<e>"), "new").as_deref(), Some(once.as_str()));
     }
 
