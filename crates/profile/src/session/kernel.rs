@@ -41,6 +41,10 @@ pub(super) struct KernelHalf {
 impl KernelHalf {
     /// Loads the programs and attaches those that keep the table of targets. No samples yet.
     pub(super) fn load(settings: Settings) -> Result<Self, RecordError> {
+        Self::load_for(settings, has_bpf_loop())
+    }
+
+    fn load_for(settings: Settings, has_bpf_loop: bool) -> Result<Self, RecordError> {
         let types = KernelTypes::from_kernel()?;
         let runtime = types.member_offset_bytes("task_struct", "se")?
             + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
@@ -53,7 +57,7 @@ impl KernelHalf {
             (global::TASK_PID, types.member_offset_bytes("task_struct", "pid")?),
             (global::TASK_TGID, types.member_offset_bytes("task_struct", "tgid")?),
             (global::TASK_RUNTIME, runtime),
-            (global::HAS_BPF_LOOP, u32::from(has_bpf_loop())),
+            (global::HAS_BPF_LOOP, u32::from(has_bpf_loop)),
         ];
         let mut loader = EbpfLoader::new();
         for (name, value) in &globals {
@@ -219,5 +223,30 @@ fn missing(name: &str) -> RecordError {
     RecordError::Kernel {
         what: format!("find {name}"),
         reason: "the embedded object file lacks it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wingbeat_bpf::{
+        Verb,
+        probe::{can, findings},
+    };
+
+    use super::*;
+
+    #[test]
+    fn both_loops_pass_the_verifier() {
+        if !can(Verb::Profile, &findings()) {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to load programs");
+            eprintln!("skipped: `wingbeat doctor` says that profiling is impossible here");
+            return;
+        }
+        let settings =
+            Settings { all: false, inherit: true, launcher: None, buffer_bytes: 1 << 20 };
+        for has_bpf_loop in [true, false] {
+            let loaded = KernelHalf::load_for(settings, has_bpf_loop);
+            assert!(loaded.is_ok(), "{has_bpf_loop}: {:?}", loaded.err());
+        }
     }
 }
