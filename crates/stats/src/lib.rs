@@ -1,0 +1,30 @@
+//! Pure statistics over numbers: no I/O, no eBPF, no idea what a benchmark is.
+//!
+//! Everything here is a function of its arguments; what is random takes a seed. Numbers enter as a
+//! [`Sample`], which is never empty and never holds NaN, so that no function behind
+//! it has to ask.
+//!
+//! - [`sample`]: sorted values and what can be read off them; [`outliers`] are named, never removed.
+//! - [`interval`]: a lower and an upper bound, from [`student`]'s distribution or by [`bootstrap`].
+//! - [`rank`]: tests and shifts that know only the order of the values.
+//! - [`power`]: how small an effect could have been seen.
+//! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel records into.
+//! - [`linear`]: a line through points.
+//! - [`normal`], [`student`], [`random`]: what the others are made of.
+//!
+//! `docs/how-numbers-are-judged.md` says in plain words what all of this is for.
+
+pub mod bootstrap;
+pub mod histogram;
+pub mod interval;
+pub mod linear;
+pub mod normal;
+pub mod outliers;
+pub mod power;
+pub mod random;
+pub mod rank;
+pub mod sample;
+pub mod student;
+
+pub use interval::Interval;
+pub use sample::Sample;

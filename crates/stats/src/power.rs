@@ -1,0 +1,173 @@
+//! How small an effect a t-test could have seen.
+//!
+//! "No change seen" says little without "and a change of 2 % would have been": these functions say
+//! the second half, for the two-sided t-test of a mean (of differences, of logarithms of ratios),
+//! which calls an effect seen when Student's interval excludes 0. For the wider interval for verdicts
+//! there is [`crate::bootstrap::Bootstrap::smallest_effect`].
+
+use crate::{normal, student};
+
+/// More units than this are never asked for.
+pub const UNITS_MAX: u64 = 1_000_000_000;
+
+/// Panels of Simpson's rule in each of three pieces; even.
+const PANELS: u32 = 256;
+
+/// Turns of the search; far more than it takes.
+const STEPS_MAX: u32 = 200;
+
+/// Beyond so many standard deviations a normal density is nothing.
+const REACH: f64 = 9.0;
+
+/// The chance that a two-sided test at level `alpha` sees a true `effect`, in either direction.
+///
+/// With `t = estimate / standard_error`, which then follows the noncentral t distribution:
+/// `P(|t| > t₁₋ₐ/₂)`, by integration over the distribution of the estimated standard error. Absolute
+/// error below 10⁻⁸. `standard_error` is that of the estimate, `s / √n` for a mean; `degrees` are
+/// `n − 1` for it. Cohen, "Statistical Power Analysis for the Behavioral Sciences" (1988); Johnson,
+/// Kotz & Balakrishnan, "Continuous Univariate Distributions" 2 (1995), chapter 31.
+///
+/// `None` unless `0 < alpha < 1`, `degrees ≥ 1`, `standard_error > 0` and all is finite.
+pub fn power_of(effect: f64, standard_error: f64, degrees: f64, alpha: f64) -> Option<f64> {
+    let critical = critical(alpha, degrees)?;
+    let ratio = effect.abs() / standard_error;
+    let is_valid = ratio.is_finite() && standard_error > 0.0;
+    is_valid.then(|| chance_beyond(critical, ratio, degrees))
+}
+
+/// The smallest effect that a two-sided test at level `alpha` sees with chance `power`, in the unit
+/// of the standard error.
+///
+/// The inverse of [`power_of`], to ten digits. For many degrees of freedom it comes to
+/// `(z₁₋ₐ/₂ + z_power) · standard_error`; for few, the estimate of the standard error is itself
+/// uncertain, and the effect has to be larger than `(t₁₋ₐ/₂ + t_power) · standard_error` says.
+///
+/// 0 if the standard error is. `None` unless `alpha < power < 1`, `alpha > 0`, `degrees ≥ 1` and
+/// `standard_error` is finite and not negative.
+pub fn smallest_effect(standard_error: f64, degrees: f64, alpha: f64, power: f64) -> Option<f64> {
+    let is_valid = power > alpha && power < 1.0 && standard_error >= 0.0;
+    let critical = critical(alpha, degrees).filter(|_| is_valid)?;
+    // On this scale the power grows with the ratio almost along a line.
+    let target = normal::quantile(power);
+    let missing = |ratio| {
+        let chance = chance_beyond(critical, ratio, degrees);
+        target - normal::quantile(chance.clamp(1e-16, 1.0 - 1e-16))
+    };
+    let (mut low, mut high) = (0.0, critical.max(1.0));
+    let (mut at_low, mut at_high) = (missing(low), missing(high));
+    while at_high > 0.0 {
+        (low, at_low) = (high, at_high);
+        high *= 2.0;
+        at_high = missing(high);
+        if high.is_infinite() {
+            return None;
+        }
+    }
+    let mut last_was_low = true;
+    // Regula falsi as the Illinois code has it (Dowell & Jarratt, BIT 11, 1971): some ten turns.
+    for _ in 0..STEPS_MAX {
+        if high - low <= 1e-11 * high || at_high == 0.0 {
+            break;
+        }
+        let between = (low + (high - low) * at_low / (at_low - at_high)).clamp(low, high);
+        let at_between = missing(between);
+        // The bound that stays twice counts half, or it would stay for good.
+        if at_between > 0.0 {
+            (low, at_low) = (between, at_between);
+            at_high /= if last_was_low { 2.0 } else { 1.0 };
+            last_was_low = true;
+        } else {
+            (high, at_high) = (between, at_between);
+            at_low /= if last_was_low { 1.0 } else { 2.0 };
+            last_was_low = false;
+        }
+    }
+    let effect = high * standard_error;
+    effect.is_finite().then_some(effect)
+}
+
+/// How many units (pairs, loads) a test of their mean needs to see `effect` with chance `power`, if
+/// the units' standard deviation is `std_dev`. At least 2.
+///
+/// The least n with `power_of(effect, std_dev / √n, n − 1, alpha) ≥ power`. `None` if it is above
+/// [`UNITS_MAX`], for an effect of 0 among others, unless `0 < alpha < power < 1`, and if `std_dev` is
+/// negative or not finite.
+pub fn units_needed(effect: f64, std_dev: f64, alpha: f64, power: f64) -> Option<u64> {
+    let is_level = alpha > 0.0 && alpha < power && power < 1.0;
+    if !is_level || !effect.is_finite() || !std_dev.is_finite() || std_dev < 0.0 {
+        return None;
+    }
+    if std_dev == 0.0 {
+        return (effect != 0.0).then_some(2);
+    }
+    let is_enough = |units: u64| {
+        let n = units as f64;
+        power_of(effect, std_dev / n.sqrt(), n - 1.0, alpha).is_some_and(|found| found >= power)
+    };
+    let (mut too_few, mut enough) = (1, 2);
+    while !is_enough(enough) {
+        if enough >= UNITS_MAX {
+            return None;
+        }
+        (too_few, enough) = (enough, (enough * 2).min(UNITS_MAX));
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        if is_enough(middle) { enough = middle } else { too_few = middle }
+    }
+    Some(enough)
+}
+
+/// What |t| has to exceed.
+fn critical(alpha: f64, degrees: f64) -> Option<f64> {
+    let is_valid = alpha > 0.0 && alpha < 1.0 && degrees >= 1.0 && degrees.is_finite();
+    let critical = -student::quantile(alpha / 2.0, degrees);
+    (is_valid && critical.is_finite()).then_some(critical)
+}
+
+/// `P(|T| > critical)` for the noncentral t distribution: T = (Z + ratio) / S, S = √(χ²/degrees).
+///
+/// Given S = s, |T| exceeds c with chance `Φ(ratio − c s) + Φ(−ratio − c s)`. Simpson's rule over s,
+/// in three pieces, because that chance falls from 1 to 0 about s = ratio/c, steeply if c is large.
+fn chance_beyond(critical: f64, ratio: f64, degrees: f64) -> f64 {
+    let mode = ((degrees - 1.0) / degrees).sqrt();
+    let low = (mode - REACH / degrees.sqrt()).max(0.0);
+    let high = mode + REACH / degrees.sqrt();
+    // ln of the density of S up to a constant, 0 at its mode.
+    let log_density = |s: f64| {
+        let power = if degrees > 1.0 { (degrees - 1.0) * (s / mode).ln() } else { 0.0 };
+        power - degrees * (s - mode) * (s + mode) / 2.0
+    };
+    let up_to = |x: f64| {
+        if x < -REACH {
+            0.0
+        } else if x > REACH {
+            1.0
+        } else {
+            normal::cdf(x)
+        }
+    };
+    let seen = |s: f64| up_to(ratio - critical * s) + up_to(-ratio - critical * s);
+    let step = (ratio / critical, REACH / critical);
+    let cuts = [low, (step.0 - step.1).clamp(low, high), (step.0 + step.1).clamp(low, high), high];
+    let (mut part, mut whole) = (0.0, 0.0);
+    for piece in cuts.windows(2) {
+        let &[from, to] = piece else { continue };
+        let width = (to - from) / f64::from(PANELS);
+        for k in 0..=PANELS {
+            let weight = match k {
+                0 | PANELS => 1.0,
+                _ if k % 2 == 1 => 4.0,
+                _ => 2.0,
+            };
+            let s = from + width * f64::from(k);
+            let density = weight * width * log_density(s).exp();
+            whole += density;
+            part += density * seen(s);
+        }
+    }
+    (part / whole).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! A sample: finite values in ascending order, at least one, and what can be read off them.
+//!
+//! The one door through which numbers enter this crate. NaN and infinities are stopped here, and
+//! sorting happens here once.
+
+use std::{error::Error, fmt};
+
+/// The largest value, by amount, that a sample may hold.
+///
+/// Sums of squares of such values stay far below the largest `f64`, so nothing that is computed from
+/// a sample overflows.
+pub const VALUE_MAX: f64 = 1e100;
+
+/// Factor that makes [`Sample::mad`] estimate the standard deviation of normal values:
+/// 1 ÷ the 0.75 quantile of the normal distribution.
+pub const MAD_TO_STD_DEV: f64 = 1.482_602_218_505_602;
+
+/// Finite values in ascending order; at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    sorted: Vec<f64>,
+}
+
+/// Why numbers are not a sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NotASample {
+    /// There are none.
+    Empty,
+    /// One is NaN, infinite, or larger by amount than [`VALUE_MAX`].
+    OutOfRange {
+        /// Its place in the input, from 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+}
+
+impl fmt::Display for NotASample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a sample needs at least one value, found none"),
+            Self::OutOfRange { index, value } => write!(
+                f,
+                "value {index} of a sample is {value}; it has to lie between -{VALUE_MAX:e} and \
+                 {VALUE_MAX:e}"
+            ),
+        }
+    }
+}
+
+impl Error for NotASample {}
+
+impl Sample {
+    /// Checks and sorts. −0 becomes 0.
+    pub fn new(mut values: Vec<f64>) -> Result<Self, NotASample> {
+        if values.is_empty() {
+            return Err(NotASample::Empty);
+        }
+        for (index, value) in values.iter_mut().enumerate() {
+            if !value.is_finite() || value.abs() > VALUE_MAX {
+                return Err(NotASample::OutOfRange { index, value: *value });
+            }
+            // Adding 0 turns −0 into 0, so that equal values are the same bits.
+            *value += 0.0;
+        }
+        values.sort_unstable_by(f64::total_cmp);
+        Ok(Self { sorted: values })
+    }
+
+    /// The values, ascending.
+    pub fn values(&self) -> &[f64] {
+        &self.sorted
+    }
+
+    /// How many there are, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "a sample is never empty")]
+    pub fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// The least value.
+    pub fn min(&self) -> f64 {
+        self.sorted.first().copied().unwrap_or(f64::NAN)
+    }
+
+    /// The greatest value.
+    pub fn max(&self) -> f64 {
+        self.sorted.last().copied().unwrap_or(f64::NAN)
+    }
+
+    /// The arithmetic mean, kept between least and greatest value against rounding.
+    pub fn mean(&self) -> f64 {
+        mean_of(&self.sorted).clamp(self.min(), self.max())
+    }
+
+    /// The unbiased variance, `Σ (x − mean)² / (n − 1)`. `None` for fewer than two values.
+    pub fn variance(&self) -> Option<f64> {
+        (self.len() >= 2).then(|| {
+            let mean = self.mean();
+            let squares: f64 = self.sorted.iter().map(|value| (value - mean).powi(2)).sum();
+            squares / (self.len() - 1) as f64
+        })
+    }
+
+    /// The root of [`Self::variance`].
+    pub fn std_dev(&self) -> Option<f64> {
+        self.variance().map(f64::sqrt)
+    }
+
+    /// The standard error of the mean, `std_dev / √n`. `None` for fewer than two values.
+    pub fn standard_error(&self) -> Option<f64> {
+        self.std_dev().map(|std_dev| std_dev / (self.len() as f64).sqrt())
+    }
+
+    /// The coefficient of variation, `std_dev / |mean|`: spread as a share of the size.
+    ///
+    /// `None` for fewer than two values, and if the mean is 0.
+    pub fn coefficient_of_variation(&self) -> Option<f64> {
+        let mean = self.mean().abs();
+        if mean == 0.0 { None } else { self.std_dev().map(|std_dev| std_dev / mean) }
+    }
+
+    /// The value in the middle, or half way between the two in the middle.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// The quantile of share `q`, see [`quantile_of_sorted`].
+    pub fn quantile(&self, q: f64) -> f64 {
+        quantile_of_sorted(&self.sorted, q)
+    }
+
+    /// The median absolute deviation: the median of `|x − median|`, not scaled.
+    ///
+    /// Up to half of the values may be wild without moving it far. Times [`MAD_TO_STD_DEV`] it
+    /// estimates the standard deviation of normal values. 0 for one value. Hampel, "The influence
+    /// curve and its role in robust estimation", JASA 69 (1974).
+    pub fn mad(&self) -> f64 {
+        let median = self.median();
+        let mut distances: Vec<f64> = self.sorted.iter().map(|x| (x - median).abs()).collect();
+        distances.sort_unstable_by(f64::total_cmp);
+        quantile_of_sorted(&distances, 0.5)
+    }
+
+    /// The mean of what is left when `⌊fraction · n⌋` values are cut off at *each* end.
+    ///
+    /// Fraction 0 is the mean; if nothing is left, as with 0.5 and more, it is the median. A negative
+    /// fraction and NaN are taken as 0. Tukey & McLaughlin, Sankhyā A 25 (1963).
+    pub fn trimmed_mean(&self, fraction: f64) -> f64 {
+        let cut = self.cut(fraction);
+        match self.sorted.get(cut..self.len().saturating_sub(cut)) {
+            Some(kept @ [first, .., last]) => mean_of(kept).clamp(*first, *last),
+            _ => self.median(),
+        }
+    }
+
+    /// How many values [`Self::trimmed_mean`] cuts off at each end.
+    pub(crate) fn cut(&self, fraction: f64) -> usize {
+        // `as` saturates, and takes NaN as 0.
+        (fraction.clamp(0.0, 0.5) * self.len() as f64).floor() as usize
+    }
+}
+
+/// The quantile of share `q` of values in ascending order, by Hyndman & Fan's type 7: the value at
+/// the place `q · (n − 1)`, counted from 0, with linear interpolation between neighbours.
+///
+/// It is what R, NumPy, Julia and Criterion call the quantile ("Sample quantiles in statistical
+/// packages", The American Statistician 50, 1996). `q` outside 0 to 1 is taken as the nearer of the
+/// two, NaN as 0. NaN if there are no values. With unsorted values the result means nothing.
+pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    at_place(sorted, q.clamp(0.0, 1.0) * last as f64)
+}
+
+/// The value at a place between 0 and n − 1, with linear interpolation. NaN if there is none.
+pub(crate) fn at_place(sorted: &[f64], place: f64) -> f64 {
+    let Some(&end) = sorted.last() else {
+        return f64::NAN;
+    };
+    // `as` saturates, and takes NaN as 0.
+    let below = place as usize;
+    match (sorted.get(below), sorted.get(below + 1)) {
+        (Some(a), Some(b)) => a + (b - a) * (place - below as f64).max(0.0),
+        _ => end,
+    }
+}
+
+/// The mean of any values, such as resamples. NaN if there are none.
+pub fn mean_of(values: &[f64]) -> f64 {
+    sum_of(values) / values.len() as f64
+}
+
+/// Sum in eight lanes, which a compiler can keep in vector registers.
+pub(crate) fn sum_of(values: &[f64]) -> f64 {
+    let mut lanes = [0.0; 8];
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    lanes.iter().sum::<f64>() + rest.iter().sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests;
