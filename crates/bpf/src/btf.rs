@@ -104,6 +104,22 @@ impl KernelTypes {
         self.id_of(Kind::Typedef, name)
     }
 
+    /// Name offset and prototype of function type `id`; `None` when `id` is not that of a function.
+    pub(crate) fn function(&self, id: u32) -> Option<(u32, u32)> {
+        let found = self.type_by_id(id).filter(|found| found.kind == Kind::Func)?;
+        Some((found.name_offset, found.size_or_type))
+    }
+
+    /// Type id of the data section `name`, such as `.bss`.
+    pub(crate) fn data_section_id(&self, name: &str) -> Option<u32> {
+        self.id_of(Kind::DataSec, name)
+    }
+
+    /// Where the strings lie in the bytes that were parsed.
+    pub(crate) fn strings_range(&self) -> std::ops::Range<usize> {
+        self.strings_offset..self.strings_offset + self.strings_len
+    }
+
     fn id_of(&self, kind: Kind, name: &str) -> Option<u32> {
         self.types()
             .find(|(_, r#type)| {

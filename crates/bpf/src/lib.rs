@@ -1,19 +1,34 @@
 //! Thin layer over `bpf(2)`: what the kernel's types are, which rights this process has, and what this
 //! kernel and this machine allow.
 //!
+//! - [`code`]: bytecode, and what the object file tells about it.
+//! - [`helpers`]: names of the kernel's helper functions.
 //! - [`btf`]: offsets of the kernel's structures, for kernel halves.
+//! - [`spec`]: object files as specs: pure, no kernel, no rights.
+//! - [`live`]: maps created, programs loaded with the verifier's word, and run.
 //! - [`rights`]: capabilities, held and missing, and how to get them.
 //! - [`program`]: programs that are loaded.
+//! - [`owners`]: the processes that hold them. [`links`]: what attaches them.
+//! - [`ruler`]: what run-time statistics cost by themselves.
 //! - [`probe`]: one finding per feature, by trying it. `wingbeat doctor` prints them.
 //!
 //! Not for: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
 
 pub mod btf;
+pub mod code;
+pub mod helpers;
+pub mod links;
+pub mod live;
+pub mod owners;
 pub mod probe;
 pub mod program;
+pub mod program_type;
 pub mod rights;
+pub mod ruler;
+pub mod spec;
 mod sys;
 
 pub use btf::{BtfError, KernelTypes};
 pub use probe::{Finding, Status, Verb};
+pub use program_type::ProgramType;
 pub use rights::{Capability, MissingRights, Rights};

@@ -4,11 +4,31 @@
 //! of `union bpf_attr` (include/uapi/linux/bpf.h, Linux 6.18); the kernel takes a shorter one and reads
 //! the rest as zero. Padding is spelled out, because the kernel insists that it is zero.
 
+mod info;
+mod link;
+mod map;
+mod program;
+mod signals;
+mod types;
+
 use std::{
     ffi::CStr,
     io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
+
+pub(crate) use info::{
+    MapInfo, ProgramInfo, enable_statistics, map_info, next_program_id, open_pinned, program_info,
+    program_lines,
+};
+pub(crate) use link::{link_info, next_link_id, open_link};
+pub(crate) use map::{
+    MapSpecification, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
+    lookup_element, next_key, update_element,
+};
+pub(crate) use program::{LoadRequest, TestRun, TestRunOutcome, load_btf, load_verified, test_run};
+pub(crate) use types::{btf_bytes, open_btf, program_function};
+pub(crate) use signals::block_signals;
 
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_PROG_LOAD: libc::c_long = 5;
@@ -231,6 +251,19 @@ unsafe fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<OwnedFd> {
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
     // SAFETY: as promised by the caller.
     unsafe { owned(result) }
+}
+
+/// Calls `bpf(2)` for a command that answers by a number, or in `attr`.
+///
+/// # Safety
+///
+/// `attr` is a prefix of `union bpf_attr` as `command` reads and writes it, and its pointers are valid
+/// for what the command does with them.
+unsafe fn bpf_in_place<T>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
+    // SAFETY: as promised by the caller; the kernel reads and writes no more than the size given.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Takes over the result of a system call.

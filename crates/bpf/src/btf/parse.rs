@@ -83,6 +83,7 @@ pub(super) enum Kind {
     Union,
     Typedef,
     Func,
+    DataSec,
     /// `volatile`, `const`, `restrict` and type tags: they name another type and add nothing.
     Modifier,
     /// Any other kind, with its bytes after the common part and those per element.
@@ -100,6 +101,7 @@ impl Kind {
             5 => Some(Self::Union),
             8 => Some(Self::Typedef),
             12 => Some(Self::Func),
+            15 => Some(Self::DataSec),
             9..=11 | 18 => Some(Self::Modifier),
             // Pointer, forward declaration, float.
             2 | 7 | 16 => other(0, 0),
@@ -109,8 +111,8 @@ impl Kind {
             3 => other(12, 0),
             // Enumeration, function prototype.
             6 | 13 => other(0, 8),
-            // Data section, 64-bit enumeration.
-            15 | 19 => other(0, 12),
+            // 64-bit enumeration.
+            19 => other(0, 12),
             _ => None,
         }
     }
@@ -127,6 +129,7 @@ impl Kind {
     fn extra_len(self, elements: usize) -> usize {
         match self {
             Self::Struct | Self::Union => MEMBER_LEN * elements,
+            Self::DataSec => 12 * elements,
             Self::Typedef | Self::Func | Self::Modifier => 0,
             Self::Other { fixed_len, element_len } => {
                 usize::from(fixed_len) + usize::from(element_len) * elements

@@ -1,0 +1,15 @@
+//! Specs brought to life: maps created, programs loaded with what the verifier says, and run.
+//!
+//! Nothing is ever pinned: maps that an object wants to share by name are created for this process
+//! alone, so that a benchmark neither reads nor leaves anything in the machine's bpffs.
+
+mod load;
+mod maps;
+mod ring;
+mod run;
+mod verifier;
+
+pub use load::{LoadError, Loaded, Loader, LoaderOptions};
+pub use maps::{LiveMap, LiveMaps, MapError, ResetError};
+pub use run::{Run, RunError, RunInput, block_signals, run};
+pub use verifier::{Limit, Rejection, VerifierStatistics};

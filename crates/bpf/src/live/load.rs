@@ -1,0 +1,407 @@
+//! Loads bytecode into the kernel, and keeps what the verifier says, also when it accepts.
+
+use std::{
+    cell::OnceCell,
+    ffi::CString,
+    io,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+};
+
+use super::{Rejection, VerifierStatistics, maps::LiveMaps};
+use crate::{
+    btf::{BtfError, KernelTypes},
+    code::{Code, op},
+    program::Info,
+    spec::{Attachment, MapSpec, ObjectTypes, ProgramSpec, Spec, SpecError},
+    sys::{self, LoadRequest},
+};
+
+/// `BPF_LOG_LEVEL1` and `BPF_LOG_STATS` (include/linux/bpf_verifier.h, Linux 6.18).
+const LOG_INSTRUCTIONS: u32 = 1;
+const LOG_STATISTICS: u32 = 4;
+
+/// Room for the verifier's statistics, in bytes.
+const SHORT_LOG: usize = 16 << 10;
+
+/// Room for the log of a rejection: as much as one wants to keep, in bytes.
+const LONG_LOG_MAX: usize = 64 << 20;
+
+/// How often a load is tried when the kernel says `EAGAIN`, as libbpf does.
+const TRIES: u32 = 5;
+
+/// A program cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The object is at fault.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The rights are missing.
+    #[error(
+        "cannot load {program}: the kernel refuses ({source}) before it looks at it; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: run it with sudo. `wingbeat doctor` tells more"
+    )]
+    Refused {
+        /// Name of the program.
+        program: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The verifier does not accept the program.
+    #[error("{}", rejected(.program, .rejection, .source))]
+    Rejected {
+        /// Name of the program.
+        program: String,
+        /// Where and why.
+        rejection: Box<Rejection>,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// What the program is to be attached to is not there.
+    #[error("cannot load {program}: {reason}")]
+    Target {
+        /// Name of the program.
+        program: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// The kernel's own types cannot be read.
+    #[error("cannot load {program}: it needs the kernel's types: {source}")]
+    KernelTypes {
+        /// Name of the program.
+        program: String,
+        /// Why not.
+        source: BtfError,
+    },
+    /// Anything else.
+    #[error("cannot load {program}: {source}")]
+    Failed {
+        /// Name of the program.
+        program: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!("the verifier rejects {program}");
+    match rejection.reason() {
+        Some(reason) => _ = write!(text, ": {reason}"),
+        None => _ = write!(text, ": {source}"),
+    }
+    if let Some(limit) = rejection.limit {
+        _ = write!(text, "; {limit}");
+    }
+    if let Some(line) = &rejection.source {
+        _ = write!(text, "\n  at: {line}");
+    }
+    let tail = rejection.tail();
+    if !tail.is_empty() {
+        _ = write!(text, "\n  the end of the verifier's log (all of it with -v):");
+        for line in tail.lines() {
+            _ = write!(text, "\n    {line}");
+        }
+    }
+    text
+}
+
+/// How to load.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoaderOptions {
+    /// Load without the object's types and line records, as a last resort.
+    pub without_types: bool,
+}
+
+/// Loads the programs of one object.
+#[derive(Debug)]
+pub struct Loader {
+    maps: Vec<MapSpec>,
+    license: CString,
+    kernel_version: u32,
+    types: ObjectTypes,
+    btf: Option<OwnedFd>,
+    kernel: OnceCell<KernelTypes>,
+}
+
+/// A program in the kernel.
+#[derive(Debug)]
+pub struct Loaded {
+    fd: OwnedFd,
+    /// What the verifier told.
+    pub verifier: VerifierStatistics,
+    /// What the kernel knows of the program.
+    pub info: Info,
+}
+
+impl AsFd for Loaded {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Loader {
+    /// Prepares to load programs of `spec`: its types go into the kernel.
+    ///
+    /// # Errors
+    ///
+    /// When the object's types contradict themselves. That the kernel refuses them is no error:
+    /// programs are then loaded without.
+    pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
+        let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
+        let btf = match types.bytes() {
+            [] => None,
+            bytes => sys::load_btf(bytes, &mut []).ok(),
+        };
+        Ok(Self {
+            maps: spec.maps().to_vec(),
+            license: spec.license().to_owned(),
+            kernel_version: spec.kernel_version().unwrap_or(0),
+            types,
+            btf,
+            kernel: OnceCell::new(),
+        })
+    }
+
+    /// A loader for bytecode that comes from no object: no maps, no types.
+    pub fn without_object() -> Self {
+        Self {
+            maps: Vec::new(),
+            license: c"Dual MIT/GPL".to_owned(),
+            kernel_version: 0,
+            types: ObjectTypes::default(),
+            btf: None,
+            kernel: OnceCell::new(),
+        }
+    }
+
+    /// The types of the object, for the names of files and the text of lines.
+    pub fn types(&self) -> &ObjectTypes {
+        &self.types
+    }
+
+    /// Whether the kernel took the object's types, on which line records and some features depend.
+    pub fn has_types(&self) -> bool {
+        self.btf.is_some()
+    }
+
+    /// Creates the object's maps, with its global data.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses one.
+    pub fn create_maps(&self) -> Result<LiveMaps, super::MapError> {
+        LiveMaps::create(&self.maps, self.btf.as_ref().map(|btf| (btf.as_fd(), &self.types)))
+    }
+
+    /// Loads `code` as `program`. `maps` are what the numbers in the code stand for: the maps of the
+    /// object in their order, then those that instrumentation has added.
+    ///
+    /// Two functions with the same type are told apart: all but the first become static, as a wrapper
+    /// needs it for the function that it calls.
+    ///
+    /// # Errors
+    ///
+    /// When the verifier rejects it, rights are missing, or what it is for is not in this kernel.
+    pub fn load(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        maps: &[BorrowedFd<'_>],
+    ) -> Result<Loaded, LoadError> {
+        let name = || program.name.clone();
+        let attach_btf_id = self.attach_id(program)?;
+        let insns = with_descriptors(code, maps);
+        let wrapped = self.with_static_copies(code);
+        let btf = match &wrapped {
+            Some((btf, _)) => Some(btf.as_fd()),
+            None => self.btf.as_ref().map(AsFd::as_fd),
+        };
+        let ids = wrapped.as_ref().map(|(_, ids)| ids.as_slice());
+        let func_info = function_records(code, ids);
+        // The kernel takes function records for all functions or for none.
+        let btf = btf.filter(|_| func_info.is_some());
+        let request = LoadRequest {
+            prog_type: program.r#type.0,
+            expected_attach_type: program.attach_type,
+            flags: program.flags,
+            name: sys::kernel_name(&program.name),
+            license: &self.license,
+            insns: &insns,
+            btf,
+            func_info: func_info.as_deref().unwrap_or_default(),
+            line_info: &line_records(code),
+            attach_btf_id,
+            log_level: LOG_STATISTICS,
+            kern_version: self.kernel_version,
+        };
+        let mut log = vec![0; SHORT_LOG];
+        match load_patiently(request, &mut log) {
+            Ok(fd) => {
+                let info = Info::of(&fd)
+                    .map_err(|source| LoadError::Failed { program: name(), source })?;
+                Ok(Loaded { fd, verifier: VerifierStatistics::parse(&text(&log)), info })
+            }
+            Err(error) => Err(explain(name(), request, error)),
+        }
+    }
+
+    /// The kernel's id of what the program is loaded for.
+    fn attach_id(&self, program: &ProgramSpec) -> Result<u32, LoadError> {
+        let Some(attachment) = &program.attachment else { return Ok(0) };
+        let types = self.kernel_types(program)?;
+        let (found, what) = match attachment {
+            Attachment::Function(name) => (types.function_id(name), format!("function {name}")),
+            Attachment::Tracepoint(name) => {
+                (types.typedef_id(&format!("btf_trace_{name}")), format!("tracepoint {name}"))
+            }
+            Attachment::Hook(name) => {
+                (types.function_id(&format!("bpf_lsm_{name}")), format!("security hook {name}"))
+            }
+            Attachment::Iterator(name) => {
+                (types.function_id(&format!("bpf_iter_{name}")), format!("iterator {name}"))
+            }
+            Attachment::Program(name) => {
+                return Err(LoadError::Target {
+                    program: program.name.clone(),
+                    reason: format!(
+                        "it replaces the function {name} of another program, which has to be loaded first; that is not supported"
+                    ),
+                });
+            }
+        };
+        found.ok_or_else(|| LoadError::Target {
+            program: program.name.clone(),
+            reason: format!("this kernel has no {what}"),
+        })
+    }
+
+    fn kernel_types(&self, program: &ProgramSpec) -> Result<&KernelTypes, LoadError> {
+        if let Some(types) = self.kernel.get() {
+            return Ok(types);
+        }
+        let types = KernelTypes::from_kernel()
+            .map_err(|source| LoadError::KernelTypes { program: program.name.clone(), source })?;
+        Ok(self.kernel.get_or_init(|| types))
+    }
+
+    /// Types in which every function of `code` has one of its own, with the id for each function;
+    /// `None` when they have that anyway.
+    fn with_static_copies(&self, code: &Code) -> Option<(OwnedFd, Vec<Option<u32>>)> {
+        self.btf.as_ref()?;
+        let mut seen = Vec::new();
+        let repeated: Vec<u32> = code
+            .functions
+            .iter()
+            .filter_map(|function| function.type_id)
+            .filter(|id| {
+                let is_repeated = seen.contains(id);
+                seen.push(*id);
+                is_repeated
+            })
+            .collect();
+        if repeated.is_empty() {
+            return None;
+        }
+        let (types, copies) = self.types.with_static_copies(&repeated)?;
+        let (mut copies, mut seen) = (copies.into_iter(), Vec::new());
+        let ids = code.functions.iter().map(|function| match function.type_id {
+            Some(id) if seen.contains(&id) => copies.next(),
+            other => {
+                seen.extend(other);
+                other
+            }
+        });
+        let ids = ids.collect();
+        let btf = sys::load_btf(types.bytes(), &mut []).ok()?;
+        Some((btf, ids))
+    }
+}
+
+/// The instructions with descriptors in place of the numbers of maps.
+fn with_descriptors(code: &Code, maps: &[BorrowedFd<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(code.insns.len() * 8);
+    let mut is_second_half = false;
+    for &insn in &code.insns {
+        let mut insn = insn;
+        let is_map =
+            insn.is_ldimm64() && matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE);
+        if is_map && !is_second_half {
+            let number = usize::try_from(insn.immediate).ok();
+            // A number that stands for no map becomes a descriptor that is none.
+            insn.immediate =
+                number.and_then(|number| maps.get(number)).map_or(-1, |map| map.as_raw_fd());
+        }
+        is_second_half = insn.is_ldimm64() && !is_second_half;
+        bytes.extend(insn.to_bytes());
+    }
+    bytes
+}
+
+/// `struct bpf_func_info` of every function; `None` unless all have a type.
+fn function_records(code: &Code, ids: Option<&[Option<u32>]>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(code.functions.len() * 8);
+    for (index, function) in code.functions.iter().enumerate() {
+        let id = ids.map_or(function.type_id, |ids| ids.get(index).copied().flatten())?;
+        bytes.extend(function.insn_index.to_ne_bytes());
+        bytes.extend(id.to_ne_bytes());
+    }
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// `struct bpf_line_info` of every line.
+fn line_records(code: &Code) -> Vec<u8> {
+    let words = code
+        .lines
+        .iter()
+        .flat_map(|line| [line.insn_index, line.file_offset, line.text_offset, line.line_column]);
+    words.flat_map(u32::to_ne_bytes).collect()
+}
+
+/// Loads, also when the kernel is interrupted at it (`EAGAIN`, since Linux 5.0) and when the short log
+/// does not hold the statistics.
+fn load_patiently(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
+    let mut result = sys::load_verified(request, log);
+    for _ in 1..TRIES {
+        match &result {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {
+                result = sys::load_verified(request, log);
+            }
+            _ => break,
+        }
+    }
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+            sys::load_verified(LoadRequest { log_level: 0, ..request }, &mut [])
+        }
+        other => other,
+    }
+}
+
+/// Loads once more with the whole log, to tell where and why.
+fn explain(program: String, request: LoadRequest<'_>, error: io::Error) -> LoadError {
+    let mut len = 1 << 20;
+    let log = loop {
+        let mut log = vec![0; len];
+        let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
+        let is_short = match sys::load_verified(request, &mut log) {
+            Err(error) => error.raw_os_error() == Some(libc::ENOSPC),
+            Ok(_) => false,
+        };
+        if !is_short || len >= LONG_LOG_MAX {
+            break text(&log);
+        }
+        len *= 4;
+    };
+    if log.trim().is_empty() {
+        return match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => LoadError::Refused { program, source: error },
+            _ => LoadError::Failed { program, source: error },
+        };
+    }
+    LoadError::Rejected { program, rejection: Box::new(Rejection::parse(log)), source: error }
+}
+
+/// The text in a log buffer up to its terminator.
+fn text(log: &[u8]) -> String {
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    String::from_utf8_lossy(&log[..end]).into_owned()
+}

@@ -1,0 +1,402 @@
+//! Maps of an object, created for this process alone.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use super::ring;
+use crate::{
+    spec::{MapSpec, MapType, ObjectTypes},
+    sys::{self, MapSpecification},
+};
+
+/// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
+const RESET_BYTES_MAX: u64 = 1 << 20;
+
+/// `BPF_F_RDONLY_PROG`, `BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, Linux 6.18).
+const RDONLY_PROG: u32 = 1 << 7;
+
+/// A map could not be created, filled or read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} map {map} ({map_type}): {source}{}", hint(.source))]
+pub struct MapError {
+    /// Name of the map.
+    pub map: String,
+    /// Type of the map.
+    pub map_type: MapType,
+    /// What was tried.
+    pub action: &'static str,
+    /// What the kernel answered.
+    pub source: io::Error,
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "; it takes CAP_BPF, and CAP_NET_ADMIN for maps of the network: run it with sudo"
+        }
+        Some(libc::ENOMEM) => "; there is not enough memory for it",
+        _ => "",
+    }
+}
+
+/// A map that cannot be brought back to its first state in place.
+#[derive(Debug, thiserror::Error)]
+pub enum ResetError {
+    /// Its type does not allow it, or it is too big.
+    #[error("map {0} cannot be restored in place")]
+    NotInPlace(String),
+    /// It should work but did not.
+    #[error(transparent)]
+    Map(#[from] MapError),
+}
+
+/// One map in the kernel.
+#[derive(Debug)]
+pub struct LiveMap {
+    fd: OwnedFd,
+    spec: MapSpec,
+    /// Bytes of a value as user space sees it.
+    value_len: usize,
+    /// What was put in after creation, to be put in again when the map is reset.
+    contents: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The maps of one object, in the order of [`Spec::maps`].
+#[derive(Debug)]
+pub struct LiveMaps {
+    maps: Vec<LiveMap>,
+}
+
+impl LiveMaps {
+    /// Creates maps and fills in global data. `types` is the object's BTF in the kernel,
+    /// with its content.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses one.
+    pub fn create(
+        specs: &[MapSpec],
+        types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
+    ) -> Result<Self, MapError> {
+        let maps =
+            specs.iter().map(|map| LiveMap::create(map, types)).collect::<Result<_, _>>()?;
+        Ok(Self { maps })
+    }
+
+    /// The maps, in the order of [`Spec::maps`].
+    pub fn all(&self) -> &[LiveMap] {
+        &self.maps
+    }
+
+    /// Their descriptors, in the same order.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.maps.iter().map(AsFd::as_fd).collect()
+    }
+
+    /// The map called `name`.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut LiveMap> {
+        self.maps.iter_mut().find(|map| map.spec.name == name)
+    }
+
+    /// Brings every map back to what it was after creation and [`LiveMap::fill`].
+    ///
+    /// # Errors
+    ///
+    /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by then.
+    pub fn reset(&self) -> Result<(), ResetError> {
+        self.maps.iter().try_for_each(LiveMap::reset)
+    }
+
+    /// Memory that the kernel charges for all maps together, in bytes.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.maps.iter().map(|map| charged_bytes(&map.fd)).sum()
+    }
+}
+
+impl LiveMap {
+    fn create(
+        spec: &MapSpec,
+        types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
+    ) -> Result<Self, MapError> {
+        let inner = spec.inner.as_deref().map(|inner| create(inner, None, None)).transpose()?;
+        let fd = create(spec, inner.as_ref().map(AsFd::as_fd), types)?;
+        let value_len = value_len(spec);
+        let contents = match &spec.initial {
+            Some(data) => vec![(0_u32.to_ne_bytes().to_vec(), data.clone())],
+            None => Vec::new(),
+        };
+        let map = Self { fd, spec: spec.clone(), value_len, contents };
+        for (key, value) in &map.contents {
+            map.update(key, value)?;
+        }
+        if spec.is_constant {
+            sys::freeze_map(map.fd.as_fd()).map_err(|source| map.error("freeze", source))?;
+        }
+        Ok(map)
+    }
+
+    /// A map with one value of `len` bytes, all zero: the notebook of an instrumented program.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses it.
+    pub fn notebook(len: u32) -> Result<Self, MapError> {
+        let spec = MapSpec::plain("notebook", MapType::ARRAY, (4, len), 1);
+        Self::create(&spec, None)
+    }
+
+    /// The one value of a notebook.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not give it.
+    pub fn read_notebook(&self) -> Result<Vec<u8>, MapError> {
+        Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
+    }
+
+    /// Sets the one value of a notebook to zero.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not take it.
+    pub fn clear_notebook(&self) -> Result<(), MapError> {
+        self.update(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
+    }
+
+    /// What the object says of the map.
+    pub fn spec(&self) -> &MapSpec {
+        &self.spec
+    }
+
+    /// Bytes of a value as user space sees it: for per-CPU maps, those of all CPUs.
+    pub fn value_len(&self) -> usize {
+        self.value_len
+    }
+
+    /// Puts entries in, to which [`LiveMaps::reset`] will go back. Queues and stacks take empty keys.
+    ///
+    /// # Errors
+    ///
+    /// When an entry has the wrong size, or the kernel refuses it.
+    pub fn fill(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), MapError> {
+        for (key, value) in entries {
+            self.update(key, value)?;
+            self.contents.push((key.clone(), value.clone()));
+        }
+        Ok(())
+    }
+
+    /// The value of `key`; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When `key` has the wrong size, or the map cannot be read from user space.
+    pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MapError> {
+        if key.len() != self.spec.key_size as usize {
+            return Err(
+                self.error("read", size_error("key", self.spec.key_size as usize, key.len()))
+            );
+        }
+        let mut value = vec![0; self.value_len];
+        match sys::lookup_element(self.fd.as_fd(), key, &mut value) {
+            Ok(()) => Ok(Some(value)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(self.error("read", error)),
+        }
+    }
+
+    fn update(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+        let key_len = if self.spec.r#type.is_queue() { 0 } else { self.spec.key_size as usize };
+        if key.len() != key_len {
+            return Err(self.error("fill", size_error("key", key_len, key.len())));
+        }
+        if value.len() != self.value_len {
+            return Err(self.error("fill", size_error("value", self.value_len, value.len())));
+        }
+        let key = if self.spec.r#type.is_queue() { None } else { Some(key) };
+        sys::update_element(self.fd.as_fd(), key, value, 0)
+            .map_err(|source| self.error("fill", source))
+    }
+
+    fn reset(&self) -> Result<(), ResetError> {
+        let kind = self.spec.r#type;
+        if self.spec.is_constant {
+            return Ok(());
+        }
+        if kind.is_array() {
+            return self.reset_array();
+        }
+        if kind.is_hash() {
+            self.clear_hash()?;
+        } else if kind.is_queue() {
+            self.clear_queue()?;
+        } else if kind == MapType::RINGBUF {
+            return ring::empty(&self.fd).map_err(|source| self.error("empty", source).into());
+        } else if is_written_by_user_space_only(kind) {
+            return Ok(());
+        } else {
+            return Err(ResetError::NotInPlace(self.spec.name.clone()));
+        }
+        self.contents
+            .iter()
+            .try_for_each(|(key, value)| self.update(key, value))
+            .map_err(Into::into)
+    }
+
+    /// Writes only what changed: most runs change little.
+    fn reset_array(&self) -> Result<(), ResetError> {
+        let bytes = u64::from(self.spec.entries_max).saturating_mul(self.value_len as u64);
+        if bytes > RESET_BYTES_MAX {
+            return Err(ResetError::NotInPlace(self.spec.name.clone()));
+        }
+        let zero = vec![0; self.value_len];
+        for index in 0..self.spec.entries_max {
+            let key = index.to_ne_bytes();
+            let first = self.contents.iter().rev().find(|(filled, _)| *filled == key);
+            let first = first.map_or(&zero, |(_, value)| value);
+            if self.lookup(&key)?.as_ref() != Some(first) {
+                self.update(&key, first)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear_hash(&self) -> Result<(), MapError> {
+        let mut key = vec![0; self.spec.key_size as usize];
+        // Bounded, should the kernel ever give a key that it does not let go of.
+        for _ in 0..=self.spec.entries_max {
+            match sys::next_key(self.fd.as_fd(), None, &mut key) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => return Err(self.error("read", error)),
+            }
+            match sys::delete_element(self.fd.as_fd(), &key) {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(error) => return Err(self.error("empty", error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn clear_queue(&self) -> Result<(), MapError> {
+        let mut value = vec![0; self.value_len];
+        for _ in 0..=self.spec.entries_max {
+            match sys::lookup_and_delete(self.fd.as_fd(), &mut value) {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+                Err(error) => return Err(self.error("empty", error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, action: &'static str, source: io::Error) -> MapError {
+        error(&self.spec, action, source)
+    }
+}
+
+impl AsFd for LiveMap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn error(spec: &MapSpec, action: &'static str, source: io::Error) -> MapError {
+    MapError { map: spec.name.clone(), map_type: spec.r#type, action, source }
+}
+
+fn size_error(what: &str, expected: usize, found: usize) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("a {what} has {expected} bytes, {found} were given"),
+    )
+}
+
+/// Tables that programs only read: redirect targets, other programs, other maps.
+fn is_written_by_user_space_only(kind: MapType) -> bool {
+    matches!(
+        kind,
+        MapType::PROG_ARRAY
+            | MapType::PERF_EVENT_ARRAY
+            | MapType::CGROUP_ARRAY
+            | MapType::ARRAY_OF_MAPS
+            | MapType::HASH_OF_MAPS
+            | MapType::DEVMAP
+            | MapType::DEVMAP_HASH
+            | MapType::CPUMAP
+            | MapType::XSKMAP
+            | MapType::USER_RINGBUF
+    )
+}
+
+fn value_len(spec: &MapSpec) -> usize {
+    let len = spec.value_size as usize;
+    if spec.r#type.is_per_cpu() {
+        len.next_multiple_of(8).saturating_mul(possible_cpus())
+    } else {
+        len
+    }
+}
+
+fn create(
+    spec: &MapSpec,
+    inner: Option<BorrowedFd<'_>>,
+    types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
+) -> Result<OwnedFd, MapError> {
+    let plain = MapSpecification {
+        map_type: spec.r#type.0,
+        key_size: spec.key_size,
+        value_size: spec.value_size,
+        max_entries: entries(spec),
+        flags: if spec.is_constant { spec.flags | RDONLY_PROG } else { spec.flags },
+        extra: spec.extra,
+        name: sys::kernel_name(spec.name.trim_start_matches('.')),
+        inner,
+        types: None,
+    };
+    let type_ids = match (&spec.initial, types) {
+        _ if spec.r#type.refuses_types() => None,
+        (Some(_), Some((_, types))) => types.data_section_id(&spec.name).map(|id| (0, id)),
+        _ => Some(spec.type_ids).filter(|&(_, value)| value != 0),
+    };
+    if let (Some((key, value)), Some((fd, _))) = (type_ids, types) {
+        let typed = MapSpecification { types: Some((fd, key, value)), ..plain };
+        // The kernel does not take types for every kind of map; they matter to few of them.
+        if let Ok(map) = sys::create_map(typed) {
+            return Ok(map);
+        }
+    }
+    sys::create_map(plain).map_err(|source| error(spec, "create", source))
+}
+
+/// Most entries as the kernel wants them.
+fn entries(spec: &MapSpec) -> u32 {
+    let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
+    match spec.r#type {
+        MapType::PERF_EVENT_ARRAY if spec.entries_max == 0 => {
+            u32::try_from(possible_cpus()).unwrap_or(u32::MAX)
+        }
+        // A power of two and a multiple of the page's size.
+        MapType::RINGBUF | MapType::USER_RINGBUF => {
+            spec.entries_max.max(page).checked_next_power_of_two().unwrap_or(spec.entries_max)
+        }
+        _ => spec.entries_max,
+    }
+}
+
+/// CPUs that this machine could have, which per-CPU maps have values for.
+pub(crate) fn possible_cpus() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map_or_else(|| std::thread::available_parallelism().map_or(1, Into::into), |last| last + 1)
+}
+
+/// Memory that the kernel charges for a map, from `/proc/self/fdinfo`, in bytes.
+fn charged_bytes(map: &OwnedFd) -> Option<u64> {
+    use std::os::fd::AsRawFd as _;
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok())
+}

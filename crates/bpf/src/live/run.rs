@@ -1,0 +1,178 @@
+//! `BPF_PROG_TEST_RUN`: a program run in the kernel, on demand.
+
+use std::{io, os::fd::AsFd, time::Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{program_type::ProgramType, sys};
+
+/// Calls that a signal interrupted, before it is given up.
+const RETRIES_MAX: u32 = 10_000;
+
+/// Interrupted calls after which the batch is halved: signals that keep coming would otherwise never
+/// let a long one through.
+const RETRIES_PER_LENGTH: u32 = 4;
+
+/// Room for what a program writes beyond what it was given, in bytes.
+const GROWTH_MAX: usize = 4096;
+
+/// `ENOTSUPP`, which has no name in user space (include/linux/errno.h).
+const ENOTSUPP: i32 = 524;
+
+/// What a program is run on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunInput<'a> {
+    /// The packet; empty for types that take none.
+    pub data: &'a [u8],
+    /// The context structure; empty for the kernel's default.
+    pub context: &'a [u8],
+}
+
+/// What came of a run, or of a batch of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Return value of the last run.
+    pub return_value: u32,
+    /// The packet after the last run; empty for types that give none back.
+    pub data: Vec<u8>,
+    /// Runs in the batch; fewer than asked for if signals kept interrupting.
+    pub runs: u32,
+    /// The kernel's own mean, in whole nanoseconds, truncated; 0 for types that it does not time.
+    pub mean_ns: u32,
+    /// CPU time that the calling thread spent in the whole batch, the system call included, in
+    /// nanoseconds. Time asleep and time in which others ran is not in it.
+    pub cpu_time_ns: u64,
+    /// Time that passed, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Calls that a signal interrupted and that were made again.
+    pub retries: u32,
+}
+
+/// A program could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The type has no handler in any kernel.
+    #[error(
+        "programs of type {0} cannot be run on demand: only the event itself runs them; attach it and use `wingbeat bench --live`"
+    )]
+    NoHandler(ProgramType),
+    /// The type has no handler in this kernel.
+    #[error("this kernel cannot run programs of type {0} on demand (ENOTSUPP)")]
+    NotHere(ProgramType),
+    /// The kernel does not take the input.
+    #[error("the kernel refuses the input ({bytes} bytes of packet, {context_bytes} of context): {source}{}", hint(*.bytes, .source))]
+    Input {
+        /// Bytes of packet.
+        bytes: usize,
+        /// Bytes of context.
+        context_bytes: usize,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// Signals did not let it through.
+    #[error(
+        "signals interrupted the program {0} times in a row, so that not one run came to its end; find out who sends them (`strace -e trace=none -p PID`)"
+    )]
+    Interrupted(u32),
+    /// Anything else.
+    #[error("the kernel cannot run the program: {0}")]
+    Failed(#[source] io::Error),
+}
+
+fn hint(bytes: usize, error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) if bytes < 14 => "; a packet has at least 14 bytes, an Ethernet header",
+        Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM) if bytes > 3500 => {
+            "; a packet must fit into a page together with its bookkeeping, except for xdp.frags programs"
+        }
+        Some(libc::EINVAL) => "; most fields of a context must be zero, see docs/bench.md",
+        _ => "",
+    }
+}
+
+/// Runs `program` `repeat` times in one call. Types that do not repeat are called that many times.
+///
+/// # Errors
+///
+/// When the kernel cannot run this type, refuses the input, or signals never cease.
+pub fn run(
+    program: impl AsFd,
+    r#type: ProgramType,
+    input: RunInput<'_>,
+    repeat: u32,
+) -> Result<Run, RunError> {
+    let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
+    let data: &[u8] = if rules.takes_data { input.data } else { &[] };
+    let mut data_out = vec![0; if rules.gives_data { data.len() + GROWTH_MAX } else { 0 }];
+    let (mut repeat, mut retries) = (repeat.max(1), 0);
+    loop {
+        let (in_call, calls) = if rules.repeats { (repeat, 1) } else { (0, repeat) };
+        let before = (thread_cpu_time_ns(), Instant::now());
+        let outcome = (0..calls).try_fold(None, |_, _| {
+            let attr = sys::TestRun {
+                data_in: data,
+                data_out: &mut data_out,
+                context_in: input.context,
+                repeat: in_call,
+                ..Default::default()
+            };
+            sys::test_run(program.as_fd(), attr).map(Some)
+        });
+        let elapsed_ns = u64::try_from(before.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let cpu_time_ns = thread_cpu_time_ns().saturating_sub(before.0);
+        match outcome {
+            Ok(outcome) => {
+                let outcome =
+                    outcome.ok_or_else(|| RunError::Failed(io::ErrorKind::Other.into()))?;
+                data_out.truncate(usize::try_from(outcome.data_out_len).unwrap_or(0));
+                return Ok(Run {
+                    return_value: outcome.return_value,
+                    data: data_out,
+                    runs: repeat,
+                    mean_ns: outcome.duration_ns,
+                    cpu_time_ns,
+                    elapsed_ns,
+                    retries,
+                });
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                retries += 1;
+                if retries > RETRIES_MAX {
+                    return Err(RunError::Interrupted(retries));
+                }
+                if retries % RETRIES_PER_LENGTH == 0 {
+                    repeat = (repeat / 2).max(1);
+                }
+            }
+            Err(error) => return Err(refused(r#type, input, error)),
+        }
+    }
+}
+
+fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunError {
+    match source.raw_os_error() {
+        Some(ENOTSUPP) => RunError::NotHere(r#type),
+        Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM | libc::EMSGSIZE) => {
+            RunError::Input { bytes: input.data.len(), context_bytes: input.context.len(), source }
+        }
+        _ => RunError::Failed(source),
+    }
+}
+
+/// Blocks all signals for this thread, so that those meant for the process interrupt its other threads
+/// instead of a program that runs.
+///
+/// # Errors
+///
+/// Those of `pthread_sigmask`, which has none for this call.
+pub fn block_signals() -> io::Result<()> {
+    sys::block_signals()
+}
+
+/// CPU time of this thread in nanoseconds.
+fn thread_cpu_time_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}

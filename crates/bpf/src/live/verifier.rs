@@ -1,0 +1,200 @@
+//! What the verifier says: its statistics, and where and why it rejects. Pure: text in, facts out.
+
+use std::fmt;
+
+/// The figures that the verifier prints with `BPF_LOG_STATS` (kernel/bpf/verifier.c,
+/// `print_verification_stats`, Linux 6.18).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VerifierStatistics {
+    /// Time that verification took, in microseconds. The only figure that is not exact.
+    pub verification_time_us: Option<u64>,
+    /// Stack bytes of each function.
+    pub stack_depths: Vec<u32>,
+    /// Instructions processed, over all paths; the limit is a million.
+    pub processed_instructions: Option<u64>,
+    /// Most states kept at one instruction.
+    pub max_states_per_instruction: Option<u64>,
+    /// States seen.
+    pub total_states: Option<u64>,
+    /// States kept at once.
+    pub peak_states: Option<u64>,
+    /// Longest chain of states marked as read; no longer printed by the newest kernels.
+    pub mark_read: Option<u64>,
+}
+
+impl VerifierStatistics {
+    /// Finds the statistics at the end of a log.
+    pub fn parse(log: &str) -> Self {
+        let mut found = Self::default();
+        for line in log.lines() {
+            if let Some(rest) = line.strip_prefix("verification time ") {
+                found.verification_time_us = first_number(rest);
+            } else if let Some(rest) = line.strip_prefix("stack depth ") {
+                found.stack_depths =
+                    rest.split('+').map_while(|part| part.trim().parse().ok()).collect();
+            } else if let Some(rest) = line.strip_prefix("processed ") {
+                found.processed_instructions = first_number(rest);
+                found.max_states_per_instruction = after(rest, "max_states_per_insn ");
+                found.total_states = after(rest, "total_states ");
+                found.peak_states = after(rest, "peak_states ");
+                found.mark_read = after(rest, "mark_read ");
+            }
+        }
+        found
+    }
+
+    /// Stack bytes of all functions together, which is what veristat shows.
+    pub fn stack_depth(&self) -> u32 {
+        self.stack_depths.iter().fold(0, |sum, depth| sum.saturating_add(*depth))
+    }
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+fn after(text: &str, key: &str) -> Option<u64> {
+    first_number(text.split_once(key)?.1)
+}
+
+/// A limit of the verifier that a program can run into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// One million processed instructions.
+    Instructions,
+    /// 8,192 pending branches.
+    Jumps,
+    /// 512 bytes of stack over the call chain.
+    Stack,
+    /// Eight call frames.
+    CallDepth,
+    /// A loop without an end that the verifier can see.
+    Loop,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Instructions => "the limit of 1,000,000 processed instructions was hit",
+            Self::Jumps => "the limit of 8,192 pending jumps was hit",
+            Self::Stack => "the limit of 512 bytes of stack was hit",
+            Self::CallDepth => "the limit of 8 call frames was hit",
+            Self::Loop => "a loop has no end that the verifier can see",
+        })
+    }
+}
+
+/// Texts of the verifier and the limit that each means (kernel/bpf/verifier.c and cfg.c, Linux 6.18).
+const LIMITS: &[(&str, Limit)] = &[
+    ("BPF program is too large. Processed", Limit::Instructions),
+    ("jumps is too complex", Limit::Jumps),
+    ("combined stack size of", Limit::Stack),
+    ("invalid stack off", Limit::Stack),
+    ("the call stack of", Limit::CallDepth),
+    ("infinite loop detected", Limit::Loop),
+    ("back-edge from insn", Limit::Loop),
+];
+
+/// Lines of the log that a message quotes.
+const TAIL_LINES: usize = 12;
+
+/// What a rejection's log tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// The whole log.
+    pub log: String,
+    /// Index of the instruction that the verifier looked at last, in the code that was loaded.
+    pub insn_index: Option<u32>,
+    /// The source line before it, as the log prints it: text, file and line.
+    pub source: Option<String>,
+    /// The limit that was hit.
+    pub limit: Option<Limit>,
+}
+
+impl Rejection {
+    /// Reads the log of a program that was rejected.
+    pub fn parse(log: String) -> Self {
+        let insn_index = log.lines().rev().find_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            rest.starts_with(" (").then(|| number.parse().ok())?
+        });
+        let source = log
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix("; "))
+            .map(|text| text.trim().to_owned());
+        let limit = LIMITS.iter().find(|(text, _)| log.contains(text)).map(|&(_, limit)| limit);
+        Self { log, insn_index, source, limit }
+    }
+
+    /// The verifier's reason: the last line that is neither an instruction nor a statistic.
+    pub fn reason(&self) -> Option<&str> {
+        self.told().last()
+    }
+
+    /// The end of the log, without statistics.
+    pub fn tail(&self) -> String {
+        let lines: Vec<_> = self.told().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+
+    fn told(&self) -> impl Iterator<Item = &str> {
+        let is_statistic = |line: &str| {
+            ["verification time ", "stack depth ", "processed ", "insn_limit"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        self.log.lines().filter(move |line| !line.trim().is_empty() && !is_statistic(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics() {
+        let log = "verification time 89 usec\nstack depth 184+0+32\nprocessed 64088 insns (limit \
+                   1000000) max_states_per_insn 8 total_states 3909 peak_states 2111 mark_read 55\n";
+        assert_eq!(
+            VerifierStatistics::parse(log),
+            VerifierStatistics {
+                verification_time_us: Some(89),
+                stack_depths: vec![184, 0, 32],
+                processed_instructions: Some(64_088),
+                max_states_per_instruction: Some(8),
+                total_states: Some(3909),
+                peak_states: Some(2111),
+                mark_read: Some(55),
+            }
+        );
+        assert_eq!(VerifierStatistics::parse("no such thing"), VerifierStatistics::default());
+        assert_eq!(VerifierStatistics::parse("stack depth x\nprocessed y"), Default::default());
+    }
+
+    #[test]
+    fn a_rejection() {
+        let log = "func#0 @0\n0: R1=ctx() R10=fp0\n; return *(int *)0; @ bad.c:7\n0: (b7) r1 = 0\n\
+                   1: (61) r0 = *(u32 *)(r1 +0)\nR1 invalid mem access 'scalar'\nverification time 5 \
+                   usec\nstack depth 0\nprocessed 2 insns (limit 1000000)\n";
+        let rejection = Rejection::parse(log.to_owned());
+        assert_eq!(rejection.reason(), Some("R1 invalid mem access 'scalar'"));
+        assert_eq!(rejection.source.as_deref(), Some("return *(int *)0; @ bad.c:7"));
+        assert_eq!(rejection.insn_index, Some(1));
+        assert_eq!(rejection.limit, None);
+        assert!(rejection.tail().ends_with("scalar'"));
+    }
+
+    #[test]
+    fn limits() {
+        let check = |log: &str, expected| {
+            assert_eq!(Rejection::parse(log.to_owned()).limit, expected, "{log}");
+        };
+        check("BPF program is too large. Processed 1000001 insn", Some(Limit::Instructions));
+        check("the call stack of 9 frames is too deep !", Some(Limit::CallDepth));
+        check("combined stack size of 2 calls is 544. Too large", Some(Limit::Stack));
+        check("The sequence of 8193 jumps is too complex.", Some(Limit::Jumps));
+        check("R1 invalid mem access", None);
+        check("", None);
+    }
+}

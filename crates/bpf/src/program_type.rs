@@ -1,0 +1,166 @@
+//! Types of programs: their numbers, names, and which of them `BPF_PROG_TEST_RUN` can run.
+
+use std::fmt;
+
+/// A type of program (`enum bpf_prog_type`, include/uapi/linux/bpf.h, Linux 6.18).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramType(pub u32);
+
+/// Names by number, as bpftool writes them.
+const NAMES: [&str; 33] = [
+    "unspec",
+    "socket_filter",
+    "kprobe",
+    "sched_cls",
+    "sched_act",
+    "tracepoint",
+    "xdp",
+    "perf_event",
+    "cgroup_skb",
+    "cgroup_sock",
+    "lwt_in",
+    "lwt_out",
+    "lwt_xmit",
+    "sock_ops",
+    "sk_skb",
+    "cgroup_device",
+    "sk_msg",
+    "raw_tracepoint",
+    "cgroup_sock_addr",
+    "lwt_seg6local",
+    "lirc_mode2",
+    "sk_reuseport",
+    "flow_dissector",
+    "cgroup_sysctl",
+    "raw_tracepoint_writable",
+    "cgroup_sockopt",
+    "tracing",
+    "struct_ops",
+    "ext",
+    "lsm",
+    "sk_lookup",
+    "syscall",
+    "netfilter",
+];
+
+#[expect(missing_docs, reason = "the names are the kernel's")]
+impl ProgramType {
+    pub const SOCKET_FILTER: Self = Self(1);
+    pub const KPROBE: Self = Self(2);
+    pub const SCHED_CLS: Self = Self(3);
+    pub const SCHED_ACT: Self = Self(4);
+    pub const TRACEPOINT: Self = Self(5);
+    pub const XDP: Self = Self(6);
+    pub const PERF_EVENT: Self = Self(7);
+    pub const CGROUP_SKB: Self = Self(8);
+    pub const CGROUP_SOCK: Self = Self(9);
+    pub const LWT_IN: Self = Self(10);
+    pub const LWT_OUT: Self = Self(11);
+    pub const LWT_XMIT: Self = Self(12);
+    pub const SOCK_OPS: Self = Self(13);
+    pub const SK_SKB: Self = Self(14);
+    pub const CGROUP_DEVICE: Self = Self(15);
+    pub const SK_MSG: Self = Self(16);
+    pub const RAW_TRACEPOINT: Self = Self(17);
+    pub const CGROUP_SOCK_ADDR: Self = Self(18);
+    pub const LWT_SEG6LOCAL: Self = Self(19);
+    pub const LIRC_MODE2: Self = Self(20);
+    pub const SK_REUSEPORT: Self = Self(21);
+    pub const FLOW_DISSECTOR: Self = Self(22);
+    pub const CGROUP_SYSCTL: Self = Self(23);
+    pub const RAW_TRACEPOINT_WRITABLE: Self = Self(24);
+    pub const CGROUP_SOCKOPT: Self = Self(25);
+    pub const TRACING: Self = Self(26);
+    pub const STRUCT_OPS: Self = Self(27);
+    pub const EXT: Self = Self(28);
+    pub const LSM: Self = Self(29);
+    pub const SK_LOOKUP: Self = Self(30);
+    pub const SYSCALL: Self = Self(31);
+    pub const NETFILTER: Self = Self(32);
+}
+
+/// How `BPF_PROG_TEST_RUN` runs a type (net/bpf/test_run.c, Linux 6.18).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TestRunRules {
+    /// Whether it takes packet bytes.
+    pub takes_data: bool,
+    /// Fewest bytes of packet that it accepts.
+    pub data_len_min: usize,
+    /// Whether it repeats the run and tells the mean time. Otherwise one call is one run, and its time
+    /// is that of the system call.
+    pub repeats: bool,
+    /// Whether each call with more than one run costs two grace periods of RCU: the kernel puts the
+    /// program into the XDP dispatcher and takes it out again (`bpf_prog_change_xdp`).
+    pub swaps_dispatcher: bool,
+    /// Whether the bytes that the program wrote come back.
+    pub gives_data: bool,
+}
+
+impl ProgramType {
+    /// The kernel's name in lower case, as bpftool writes it; `type 99` for one that is not known.
+    pub fn name(self) -> String {
+        NAMES.get(self.0 as usize).map_or_else(|| self.to_string(), |&name| name.to_owned())
+    }
+
+    /// How it is run; `None` for types that only the event itself can run.
+    pub fn test_run(self) -> Option<TestRunRules> {
+        let packets = TestRunRules {
+            takes_data: true,
+            data_len_min: 14,
+            repeats: true,
+            swaps_dispatcher: false,
+            gives_data: true,
+        };
+        match self {
+            Self::XDP => Some(TestRunRules { swaps_dispatcher: true, ..packets }),
+            Self::SOCKET_FILTER
+            | Self::SCHED_CLS
+            | Self::SCHED_ACT
+            | Self::CGROUP_SKB
+            | Self::LWT_IN
+            | Self::LWT_OUT
+            | Self::LWT_XMIT
+            | Self::NETFILTER => Some(packets),
+            Self::FLOW_DISSECTOR => Some(TestRunRules { gives_data: false, ..packets }),
+            Self::SK_LOOKUP => Some(TestRunRules {
+                takes_data: false,
+                gives_data: false,
+                data_len_min: 0,
+                ..packets
+            }),
+            Self::SYSCALL | Self::RAW_TRACEPOINT | Self::RAW_TRACEPOINT_WRITABLE => {
+                Some(TestRunRules {
+                    takes_data: false,
+                    data_len_min: 0,
+                    repeats: false,
+                    swaps_dispatcher: false,
+                    gives_data: false,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ProgramType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match NAMES.get(self.0 as usize) {
+            Some(name) => f.pad(name),
+            None => f.pad(&format!("type {}", self.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let check = |r#type: ProgramType, expected| assert_eq!(r#type.to_string(), expected);
+        check(ProgramType::XDP, "xdp");
+        check(ProgramType::NETFILTER, "netfilter");
+        check(ProgramType::SK_LOOKUP, "sk_lookup");
+        check(ProgramType(99), "type 99");
+    }
+}

@@ -1,0 +1,180 @@
+//! Accesses to kernel structures by name (CO-RE), fitted to a kernel's types.
+//!
+//! The compiler writes what holds for the types of the object, and how it came to that: from type T,
+//! member 1, element 3. Fitting follows the same path by name through the types of the target, and
+//! writes what comes out there. The rules are libbpf's (tools/lib/bpf/relo_core.c, Linux 6.12), so that
+//! a program is measured as it is run. aya-obj 0.3 fits too, but gives up on flexible arrays, on types
+//! that the target does not have, and on the whole object for one access.
+
+mod matching;
+mod patch;
+mod path;
+mod value;
+
+use std::collections::HashMap;
+
+use super::{
+    btf::TargetTypes,
+    extension::Access,
+    functions::Function,
+    table::{Kind, TypeTable},
+};
+use crate::code::Insn;
+use matching::Matching;
+use path::Path;
+use value::Outcome;
+
+pub(crate) use patch::UNRESOLVED;
+
+/// What an access asks for (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    FieldOffset,
+    FieldSize,
+    FieldExists,
+    FieldSigned,
+    ShiftLeft,
+    ShiftRight,
+    LocalId,
+    TargetId,
+    TypeExists,
+    TypeSize,
+    VariantExists,
+    VariantValue,
+}
+
+impl Question {
+    fn of(access: &Access) -> Result<Self, String> {
+        const ALL: [Question; 12] = [
+            Question::FieldOffset,
+            Question::FieldSize,
+            Question::FieldExists,
+            Question::FieldSigned,
+            Question::ShiftLeft,
+            Question::ShiftRight,
+            Question::LocalId,
+            Question::TargetId,
+            Question::TypeExists,
+            Question::TypeSize,
+            Question::VariantExists,
+            Question::VariantValue,
+        ];
+        usize::try_from(access.kind).ok().and_then(|kind| ALL.get(kind)).copied().ok_or_else(|| {
+            "it asks whether a type of the kernel matches in every member (bpf_core_type_matches), which is not supported; ask for the members that it uses (bpf_core_field_exists)".into()
+        })
+    }
+
+    fn is_about_fields(self) -> bool {
+        (Self::FieldOffset as u8..=Self::ShiftRight as u8).contains(&(self as u8))
+    }
+
+    fn is_about_variants(self) -> bool {
+        matches!(self, Self::VariantExists | Self::VariantValue)
+    }
+}
+
+/// Fits the accesses of functions to the types of a target.
+pub(super) struct Fitter<'a> {
+    types: &'a TypeTable,
+    target: &'a TypeTable,
+    /// Types of the target that a type of the object can be, by id.
+    candidates: HashMap<u32, Vec<u32>>,
+}
+
+impl<'a> Fitter<'a> {
+    pub(super) fn new(types: &'a TypeTable, target: &'a TargetTypes) -> Self {
+        Self { types, target: &target.0, candidates: HashMap::new() }
+    }
+
+    /// The instructions of `function`, fitted. The error is a reason.
+    pub(super) fn fit(&mut self, function: &Function) -> Result<Vec<Insn>, String> {
+        let mut insns = function.insns.clone();
+        for access in &function.accesses {
+            let index = usize::try_from(access.offset / 8).unwrap_or(usize::MAX);
+            self.outcome(access)
+                .and_then(|outcome| patch::patch(&mut insns, index, &outcome))
+                .map_err(|reason| {
+                    format!(
+                        "in {}: access to {} at instruction {index}: {reason}",
+                        function.name,
+                        self.name_of(access)
+                    )
+                })?;
+        }
+        Ok(insns)
+    }
+
+    fn outcome(&mut self, access: &Access) -> Result<Outcome, String> {
+        let question = Question::of(access)?;
+        let path = Path::read(self.types, access, question)?;
+        if question == Question::LocalId {
+            return Ok(Outcome::id(access.type_id));
+        }
+        let mut found: Option<(Path<'_>, Outcome)> = None;
+        for candidate in self.candidates(access.type_id)? {
+            let matching = Matching::new(self.types, self.target);
+            let Some(there) = matching.path(&path, candidate, question)? else { continue };
+            let outcome = Outcome::new(question, &path, Some(&there))?;
+            match &found {
+                Some((first, decided))
+                    if first.bit_offset != there.bit_offset || decided.new != outcome.new =>
+                {
+                    return Err("the target has several such types, which differ in it".into());
+                }
+                Some(_) => {}
+                None => found = Some((there, outcome)),
+            }
+        }
+        match found {
+            Some((_, outcome)) => Ok(outcome),
+            None => Outcome::new(question, &path, None),
+        }
+    }
+
+    /// Types of the target with the same name and of the same kind.
+    fn candidates(&mut self, id: u32) -> Result<Vec<u32>, String> {
+        if let Some(known) = self.candidates.get(&id) {
+            return Ok(known.clone());
+        }
+        let local = self.types.get(id).ok_or("its type does not exist")?;
+        let name = essential(self.types.name(local));
+        if name.is_empty() {
+            return Err("its type has no name".into());
+        }
+        let found: Vec<u32> = self
+            .target
+            .all()
+            .filter(|found| are_alike(found.kind, local.kind))
+            .filter(|found| {
+                let begins = self.target.text_begins(found.name, name);
+                begins && essential(self.target.name(*found)) == name
+            })
+            .map(|found| found.id)
+            .collect();
+        self.candidates.insert(id, found.clone());
+        Ok(found)
+    }
+
+    fn name_of(&self, access: &Access) -> String {
+        let name = self.types.get(access.type_id).map_or("", |found| self.types.name(found));
+        format!("{name} {}", self.types.text(access.path).unwrap_or(""))
+    }
+}
+
+/// A name without its flavour: what follows three underscores tells variants of a type apart.
+fn essential(name: &str) -> &str {
+    // The last three underscores that stand alone.
+    let is_separator = |part: &[u8]| matches!(part, [a, b'_', b'_', b'_', b] if *a != b'_' && *b != b'_');
+    match name.as_bytes().windows(5).rposition(is_separator) {
+        Some(at) => name.get(..=at).unwrap_or(name),
+        None => name,
+    }
+}
+
+/// Can a type of one kind stand for one of the other? Enumerations can, of whatever width.
+fn are_alike(a: Kind, b: Kind) -> bool {
+    a == b || a.is_enumeration() && b.is_enumeration()
+}
+
+#[cfg(test)]
+mod tests;

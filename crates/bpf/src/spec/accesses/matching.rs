@@ -1,0 +1,213 @@
+//! Does the target have what the object means? And where?
+
+use std::cell::Cell;
+
+use super::{
+    super::table::{Kind, Type, TypeTable},
+    Question, are_alike, essential,
+    path::{Path, STEPS_MAX, Step, member},
+};
+
+/// Types and members that are looked at for one candidate, against tables made to take for ever.
+const LOOKS_MAX: u32 = 1 << 20;
+
+/// How deep functions may be nested in the parameters of functions.
+const FUNCTIONS_MAX: u32 = 32;
+
+/// Types of an object beside those of a target.
+pub(super) struct Matching<'a> {
+    local: &'a TypeTable,
+    target: &'a TypeTable,
+    looks_left: Cell<u32>,
+}
+
+impl<'a> Matching<'a> {
+    pub(super) fn new(local: &'a TypeTable, target: &'a TypeTable) -> Self {
+        Self { local, target, looks_left: Cell::new(LOOKS_MAX) }
+    }
+
+    /// The way through the target that corresponds to `path`, from type `root`; `None` when there is
+    /// none.
+    pub(super) fn path(
+        &self,
+        path: &Path<'a>,
+        root: u32,
+        question: Question,
+    ) -> Result<Option<Path<'a>>, String> {
+        let mut there = Path { types: self.target, root, steps: Vec::new(), bit_offset: 0 };
+        let is_found = if question.is_about_fields() {
+            self.fields(path, &mut there)?
+        } else if question.is_about_variants() {
+            self.variant(path, &mut there)
+        } else {
+            self.are_compatible(path.root, root, FUNCTIONS_MAX)?
+        };
+        Ok(is_found.then_some(there))
+    }
+
+    fn look(&self) -> Result<(), String> {
+        let left = self.looks_left.get().checked_sub(1);
+        self.looks_left.set(left.ok_or("the types are too much entangled")?);
+        Ok(())
+    }
+
+    fn variant(&self, path: &Path<'_>, there: &mut Path<'a>) -> bool {
+        let wanted = path.steps.first().and_then(|step| step.name).map(essential);
+        let Some(found) = self.target.resolve(there.root) else { return false };
+        let values = found.values().into_iter().zip(0_u32..);
+        for ((name, _), index) in values {
+            let name = self.target.text(name).unwrap_or("");
+            if Some(essential(name)) == wanted {
+                there.steps.push(Step { type_id: found.id, index, name: Some(name) });
+                return true;
+            }
+        }
+        false
+    }
+
+    fn fields(&self, path: &Path<'_>, there: &mut Path<'a>) -> Result<bool, String> {
+        let mut id = there.root;
+        for (number, step) in path.steps.iter().enumerate() {
+            let Some(found) = self.target.resolve(id) else { return Ok(false) };
+            id = if step.name.is_some() {
+                match self.member(step, found, there, 0)? {
+                    Some(next) => next,
+                    None => return Ok(false),
+                }
+            } else {
+                let mut element = found.id;
+                // The first is an index too, but of the root itself.
+                if number > 0 {
+                    let (Kind::ARRAY, &[of, _, len]) = (found.kind, found.tail) else {
+                        return Ok(false);
+                    };
+                    if step.index >= len && !there.ends_in_flexible_array(len) {
+                        return Ok(false);
+                    }
+                    let Some(of) = self.target.resolve(of) else { return Ok(false) };
+                    element = of.id;
+                }
+                there.steps.push(Step { type_id: element, index: step.index, name: None });
+                there.advance(step.index, element)?;
+                element
+            };
+        }
+        Ok(true)
+    }
+
+    /// Finds the member that a step names, also within members without a name, and goes there. Gives
+    /// its type.
+    fn member(
+        &self,
+        step: &Step<'_>,
+        structure: Type<'a>,
+        there: &mut Path<'a>,
+        depth: usize,
+    ) -> Result<Option<u32>, String> {
+        if !structure.kind.is_composite() {
+            return Ok(None);
+        }
+        if depth > STEPS_MAX {
+            return Err("members without a name are nested too deeply".into());
+        }
+        for (index, &[name, id, offset]) in (0_u32..).zip(structure.tail.as_chunks().0) {
+            self.look()?;
+            let bits = u64::from(structure.member_bits(offset).0);
+            let name = self.target.text(name).unwrap_or("");
+            if name.is_empty() {
+                let Some(inner) = self.target.resolve(id) else { continue };
+                if let Some(found) = self.member(step, inner, there, depth + 1)? {
+                    there.bit_offset += bits;
+                    return Ok(Some(found));
+                }
+            } else if Some(name) == step.name {
+                let Some(own) = self.local.get(step.type_id).and_then(|own| member(own, step.index))
+                else {
+                    return Ok(None);
+                };
+                if !self.are_fields_compatible(own[1], id)? {
+                    return Ok(None);
+                }
+                there.bit_offset += bits;
+                there.steps.push(Step { type_id: structure.id, index, name: Some(name) });
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Can a member of one type be read as one of the other? Structures always, integers and pointers
+    /// of whatever size, enumerations of the same name, arrays by their elements.
+    fn are_fields_compatible(&self, mut local: u32, mut target: u32) -> Result<bool, String> {
+        loop {
+            self.look()?;
+            let (Some(own), Some(other)) = (self.local.resolve(local), self.target.resolve(target))
+            else {
+                return Ok(false);
+            };
+            if own.kind.is_composite() && other.kind.is_composite() {
+                return Ok(true);
+            }
+            if !are_alike(own.kind, other.kind) {
+                return Ok(false);
+            }
+            return Ok(match own.kind {
+                Kind::PTR | Kind::FLOAT => true,
+                Kind::FWD | Kind::ENUM | Kind::ENUM64 => {
+                    let names =
+                        (essential(self.local.name(own)), essential(self.target.name(other)));
+                    names.0.is_empty() || names.1.is_empty() || names.0 == names.1
+                }
+                Kind::INT => are_plain(own, other),
+                Kind::ARRAY => match (own.tail, other.tail) {
+                    (&[own, ..], &[other, ..]) => {
+                        (local, target) = (own, other);
+                        continue;
+                    }
+                    _ => false,
+                },
+                _ => false,
+            });
+        }
+    }
+
+    /// Is a type of the target what the object means by its type of the same name? What it points to
+    /// counts, members of structures do not.
+    fn are_compatible(&self, mut local: u32, mut target: u32, functions: u32) -> Result<bool, String> {
+        loop {
+            self.look()?;
+            let (own, other) = match (self.local.resolve(local), self.target.resolve(target)) {
+                (Some(own), Some(other)) => (own, other),
+                // Both are void.
+                (own, other) => return Ok(own.is_none() && other.is_none()),
+            };
+            if !are_alike(own.kind, other.kind) {
+                return Ok(false);
+            }
+            (local, target) = match (own.kind, own.tail, other.tail) {
+                (Kind::STRUCT | Kind::UNION | Kind::ENUM | Kind::ENUM64 | Kind::FWD, ..) => {
+                    return Ok(true);
+                }
+                (Kind::INT, ..) => return Ok(are_plain(own, other)),
+                (Kind::PTR, ..) => (own.link, other.link),
+                (Kind::ARRAY, &[own, ..], &[other, ..]) => (own, other),
+                (Kind::FUNC_PROTO, ..) if own.vlen == other.vlen => {
+                    let left = functions.checked_sub(1).ok_or("functions are nested too deeply")?;
+                    for ([_, own], [_, other]) in own.pairs().zip(other.pairs()) {
+                        if !self.are_compatible(*own, *other, left)? {
+                            return Ok(false);
+                        }
+                    }
+                    (own.link, other.link)
+                }
+                _ => return Ok(false),
+            };
+        }
+    }
+}
+
+/// Integers that are no bit-fields of old compilers.
+fn are_plain(a: Type<'_>, b: Type<'_>) -> bool {
+    let is_plain = |of: Type<'_>| of.integer().is_some_and(|(_, offset)| offset == 0);
+    is_plain(a) && is_plain(b)
+}

@@ -1,0 +1,147 @@
+//! Types of an object as the kernel takes them.
+//!
+//! Compilers leave gaps that a loader has to fill, and write some things that the kernel refuses
+//! (kernel/bpf/btf.c, Linux 6.18). libbpf does the same (tools/lib/bpf/libbpf.c, `btf_fixup_datasec`,
+//! `bpf_object__collect_externs`, Linux 6.12), and aya-obj the part of it that Rust needs. Ids stay as
+//! they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::spec::{
+    externs::{ExternKind, Externs, KCONFIG, KSYMS},
+    functions::Functions,
+    survey::{Place, Survey},
+    table::{EXTERN, GLOBAL, Kind, STATIC, TypeTable},
+};
+
+/// Functions that compilers add, and which a verifier has to follow to know what they leave behind.
+const MEMORY: [&str; 4] = ["memcpy", "memmove", "memset", "memcmp"];
+
+/// Gives the types for the kernel.
+pub(crate) fn prepare(
+    types: &TypeTable,
+    survey: &Survey<'_>,
+    functions: &Functions,
+    externs: &Externs,
+) -> TypeTable {
+    let mut ready = types.clone();
+    let hidden = functions.0.iter().filter(|function| function.is_hidden);
+    let hidden: BTreeSet<&str> = hidden.map(|function| function.name.as_str()).collect();
+    let argument = ready.add_text("argument");
+    for found in types.all() {
+        match found.kind {
+            // LLVM names Rust's pointers.
+            Kind::PTR => ready.set_name(found.id, 0),
+            Kind::FUNC_PROTO => {
+                let named = found.pairs().flat_map(|&[name, id]| {
+                    [if name == 0 && id != 0 { argument } else { name }, id]
+                });
+                ready.set_tail(found.id, &named.collect::<Vec<_>>());
+            }
+            Kind::FUNC if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
+            // The verifier checks global functions without their callers. Who hides one from other
+            // objects wants it checked with them, as static ones are.
+            Kind::FUNC if found.linkage() == GLOBAL => {
+                let name = types.name(found);
+                if hidden.contains(name) || MEMORY.contains(&name) {
+                    ready.set_linkage(found.id, STATIC);
+                }
+            }
+            Kind::VAR if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
+            _ => {}
+        }
+    }
+    let sections = DataSections::new(types, survey, externs);
+    let dummy = sections.dummy(&mut ready);
+    for section in types.all().filter(|found| found.kind == Kind::DATASEC) {
+        let name = types.name(section);
+        // Rust's `maps/NAME`.
+        if name.contains('/') {
+            let name = ready.add_text(&name.replace('/', "."));
+            ready.set_name(section.id, name);
+        }
+        let mut entries: Vec<_> = section.triples().copied().collect();
+        let size = sections.place(name, section.link, &mut entries, dummy);
+        entries.sort_by_key(|[_, offset, _]| *offset);
+        ready.set_link(section.id, size);
+        ready.set_tail(section.id, entries.as_flattened());
+    }
+    ready
+}
+
+/// What the file knows of data sections.
+struct DataSections<'a> {
+    types: &'a TypeTable,
+    externs: &'a Externs,
+    /// Sizes by name, in bytes.
+    sizes: BTreeMap<&'a str, u64>,
+    /// Offsets of the variables that other objects can see, in bytes, by section and name.
+    offsets: BTreeMap<(&'a str, &'a str), u64>,
+}
+
+impl<'a> DataSections<'a> {
+    fn new(types: &'a TypeTable, survey: &'a Survey<'_>, externs: &'a Externs) -> Self {
+        let sizes = survey.sections.iter().map(|section| (section.name, section.size)).collect();
+        let offsets = survey.symbols.iter().filter(|symbol| !symbol.is_local);
+        let offsets = offsets.filter_map(|symbol| match symbol.place {
+            Place::Section(index) => {
+                Some(((survey.sections.get(index)?.name, symbol.name), symbol.value))
+            }
+            _ => None,
+        });
+        Self { types, externs, sizes, offsets: offsets.collect() }
+    }
+
+    /// An integer for externs to be of, and a variable for functions to be replaced by, if need be: the
+    /// kernel wants variables that are there, and of a size.
+    fn dummy(&self, ready: &mut TypeTable) -> Option<u32> {
+        let list = self.types.find(Kind::DATASEC, KSYMS)?;
+        let name = ready.add_text("int");
+        let integer = ready.add(Kind::INT, name, 0, 4, &[1 << 24 | 32]);
+        for entry in list.triples().filter_map(|[id, ..]| self.types.get(*id)) {
+            if entry.kind == Kind::VAR {
+                ready.set_link(entry.id, integer);
+            }
+        }
+        let name = ready.add_text("dummy_ksym");
+        Some(ready.add(Kind::VAR, name, 0, integer, &[GLOBAL]))
+    }
+
+    /// Puts the variables of a section into their places; gives the section's size.
+    fn place(&self, name: &str, size: u32, entries: &mut [[u32; 3]], dummy: Option<u32>) -> u32 {
+        if let Some(dummy) = dummy.filter(|_| name == KSYMS) {
+            for (number, [id, offset, size]) in (0_u32..).zip(&mut *entries) {
+                if self.types.get(*id).is_some_and(|found| found.kind == Kind::FUNC) {
+                    *id = dummy;
+                }
+                (*offset, *size) = (number.saturating_mul(4), 4);
+            }
+            return end(entries);
+        }
+        for [id, offset, _] in &mut *entries {
+            let Some(found) = self.types.get(*id) else { continue };
+            let found = self.types.name(found);
+            let known = match name {
+                KCONFIG => self.setting(found),
+                _ => self.offsets.get(&(name, found)).and_then(|&at| u32::try_from(at).ok()),
+            };
+            *offset = known.unwrap_or(*offset);
+        }
+        let known = self.sizes.get(name).and_then(|&size| u32::try_from(size).ok());
+        known.unwrap_or(size).max(end(entries))
+    }
+
+    fn setting(&self, name: &str) -> Option<u32> {
+        let found = self.externs.all.iter().find(|found| found.name == name)?;
+        match found.kind {
+            ExternKind::Setting(setting) => Some(setting.offset),
+            // It is in nobody's way behind the others.
+            _ => Some(self.externs.settings_size),
+        }
+    }
+}
+
+/// Where the last of the variables ends.
+fn end(entries: &[[u32; 3]]) -> u32 {
+    entries.iter().map(|[_, offset, size]| offset.saturating_add(*size)).max().unwrap_or(0)
+}

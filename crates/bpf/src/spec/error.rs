@@ -1,0 +1,182 @@
+//! What can be wrong with an object file.
+
+use std::io;
+
+/// An object file that cannot be used, with its name and the reason.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// The file cannot be read.
+    #[error("cannot read {file}")]
+    Unreadable {
+        /// Path as given.
+        file: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is no eBPF object at all.
+    #[error("{file} is not an eBPF object: {reason}")]
+    NotAnObject {
+        /// Path as given.
+        file: String,
+        /// What it is instead, and what would be right.
+        reason: String,
+    },
+    /// It is one, but its contents contradict themselves.
+    #[error("{file} is damaged: {}{reason}", place(.section))]
+    Damaged {
+        /// Path as given.
+        file: String,
+        /// The section at fault; `None` for what belongs to the file as a whole.
+        section: Option<String>,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// It is sound, but uses what is not supported.
+    #[error("{file}: {reason}")]
+    Unsupported {
+        /// Path as given.
+        file: String,
+        /// What, and what to do.
+        reason: String,
+    },
+    /// A program cannot be linked.
+    #[error("{file}: cannot link {program}: {reason}")]
+    Link {
+        /// Path as given.
+        file: String,
+        /// The program.
+        program: String,
+        /// The function and what went wrong.
+        reason: String,
+    },
+    /// A program that accesses kernel structures by the names of their fields was to be linked without
+    /// the types of a kernel.
+    #[error(
+        "{file}: cannot link {program}: it accesses kernel structures by name (CO-RE), which takes the types of the kernel that it is for"
+    )]
+    NoTargetTypes {
+        /// Path as given.
+        file: String,
+        /// The program.
+        program: String,
+    },
+    /// There is no program of that name.
+    #[error("{file} has no program {name:?}; {}", suggestion(.name, .known))]
+    NoSuchProgram {
+        /// Path as given.
+        file: String,
+        /// The name that was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// There is one of that name, but nothing tells its type.
+    #[error(
+        "{file}: {name:?} is in section {section:?}, which is of no type that wingbeat knows; libbpf's names tell a type, such as \"xdp\", \"tc\" or \"tracepoint/syscalls/sys_enter_open\""
+    )]
+    UnknownType {
+        /// Path as given.
+        file: String,
+        /// The program.
+        name: String,
+        /// Its section.
+        section: String,
+    },
+    /// A global variable cannot be set.
+    #[error("{file}: cannot set the global {name:?}: {reason}")]
+    Global {
+        /// Path as given.
+        file: String,
+        /// The variable.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+fn place(section: &Option<String>) -> String {
+    section.as_ref().map_or_else(String::new, |section| format!("section {section}: "))
+}
+
+/// What a stage of reading found, before it is known which file it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// See [`SpecError::NotAnObject`].
+    NotAnObject(String),
+    /// See [`SpecError::Damaged`]: section, if one is at fault, and reason.
+    Damaged(Option<String>, String),
+    /// See [`SpecError::Unsupported`].
+    Unsupported(String),
+}
+
+impl Flaw {
+    /// Damage in a section.
+    pub(super) fn damaged(section: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Damaged(Some(section.into()), reason.into())
+    }
+
+    pub(super) fn in_file(self, file: &str) -> SpecError {
+        let file = file.to_owned();
+        match self {
+            Self::NotAnObject(reason) => SpecError::NotAnObject { file, reason },
+            Self::Damaged(section, reason) => SpecError::Damaged { file, section, reason },
+            Self::Unsupported(reason) => SpecError::Unsupported { file, reason },
+        }
+    }
+}
+
+/// The name in `known` that `name` may be meant to be, or all of them.
+fn suggestion(name: &str, known: &[String]) -> String {
+    match (nearest(name, known), known) {
+        (_, []) => "it has no programs at all".to_owned(),
+        (Some(nearest), _) => format!("did you mean {nearest:?}?"),
+        (None, known) => format!("it has {}", known.join(", ")),
+    }
+}
+
+/// The most similar of `known`, if it is similar at all: few edits apart, or one contains the other.
+pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
+    let limit = name.chars().count() / 3 + 1;
+    let by_edits = known
+        .iter()
+        .map(|candidate| (strsim::levenshtein(name, candidate), candidate))
+        .filter(|(edits, _)| *edits <= limit)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate);
+    let contains = || {
+        let mut those =
+            known.iter().filter(|candidate| !name.is_empty() && candidate.contains(name));
+        those.next().filter(|_| those.next().is_none())
+    };
+    by_edits.or_else(contains)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name() {
+        let known: Vec<String> =
+            ["fun_xdp_v3", "fun_xdp_v4", "balancer_ingress"].map(Into::into).into();
+        let check = |name, expected: Option<&str>| {
+            assert_eq!(nearest(name, &known).map(String::as_str), expected, "{name}");
+        };
+        check("fun_xdp_v3x", Some("fun_xdp_v3"));
+        check("fun-xdp-v4", Some("fun_xdp_v4"));
+        check("balancer", Some("balancer_ingress"));
+        check("ingress", Some("balancer_ingress"));
+        check("firewall", None);
+        check("", None);
+    }
+
+    #[test]
+    fn damage_names_the_section() {
+        let check = |flaw: Flaw, expected: &str| {
+            assert_eq!(flaw.in_file("a.o").to_string(), expected);
+        };
+        check(Flaw::damaged("xdp", "it is short"), "a.o is damaged: section xdp: it is short");
+        check(Flaw::Damaged(None, "it is short".into()), "a.o is damaged: it is short");
+        check(Flaw::NotAnObject("it is empty".into()), "a.o is not an eBPF object: it is empty");
+    }
+}

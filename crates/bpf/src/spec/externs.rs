@@ -1,0 +1,189 @@
+//! What an object takes from the kernel by name: functions (kfuncs), variables, configuration.
+//!
+//! libbpf's conventions (tools/lib/bpf/libbpf.c, `bpf_object__collect_externs`, Linux 6.12): externs are
+//! undefined symbols that the object's BTF lists in a data section, `.ksyms` or `.kconfig`. In linked
+//! bytecode they appear by their number here, which the live half replaces by what the kernel has.
+
+use super::{
+    survey::{Place, Survey},
+    table::{EXTERN, Kind, Type, TypeTable},
+};
+
+/// The data sections of externs, which are no sections of the file, and the map of the second.
+pub(super) const KSYMS: &str = ".ksyms";
+pub(super) const KCONFIG: &str = ".kconfig";
+
+/// Something that the kernel has to provide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extern {
+    /// Its name in the kernel.
+    pub name: String,
+    /// What it is.
+    pub kind: ExternKind,
+    /// Whether the program knows what to do without it.
+    pub is_weak: bool,
+}
+
+/// Kinds of externs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExternKind {
+    /// A function of the kernel, called or looked for.
+    Function,
+    /// A variable of the kernel whose type is known.
+    Variable,
+    /// A symbol of the kernel of which only the address is wanted.
+    Address,
+    /// A setting of the kernel's build.
+    Setting(Setting),
+    /// Nothing tells what it is; the reason. Only what refers to it cannot be linked.
+    Unclear(String),
+}
+
+/// A setting of the kernel's build, as a variable in the map `.kconfig`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// Offset in the map's value, in bytes.
+    pub offset: u32,
+    /// Size in bytes.
+    pub size: u32,
+    /// How values are written.
+    pub form: SettingForm,
+}
+
+/// How the value of a setting is written into its variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingForm {
+    /// One byte, 0 or 1.
+    Bool,
+    /// `enum libbpf_tristate`: no, yes, module.
+    Tristate,
+    /// One character, or a small number.
+    Char,
+    /// A number.
+    Integer {
+        /// Whether it can be negative.
+        is_signed: bool,
+    },
+    /// Characters with a terminator.
+    Text,
+}
+
+/// The externs of an object.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Externs {
+    pub(super) all: Vec<Extern>,
+    /// Index of the symbol of each.
+    symbols: Vec<usize>,
+    /// Size of the map `.kconfig` in bytes.
+    pub(super) settings_size: u32,
+}
+
+impl Externs {
+    /// Finds them among the symbols.
+    pub(super) fn find(survey: &Survey<'_>, types: Option<&TypeTable>) -> Self {
+        let mut found = Self::default();
+        let lists = types.map(Lists::of).unwrap_or_default();
+        for (index, symbol) in survey.symbols.iter().enumerate() {
+            if symbol.place != Place::Undefined || symbol.name.is_empty() || symbol.is_local {
+                continue;
+            }
+            let kind = match types {
+                Some(types) => found.kind(symbol.name, types, &lists),
+                None => ExternKind::Unclear("the object has no type information".into()),
+            };
+            let (name, is_weak) = (symbol.name.to_owned(), symbol.is_weak);
+            found.all.push(Extern { name, kind, is_weak });
+            found.symbols.push(index);
+        }
+        found
+    }
+
+    /// The number of the extern with a symbol.
+    pub(super) fn by_symbol(&self, index: usize) -> Option<usize> {
+        self.symbols.binary_search(&index).ok()
+    }
+
+    fn kind(&mut self, name: &str, types: &TypeTable, lists: &Lists) -> ExternKind {
+        let unclear = |reason: &str| ExternKind::Unclear(reason.into());
+        let is_meant = |found: &Type<'_>| {
+            matches!(found.kind, Kind::VAR | Kind::FUNC)
+                && found.linkage() == EXTERN
+                && types.name(*found) == name
+        };
+        let Some(declared) = types.all().find(is_meant) else {
+            return unclear("no other object was linked that has it, and it is not declared as the kernel's");
+        };
+        if lists.ksyms.contains(&declared.id) {
+            return match (declared.kind, types.resolve(declared.link)) {
+                (Kind::FUNC, _) => ExternKind::Function,
+                // `extern const void name`.
+                (_, None) => ExternKind::Address,
+                _ => ExternKind::Variable,
+            };
+        }
+        if !lists.kconfig.contains(&declared.id) {
+            return unclear(
+                "no other object was linked that has it, and it is declared neither as __ksym nor as __kconfig",
+            );
+        }
+        match self.setting(declared, types) {
+            Some(setting) => ExternKind::Setting(setting),
+            None => unclear(
+                "its type is not one for settings: bool, char, an integer, an array of char, or enum libbpf_tristate",
+            ),
+        }
+    }
+
+    /// A place in the map, and the form that the type asks for.
+    fn setting(&mut self, declared: Type<'_>, types: &TypeTable) -> Option<Setting> {
+        let value = types.resolve(declared.link).filter(|_| declared.kind == Kind::VAR)?;
+        let size = types.size(value.id).filter(|&size| size > 0)?;
+        let form = form(value, types)?;
+        let alignment = if form == SettingForm::Text { 1 } else { size };
+        let offset = self.settings_size.checked_next_multiple_of(alignment)?;
+        self.settings_size = offset.checked_add(size).filter(|&end| end < 1 << 20)?;
+        Some(Setting { offset, size, form })
+    }
+}
+
+/// Bits of an integer's encoding.
+const SIGNED: u32 = 1;
+const BOOL: u32 = 4;
+
+fn form(value: Type<'_>, types: &TypeTable) -> Option<SettingForm> {
+    match (value.kind, value.tail, value.link) {
+        (Kind::INT, [data], size) => {
+            let encoding = data >> 24;
+            match size {
+                1 if encoding & BOOL != 0 => Some(SettingForm::Bool),
+                _ if encoding & BOOL != 0 => None,
+                1 => Some(SettingForm::Char),
+                2 | 4 | 8 => Some(SettingForm::Integer { is_signed: encoding & SIGNED != 0 }),
+                _ => None,
+            }
+        }
+        (Kind::ENUM, _, 4) if types.name(value) == "libbpf_tristate" => Some(SettingForm::Tristate),
+        (Kind::ARRAY, &[element, _, len], _) if len > 0 => {
+            let element = types.resolve(element)?;
+            (form(element, types) == Some(SettingForm::Char)).then_some(SettingForm::Text)
+        }
+        _ => None,
+    }
+}
+
+/// Ids of what the two data sections list.
+#[derive(Default)]
+struct Lists {
+    ksyms: Vec<u32>,
+    kconfig: Vec<u32>,
+}
+
+impl Lists {
+    fn of(types: &TypeTable) -> Self {
+        let list = |name| {
+            let section = types.find(Kind::DATASEC, name);
+            section.map_or_else(Vec::new, |section| section.triples().map(|[id, ..]| *id).collect())
+        };
+        Self { ksyms: list(KSYMS), kconfig: list(KCONFIG) }
+    }
+}

@@ -1,0 +1,184 @@
+//! Functions of an object: their instructions, what these refer to, and what is known of them.
+
+use std::collections::BTreeMap;
+
+use super::{
+    error::Flaw,
+    extension::{Access, Extension, Records},
+    externs::Externs,
+    survey::{Place, Role, Section, Survey, Symbol},
+};
+use crate::code::{Insn, LineInfo};
+
+/// A function as the object has it. Indices are of instructions, from its start.
+#[derive(Debug, Clone)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// Index of its section, and its offset there in bytes.
+    pub(super) section: usize,
+    pub(super) start: u64,
+    pub(super) insns: Vec<Insn>,
+    /// Its type in the object's BTF.
+    pub(super) type_id: Option<u32>,
+    pub(super) lines: Vec<LineInfo>,
+    /// Accesses to kernel structures; their offsets are from the function's start.
+    pub(super) accesses: Vec<Access>,
+    /// What instructions refer to beyond themselves.
+    pub(super) references: BTreeMap<usize, Target>,
+    pub(super) is_local: bool,
+    pub(super) is_hidden: bool,
+}
+
+/// What a relocation leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A place in the object; the instruction may hold a distance from there.
+    Place {
+        section: usize,
+        offset: u64,
+        /// Symbol, empty for the section itself.
+        symbol: String,
+    },
+    /// What is in the kernel: its number in [`Externs`].
+    Extern(usize),
+    /// A symbol that is neither here nor there.
+    Nowhere(String),
+}
+
+/// All functions, ascending by section and start.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Functions(pub(super) Vec<Function>);
+
+impl Functions {
+    /// Finds them by their symbols.
+    pub(super) fn find(
+        survey: &Survey<'_>,
+        extension: &Extension,
+        externs: &Externs,
+    ) -> Result<Self, Flaw> {
+        check_names(survey, extension)?;
+        let mut found = Vec::new();
+        let nothing = Records::default();
+        for (index, section) in survey.sections.iter().enumerate() {
+            if !matches!(section.role, Role::Code { .. }) {
+                continue;
+            }
+            let records = extension.get(section.name).unwrap_or(&nothing);
+            for symbol in functions_in(survey, index, section)? {
+                found.push(function(survey, index, symbol, records, externs));
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// The number of the function that begins at an offset of a section.
+    pub(super) fn at(&self, section: usize, start: u64) -> Option<usize> {
+        self.0.binary_search_by_key(&(section, start), |found| (found.section, found.start)).ok()
+    }
+}
+
+/// Records of code belong to names of sections, which therefore have to differ.
+fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
+    let mut names: Vec<_> = survey
+        .sections
+        .iter()
+        .filter(|section| matches!(section.role, Role::Code { .. }))
+        .map(|section| section.name)
+        .collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1] && extension.contains_key(pair[0])) {
+        Some(pair) => Err(Flaw::Unsupported(format!(
+            "two sections with code are called {:?}, so that .BTF.ext does not tell which of them it means; link the object once more (`ld.lld -r`, `bpftool gen object`)",
+            pair[0]
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Symbols of functions in a section, ascending. Of several for the same instructions one is kept,
+/// if possible one that others can see.
+fn functions_in<'a>(
+    survey: &'a Survey<'_>,
+    index: usize,
+    section: &Section<'_>,
+) -> Result<Vec<&'a Symbol<'a>>, Flaw> {
+    let mut symbols: Vec<_> =
+        survey.symbols_in(index).filter(|symbol| symbol.is_function).collect();
+    symbols.sort_by_key(|symbol| (symbol.value, symbol.size, symbol.is_local));
+    symbols.dedup_by_key(|symbol| (symbol.value, symbol.size));
+    let end = |symbol: &Symbol<'_>| symbol.value.saturating_add(symbol.size);
+    match symbols.windows(2).find(|pair| end(pair[0]) > pair[1].value) {
+        Some(pair) => Err(Flaw::damaged(
+            section.name,
+            format!("functions {:?} and {:?} overlap", pair[0].name, pair[1].name),
+        )),
+        None => Ok(symbols),
+    }
+}
+
+fn function(
+    survey: &Survey<'_>,
+    index: usize,
+    symbol: &Symbol<'_>,
+    records: &Records,
+    externs: &Externs,
+) -> Function {
+    let start = symbol.value;
+    let range = start..start.saturating_add(symbol.size);
+    // Offsets within a function are multiples of 8, and fewer than the file has bytes.
+    let insn_index = |offset: u64| usize::try_from((offset - start) / 8).unwrap_or(usize::MAX);
+    let section = survey.sections.get(index);
+    let bytes = usize::try_from(range.start)
+        .ok()
+        .zip(usize::try_from(range.end).ok())
+        .and_then(|(start, end)| section?.data.get(start..end));
+    let lines = records.lines.iter().filter(|line| range.contains(&line.offset));
+    let accesses = records.accesses.iter().filter(|access| range.contains(&access.offset));
+    let relocations = section.map_or(&[][..], |section| &section.relocations);
+    let relocations = relocations.iter().filter(|relocation| range.contains(&relocation.offset));
+    Function {
+        name: symbol.name.to_owned(),
+        section: index,
+        start,
+        insns: instructions(bytes.unwrap_or(&[])),
+        type_id: records.functions.get(&start).copied(),
+        lines: lines
+            .map(|line| LineInfo {
+                insn_index: u32::try_from(insn_index(line.offset)).unwrap_or(u32::MAX),
+                file_offset: line.file,
+                text_offset: line.text,
+                line_column: line.line_column,
+            })
+            .collect(),
+        accesses: accesses
+            .map(|access| Access { offset: access.offset - start, ..*access })
+            .collect(),
+        references: relocations
+            .map(|relocation| {
+                (insn_index(relocation.offset), target(survey, relocation.symbol, externs))
+            })
+            .collect(),
+        is_local: symbol.is_local,
+        is_hidden: symbol.is_hidden,
+    }
+}
+
+fn target(survey: &Survey<'_>, index: usize, externs: &Externs) -> Target {
+    let Some(symbol) = survey.symbols.get(index) else { return Target::Nowhere(String::new()) };
+    match symbol.place {
+        Place::Section(section) => Target::Place {
+            section,
+            offset: symbol.value,
+            symbol: if symbol.is_section { String::new() } else { symbol.name.to_owned() },
+        },
+        Place::Undefined => externs
+            .by_symbol(index)
+            .map_or_else(|| Target::Nowhere(symbol.name.to_owned()), Target::Extern),
+        Place::Nowhere => Target::Nowhere(symbol.name.to_owned()),
+    }
+}
+
+/// Instructions from the bytes of a little-endian object.
+pub(super) fn instructions(bytes: &[u8]) -> Vec<Insn> {
+    bytes.as_chunks().0.iter().map(|insn| Insn::from_bytes(*insn)).collect()
+}

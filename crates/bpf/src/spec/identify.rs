@@ -1,0 +1,149 @@
+//! What kind of file it is: only little-endian 64-bit objects of eBPF are read further.
+//!
+//! Everything else gets a message that says what it is instead, for it is easy to take the wrong file.
+
+use object::{
+    LittleEndian,
+    elf::{self, FileHeader64},
+    read::elf::FileHeader as _,
+};
+
+use super::error::Flaw;
+
+/// The header of an eBPF object.
+pub(super) type Header = FileHeader64<LittleEndian>;
+
+/// Length of the header of a 64-bit file, in bytes.
+const HEADER_LEN: usize = 64;
+
+/// Where the architecture stands in the header, and who has 32 or 64 bits and which byte order.
+const CLASS_AT: usize = 4;
+const BYTE_ORDER_AT: usize = 5;
+
+/// Finds out whether `bytes` are an eBPF object, and gives its header.
+pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
+    if !bytes.starts_with(&elf::ELFMAG) {
+        return Err(Flaw::NotAnObject(what_else(bytes)));
+    }
+    let cut = || Flaw::Damaged(None, format!("it ends within the ELF header, at byte {}", bytes.len()));
+    let (Some(&class), Some(&byte_order)) = (bytes.get(CLASS_AT), bytes.get(BYTE_ORDER_AT)) else {
+        return Err(cut());
+    };
+    if class == elf::ELFCLASS32.0 {
+        return Err(Flaw::NotAnObject("it is a 32-bit file, and eBPF has 64 bits".into()));
+    }
+    if byte_order == elf::ELFDATA2MSB.0 {
+        return Err(Flaw::NotAnObject(
+            "it was built for big-endian, and this machine is little-endian; build it for bpfel (`clang -target bpfel`, `--target bpfel-unknown-none`)"
+                .into(),
+        ));
+    }
+    if bytes.len() < HEADER_LEN {
+        return Err(cut());
+    }
+    let header = Header::parse(bytes)
+        .map_err(|error| Flaw::Damaged(None, format!("the ELF header cannot be read: {error}")))?;
+    let machine = header.e_machine(LittleEndian);
+    // clang wrote no machine at all before eBPF had a number (libbpf takes those too).
+    if machine != elf::EM_BPF && machine != elf::EM_NONE {
+        return Err(Flaw::NotAnObject(format!(
+            "it is machine code for {}, not for eBPF; build it with `clang -target bpf` or for bpfel-unknown-none",
+            machine_name(machine)
+        )));
+    }
+    match header.e_type(LittleEndian) {
+        elf::ET_REL => Ok(header),
+        elf::ET_EXEC | elf::ET_DYN => Err(Flaw::NotAnObject(
+            "it was linked as a program or a shared library; link it as an object (`ld -r`, bpf-linker)".into(),
+        )),
+        other => Err(Flaw::NotAnObject(format!("its ELF type is {}, not that of an object", other.0))),
+    }
+}
+
+/// What a file is that is not ELF.
+fn what_else(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "it is empty".into();
+    }
+    let known: [(&[u8], &str); 5] = [
+        (b"BC\xc0\xde", "it is LLVM bitcode; turn it into an object with `llc -march=bpf -filetype=obj` or bpf-linker"),
+        (b"!<arch>\n", "it is an archive (ar); take the object out of it with `ar x`"),
+        (b"\x1f\x8b", "it is compressed (gzip)"),
+        (b"\x28\xb5\x2f\xfd", "it is compressed (zstd)"),
+        (b"\x9f\xeb", "it is type information (BTF) alone, without programs"),
+    ];
+    if let Some((_, what)) = known.iter().find(|(start, _)| bytes.starts_with(start)) {
+        return (*what).into();
+    }
+    let head = bytes.get(..512).unwrap_or(bytes);
+    if is_text(head) {
+        return "it is a text file; give the object that the compiler makes of it".into();
+    }
+    let first: Vec<_> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("it is not an ELF file: it begins with {}", first.join(" "))
+}
+
+/// Is it readable text, as far as it goes? A character may be cut in two at the end.
+fn is_text(bytes: &[u8]) -> bool {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).map_or("", |valid| std::str::from_utf8(valid).unwrap_or(""))
+        }
+        Err(_) => return false,
+    };
+    !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\t' | '\r' | '\n'))
+}
+
+fn machine_name(machine: elf::Machine) -> String {
+    let name = match machine {
+        elf::EM_X86_64 => "x86-64",
+        elf::EM_AARCH64 => "ARM64",
+        elf::EM_RISCV => "RISC-V",
+        elf::EM_386 => "x86",
+        elf::EM_ARM => "ARM",
+        elf::EM_PPC64 => "PowerPC",
+        elf::EM_S390 => "s390",
+        elf::EM_MIPS => "MIPS",
+        elf::EM_LOONGARCH => "LoongArch",
+        elf::EM_SBF => "Solana's variant of BPF",
+        other => return format!("the machine with ELF number {}", other.0),
+    };
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_object_is_told_what_it_is() {
+        let check = |bytes: &[u8], expected: &str| {
+            let found = identify(bytes).expect_err("not an object");
+            let text = found.in_file("f").to_string();
+            assert!(text.contains(expected), "{text}");
+        };
+        check(b"", "it is empty");
+        check(b"#include <linux/bpf.h>\n", "it is a text file");
+        check("größer\n".as_bytes(), "it is a text file");
+        check(b"\x00\x01\x02\x03\x04", "begins with 00 01 02 03");
+        check(b"BC\xc0\xde....", "LLVM bitcode");
+        check(b"!<arch>\nfoo.o/", "archive");
+        check(b"\x7fELF", "ends within the ELF header, at byte 4");
+        check(b"\x7fELF\x02\x01\x01", "ends within the ELF header, at byte 7");
+        check(b"\x7fELF\x01\x01\x01", "32-bit");
+        check(b"\x7fELF\x02\x02\x01", "big-endian");
+        let header = |machine: u8, kind: u8| {
+            let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+            bytes.resize(64, 0);
+            (bytes[16], bytes[18]) = (kind, machine);
+            bytes
+        };
+        check(&header(62, 1), "machine code for x86-64");
+        check(&header(200, 1), "ELF number 200");
+        check(&header(247, 2), "linked as a program");
+        check(&header(247, 4), "ELF type is 4");
+        assert!(identify(&header(247, 1)).is_ok());
+        assert!(identify(&header(0, 1)).is_ok());
+    }
+}

@@ -1,0 +1,223 @@
+//! From an object to the bytecode of its programs: relocation of types, maps, calls and externs.
+//!
+//! aya-obj links too, but takes two functions at the same offset of different sections for one, calls
+//! no functions of the kernel, and gives up the whole object for one program. So this is our own.
+
+use std::collections::BTreeMap;
+
+use super::{ProgramSpec, Spec, SpecError, TargetTypes, accesses::Fitter, references::Reference};
+use crate::code::{Code, FunctionInfo, Insn, LineInfo};
+
+/// A program with everything that it calls.
+#[derive(Debug, Clone)]
+pub struct Linked {
+    /// What the object says of it.
+    pub program: ProgramSpec,
+    /// Its bytecode. A reference to a map holds the map's position in [`Spec::maps`] where the kernel
+    /// wants a descriptor; one to something of the kernel (a kfunc, a variable) its position in
+    /// [`Spec::externs`] where the kernel wants an id.
+    pub code: Code,
+    /// Calls of functions of the kernel, ascending.
+    pub kfuncs: Vec<KfuncCall>,
+}
+
+/// A call of a function of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KfuncCall {
+    /// Index of the instruction.
+    pub insn_index: usize,
+    /// Name of the function.
+    pub name: String,
+    /// Whether the program may be loaded although the kernel has no such function.
+    pub is_weak: bool,
+}
+
+/// The kfunc that ends a program there and then (kernel/bpf/helpers.c, Linux 6.18).
+const THROW: &str = "bpf_throw";
+
+impl Linked {
+    /// The kfunc that the instruction calls, if it calls one.
+    pub fn kfunc_at(&self, insn_index: usize) -> Option<&KfuncCall> {
+        let found = self.kfuncs.binary_search_by_key(&insn_index, |call| call.insn_index).ok()?;
+        self.kfuncs.get(found)
+    }
+
+    /// Indices of the calls from which the program does not come back.
+    pub fn throwing_calls(&self) -> impl Iterator<Item = usize> {
+        self.kfuncs.iter().filter(|call| call.name == THROW).map(|call| call.insn_index)
+    }
+}
+
+impl Spec {
+    /// Links all programs, in the order of [`Spec::programs`].
+    ///
+    /// `target` are the types of the kernel that the programs are for; those that access kernel
+    /// structures by name (CO-RE) need them, see [`Spec::needs_target_types`].
+    ///
+    /// # Errors
+    ///
+    /// When something that a program refers to is not in the object, or not in the kernel.
+    pub fn link(&self, target: Option<&TargetTypes>) -> Result<Vec<Linked>, SpecError> {
+        self.link_these(&self.programs, target)
+    }
+
+    /// Links one program. Others that cannot be linked do not matter.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such program, else as [`link`](Self::link) has it.
+    pub fn link_program(
+        &self,
+        name: &str,
+        target: Option<&TargetTypes>,
+    ) -> Result<Linked, SpecError> {
+        let program = self.program(name)?;
+        let mut linked = self.link_these(std::slice::from_ref(program), target)?;
+        linked.pop().ok_or_else(|| self.link_error(program, "it has no code".into()))
+    }
+
+    fn link_these(
+        &self,
+        programs: &[ProgramSpec],
+        target: Option<&TargetTypes>,
+    ) -> Result<Vec<Linked>, SpecError> {
+        let fitter = self.types.as_ref().zip(target);
+        let mut fitter = fitter.map(|(types, target)| Fitter::new(types, target));
+        let mut fitted = Fitted::new();
+        programs
+            .iter()
+            .map(|program| {
+                let numbers = self.reached(program)?;
+                self.fit(program, &numbers, fitter.as_mut(), &mut fitted)?;
+                self.join(program, &numbers, &fitted)
+            })
+            .collect()
+    }
+
+    /// Whether a program accesses kernel structures by name (CO-RE), so that linking it takes the
+    /// types of a kernel.
+    pub fn needs_target_types(&self) -> bool {
+        self.functions.0.iter().any(|function| !function.accesses.is_empty())
+    }
+
+    /// The functions that a program consists of, by number: itself first, then as they are referred to.
+    fn reached(&self, program: &ProgramSpec) -> Result<Vec<usize>, SpecError> {
+        let entry = self.entries.get(&program.name).copied();
+        let entry = entry.ok_or_else(|| self.link_error(program, "it has no code".into()))?;
+        let mut reached = vec![entry];
+        let mut is_reached = vec![false; self.functions.0.len()];
+        let mut next = 0;
+        while let Some(&number) = reached.get(next) {
+            next += 1;
+            if let Some(flag) = is_reached.get_mut(number) {
+                *flag = true;
+            }
+            for reference in self.references_of(number, program)?.into_values() {
+                if let Reference::Function(callee) = reference
+                    && let Some(flag) = is_reached.get_mut(callee)
+                    && !std::mem::replace(flag, true)
+                {
+                    reached.push(callee);
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    fn references_of(
+        &self,
+        number: usize,
+        program: &ProgramSpec,
+    ) -> Result<BTreeMap<usize, Reference>, SpecError> {
+        self.references(number).map_err(|reason| self.link_error(program, reason))
+    }
+
+    /// Fits the accesses to kernel structures of some functions, unless another program has them too.
+    fn fit(
+        &self,
+        program: &ProgramSpec,
+        numbers: &[usize],
+        mut fitter: Option<&mut Fitter<'_>>,
+        fitted: &mut Fitted,
+    ) -> Result<(), SpecError> {
+        for &number in numbers {
+            let Some(function) = self.functions.0.get(number) else { continue };
+            if function.accesses.is_empty() || fitted.contains_key(&number) {
+                continue;
+            }
+            let Some(fitter) = fitter.as_mut() else {
+                let (file, program) = (self.file.clone(), program.name.clone());
+                return Err(SpecError::NoTargetTypes { file, program });
+            };
+            let insns =
+                fitter.fit(function).map_err(|reason| self.link_error(program, reason))?;
+            fitted.insert(number, insns);
+        }
+        Ok(())
+    }
+
+    /// Puts functions one after the other and makes their references those of the whole.
+    fn join(
+        &self,
+        program: &ProgramSpec,
+        numbers: &[usize],
+        fitted: &Fitted,
+    ) -> Result<Linked, SpecError> {
+        let (mut code, starts) = self.concatenate(numbers, fitted);
+        let mut kfuncs = Vec::new();
+        for (&number, &start) in &starts {
+            for (at, reference) in self.references_of(number, program)? {
+                let at = start + at;
+                let distance = |callee: usize| {
+                    let callee = i64::try_from(*starts.get(&callee)?).ok()?;
+                    i32::try_from(callee - i64::try_from(at).ok()? - 1).ok()
+                };
+                reference.apply(&mut code.insns, at, distance).ok_or_else(|| {
+                    self.link_error(program, format!("instruction {at} cannot hold what it refers to"))
+                })?;
+                if let Reference::Kfunc(number) = reference
+                    && let Some(found) = self.externs.all.get(number)
+                {
+                    let (name, is_weak) = (found.name.clone(), found.is_weak);
+                    kfuncs.push(KfuncCall { insn_index: at, name, is_weak });
+                }
+            }
+        }
+        kfuncs.sort_by_key(|call| call.insn_index);
+        Ok(Linked { program: program.clone(), code, kfuncs })
+    }
+
+    /// Functions one after the other, and where each begins.
+    fn concatenate(&self, numbers: &[usize], fitted: &Fitted) -> (Code, BTreeMap<usize, usize>) {
+        let (mut code, mut starts) = (Code::default(), BTreeMap::new());
+        for &number in numbers {
+            let Some(function) = self.functions.0.get(number) else { continue };
+            let start = index(code.insns.len());
+            starts.insert(number, code.insns.len());
+            code.insns.extend(fitted.get(&number).unwrap_or(&function.insns));
+            code.functions.push(FunctionInfo {
+                insn_index: start,
+                name: function.name.clone(),
+                type_id: function.type_id,
+            });
+            code.lines.extend(function.lines.iter().map(|line| LineInfo {
+                insn_index: line.insn_index.saturating_add(start),
+                ..*line
+            }));
+        }
+        // The kernel takes one line per instruction at most.
+        code.lines.dedup_by_key(|line| line.insn_index);
+        (code, starts)
+    }
+
+    fn link_error(&self, program: &ProgramSpec, reason: String) -> SpecError {
+        SpecError::Link { file: self.file.clone(), program: program.name.clone(), reason }
+    }
+}
+
+/// Instructions of functions that access kernel structures, by number, fitted to a kernel.
+type Fitted = BTreeMap<usize, Vec<Insn>>;
+
+fn index(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}

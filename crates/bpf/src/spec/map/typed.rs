@@ -1,0 +1,201 @@
+//! Maps as types in a section `.maps`: libbpf's way, and that of newer Rust objects.
+//!
+//! A map is a variable whose structure has a member for each property; numbers are lengths of arrays
+//! (tools/lib/bpf/libbpf.c, `parse_btf_map_def`, Linux 6.12). aya-obj 0.3 reads them too, but mistakes
+//! the size of arrays of arrays, and refuses tables of programs and of 64-bit extras.
+
+use super::{MapSpec, MapType, Placed, Slot};
+use crate::spec::{
+    error::Flaw,
+    survey::{Place, Relocation, Section, Survey, Symbol},
+    table::{EXTERN, Kind, Type, TypeTable},
+};
+
+/// The maps of the section `.maps`.
+pub(super) fn maps(
+    survey: &Survey<'_>,
+    index: usize,
+    section: &Section<'_>,
+    types: Option<&TypeTable>,
+) -> Result<Vec<Placed>, Flaw> {
+    let flaw = |reason: String| Flaw::damaged(section.name, reason);
+    let types = types.ok_or_else(|| {
+        flaw("its maps are described by types, and there is no .BTF; was the object stripped?".into())
+    })?;
+    let Some(list) = types.find(Kind::DATASEC, section.name) else {
+        return Err(flaw("its maps are described by types, and .BTF does not mention them".into()));
+    };
+    let mut found = Vec::new();
+    for variable in list.triples().filter_map(|[id, ..]| types.get(*id)) {
+        // It is in another object, which was not linked with this one.
+        if variable.linkage() == EXTERN {
+            continue;
+        }
+        let name = types.name(variable);
+        let symbol = survey.symbols_in(index).find(|symbol| symbol.name == name);
+        let symbol = symbol.ok_or_else(|| flaw(format!("map {name} has no symbol")))?;
+        let definition = types.resolve(variable.link).filter(|found| found.kind == Kind::STRUCT);
+        let map = definition
+            .ok_or_else(|| "its type is not a structure".to_owned())
+            .and_then(|definition| Definition::read(types, definition, false))
+            .and_then(|definition| definition.map(name, types))
+            .map(|mut map| {
+                map.slots = slots(survey, index, symbol, types, definition);
+                map
+            })
+            .map_err(|reason| flaw(format!("map {name}: {reason}")))?;
+        found.push((Some((index, symbol.value)), map));
+    }
+    Ok(found)
+}
+
+/// The properties as they are written, 0 for those that are not.
+#[derive(Default)]
+struct Definition<'a> {
+    r#type: u32,
+    key_size: u32,
+    value_size: u32,
+    entries_max: u32,
+    flags: u32,
+    extra: u64,
+    is_pinned_by_name: bool,
+    type_ids: (u32, u32),
+    inner: Option<Type<'a>>,
+}
+
+impl<'a> Definition<'a> {
+    fn read(types: &'a TypeTable, definition: Type<'a>, is_inner: bool) -> Result<Self, String> {
+        let mut found = Self::default();
+        for &[name, member, _] in definition.triples() {
+            let name = types.text(name).unwrap_or("");
+            let number = || {
+                number(types, member).ok_or_else(|| format!("its {name} is not written as a number"))
+            };
+            let size = || {
+                let pointed = types.resolve(member).filter(|found| found.kind == Kind::PTR);
+                let pointed = pointed.map(|pointer| pointer.link);
+                let size = pointed.and_then(|id| types.size(id));
+                pointed.zip(size).ok_or_else(|| format!("its {name} has no size"))
+            };
+            match name {
+                "type" => found.r#type = number()?,
+                "max_entries" => found.entries_max = number()?,
+                "map_flags" => found.flags = number()?,
+                "map_extra" => found.extra = wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?,
+                "key_size" => found.key_size = number()?,
+                "value_size" => found.value_size = number()?,
+                "key" => (found.type_ids.0, found.key_size) = size()?,
+                "value" => (found.type_ids.1, found.value_size) = size()?,
+                "values" | "pinning" if is_inner => {
+                    return Err(format!("a map inside another one cannot have {name}"));
+                }
+                "values" => {
+                    found.value_size = 4;
+                    found.inner = values(types, member)?;
+                }
+                "pinning" => {
+                    found.is_pinned_by_name = match number()? {
+                        0 => false,
+                        1 => true,
+                        other => {
+                            return Err(format!("it is to be pinned in the way {other}, which does not exist"));
+                        }
+                    }
+                }
+                // Such as `numa_node`, which makes no difference to what is measured.
+                _ => {}
+            }
+        }
+        match found.r#type {
+            0 => Err("it has no type".into()),
+            _ => Ok(found),
+        }
+    }
+
+    fn map(self, name: &str, types: &'a TypeTable) -> Result<MapSpec, String> {
+        let inner = self.inner.map(|inner| {
+            let inner = Self::read(types, inner, true)?.map(&format!("{name}.inner"), types)?;
+            Ok::<_, String>(Box::new(inner))
+        });
+        Ok(MapSpec {
+            flags: self.flags,
+            extra: self.extra,
+            is_pinned_by_name: self.is_pinned_by_name,
+            inner: inner.transpose().map_err(|reason| format!("the maps in it: {reason}"))?,
+            type_ids: self.type_ids,
+            ..MapSpec::plain(
+                name,
+                MapType(self.r#type),
+                (self.key_size, self.value_size),
+                self.entries_max,
+            )
+        })
+    }
+}
+
+/// `int (*name)[NUMBER]`.
+fn number(types: &TypeTable, member: u32) -> Option<u32> {
+    let pointer = types.resolve(member).filter(|found| found.kind == Kind::PTR)?;
+    let array = types.resolve(pointer.link).filter(|found| found.kind == Kind::ARRAY)?;
+    array.tail.get(2).copied()
+}
+
+/// `enum { unique = NUMBER } name`, for numbers of 64 bits.
+fn wide_number(types: &TypeTable, member: u32) -> Option<u64> {
+    let found = types.resolve(member)?;
+    match found.kind {
+        Kind::ENUM => found.pairs().next().map(|[_, value]| u64::from(*value)),
+        Kind::ENUM64 => {
+            found.triples().next().map(|[_, low, high]| u64::from(*high) << 32 | u64::from(*low))
+        }
+        _ => None,
+    }
+}
+
+/// `struct inner *values[]`, or `void (*values[])(void)` in a table of programs.
+fn values(types: &TypeTable, member: u32) -> Result<Option<Type<'_>>, String> {
+    let array = types.resolve(member).filter(|found| found.kind == Kind::ARRAY);
+    let element = array.and_then(|array| types.resolve(*array.tail.first()?));
+    let pointed = element
+        .filter(|element| element.kind == Kind::PTR)
+        .and_then(|pointer| types.resolve(pointer.link))
+        .ok_or("its values are no array of pointers")?;
+    match pointed.kind {
+        Kind::STRUCT => Ok(Some(pointed)),
+        Kind::FUNC_PROTO => Ok(None),
+        _ => Err("its values are neither maps nor programs".into()),
+    }
+}
+
+/// What the initializer of `values` names: each entry is a relocation.
+fn slots(
+    survey: &Survey<'_>,
+    index: usize,
+    map: &Symbol<'_>,
+    types: &TypeTable,
+    definition: Option<Type<'_>>,
+) -> Vec<(u32, Slot)> {
+    let values = definition.and_then(|definition| {
+        definition.triples().copied().find(|[name, ..]| types.text(*name) == Some("values"))
+    });
+    let Some([_, _, bits]) = values else { return Vec::new() };
+    let start = map.value.saturating_add(u64::from(bits / 8));
+    let end = map.value.saturating_add(map.size);
+    let relocations = survey.sections.get(index).map_or(&[][..], |section| &section.relocations);
+    let slot = |relocation: &Relocation| {
+        let number = u32::try_from((relocation.offset - start) / 8).ok()?;
+        let symbol = survey.symbols.get(relocation.symbol)?;
+        let name = symbol.name.to_owned();
+        let slot = match symbol.place {
+            Place::Section(section) if section == index => Slot::Map(name),
+            Place::Section(_) if symbol.is_function => Slot::Program(name),
+            _ => return None,
+        };
+        Some((number, slot))
+    };
+    relocations
+        .iter()
+        .filter(|relocation| (start..end).contains(&relocation.offset))
+        .filter_map(slot)
+        .collect()
+}

@@ -1,0 +1,296 @@
+//! From the name of a section to the type of the programs in it.
+//!
+//! Names are those of libbpf (Documentation/bpf/libbpf/program_types.rst, Linux 6.12) and those that
+//! Aya writes (`classifier`, `cgroup_skb/ingress`).
+
+use super::{
+    functions::Functions,
+    survey::{Role, Survey},
+};
+use crate::program_type::ProgramType;
+
+/// A program as the object describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramSpec {
+    /// Symbol of its entry function.
+    pub name: String,
+    /// Section that it is in, such as `xdp` or `tracepoint/sched/sched_switch`.
+    pub section: String,
+    /// Type.
+    pub r#type: ProgramType,
+    /// `enum bpf_attach_type` that the program is checked for; 0 where the type has just one.
+    pub attach_type: u32,
+    /// Flags for `BPF_PROG_LOAD`: `BPF_F_SLEEPABLE`, `BPF_F_XDP_HAS_FRAGS`.
+    pub flags: u32,
+    /// The kernel function, tracepoint or hook that it has to be loaded for.
+    pub attachment: Option<Attachment>,
+    /// Number of instructions of the entry function alone.
+    pub insn_count: usize,
+}
+
+/// What a program has to be loaded for, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attachment {
+    /// A kernel function.
+    Function(String),
+    /// A tracepoint with typed arguments.
+    Tracepoint(String),
+    /// A security hook.
+    Hook(String),
+    /// A kernel iterator.
+    Iterator(String),
+    /// A function of another BPF program, which only a running system knows.
+    Program(String),
+}
+
+const SLEEPABLE: u32 = 1 << 4;
+const HAS_FRAGS: u32 = 1 << 5;
+
+/// `section name (or what stands before its first '/'), type, attach type, flags`.
+type Row = (&'static str, ProgramType, u32, u32);
+
+/// Names that are tried as a whole first, then up to their first slash.
+const SECTIONS: &[Row] = &[
+    ("socket", ProgramType::SOCKET_FILTER, 0, 0),
+    ("sk_reuseport/migrate", ProgramType::SK_REUSEPORT, 40, 0),
+    ("sk_reuseport", ProgramType::SK_REUSEPORT, 39, 0),
+    ("kprobe", ProgramType::KPROBE, 0, 0),
+    ("kprobe.multi", ProgramType::KPROBE, 42, 0),
+    ("kretprobe", ProgramType::KPROBE, 0, 0),
+    ("kretprobe.multi", ProgramType::KPROBE, 42, 0),
+    ("kprobe.session", ProgramType::KPROBE, 56, 0),
+    ("ksyscall", ProgramType::KPROBE, 0, 0),
+    ("kretsyscall", ProgramType::KPROBE, 0, 0),
+    ("uprobe", ProgramType::KPROBE, 0, 0),
+    ("uprobe.s", ProgramType::KPROBE, 0, SLEEPABLE),
+    ("uprobe.multi", ProgramType::KPROBE, 48, 0),
+    ("uprobe.multi.s", ProgramType::KPROBE, 48, SLEEPABLE),
+    ("uretprobe.multi", ProgramType::KPROBE, 48, 0),
+    ("uretprobe.multi.s", ProgramType::KPROBE, 48, SLEEPABLE),
+    ("uretprobe", ProgramType::KPROBE, 0, 0),
+    ("uretprobe.s", ProgramType::KPROBE, 0, SLEEPABLE),
+    ("usdt", ProgramType::KPROBE, 0, 0),
+    ("usdt.s", ProgramType::KPROBE, 0, SLEEPABLE),
+    ("tc", ProgramType::SCHED_CLS, 0, 0),
+    ("tc/ingress", ProgramType::SCHED_CLS, 46, 0),
+    ("tc/egress", ProgramType::SCHED_CLS, 47, 0),
+    ("tcx/ingress", ProgramType::SCHED_CLS, 46, 0),
+    ("tcx/egress", ProgramType::SCHED_CLS, 47, 0),
+    ("netkit/primary", ProgramType::SCHED_CLS, 54, 0),
+    ("netkit/peer", ProgramType::SCHED_CLS, 55, 0),
+    ("classifier", ProgramType::SCHED_CLS, 0, 0),
+    ("action", ProgramType::SCHED_ACT, 0, 0),
+    ("tracepoint", ProgramType::TRACEPOINT, 0, 0),
+    ("tp", ProgramType::TRACEPOINT, 0, 0),
+    ("raw_tracepoint", ProgramType::RAW_TRACEPOINT, 0, 0),
+    ("raw_tp", ProgramType::RAW_TRACEPOINT, 0, 0),
+    ("raw_tracepoint.w", ProgramType::RAW_TRACEPOINT_WRITABLE, 0, 0),
+    ("raw_tp.w", ProgramType::RAW_TRACEPOINT_WRITABLE, 0, 0),
+    ("tp_btf", ProgramType::TRACING, 23, 0),
+    ("fentry", ProgramType::TRACING, 24, 0),
+    ("fentry.s", ProgramType::TRACING, 24, SLEEPABLE),
+    ("fmod_ret", ProgramType::TRACING, 26, 0),
+    ("fmod_ret.s", ProgramType::TRACING, 26, SLEEPABLE),
+    ("fexit", ProgramType::TRACING, 25, 0),
+    ("fexit.s", ProgramType::TRACING, 25, SLEEPABLE),
+    ("iter", ProgramType::TRACING, 28, 0),
+    ("iter.s", ProgramType::TRACING, 28, SLEEPABLE),
+    ("freplace", ProgramType::EXT, 0, 0),
+    ("lsm", ProgramType::LSM, 27, 0),
+    ("lsm.s", ProgramType::LSM, 27, SLEEPABLE),
+    ("lsm_cgroup", ProgramType::LSM, 43, 0),
+    ("syscall", ProgramType::SYSCALL, 0, SLEEPABLE),
+    ("xdp.frags/devmap", ProgramType::XDP, 33, HAS_FRAGS),
+    ("xdp/devmap", ProgramType::XDP, 33, 0),
+    ("xdp.frags/cpumap", ProgramType::XDP, 35, HAS_FRAGS),
+    ("xdp/cpumap", ProgramType::XDP, 35, 0),
+    ("xdp.frags", ProgramType::XDP, 37, HAS_FRAGS),
+    ("xdp", ProgramType::XDP, 37, 0),
+    ("perf_event", ProgramType::PERF_EVENT, 0, 0),
+    ("lwt_in", ProgramType::LWT_IN, 0, 0),
+    ("lwt_out", ProgramType::LWT_OUT, 0, 0),
+    ("lwt_xmit", ProgramType::LWT_XMIT, 0, 0),
+    ("lwt_seg6local", ProgramType::LWT_SEG6LOCAL, 0, 0),
+    ("sockops", ProgramType::SOCK_OPS, 3, 0),
+    ("sk_skb/stream_parser", ProgramType::SK_SKB, 4, 0),
+    ("sk_skb/stream_verdict", ProgramType::SK_SKB, 5, 0),
+    ("sk_skb/verdict", ProgramType::SK_SKB, 38, 0),
+    ("sk_skb", ProgramType::SK_SKB, 0, 0),
+    ("sk_msg", ProgramType::SK_MSG, 7, 0),
+    ("lirc_mode2", ProgramType::LIRC_MODE2, 16, 0),
+    ("flow_dissector", ProgramType::FLOW_DISSECTOR, 17, 0),
+    ("cgroup_skb/ingress", ProgramType::CGROUP_SKB, 0, 0),
+    ("cgroup_skb/egress", ProgramType::CGROUP_SKB, 1, 0),
+    ("cgroup/skb", ProgramType::CGROUP_SKB, 0, 0),
+    ("cgroup/sock_create", ProgramType::CGROUP_SOCK, 2, 0),
+    ("cgroup/sock_release", ProgramType::CGROUP_SOCK, 34, 0),
+    ("cgroup/sock", ProgramType::CGROUP_SOCK, 2, 0),
+    ("cgroup/post_bind4", ProgramType::CGROUP_SOCK, 12, 0),
+    ("cgroup/post_bind6", ProgramType::CGROUP_SOCK, 13, 0),
+    ("cgroup/bind4", ProgramType::CGROUP_SOCK_ADDR, 8, 0),
+    ("cgroup/bind6", ProgramType::CGROUP_SOCK_ADDR, 9, 0),
+    ("cgroup/connect4", ProgramType::CGROUP_SOCK_ADDR, 10, 0),
+    ("cgroup/connect6", ProgramType::CGROUP_SOCK_ADDR, 11, 0),
+    ("cgroup/connect_unix", ProgramType::CGROUP_SOCK_ADDR, 49, 0),
+    ("cgroup/sendmsg4", ProgramType::CGROUP_SOCK_ADDR, 14, 0),
+    ("cgroup/sendmsg6", ProgramType::CGROUP_SOCK_ADDR, 15, 0),
+    ("cgroup/sendmsg_unix", ProgramType::CGROUP_SOCK_ADDR, 50, 0),
+    ("cgroup/recvmsg4", ProgramType::CGROUP_SOCK_ADDR, 19, 0),
+    ("cgroup/recvmsg6", ProgramType::CGROUP_SOCK_ADDR, 20, 0),
+    ("cgroup/recvmsg_unix", ProgramType::CGROUP_SOCK_ADDR, 51, 0),
+    ("cgroup/getpeername4", ProgramType::CGROUP_SOCK_ADDR, 29, 0),
+    ("cgroup/getpeername6", ProgramType::CGROUP_SOCK_ADDR, 30, 0),
+    ("cgroup/getpeername_unix", ProgramType::CGROUP_SOCK_ADDR, 52, 0),
+    ("cgroup/getsockname4", ProgramType::CGROUP_SOCK_ADDR, 31, 0),
+    ("cgroup/getsockname6", ProgramType::CGROUP_SOCK_ADDR, 32, 0),
+    ("cgroup/getsockname_unix", ProgramType::CGROUP_SOCK_ADDR, 53, 0),
+    ("cgroup/sysctl", ProgramType::CGROUP_SYSCTL, 18, 0),
+    ("cgroup/getsockopt", ProgramType::CGROUP_SOCKOPT, 21, 0),
+    ("cgroup/setsockopt", ProgramType::CGROUP_SOCKOPT, 22, 0),
+    ("cgroup/dev", ProgramType::CGROUP_DEVICE, 6, 0),
+    ("struct_ops", ProgramType::STRUCT_OPS, 0, 0),
+    ("struct_ops.s", ProgramType::STRUCT_OPS, 0, SLEEPABLE),
+    ("sk_lookup", ProgramType::SK_LOOKUP, 36, 0),
+    ("netfilter", ProgramType::NETFILTER, 45, 0),
+];
+
+/// Names that carry a free part after them without a slash, in old objects: `xdp_drop`, `tc_ingress`.
+const LOOSE: &[&str] = &["socket", "xdp", "tc", "classifier", "action"];
+
+/// The row of a section's name.
+fn row(section: &str) -> Option<&'static Row> {
+    // `?xdp`: the program is not loaded unless asked for.
+    let section = section.strip_prefix('?').unwrap_or(section);
+    let find = |name: &str| SECTIONS.iter().find(|row| row.0 == name);
+    let mut parts = section.match_indices('/').map(|(at, _)| &section[..at]).collect::<Vec<_>>();
+    parts.push(section);
+    parts.iter().rev().find_map(|name| find(name)).or_else(|| {
+        let is_loose = |name: &&&str| {
+            let rest = section.strip_prefix(**name).unwrap_or_default();
+            rest.starts_with(|c: char| c == '_' || c == '-' || c.is_ascii_digit())
+        };
+        find(LOOSE.iter().find(is_loose)?)
+    })
+}
+
+/// Type, attach type, flags and attachment of programs in `section`; `None` for a name that means no
+/// type.
+pub(super) fn classify(section: &str) -> Option<(ProgramType, u32, u32, Option<Attachment>)> {
+    let &(name, r#type, attach_type, flags) = row(section)?;
+    let bare = section.strip_prefix('?').unwrap_or(section);
+    let target = bare.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
+    let target = target.filter(|target| !target.is_empty()).map(str::to_owned);
+    let attachment = match name {
+        "tp_btf" => target.map(Attachment::Tracepoint),
+        "fentry" | "fentry.s" | "fexit" | "fexit.s" | "fmod_ret" | "fmod_ret.s" => {
+            target.map(Attachment::Function)
+        }
+        "lsm" | "lsm.s" | "lsm_cgroup" => target.map(Attachment::Hook),
+        "iter" | "iter.s" => target.map(Attachment::Iterator),
+        "freplace" => target.map(Attachment::Program),
+        _ => None,
+    };
+    Some((r#type, attach_type, flags, attachment))
+}
+
+/// Code that is not listed among the programs, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OtherCode {
+    /// The section's name means no type; the names of the functions in it.
+    UnknownType {
+        /// The section.
+        section: String,
+        /// Functions that would be programs.
+        functions: Vec<String>,
+    },
+    /// The section has no symbols of functions, so that nothing tells where programs begin.
+    NoFunctions {
+        /// The section.
+        section: String,
+    },
+}
+
+/// The programs, in the order of their sections, each with the number of its function; and what
+/// other code there is.
+pub(super) fn programs(
+    survey: &Survey<'_>,
+    functions: &Functions,
+) -> (Vec<(ProgramSpec, usize)>, Vec<OtherCode>) {
+    let (mut programs, mut others) = (Vec::new(), Vec::new());
+    for (index, section) in survey.with_role(Role::Code { is_text: false }) {
+        let mut own = functions.0.iter().enumerate().filter(|(_, f)| f.section == index).peekable();
+        let name = || section.name.to_owned();
+        if own.peek().is_none() {
+            // Compilers write an empty `.text` in any case, and other sections only with code.
+            others.extend((section.size > 0).then(|| OtherCode::NoFunctions { section: name() }));
+            continue;
+        }
+        // What others cannot see is there to be called.
+        let own = own.filter(|(_, function)| !function.is_local);
+        let Some((r#type, attach_type, flags, attachment)) = classify(section.name) else {
+            let functions = own.map(|(_, function)| function.name.clone()).collect();
+            others.push(OtherCode::UnknownType { section: name(), functions });
+            continue;
+        };
+        programs.extend(own.map(|(number, function)| {
+            let spec = ProgramSpec {
+                name: function.name.clone(),
+                section: name(),
+                r#type,
+                attach_type,
+                flags,
+                attachment: attachment.clone(),
+                insn_count: function.insns.len(),
+            };
+            (spec, number)
+        }));
+    }
+    (programs, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_what_they_mean() {
+        let check = |section: &str, expected: Option<(ProgramType, u32, u32)>| {
+            let found = classify(section).map(|(r#type, attach, flags, _)| (r#type, attach, flags));
+            assert_eq!(found, expected, "{section}");
+        };
+        check("xdp", Some((ProgramType::XDP, 37, 0)));
+        check("?xdp", Some((ProgramType::XDP, 37, 0)));
+        check("xdp.frags", Some((ProgramType::XDP, 37, HAS_FRAGS)));
+        check("xdp/devmap", Some((ProgramType::XDP, 33, 0)));
+        check("xdp/fun_xdp", Some((ProgramType::XDP, 37, 0)));
+        check("xdp_drop", Some((ProgramType::XDP, 37, 0)));
+        check("socket1", Some((ProgramType::SOCKET_FILTER, 0, 0)));
+        check("tc_ingress", Some((ProgramType::SCHED_CLS, 0, 0)));
+        check("tcp_congestion", None);
+        check("raw_tp.w/x", Some((ProgramType::RAW_TRACEPOINT_WRITABLE, 0, 0)));
+        check("kprobe.multi/tcp_*", Some((ProgramType::KPROBE, 42, 0)));
+        check("cgroup/connect_unix", Some((ProgramType::CGROUP_SOCK_ADDR, 49, 0)));
+        check("tc", Some((ProgramType::SCHED_CLS, 0, 0)));
+        check("tc/egress", Some((ProgramType::SCHED_CLS, 47, 0)));
+        check("classifier/ingress", Some((ProgramType::SCHED_CLS, 0, 0)));
+        check("cgroup/connect4", Some((ProgramType::CGROUP_SOCK_ADDR, 10, 0)));
+        check("cgroup_skb/egress", Some((ProgramType::CGROUP_SKB, 1, 0)));
+        check("syscall", Some((ProgramType::SYSCALL, 0, SLEEPABLE)));
+        check("uprobe.s//bin/sh:main", Some((ProgramType::KPROBE, 0, SLEEPABLE)));
+        check("nonsense", None);
+        check("", None);
+    }
+
+    #[test]
+    fn what_a_program_is_loaded_for() {
+        let check = |section: &str, expected: Option<Attachment>| {
+            assert_eq!(classify(section).and_then(|found| found.3), expected, "{section}");
+        };
+        check("fentry/schedule", Some(Attachment::Function("schedule".into())));
+        check("tp_btf/sched_switch", Some(Attachment::Tracepoint("sched_switch".into())));
+        check("lsm.s/file_open", Some(Attachment::Hook("file_open".into())));
+        check("iter/task", Some(Attachment::Iterator("task".into())));
+        check("iter/", None);
+        check("xdp", None);
+    }
+}

@@ -1,0 +1,350 @@
+//! The parts of an ELF file that make an eBPF object: sections, symbols, relocations, all checked.
+//!
+//! aya-obj reads ELF files too, but panics on many that are damaged, and refuses whole objects for one
+//! section that it does not know. Here each fault is told with its section, and nothing that comes
+//! later can point outside.
+
+use object::{
+    LittleEndian, SectionIndex, SymbolIndex,
+    elf::{self, Sym64},
+    read::elf::{FileHeader as _, Rel as _, Rela as _, SectionHeader as _, SectionTable, Sym as _},
+};
+
+use super::{
+    error::Flaw,
+    identify::{Header, identify},
+};
+
+/// Largest section of global data, in bytes: its size alone may be in the file, not its contents.
+const DATA_SIZE_MAX: u64 = 64 << 20;
+
+/// What a section is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Instructions of programs, or of functions that they call (`is_text`).
+    Code {
+        /// Whether it holds no programs by its name.
+        is_text: bool,
+    },
+    /// `.BTF`.
+    Types,
+    /// `.BTF.ext`.
+    Extension,
+    /// `license`.
+    License,
+    /// `version`.
+    Version,
+    /// `maps`: definitions as numbers.
+    LegacyMaps,
+    /// `.maps`: definitions as types.
+    Maps,
+    /// Global variables.
+    Data {
+        /// Whether programs only read them.
+        is_constant: bool,
+    },
+    /// Anything else.
+    Other,
+}
+
+/// A section.
+#[derive(Debug, Clone)]
+pub(super) struct Section<'a> {
+    pub(super) name: &'a str,
+    pub(super) role: Role,
+    /// Size in bytes, also of one whose bytes are all zero and not in the file.
+    pub(super) size: u64,
+    /// Its bytes; empty for [`Role::Other`] and where all are zero.
+    pub(super) data: &'a [u8],
+    /// For code and `.maps`, ascending by offset.
+    pub(super) relocations: Vec<Relocation>,
+}
+
+/// Where a symbol is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the section with this index.
+    Section(usize),
+    /// In another object, or in the kernel.
+    Undefined,
+    /// Nowhere: names of files, absolute values.
+    Nowhere,
+}
+
+/// A symbol.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Symbol<'a> {
+    pub(super) name: &'a str,
+    pub(super) place: Place,
+    /// Offset in its section, in bytes.
+    pub(super) value: u64,
+    /// Size in bytes.
+    pub(super) size: u64,
+    pub(super) is_function: bool,
+    /// Whether it stands for its section.
+    pub(super) is_section: bool,
+    pub(super) is_local: bool,
+    pub(super) is_weak: bool,
+    pub(super) is_hidden: bool,
+}
+
+/// A place that refers to a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Relocation {
+    /// Offset in its section, in bytes.
+    pub(super) offset: u64,
+    /// Index of the symbol, in [`Survey::symbols`].
+    pub(super) symbol: usize,
+}
+
+/// What was found in a file. Sections and symbols stand at their ELF indices.
+#[derive(Debug, Clone)]
+pub(super) struct Survey<'a> {
+    pub(super) sections: Vec<Section<'a>>,
+    pub(super) symbols: Vec<Symbol<'a>>,
+}
+
+impl<'a> Survey<'a> {
+    /// Reads an object file.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Flaw> {
+        let header = identify(bytes)?;
+        let table = header.sections(LittleEndian, bytes).map_err(|error| {
+            Flaw::Damaged(None, format!("the table of sections cannot be read ({error}); is the file complete?"))
+        })?;
+        let mut sections = sections(&table, bytes)?;
+        let symbols = symbols(&table, bytes, &sections)?;
+        relocations(&table, bytes, &mut sections, symbols.len())?;
+        Ok(Self { sections, symbols })
+    }
+
+    /// The sections of a role, with their indices.
+    pub(super) fn with_role(&self, role: Role) -> impl Iterator<Item = (usize, &Section<'a>)> {
+        self.sections.iter().enumerate().filter(move |(_, section)| section.role == role)
+    }
+
+    /// The bytes of the only section of a role.
+    pub(super) fn only(&self, role: Role) -> Result<Option<&'a [u8]>, Flaw> {
+        let mut found = self.with_role(role).map(|(_, section)| section);
+        let first = found.next();
+        match (first, found.next()) {
+            (Some(section), Some(_)) => {
+                Err(Flaw::damaged(section.name, "there are two sections of this name"))
+            }
+            (first, _) => Ok(first.map(|section| section.data)),
+        }
+    }
+
+    /// The symbols in a section that stand for something in it.
+    pub(super) fn symbols_in(&self, index: usize) -> impl Iterator<Item = &Symbol<'a>> {
+        self.symbols.iter().filter(move |symbol| {
+            symbol.place == Place::Section(index) && !symbol.is_section && !symbol.name.is_empty()
+        })
+    }
+}
+
+fn sections<'a>(table: &SectionTable<'a, Header>, bytes: &'a [u8]) -> Result<Vec<Section<'a>>, Flaw> {
+    let mut found = Vec::with_capacity(table.len());
+    for (index, section) in table.enumerate() {
+        let name = table
+            .section_name(LittleEndian, section)
+            .ok()
+            .and_then(|name| std::str::from_utf8(name).ok())
+            .ok_or_else(|| Flaw::Damaged(None, format!("section {} has no readable name", index.0)))?;
+        let kind = section.sh_type(LittleEndian);
+        let flags = section.sh_flags(LittleEndian);
+        let role = match kind {
+            elf::SHT_PROGBITS => {
+                let is_code = flags.contains(elf::SHF_EXECINSTR);
+                role(name, is_code, flags.contains(elf::SHF_ALLOC))
+            }
+            elf::SHT_NOBITS => match role(name, false, flags.contains(elf::SHF_ALLOC)) {
+                role @ (Role::Data { .. } | Role::Maps) => role,
+                _ => Role::Other,
+            },
+            _ => Role::Other,
+        };
+        let data = match role {
+            Role::Other => &[],
+            _ => section.data(LittleEndian, bytes).map_err(|_| {
+                Flaw::damaged(name, "it reaches beyond the end of the file; is the file complete?")
+            })?,
+        };
+        let section =
+            Section { name, role, size: section.sh_size(LittleEndian), data, relocations: Vec::new() };
+        check_size(&section)?;
+        found.push(section);
+    }
+    Ok(found)
+}
+
+/// What a section of this name is for (libbpf's names, and `maps/…` of old Rust objects).
+fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
+    let is = |base: &str| {
+        name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if is_code {
+        return Role::Code { is_text: is(".text") };
+    }
+    match name {
+        ".BTF" => Role::Types,
+        ".BTF.ext" => Role::Extension,
+        "license" => Role::License,
+        "version" => Role::Version,
+        ".maps" => Role::Maps,
+        _ if name == "maps" || name.starts_with("maps/") => Role::LegacyMaps,
+        _ if is_loaded && (is(".data") || is(".bss")) => Role::Data { is_constant: false },
+        _ if is_loaded && is(".rodata") => Role::Data { is_constant: true },
+        _ => Role::Other,
+    }
+}
+
+fn check_size(section: &Section<'_>) -> Result<(), Flaw> {
+    match section.role {
+        Role::Code { .. } if !section.size.is_multiple_of(8) => Err(Flaw::damaged(
+            section.name,
+            format!("its {} bytes are not a whole number of instructions (8 bytes each)", section.size),
+        )),
+        Role::Data { .. } if section.size > DATA_SIZE_MAX => Err(Flaw::Unsupported(format!(
+            "section {}: {} bytes of global data are more than the {DATA_SIZE_MAX} that are supported",
+            section.name, section.size
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn symbols<'a>(
+    table: &SectionTable<'a, Header>,
+    bytes: &'a [u8],
+    sections: &[Section<'a>],
+) -> Result<Vec<Symbol<'a>>, Flaw> {
+    let unreadable =
+        |what: &str| Flaw::Damaged(None, format!("{what}; is the file complete?"));
+    let symbols = table
+        .symbols(LittleEndian, bytes, elf::SHT_SYMTAB)
+        .map_err(|error| unreadable(&format!("the table of symbols cannot be read ({error})")))?;
+    let mut found = Vec::with_capacity(symbols.len());
+    for (index, symbol) in symbols.enumerate() {
+        let name = symbols
+            .symbol_name(LittleEndian, symbol)
+            .ok()
+            .and_then(|name| std::str::from_utf8(name).ok())
+            .ok_or_else(|| unreadable(&format!("symbol {} has no readable name", index.0)))?;
+        let place = match symbols.symbol_section(LittleEndian, symbol, index) {
+            Ok(Some(SectionIndex(section))) if section < sections.len() => Place::Section(section),
+            Ok(None) if symbol.is_undefined(LittleEndian) => Place::Undefined,
+            Ok(None) => Place::Nowhere,
+            _ => return Err(unreadable(&format!("symbol {name:?} is in a section that is not there"))),
+        };
+        let symbol = describe(symbol, name, place);
+        check_symbol(&symbol, sections)?;
+        found.push(symbol);
+    }
+    Ok(found)
+}
+
+fn describe<'a>(symbol: &Sym64<LittleEndian>, name: &'a str, place: Place) -> Symbol<'a> {
+    Symbol {
+        name,
+        place,
+        value: symbol.st_value(LittleEndian),
+        size: symbol.st_size(LittleEndian),
+        is_function: symbol.st_type() == elf::STT_FUNC,
+        is_section: symbol.st_type() == elf::STT_SECTION,
+        is_local: symbol.st_bind() == elf::STB_LOCAL,
+        is_weak: symbol.st_bind() == elf::STB_WEAK,
+        is_hidden: matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL),
+    }
+}
+
+/// What a symbol stands for lies within its section, and a function is made of instructions.
+fn check_symbol(symbol: &Symbol<'_>, sections: &[Section<'_>]) -> Result<(), Flaw> {
+    let Place::Section(index) = symbol.place else { return Ok(()) };
+    let Some(section) = sections.get(index).filter(|section| section.role != Role::Other) else {
+        return Ok(());
+    };
+    let &Symbol { name, value, size, .. } = symbol;
+    if value.checked_add(size).is_none_or(|end| end > section.size) {
+        return Err(Flaw::damaged(
+            section.name,
+            format!(
+                "symbol {name:?} (offset {value}, {size} bytes) lies outside of it ({} bytes)",
+                section.size
+            ),
+        ));
+    }
+    let is_whole = value.is_multiple_of(8) && size.is_multiple_of(8) && size > 0;
+    if matches!(section.role, Role::Code { .. }) && symbol.is_function && !is_whole {
+        return Err(Flaw::damaged(
+            section.name,
+            format!(
+                "function {name:?} (offset {value}, {size} bytes) is not made of whole instructions (8 bytes each)"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Reads the relocations of code and of map definitions. Those of other sections are for linkers and
+/// debuggers.
+fn relocations(
+    table: &SectionTable<'_, Header>,
+    bytes: &[u8],
+    sections: &mut [Section<'_>],
+    symbols: usize,
+) -> Result<(), Flaw> {
+    for section in table.iter() {
+        let target = section.info_link(LittleEndian).0;
+        let Some(target) = sections.get_mut(target) else { continue };
+        let unreadable =
+            |error| Flaw::damaged(target.name, format!("its relocations cannot be read: {error}"));
+        let mut found = Vec::new();
+        if !matches!(target.role, Role::Code { .. } | Role::Maps) {
+            continue;
+        } else if let Some((entries, _)) = section.rel(LittleEndian, bytes).map_err(unreadable)? {
+            found.extend(entries.iter().map(|r| (r.r_offset(LittleEndian), r.symbol(LittleEndian))));
+        } else if let Some((entries, _)) = section.rela(LittleEndian, bytes).map_err(unreadable)? {
+            if entries.iter().any(|entry| entry.r_addend(LittleEndian) != 0) {
+                return Err(Flaw::Unsupported(format!(
+                    "section {}: its relocations have addends of their own (RELA), which no compiler for eBPF writes",
+                    target.name
+                )));
+            }
+            let entries = entries.iter();
+            found.extend(entries.map(|r| (r.r_offset(LittleEndian), r.symbol(LittleEndian, false))));
+        }
+        for (offset, symbol) in found {
+            target.relocations.push(relocation(target, offset, symbol, symbols)?);
+        }
+    }
+    for section in sections {
+        section.relocations.sort_by_key(|relocation| relocation.offset);
+        let twice = section.relocations.windows(2).find(|pair| pair[0].offset == pair[1].offset);
+        if let Some(pair) = twice {
+            return Err(Flaw::damaged(
+                section.name,
+                format!("two relocations are for the same place, offset {}", pair[0].offset),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn relocation(
+    target: &Section<'_>,
+    offset: u64,
+    symbol: Option<SymbolIndex>,
+    symbols: usize,
+) -> Result<Relocation, Flaw> {
+    // The last instruction's first byte is where a relocation can be at most.
+    if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > target.size) {
+        return Err(Flaw::damaged(
+            target.name,
+            format!("a relocation is for offset {offset}, where nothing begins ({} bytes)", target.size),
+        ));
+    }
+    let symbol = symbol.map(|symbol| symbol.0).filter(|&symbol| symbol < symbols);
+    let symbol = symbol.ok_or_else(|| {
+        Flaw::damaged(target.name, format!("the relocation for offset {offset} is to no symbol"))
+    })?;
+    Ok(Relocation { offset, symbol })
+}

@@ -1,0 +1,84 @@
+//! Does a table of types hold together? Ids and names lead somewhere, numbers are ones that exist.
+
+use super::{EXTERN, Kind, Type, TypeTable};
+
+/// Checks every type; the error is a reason.
+pub(super) fn check(table: &TypeTable) -> Result<(), String> {
+    table.all().try_for_each(|found| {
+        Checked { table, found }
+            .check()
+            .map_err(|reason| format!("type {}: {reason}", found.id))
+    })
+}
+
+struct Checked<'a> {
+    table: &'a TypeTable,
+    found: Type<'a>,
+}
+
+impl Checked<'_> {
+    fn check(&self) -> Result<(), String> {
+        let Self { found, .. } = self;
+        self.name(found.name)?;
+        match found.kind {
+            Kind::PTR | Kind::FUNC_PROTO => self.type_id(found.link)?,
+            kind if kind.is_modifier() => self.type_id(found.link)?,
+            Kind::DECL_TAG => self.type_id(found.link)?,
+            Kind::VAR => {
+                self.type_id(found.link)?;
+                self.linkage()?;
+            }
+            Kind::FUNC => {
+                self.linkage()?;
+                self.kind_of(found.link, &[Kind::FUNC_PROTO])?;
+            }
+            Kind::ARRAY => found.tail.iter().take(2).try_for_each(|&id| self.type_id(id))?,
+            _ => {}
+        }
+        match found.kind {
+            Kind::STRUCT | Kind::UNION => found.triples().try_for_each(|&[name, id, _]| {
+                self.name(name)?;
+                self.type_id(id)
+            }),
+            Kind::FUNC_PROTO => found.pairs().try_for_each(|&[name, id]| {
+                self.name(name)?;
+                self.type_id(id)
+            }),
+            Kind::ENUM => found.pairs().try_for_each(|&[name, _]| self.name(name)),
+            Kind::ENUM64 => found.triples().try_for_each(|&[name, ..]| self.name(name)),
+            Kind::DATASEC => found
+                .triples()
+                .try_for_each(|&[id, ..]| self.kind_of(id, &[Kind::VAR, Kind::FUNC])),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&self, offset: u32) -> Result<(), String> {
+        // The strings end with a terminator, so that any offset within them is that of one.
+        match (offset as usize) < self.table.strings.len() {
+            true => Ok(()),
+            false => Err(format!("its name, at {offset}, is not in the strings")),
+        }
+    }
+
+    fn type_id(&self, id: u32) -> Result<(), String> {
+        match id <= self.table.len() {
+            true => Ok(()),
+            false => Err(format!("it refers to type {id}, of {}", self.table.len())),
+        }
+    }
+
+    fn kind_of(&self, id: u32, kinds: &[Kind]) -> Result<(), String> {
+        match self.table.get(id) {
+            Some(other) if kinds.contains(&other.kind) => Ok(()),
+            _ => Err(format!("it refers to type {id}, which is of the wrong kind")),
+        }
+    }
+
+    fn linkage(&self) -> Result<(), String> {
+        match self.found.linkage() {
+            ..=EXTERN => Ok(()),
+            other => Err(format!("its linkage is {other}, which does not exist")),
+        }
+    }
+}

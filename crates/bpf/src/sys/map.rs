@@ -1,0 +1,166 @@
+//! `bpf(2)` on maps.
+
+use std::{
+    ffi::CStr,
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+use super::{BPF_MAP_CREATE, bpf, bpf_in_place, number};
+
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
+const BPF_MAP_GET_NEXT_KEY: libc::c_long = 4;
+const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
+const BPF_MAP_FREEZE: libc::c_long = 22;
+
+/// What a map is created with.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct MapSpecification<'a> {
+    pub(crate) map_type: u32,
+    pub(crate) key_size: u32,
+    pub(crate) value_size: u32,
+    pub(crate) max_entries: u32,
+    pub(crate) flags: u32,
+    pub(crate) extra: u64,
+    pub(crate) name: [u8; 16],
+    pub(crate) inner: Option<BorrowedFd<'a>>,
+    /// BTF descriptor, type of the key, type of the value.
+    pub(crate) types: Option<(BorrowedFd<'a>, u32, u32)>,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    map_name: [u8; 16],
+    map_ifindex: u32,
+    btf_fd: u32,
+    btf_key_type_id: u32,
+    btf_value_type_id: u32,
+    btf_vmlinux_value_type_id: u32,
+    map_extra: u64,
+}
+
+#[repr(C)]
+struct Element {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    /// The value, or the next key.
+    value: u64,
+    flags: u64,
+}
+
+impl Element {
+    fn new(map: BorrowedFd<'_>, key: Option<&[u8]>, value: *const u8, flags: u64) -> Self {
+        let key = key.map_or(0, |key| key.as_ptr().addr() as u64);
+        Self { map_fd: number(map), padding: 0, key, value: value.addr() as u64, flags }
+    }
+}
+
+/// Creates a map.
+pub(crate) fn create_map(map: MapSpecification<'_>) -> io::Result<OwnedFd> {
+    let (btf_fd, btf_key_type_id, btf_value_type_id) =
+        map.types.map_or((0, 0, 0), |(fd, key, value)| (number(fd), key, value));
+    let attr = MapCreate {
+        map_type: map.map_type,
+        key_size: map.key_size,
+        value_size: map.value_size,
+        max_entries: map.max_entries,
+        map_flags: map.flags,
+        inner_map_fd: map.inner.map_or(0, number),
+        map_name: map.name,
+        btf_fd,
+        btf_key_type_id,
+        btf_value_type_id,
+        map_extra: map.extra,
+        ..Default::default()
+    };
+    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    unsafe { bpf(BPF_MAP_CREATE, &attr) }
+}
+
+/// Sets a value. `key` is `None` for queues and stacks.
+///
+/// The slices must be as long as the kernel takes the key and the value to be, which the caller knows
+/// from having created the map or having asked for its sizes.
+pub(crate) fn update_element(
+    map: BorrowedFd<'_>,
+    key: Option<&[u8]>,
+    value: &[u8],
+    flags: u64,
+) -> io::Result<()> {
+    let mut attr = Element::new(map, key, value.as_ptr(), flags);
+    // SAFETY: the structure is laid out as the command wants it; key and value outlive the call and
+    // are only read.
+    unsafe { bpf_in_place(BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop)
+}
+
+/// Reads a value into `value`, which must be as long as the map's values are for user space.
+pub(crate) fn lookup_element(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<()> {
+    let mut attr = Element::new(map, Some(key), value.as_mut_ptr(), 0);
+    // SAFETY: as above, and the value has room for what the kernel writes.
+    unsafe { bpf_in_place(BPF_MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
+}
+
+/// Takes the next value out of a queue or stack into `value`.
+pub(crate) fn lookup_and_delete(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
+    let mut attr = Element::new(map, None, value.as_mut_ptr(), 0);
+    // SAFETY: as above.
+    unsafe { bpf_in_place(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attr) }.map(drop)
+}
+
+/// Removes an entry.
+pub(crate) fn delete_element(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
+    let mut attr = Element::new(map, Some(key), std::ptr::null(), 0);
+    // SAFETY: as above; there is no value.
+    unsafe { bpf_in_place(BPF_MAP_DELETE_ELEM, &mut attr) }.map(drop)
+}
+
+/// Writes the key that follows `key` (the first one after `None`) into `next`; `false` at the end.
+pub(crate) fn next_key(
+    map: BorrowedFd<'_>,
+    key: Option<&[u8]>,
+    next: &mut [u8],
+) -> io::Result<bool> {
+    let mut attr = Element::new(map, key, next.as_mut_ptr(), 0);
+    // SAFETY: as above; `next` has the length of a key.
+    match unsafe { bpf_in_place(BPF_MAP_GET_NEXT_KEY, &mut attr) } {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a map read-only for user space, so that the verifier may take its values for constants.
+pub(crate) fn freeze_map(map: BorrowedFd<'_>) -> io::Result<()> {
+    #[repr(C)]
+    struct Freeze {
+        map_fd: u32,
+    }
+    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    unsafe { bpf_in_place(BPF_MAP_FREEZE, &mut Freeze { map_fd: number(map) }) }.map(drop)
+}
+
+/// A name as the kernel takes it: 15 bytes, of which it allows letters, digits, `_` and `.`.
+pub(crate) fn kernel_name(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.');
+    for (slot, byte) in bytes.iter_mut().take(15).zip(name.bytes()) {
+        *slot = if allowed(byte) { byte } else { b'_' };
+    }
+    bytes
+}
+
+/// The path of a pin for `BPF_OBJ_GET`.
+pub(super) fn address(text: &CStr) -> u64 {
+    text.as_ptr().addr() as u64
+}
