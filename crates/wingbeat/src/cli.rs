@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::export::{Format, UnknownFormat};
 
-use crate::doctor::DoctorArgs;
+use crate::{bench::BenchArgs, doctor::DoctorArgs, top::TopArgs};
 
 /// Tells what eBPF and Rust code costs, down to the line, before it reaches production
 #[derive(Debug, Parser)]
@@ -33,6 +33,12 @@ pub(crate) enum Verb {
     /// Draws the difference of two profiles
     #[command(after_help = DIFF_EXAMPLES, after_long_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
+    /// What does one run of an eBPF program cost? Runs the programs of an object in the kernel
+    #[command(after_help = BENCH_EXAMPLES, after_long_help = BENCH_EXAMPLES)]
+    Bench(Box<BenchArgs>),
+    /// What do the loaded eBPF programs cost now? A live table of all of them
+    #[command(after_help = TOP_EXAMPLES, after_long_help = TOP_EXAMPLES)]
+    Top(TopArgs),
     /// Does it work here? What kernel, rights and hardware allow, and how to get the rest
     #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -53,6 +59,27 @@ const DIFF_EXAMPLES: &str = "\
 Examples:
   wingbeat diff before.folded after.folded -o diff.svg
   wingbeat diff before.pb.gz after.pb.gz -o diff.svg";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  wingbeat bench xdp.o                             all programs, on a UDP packet
+  wingbeat bench xdp.o filter --input flows.pcap   one program, on each packet of a capture
+  wingbeat bench new.o --against old.o --err       is it slower than before? 1 if so
+  wingbeat bench xdp.o --format bmf -o bench.json  for `bencher run --file bench.json`
+  wingbeat bench --live -d 10s                     what is loaded already, where it runs
+
+The exit status is 1 when a program could not be measured, did not return what --expect says, or
+became worse and --err was given; 2 for wrong usage. docs/bench.md tells what the numbers mean.";
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  wingbeat top                                     until q, Esc or Ctrl-C
+  wingbeat top -d 500ms --sort runs --filter xdp   twice a second, the most run first
+  wingbeat top --once                              a table of one second, on stdout
+  wingbeat top --once --format json | jq '.programs[] | select(.cpu_percent > 1) | .name'
+
+CPU % is of one CPU. It needs CAP_SYS_ADMIN (sudo). While it runs, every run of every program is some
+tens of nanoseconds slower, because the kernel reads its clock; afterwards all is as before.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -94,6 +121,11 @@ pub(crate) use tell;
 /// `error`, as it begins a message.
 pub(crate) fn styled_error() -> String {
     "error".red().bold().to_string()
+}
+
+/// `warning`, as it begins a message.
+pub(crate) fn styled_warning() -> String {
+    "warning".yellow().bold().to_string()
 }
 
 /// Flags of `wingbeat profile`.
@@ -169,7 +201,7 @@ fn output(text: &str) -> Result<PathBuf, UnknownFormat> {
     Format::from_path(&path).map(|_| path)
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     // A bare number would be ambiguous to read, but perf and sleep take it for seconds.
     let duration = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,

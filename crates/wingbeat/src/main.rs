@@ -2,11 +2,13 @@
 //!
 //! Flags in, calls, text out. The work is done by the libraries.
 
+mod bench;
 mod cli;
 mod diff;
 mod doctor;
 mod output;
 mod profile;
+mod top;
 
 use std::{io, process::ExitCode};
 
@@ -32,6 +34,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.verb {
         Verb::Profile(args) => profile::run(args, cli.quiet, cli.verbose),
         Verb::Diff(args) => diff::run(args, cli.quiet),
+        Verb::Top(args) => top::run(args, cli.quiet),
+        Verb::Bench(args) => bench::run(args, cli.quiet, cli.verbose),
         Verb::Doctor(args) => doctor::run(args),
     }
 }

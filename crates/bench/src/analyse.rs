@@ -1,0 +1,326 @@
+//! From what was measured to what is reported. Pure: numbers in, numbers out.
+
+pub mod compare;
+mod warning;
+
+use std::time::Duration;
+
+use wingbeat_bpf::{
+    ProgramType,
+    live::{Run, VerifierStatistics},
+    program::Info,
+};
+use wingbeat_stats::{
+    bootstrap::Bootstrap, histogram::Histogram, outliers, sample::{Sample, quantile_of_sorted},
+};
+
+use crate::{
+    conditions::{Conditions, Load, Observed},
+    counts::Calls,
+    instrument::wrapper::Recorded,
+    result::{
+        Case, Circumstances, Distribution, Failure, Latency, Outcome, Outliers, Part, Report, Ruler,
+        RunCounts, SCHEMA_VERSION, Size, Verifier,
+    },
+};
+
+/// Confidence of the intervals of medians.
+const CONFIDENCE: f64 = 0.95;
+
+/// Bytes of a changed packet that are kept.
+const OUTPUT_BYTES_MAX: usize = 256;
+
+/// Samples that a sound interval needs.
+const SAMPLES_WANTED: u64 = 20;
+
+/// Everything that a measurement gives.
+#[derive(Debug)]
+pub struct Raw {
+    /// The object's file.
+    pub object: String,
+    /// Seed of the plan.
+    pub seed: u64,
+    /// CPU.
+    pub cpu: usize,
+    /// Length.
+    pub duration: Duration,
+    /// Whether it ended early.
+    pub is_interrupted: bool,
+    /// Return value that was expected.
+    pub expect: Option<u32>,
+    /// Empty programs by type.
+    pub rulers: Vec<(ProgramType, RawRun)>,
+    /// Cases.
+    pub cases: Vec<RawCase>,
+    /// What failed.
+    pub failures: Vec<Failure>,
+    /// What was left out.
+    pub skipped: Vec<Failure>,
+    /// The machine before.
+    pub before: Conditions,
+    /// The machine after.
+    pub after: Conditions,
+    /// Load in between.
+    pub load: Option<Load>,
+    /// What the measurement noticed.
+    pub observed: Observed,
+}
+
+/// Batches of one program.
+#[derive(Debug, Clone, Default)]
+pub struct RawRun {
+    /// Runs in each batch.
+    pub runs_per_batch: u32,
+    /// Time per run of each batch.
+    pub samples_ns: Vec<f64>,
+    /// What the kernel reported for each.
+    pub kernel_ns: Vec<u32>,
+    /// Single runs, by the clock around the program.
+    pub recorded: Option<Recorded>,
+}
+
+/// One case as measured.
+#[derive(Debug)]
+pub struct RawCase {
+    /// Name.
+    pub name: String,
+    /// Program.
+    pub program: String,
+    /// Name of the input.
+    pub input: String,
+    /// The packet.
+    pub input_data: Vec<u8>,
+    /// Type.
+    pub r#type: ProgramType,
+    /// The first run.
+    pub first: Run,
+    /// Executed instructions of the first run, or why they are not known.
+    pub instructions: Result<u64, String>,
+    /// Calls in the first run.
+    pub calls: Vec<Calls>,
+    /// Executed instructions of a run after thousands.
+    pub settled_instructions: Option<u64>,
+    /// What the verifier told.
+    pub verifier: VerifierStatistics,
+    /// What the kernel tells.
+    pub info: Info,
+    /// Instructions in the object.
+    pub object_instructions: usize,
+    /// Memory of the maps.
+    pub map_memory_bytes: Option<u64>,
+    /// Why there is no clock around it.
+    pub no_clock: Option<String>,
+    /// The batches.
+    pub run: RawRun,
+}
+
+/// Analyses a measurement.
+pub fn report(mut raw: Raw) -> Report {
+    let rulers: Vec<Ruler> = raw
+        .rulers
+        .iter()
+        .map(|(r#type, run)| Ruler {
+            r#type: r#type.name(),
+            latency: latency(run, None, raw.seed),
+            distribution: distribution(run, None, None),
+        })
+        .collect();
+    let of_type = |r#type: ProgramType| {
+        let ruler = rulers.iter().find(|ruler| ruler.r#type == r#type.name());
+        let median = ruler.and_then(|ruler| ruler.latency.measured()).map(|ruler| ruler.median_ns);
+        let clock = ruler.and_then(|ruler| ruler.distribution.measured()).map(|ruler| ruler.p50_ns);
+        (median, clock)
+    };
+    let cases: Vec<Case> = raw
+        .cases
+        .iter()
+        .map(|case| {
+            let (ruler_ns, clock_ns) = of_type(case.r#type);
+            analysed(case, ruler_ns, clock_ns, raw.expect, raw.seed)
+        })
+        .collect();
+    let fewest = raw.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
+    raw.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
+    raw.observed.samples_wanted = SAMPLES_WANTED;
+    let warnings = warning::notices(&raw, &cases);
+    Report {
+        schema_version: SCHEMA_VERSION,
+        wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
+        object: raw.object,
+        seed: raw.seed,
+        cpu: raw.cpu,
+        duration_ns: u64::try_from(raw.duration.as_nanos()).unwrap_or(u64::MAX),
+        is_interrupted: raw.is_interrupted,
+        rulers,
+        cases,
+        failures: raw.failures,
+        skipped: raw.skipped,
+        conditions: Circumstances {
+            before: raw.before,
+            after: raw.after,
+            load: raw.load,
+            retries: raw.observed.retries,
+        },
+        warnings,
+    }
+}
+
+fn analysed(
+    case: &RawCase,
+    ruler_ns: Option<f64>,
+    clock_ns: Option<f64>,
+    expect: Option<u32>,
+    seed: u64,
+) -> Case {
+    let counts = match &case.instructions {
+        Ok(instructions) => Part::Measured(RunCounts {
+            instructions: *instructions,
+            calls: case.calls.clone(),
+            steady_instructions: case.settled_instructions.filter(|settled| settled != instructions),
+        }),
+        Err(reason) => Part::Unavailable(reason.clone()),
+    };
+    Case {
+        name: case.name.clone(),
+        program: case.program.clone(),
+        input: case.input.clone(),
+        input_bytes: case.input_data.len(),
+        r#type: case.r#type.name(),
+        outcome: outcome(case, expect),
+        latency: latency(&case.run, ruler_ns, seed),
+        distribution: distribution(&case.run, clock_ns, case.no_clock.as_deref()),
+        counts,
+        verifier: verifier(&case.verifier),
+        size: Size {
+            object_instructions: case.object_instructions,
+            xlated_bytes: case.info.xlated_bytes,
+            jited_bytes: case.info.jited_bytes,
+            map_memory_bytes: case.map_memory_bytes,
+        },
+    }
+}
+
+fn latency(run: &RawRun, ruler_ns: Option<f64>, seed: u64) -> Part<Latency> {
+    let Ok(sample) = Sample::new(run.samples_ns.clone()) else {
+        return Part::Unavailable(
+            "the time was over before its first batch; give more of it with --time".to_owned(),
+        );
+    };
+    let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
+    let median = |values: &[f64]| quantile_of_sorted(values, 0.5);
+    let interval = bootstrap.percentile(&sample, median);
+    let median_ns = sample.median();
+    let outliers = outliers::Outliers::of(&sample);
+    let mut kernel_ns = run.kernel_ns.clone();
+    kernel_ns.sort_unstable();
+    Part::Measured(Latency {
+        batches: sample.len(),
+        runs_per_batch: run.runs_per_batch,
+        median_ns,
+        mean_ns: sample.mean(),
+        lower_ns: interval.map_or(sample.min(), |interval| interval.lower),
+        upper_ns: interval.map_or(sample.max(), |interval| interval.upper),
+        confidence: CONFIDENCE,
+        net_ns: ruler_ns.map_or(0.0, |ruler| (median_ns - ruler).max(0.0)),
+        // To a standard deviation: 1 / Φ⁻¹(3/4).
+        spread_ns: 1.4826 * sample.mad(),
+        min_ns: sample.min(),
+        max_ns: sample.max(),
+        kernel_ns: kernel_ns.get(kernel_ns.len() / 2).copied().unwrap_or(0),
+        outliers: Outliers {
+            low_severe: outliers.low_severe,
+            low_mild: outliers.low_mild,
+            high_mild: outliers.high_mild,
+            high_severe: outliers.high_severe,
+        },
+        samples_ns: run.samples_ns.clone(),
+    })
+}
+
+fn distribution(run: &RawRun, clock_ns: Option<f64>, no_clock: Option<&str>) -> Part<Distribution> {
+    if let Some(reason) = no_clock {
+        return Part::Unavailable(reason.to_owned());
+    }
+    let recorded = run.recorded.as_ref().filter(|recorded| recorded.count > 0);
+    let Some(recorded) = recorded else {
+        return Part::Unavailable("the time was over before single runs were clocked".to_owned());
+    };
+    let histogram = Histogram::recorded(&recorded.buckets)
+        .and_then(|histogram| histogram.with_extremes(recorded.min_ns, recorded.max_ns));
+    let histogram = match histogram {
+        Ok(histogram) => histogram,
+        Err(error) => return Part::Unavailable(error.to_string()),
+    };
+    let p50_ns = histogram.quantile(0.5);
+    let mean_ns = recorded.sum_ns as f64 / recorded.count as f64;
+    let plain_ns = Sample::new(run.samples_ns.clone()).map_or(0.0, |sample| sample.median());
+    Part::Measured(Distribution {
+        runs: recorded.count,
+        p50_ns,
+        p90_ns: histogram.quantile(0.9),
+        p99_ns: histogram.quantile(0.99),
+        p999_ns: histogram.quantile(0.999),
+        max_ns: recorded.max_ns,
+        min_ns: recorded.min_ns,
+        mean_ns,
+        clock_ns: clock_ns.unwrap_or(p50_ns),
+        net_p50_ns: clock_ns.map_or(0.0, |clock| (p50_ns - clock).max(0.0)),
+        wrapper_ns: (mean_ns - plain_ns).max(0.0),
+    })
+}
+
+fn verifier(told: &VerifierStatistics) -> Verifier {
+    Verifier {
+        processed_instructions: told.processed_instructions,
+        total_states: told.total_states,
+        peak_states: told.peak_states,
+        max_states_per_instruction: told.max_states_per_instruction,
+        mark_read: told.mark_read,
+        stack_depth_bytes: told.stack_depth(),
+        duration_us: told.verification_time_us,
+    }
+}
+
+fn outcome(case: &RawCase, expect: Option<u32>) -> Outcome {
+    let gives_data = case.r#type.test_run().is_some_and(|rules| rules.gives_data);
+    let first = &case.first;
+    let has_changed_packet = gives_data && first.data != case.input_data;
+    let hex = || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
+    Outcome {
+        return_value: first.return_value,
+        return_name: return_name(case.r#type, first.return_value).map(str::to_owned),
+        unmet_expectation: expect.filter(|expected| *expected != first.return_value),
+        output_bytes: gives_data.then_some(first.data.len()),
+        has_changed_packet,
+        output_hex: has_changed_packet.then(hex),
+    }
+}
+
+/// Names of return values (include/uapi/linux/bpf.h and pkt_cls.h, Linux 6.18).
+fn return_name(r#type: ProgramType, value: u32) -> Option<&'static str> {
+    const XDP: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
+    const TC: [&str; 10] = [
+        "TC_ACT_OK",
+        "TC_ACT_RECLASSIFY",
+        "TC_ACT_SHOT",
+        "TC_ACT_PIPE",
+        "TC_ACT_STOLEN",
+        "TC_ACT_QUEUED",
+        "TC_ACT_REPEAT",
+        "TC_ACT_REDIRECT",
+        "TC_ACT_TRAP",
+        "",
+    ];
+    let index = usize::try_from(value).ok();
+    let name = match r#type {
+        ProgramType::XDP => index.and_then(|index| XDP.get(index)),
+        ProgramType::SCHED_CLS | ProgramType::SCHED_ACT if value == u32::MAX => {
+            Some(&"TC_ACT_UNSPEC")
+        }
+        ProgramType::SCHED_CLS | ProgramType::SCHED_ACT => index.and_then(|index| TC.get(index)),
+        ProgramType::SK_LOOKUP => index.and_then(|index| ["SK_DROP", "SK_PASS"].get(index)),
+        ProgramType::NETFILTER => index.and_then(|index| ["NF_DROP", "NF_ACCEPT"].get(index)),
+        _ => None,
+    };
+    name.copied().filter(|name| !name.is_empty())
+}

@@ -1,0 +1,245 @@
+//! Judges differences. The rule is docs/how-numbers-are-judged.md; this follows it.
+
+use wingbeat_stats::{bootstrap::Bootstrap, power, sample::Sample};
+
+use crate::result::{
+    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Report, Verdict,
+};
+
+/// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.
+pub const CONFIDENCE: f64 = 0.99;
+
+/// Chance with which the smallest visible change is seen.
+pub const POWER: f64 = 0.9;
+
+/// Pairs of loads below which nothing is said.
+pub const PAIRS_MIN: usize = 6;
+
+/// Times of one pair of loads, per run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    /// The other object.
+    pub before_ns: f64,
+    /// The object under test.
+    pub after_ns: f64,
+}
+
+/// Changes that count, as shares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds {
+    /// Of time.
+    pub time: f64,
+    /// Of exact measures.
+    pub exact: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { time: 0.01, exact: 0.0 }
+    }
+}
+
+/// Puts a comparison together.
+pub fn comparison(
+    report: Report,
+    against: String,
+    before: &[Case],
+    pairs: &[(String, Vec<Pair>)],
+    unmatched: Vec<Failure>,
+    thresholds: Thresholds,
+    seed: u64,
+) -> Comparison {
+    let cases = report
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let old = before.iter().find(|old| old.name == case.name)?;
+            let pairs = pairs.iter().find(|(name, _)| *name == case.name);
+            let pairs = pairs.map_or(&[][..], |(_, pairs)| pairs);
+            let mut measures = vec![time(pairs, thresholds.time, seed)];
+            measures.extend(exact(old, case, thresholds.exact));
+            Some(CaseComparison { name: case.name.clone(), measures })
+        })
+        .collect();
+    Comparison {
+        report,
+        against,
+        cases,
+        unmatched,
+        time_threshold: thresholds.time,
+        exact_threshold: thresholds.exact,
+    }
+}
+
+/// Judges time by pairs of loads.
+pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
+    let is_sound = |pair: &&Pair| pair.before_ns > 0.0 && pair.after_ns > 0.0;
+    let sound: Vec<&Pair> = pairs.iter().filter(is_sound).collect();
+    let median = |of: fn(&Pair) -> f64| {
+        Sample::new(sound.iter().map(|pair| of(pair)).collect()).map_or(0.0, |it| it.median())
+    };
+    let mut found = MeasureComparison {
+        measure: "latency".to_owned(),
+        unit: "ns".to_owned(),
+        before: median(|pair| pair.before_ns),
+        after: median(|pair| pair.after_ns),
+        change: None,
+        interval: None,
+        verdict: Verdict::Unknown,
+        is_beyond_threshold: false,
+    };
+    let logs = sound.iter().map(|pair| (pair.after_ns / pair.before_ns).ln()).collect();
+    let Ok(logs) = Sample::new(logs) else { return found };
+    let change = logs.mean().exp_m1();
+    found.change = Some(change);
+    if logs.len() < PAIRS_MIN {
+        return found;
+    }
+    let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
+    let Some(interval) = bootstrap.mean(&logs) else { return found };
+    let smallest = logs.standard_error().and_then(|error| {
+        power::smallest_effect(error, logs.len() as f64 - 1.0, 1.0 - CONFIDENCE, POWER)
+    });
+    found.interval = Some(ChangeInterval {
+        lower: interval.lower.exp_m1(),
+        upper: interval.upper.exp_m1(),
+        confidence: CONFIDENCE,
+        pairs: logs.len(),
+        smallest_visible: smallest.map(f64::exp_m1),
+    });
+    found.verdict = match interval {
+        it if it.lower > 0.0 => Verdict::Worse,
+        it if it.upper < 0.0 => Verdict::Better,
+        _ => Verdict::NoChangeSeen,
+    };
+    found.is_beyond_threshold = found.verdict == Verdict::Worse && change > threshold;
+    found
+}
+
+/// Compares what is exact. Instructions executed and instructions verified can fail a run; sizes and
+/// states are told, but more of them need not be worse.
+pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
+    let executed = |case: &Case| case.counts.measured().map(|counts| counts.instructions);
+    let calls = |case: &Case| {
+        let counts = case.counts.measured()?;
+        Some(counts.calls.iter().map(|calls| calls.calls).sum::<u64>())
+    };
+    let rows: [(&str, &str, Option<u64>, Option<u64>, bool); 7] = [
+        ("instructions", "instructions", executed(old), executed(new), true),
+        ("calls", "calls", calls(old), calls(new), true),
+        (
+            "verified-instructions",
+            "instructions",
+            old.verifier.processed_instructions,
+            new.verifier.processed_instructions,
+            true,
+        ),
+        ("verifier-states", "states", old.verifier.total_states, new.verifier.total_states, false),
+        (
+            "stack-depth",
+            "bytes",
+            Some(old.verifier.stack_depth_bytes.into()),
+            Some(new.verifier.stack_depth_bytes.into()),
+            false,
+        ),
+        (
+            "jited-size",
+            "bytes",
+            Some(old.size.jited_bytes.into()),
+            Some(new.size.jited_bytes.into()),
+            false,
+        ),
+        (
+            "return-value",
+            "value",
+            Some(old.outcome.return_value.into()),
+            Some(new.outcome.return_value.into()),
+            false,
+        ),
+    ];
+    rows.into_iter()
+        .filter_map(|(measure, unit, before, after, can_fail)| {
+            Some(exact_measure(measure, unit, before?, after?, can_fail.then_some(threshold)))
+        })
+        .collect()
+}
+
+/// Compares one exact measure; `threshold` is `None` for those that never fail a run.
+pub fn exact_measure(
+    measure: &str,
+    unit: &str,
+    before: u64,
+    after: u64,
+    threshold: Option<f64>,
+) -> MeasureComparison {
+    let change = match (before, after) {
+        (0, 0) => Some(0.0),
+        (0, _) => None,
+        _ => Some(after as f64 / before as f64 - 1.0),
+    };
+    let verdict = match after.cmp(&before) {
+        std::cmp::Ordering::Equal => Verdict::Same,
+        _ if measure == "return-value" => Verdict::Unknown,
+        std::cmp::Ordering::Less => Verdict::Better,
+        std::cmp::Ordering::Greater => Verdict::Worse,
+    };
+    let is_beyond = |threshold: f64| change.is_none_or(|change| change > threshold);
+    MeasureComparison {
+        measure: measure.to_owned(),
+        unit: unit.to_owned(),
+        before: before as f64,
+        after: after as f64,
+        change,
+        interval: None,
+        verdict,
+        is_beyond_threshold: verdict == Verdict::Worse && threshold.is_some_and(is_beyond),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(changes: &[f64]) -> Vec<Pair> {
+        let pair = |change| Pair { before_ns: 50.0, after_ns: 50.0 * (1.0 + change) };
+        changes.iter().map(|&change| pair(change)).collect()
+    }
+
+    #[test]
+    fn time_is_judged_by_the_interval_and_then_by_the_threshold() {
+        let check = |changes: &[f64], verdict, is_beyond| {
+            let found = time(&pairs(changes), 0.01, 1);
+            assert_eq!((found.verdict, found.is_beyond_threshold), (verdict, is_beyond), "{changes:?}");
+        };
+        let around = |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 1e-4).collect::<Vec<_>>();
+        check(&around(0.05), Verdict::Worse, true);
+        check(&around(0.005), Verdict::Worse, false);
+        check(&around(-0.05), Verdict::Better, false);
+        check(&around(0.0), Verdict::NoChangeSeen, false);
+        check(&around(0.05)[..5], Verdict::Unknown, false);
+        check(&[], Verdict::Unknown, false);
+    }
+
+    #[test]
+    fn no_change_comes_with_what_would_have_been_seen() {
+        let changes: Vec<f64> = (0..20).map(|i| if i % 2 == 0 { 0.01 } else { -0.01 }).collect();
+        let found = time(&pairs(&changes), 0.01, 1);
+        let smallest = found.interval.and_then(|interval| interval.smallest_visible);
+        assert!((0.005..0.02).contains(&smallest.expect("an interval")), "{smallest:?}");
+    }
+
+    #[test]
+    fn exact_measures() {
+        let check = |before, after, threshold, verdict, is_beyond| {
+            let found = exact_measure("instructions", "instructions", before, after, threshold);
+            assert_eq!((found.verdict, found.is_beyond_threshold), (verdict, is_beyond));
+        };
+        check(100, 100, Some(0.0), Verdict::Same, false);
+        check(100, 101, Some(0.0), Verdict::Worse, true);
+        check(100, 101, Some(0.02), Verdict::Worse, false);
+        check(100, 101, None, Verdict::Worse, false);
+        check(100, 99, Some(0.0), Verdict::Better, false);
+        check(0, 1, Some(0.5), Verdict::Worse, true);
+        check(0, 0, Some(0.0), Verdict::Same, false);
+    }
+}

@@ -1,0 +1,182 @@
+//! What the machine was like while something was measured: facts that explain a figure, or spoil it.
+//!
+//! - [`Conditions`]: what stands in `/proc` and `/sys`, read once before and once after.
+//! - [`Load`]: what else ran meanwhile, from two readings of `/proc/stat`.
+//! - [`warnings`]: what of that a reader of the figures should know.
+//!
+//! Nothing here fails: what cannot be read is `None`, be it for want of rights (the settings of the JIT
+//! compiler are for root), or because the machine has no such thing.
+
+mod files;
+mod load;
+#[cfg(test)]
+mod tests;
+mod warning;
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Serialize;
+
+pub use self::{
+    load::{Load, LoadReading, Shares},
+    warning::{Observed, Warning, warnings},
+};
+use files::Files;
+
+/// Vulnerabilities listed, at most. Linux 6.18 knows 19.
+const VULNERABILITIES_MAX: usize = 100;
+
+/// Settings and properties of a machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Conditions {
+    /// The CPU that the measuring thread is bound to.
+    pub cpu_measured: u32,
+    /// As `uname -r` prints it.
+    pub kernel_release: Option<String>,
+    /// As `uname -v` prints it: number and date of the build, kind of preemption.
+    pub kernel_version: Option<String>,
+    /// As `uname -m` prints it.
+    pub architecture: Option<String>,
+    /// Name of the CPU.
+    pub cpu_model: Option<String>,
+    /// Version of its microcode.
+    pub microcode: Option<String>,
+    /// CPUs in use.
+    pub cpus_online: Option<u32>,
+    /// CPUs that maps with a value per CPU have values for.
+    pub cpus_possible: Option<u32>,
+    /// Other CPUs that share the core of the measuring one.
+    pub cpu_siblings: Vec<u32>,
+    /// Does the scheduler leave the measuring CPU alone (`isolcpus=`)?
+    pub is_cpu_isolated: Option<bool>,
+    /// `net.core.bpf_jit_enable`: 0 off, 1 on, 2 on and prints.
+    pub bpf_jit_enable: Option<u32>,
+    /// `net.core.bpf_jit_harden`: 0 off, 1 for programs of the unprivileged, 2 for all.
+    pub bpf_jit_harden: Option<u32>,
+    /// `kernel.bpf_stats_enabled`. Does not tell whether somebody holds statistics on by a descriptor
+    /// (`BPF_ENABLE_STATS`): `bpf_stats_handler` in kernel/bpf/syscall.c, Linux 6.18.
+    pub is_bpf_stats_enabled: Option<bool>,
+    /// What the kernel does about vulnerabilities of the CPU, by their names.
+    pub mitigations: BTreeMap<String, String>,
+    /// Source of the kernel's clock.
+    pub clock_source: Option<String>,
+    /// What chooses the frequency of the measuring CPU.
+    pub governor: Option<String>,
+    /// What sets it.
+    pub frequency_driver: Option<String>,
+    /// Frequency of the measuring CPU at the moment.
+    pub frequency_khz: Option<u64>,
+    /// Lowest that the governor may choose.
+    pub frequency_min_khz: Option<u64>,
+    /// Highest that the governor may choose.
+    pub frequency_max_khz: Option<u64>,
+    /// May it go beyond its nominal frequency while it is cool?
+    pub is_turbo_on: Option<bool>,
+    /// Processes that ran or wanted to, averaged over a minute.
+    pub load_average_1min: Option<f64>,
+    /// Is the machine virtual?
+    pub is_virtualised: Option<bool>,
+    /// Maker and model of the machine.
+    pub machine: Option<String>,
+}
+
+impl Conditions {
+    /// Reads what stands below `root`, which is `/` but for tests. `cpu` is the one to be measured on.
+    pub fn read(root: &Path, cpu: u32) -> Self {
+        let files = Files::new(root);
+        let in_cpu = |file: &str| files.text(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"));
+        let frequency = |file: &str| in_cpu(&format!("cpufreq/{file}"));
+        let khz = |file: &str| frequency(file)?.parse().ok();
+        let cpus = |file: &str| files.cpus(&format!("sys/devices/system/cpu/{file}"));
+        let count = |file: &str| u32::try_from(cpus(file)?.len()).ok();
+        let cpu_info = CpuInfo::parse(&files.text("proc/cpuinfo").unwrap_or_default());
+        let siblings = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let mut cpu_siblings = files.cpus(&siblings).unwrap_or_default();
+        cpu_siblings.retain(|sibling| *sibling != cpu);
+        let sysctl = |name: &str| files.text(&format!("proc/sys/{name}"))?.parse::<u32>().ok();
+        Self {
+            cpu_measured: cpu,
+            kernel_release: files.text("proc/sys/kernel/osrelease"),
+            kernel_version: files.text("proc/sys/kernel/version"),
+            // The file exists since Linux 6.1.
+            architecture: files
+                .text("proc/sys/kernel/arch")
+                .or_else(|| Some(std::env::consts::ARCH.to_owned())),
+            cpus_online: count("online"),
+            cpus_possible: count("possible"),
+            cpu_siblings,
+            is_cpu_isolated: cpus("isolated").map(|isolated| isolated.contains(&cpu)),
+            bpf_jit_enable: sysctl("net/core/bpf_jit_enable"),
+            bpf_jit_harden: sysctl("net/core/bpf_jit_harden"),
+            is_bpf_stats_enabled: sysctl("kernel/bpf_stats_enabled").map(|value| value != 0),
+            mitigations: files
+                .folder("sys/devices/system/cpu/vulnerabilities", VULNERABILITIES_MAX),
+            clock_source: files
+                .text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            governor: frequency("scaling_governor"),
+            frequency_driver: frequency("scaling_driver"),
+            frequency_khz: khz("scaling_cur_freq"),
+            frequency_min_khz: khz("scaling_min_freq"),
+            frequency_max_khz: khz("scaling_max_freq"),
+            is_turbo_on: is_turbo_on(&files),
+            load_average_1min: files
+                .text("proc/loadavg")
+                .and_then(|text| text.split(' ').next()?.parse().ok())
+                .filter(|load: &f64| load.is_finite()),
+            is_virtualised: cpu_info
+                .has_hypervisor
+                .or_else(|| files.text("sys/hypervisor/type").map(|_| true)),
+            cpu_model: cpu_info.model,
+            microcode: cpu_info.microcode,
+            machine: machine(&files),
+        }
+    }
+}
+
+/// Two drivers have a switch of their own.
+fn is_turbo_on(files: &Files) -> Option<bool> {
+    let switch = |path: &str| files.text(&format!("sys/devices/system/cpu/{path}"));
+    match switch("intel_pstate/no_turbo") {
+        Some(no_turbo) => Some(no_turbo == "0"),
+        None => Some(switch("cpufreq/boost")? == "1"),
+    }
+}
+
+/// What the firmware says.
+fn machine(files: &Files) -> Option<String> {
+    let parts = ["sys_vendor", "product_name"].map(|name| {
+        files.text(&format!("sys/class/dmi/id/{name}")).filter(|text| !text.is_empty())
+    });
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// What `/proc/cpuinfo` tells of the first CPU.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CpuInfo {
+    model: Option<String>,
+    microcode: Option<String>,
+    /// Only x86 tells.
+    has_hypervisor: Option<bool>,
+}
+
+impl CpuInfo {
+    fn parse(text: &str) -> Self {
+        let field = |wanted: &str| {
+            let fields = text.lines().filter_map(|line| line.split_once(':'));
+            let mut values = fields.filter(|(name, _)| name.trim() == wanted);
+            values
+                .next()
+                .map(|(_, value)| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
+        // Arm tells numbers only, RISC-V the name of its core.
+        let arm = || Some(format!("{} part {}", field("CPU implementer")?, field("CPU part")?));
+        Self {
+            model: field("model name").or_else(|| field("uarch")).or_else(arm),
+            microcode: field("microcode"),
+            has_hypervisor: field("flags")
+                .map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+        }
+    }
+}

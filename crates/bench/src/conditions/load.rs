@@ -1,0 +1,258 @@
+//! What else ran while something was measured: other processes, interrupts, other machines on the same
+//! hardware. From two readings of `/proc/stat`, whose unit is the tick, mostly of 10 ms.
+
+use std::path::Path;
+
+use rustix::param::clock_ticks_per_second;
+use serde::Serialize;
+
+use super::files::Files;
+
+/// CPUs whose lines are read.
+const CPUS_MAX: usize = 8192;
+
+/// Time since the start of the machine, by what it went to, ticks. The columns of `/proc/stat`
+/// (Documentation/filesystems/proc.rst); time of guests is in `user`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Ticks {
+    user: u64,
+    nice: u64,
+    system: u64,
+    idle: u64,
+    iowait: u64,
+    irq: u64,
+    softirq: u64,
+    steal: u64,
+}
+
+impl Ticks {
+    /// The numbers after the name of a line.
+    fn parse<'a>(mut fields: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut next = || fields.next()?.parse().ok();
+        Some(Self {
+            user: next()?,
+            nice: next()?,
+            system: next()?,
+            idle: next()?,
+            iowait: next()?,
+            irq: next()?,
+            softirq: next()?,
+            steal: next()?,
+        })
+    }
+
+    /// What was added since. Idle time may be corrected backwards.
+    fn since(self, before: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(before.user),
+            nice: self.nice.saturating_sub(before.nice),
+            system: self.system.saturating_sub(before.system),
+            idle: self.idle.saturating_sub(before.idle),
+            iowait: self.iowait.saturating_sub(before.iowait),
+            irq: self.irq.saturating_sub(before.irq),
+            softirq: self.softirq.saturating_sub(before.softirq),
+            steal: self.steal.saturating_sub(before.steal),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            user: self.user.saturating_add(other.user),
+            nice: self.nice.saturating_add(other.nice),
+            system: self.system.saturating_add(other.system),
+            idle: self.idle.saturating_add(other.idle),
+            iowait: self.iowait.saturating_add(other.iowait),
+            irq: self.irq.saturating_add(other.irq),
+            softirq: self.softirq.saturating_add(other.softirq),
+            steal: self.steal.saturating_add(other.steal),
+        }
+    }
+
+    /// Time of processes.
+    fn processes(self) -> u64 {
+        self.user.saturating_add(self.nice).saturating_add(self.system)
+    }
+
+    fn total(self) -> u64 {
+        [self.processes(), self.idle, self.iowait, self.irq, self.softirq, self.steal]
+            .iter()
+            .fold(0, |sum, part| sum.saturating_add(*part))
+    }
+}
+
+/// One reading. Taken on the measuring thread, whose own time is no load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadReading {
+    measured: Ticks,
+    siblings: Ticks,
+    all: Ticks,
+    /// Time of this thread.
+    own: u64,
+}
+
+impl LoadReading {
+    /// Reads the times below `root`, which is `/` but for tests. `cpu` is the one that is measured on,
+    /// `siblings` those that share its core. `None` if the system does not tell.
+    pub fn read(root: &Path, cpu: u32, siblings: &[u32]) -> Option<Self> {
+        let files = Files::new(root);
+        let own = parse_own(&files.text("proc/thread-self/stat")?)?;
+        Self::parse(&files.text("proc/stat")?, own, cpu, siblings)
+    }
+
+    fn parse(text: &str, own: u64, cpu: u32, siblings: &[u32]) -> Option<Self> {
+        let mut reading = (None, Ticks::default(), None);
+        // The lines of CPUs come first.
+        for line in text.lines().take(CPUS_MAX + 1) {
+            let mut fields = line.split_whitespace();
+            let Some(number) = fields.next().and_then(|name| name.strip_prefix("cpu")) else {
+                break;
+            };
+            let ticks = Ticks::parse(fields)?;
+            match number.parse::<u32>() {
+                Err(_) => reading.2 = Some(ticks),
+                Ok(number) if number == cpu => reading.0 = Some(ticks),
+                Ok(number) if siblings.contains(&number) => reading.1 = reading.1.plus(ticks),
+                Ok(_) => {}
+            }
+        }
+        let (measured, siblings, all) = reading;
+        Some(Self { measured: measured?, siblings, all: all?, own })
+    }
+}
+
+/// User and system time in the line of `/proc/PID/stat`, fields 14 and 15 (proc(5)).
+fn parse_own(text: &str) -> Option<u64> {
+    let (_, tail) = text.rsplit_once(')')?;
+    let mut fields = tail.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()?.saturating_add(next()?))
+}
+
+/// What the time of one or several CPUs went to. They need not add up to the period: the rest is the
+/// measurement itself, or idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Shares {
+    /// Processes in user mode, also those of guests.
+    pub user_ms: u64,
+    /// Processes in the kernel.
+    pub system_ms: u64,
+    /// Processes but for the measuring thread.
+    pub others_ms: u64,
+    /// Interrupts.
+    pub irq_ms: u64,
+    /// What interrupts put off, such as network packets.
+    pub softirq_ms: u64,
+    /// Time that the hypervisor gave to others.
+    pub steal_ms: u64,
+    /// Length of the period, times the number of CPUs.
+    pub total_ms: u64,
+}
+
+/// What ran between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Load {
+    /// The CPU that was measured on.
+    pub measured_cpu: Shares,
+    /// Those that share its core.
+    pub sibling_cpus: Shares,
+    /// All of the machine.
+    pub all_cpus: Shares,
+    /// Length of a tick: differences of one or two mean nothing.
+    pub tick_ms: u64,
+}
+
+impl Load {
+    /// What ran between two readings of the same CPU.
+    pub fn between(before: &LoadReading, after: &LoadReading) -> Self {
+        Self::with_ticks(before, after, clock_ticks_per_second())
+    }
+
+    fn with_ticks(before: &LoadReading, after: &LoadReading, ticks_per_s: u64) -> Self {
+        let ms = |ticks: u64| ticks.saturating_mul(1000) / ticks_per_s.max(1);
+        let own = after.own.saturating_sub(before.own);
+        let shares = |after: Ticks, before: Ticks, own: u64| {
+            let ticks = after.since(before);
+            Shares {
+                user_ms: ms(ticks.user.saturating_add(ticks.nice)),
+                system_ms: ms(ticks.system),
+                others_ms: ms(ticks.processes().saturating_sub(own)),
+                irq_ms: ms(ticks.irq),
+                softirq_ms: ms(ticks.softirq),
+                steal_ms: ms(ticks.steal),
+                total_ms: ms(ticks.total()),
+            }
+        };
+        Self {
+            measured_cpu: shares(after.measured, before.measured, own),
+            sibling_cpus: shares(after.siblings, before.siblings, 0),
+            all_cpus: shares(after.all, before.all, own),
+            tick_ms: ms(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "cpu  300 30 100 5000 10 3 6 9 0 0\n\
+        cpu0 100 10 50 2500 5 1 2 3 0 0\n\
+        cpu1 100 10 25 1250 5 1 2 3 0 0\n\
+        cpu2 100 10 25 1250 0 1 2 3 0 0\n\
+        intr 1 2 3\n";
+    const AFTER: &str = "cpu  450 30 180 5200 10 4 9 14 0 0\n\
+        cpu0 150 10 90 2490 5 2 5 8 0 0\n\
+        cpu1 150 10 45 1400 5 1 2 3 0 0\n\
+        cpu2 150 10 45 1310 0 1 2 3 0 0\n\
+        intr 1 2 3\n";
+
+    fn reading(text: &str, own: u64) -> LoadReading {
+        LoadReading::parse(text, own, 0, &[2]).expect("a reading")
+    }
+
+    #[test]
+    fn tells_what_ran_between_two_readings() {
+        let load = Load::with_ticks(&reading(BEFORE, 7), &reading(AFTER, 67), 100);
+        let measured_cpu = Shares {
+            user_ms: 500,
+            system_ms: 400,
+            others_ms: 300,
+            irq_ms: 10,
+            softirq_ms: 30,
+            steal_ms: 50,
+            total_ms: 990,
+        };
+        assert_eq!(load.measured_cpu, measured_cpu);
+        let siblings = load.sibling_cpus;
+        assert_eq!((siblings.others_ms, siblings.total_ms), (700, 1300));
+        let all = load.all_cpus;
+        assert_eq!((all.user_ms, all.system_ms, all.others_ms), (1500, 800, 1700));
+        assert_eq!((all.steal_ms, load.tick_ms), (50, 10));
+        // The clock of one reading is that of the other.
+        let backwards = Load::with_ticks(&reading(AFTER, 67), &reading(BEFORE, 7), 0);
+        assert_eq!(backwards.measured_cpu.others_ms, 0);
+    }
+
+    #[test]
+    fn reads_no_more_than_there_is() {
+        let none = |text: &str| LoadReading::parse(text, 0, 0, &[]).is_none();
+        assert!(none(""));
+        assert!(none("cpu  1 2 3 4 5 6 7 8\n"));
+        assert!(none("cpu0 1 2 3 4 5 6 7 8\n"));
+        assert!(none("cpu  1 2 3 4 5 6 7 8\ncpu0 1 2 x 4 5 6 7 8\n"));
+        assert!(!none("cpu  1 2 3 4 5 6 7 8\ncpu0 1 2 3 4 5 6 7 8\n"));
+        assert_eq!(parse_own("7 (a) b (c) R 1 2 3 4 5 6 7 8 9 10 14 15 16\n"), Some(29));
+        assert_eq!(parse_own("7 (a R 1 2 3"), None);
+    }
+
+    #[test]
+    fn reads_this_machine() {
+        let cpus = Files::new(Path::new("/")).cpus("sys/devices/system/cpu/online");
+        let cpu = cpus.and_then(|cpus| cpus.first().copied()).expect("a CPU");
+        let read = || LoadReading::read(Path::new("/"), cpu, &[]).expect("a reading");
+        let (before, after) = (read(), read());
+        assert!(after.measured.total() >= before.measured.total());
+        assert!(Load::between(&before, &after).tick_ms > 0);
+        assert_eq!(LoadReading::read(Path::new("/"), u32::MAX, &[]), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! Packets of a capture file, pcap or pcapng, told by its first bytes.
+//!
+//! pcap-parser decodes headers and blocks; the lengths that it trusts are checked here before.
+
+mod blocks;
+mod classic;
+#[cfg(test)]
+pub(super) mod tests;
+
+use thiserror::Error;
+
+use super::Link;
+
+/// What a capture file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture<'a> {
+    /// In the order of the file. Never empty.
+    pub packets: Vec<Packet<'a>>,
+    /// Packets after those.
+    pub left_out: u64,
+    /// The file ends within a packet, which is not counted.
+    pub is_cut_off: bool,
+    /// Bytes of a frame check sequence at the end of each packet, as the header says; usually 0.
+    pub check_sequence_bytes: u32,
+}
+
+/// A packet of a capture file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Its bytes, as far as they were captured.
+    pub data: &'a [u8],
+    /// Its length on the wire.
+    pub original_bytes: u32,
+    /// What its first byte belongs to.
+    pub link: Link,
+}
+
+impl Packet<'_> {
+    /// Was its end not captured?
+    pub fn is_truncated(&self) -> bool {
+        usize::try_from(self.original_bytes).is_ok_and(|original| self.data.len() < original)
+    }
+}
+
+/// Why the packets of a file cannot be used. Packets count from 1, offsets from the file's beginning.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CaptureError {
+    /// Not one of the formats, though the file's name says so.
+    #[error(
+        "this is neither pcap nor pcapng; convert it with `editcap -F pcap FILE OUT.pcap`, or give \
+         it another suffix if it holds the bytes of one packet"
+    )]
+    NotACapture,
+    /// The header is unknown or not whole.
+    #[error("its header is cut off, or of a version that is not read; convert it with `editcap`")]
+    Header,
+    /// Nothing in it.
+    #[error("it holds no packets; was the filter of the capture too narrow?")]
+    NoPackets,
+    /// Only the beginning of one in it.
+    #[error("it ends within its first packet; capture it again, and let tcpdump end by itself")]
+    CutOff,
+    /// Something that cannot be.
+    #[error("it is damaged at byte {offset_bytes}, after {packets} packets: {what}")]
+    Damaged {
+        /// Where the record or block begins.
+        offset_bytes: u64,
+        /// Whole packets before it.
+        packets: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Packets that begin with something other than Ethernet or IP.
+    #[error("packet {packet} has link type {link_type} ({}), {}", link_name(*.link_type), link_advice(*.link_type))]
+    LinkType {
+        /// The first such packet.
+        packet: u64,
+        /// Its number in the registry of tcpdump.org.
+        link_type: u32,
+    },
+}
+
+/// Link types of <https://www.tcpdump.org/linktypes.html>.
+mod link_type {
+    pub(super) const ETHERNET: u32 = 1;
+    /// `DLT_RAW`, which old programs wrote instead of `RAW`; 14 is OpenBSD's.
+    pub(super) const OLD_RAW: [u32; 2] = [12, 14];
+    pub(super) const RAW: u32 = 101;
+    pub(super) const LINUX_SLL: u32 = 113;
+    pub(super) const IPV4: u32 = 228;
+    pub(super) const IPV6: u32 = 229;
+    pub(super) const LINUX_SLL2: u32 = 276;
+}
+
+/// Is it a capture file, by its first bytes?
+pub fn is_capture(bytes: &[u8]) -> bool {
+    blocks::is_pcapng(bytes) || classic::is_pcap(bytes)
+}
+
+/// Reads a capture file; of its packets the first `packets_max`, which should not be 0.
+///
+/// # Errors
+///
+/// When it is none, holds no packets, is damaged, or has packets that cannot be used.
+pub fn parse(bytes: &[u8], packets_max: usize) -> Result<Capture<'_>, CaptureError> {
+    let mut collector = Collector::new(packets_max);
+    if blocks::is_pcapng(bytes) {
+        blocks::read(bytes, &mut collector)?;
+    } else if classic::is_pcap(bytes) {
+        classic::read(bytes, &mut collector)?;
+    } else {
+        return Err(CaptureError::NotACapture);
+    }
+    collector.finish()
+}
+
+/// Takes in packets, up to a number, and counts the others.
+struct Collector<'a> {
+    packets_max: usize,
+    seen: u64,
+    capture: Capture<'a>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(packets_max: usize) -> Self {
+        let packets = Vec::new();
+        let capture = Capture { packets, left_out: 0, is_cut_off: false, check_sequence_bytes: 0 };
+        Self { packets_max, seen: 0, capture }
+    }
+
+    fn take(
+        &mut self,
+        link_type: u32,
+        data: &'a [u8],
+        original_bytes: u32,
+    ) -> Result<(), CaptureError> {
+        self.seen += 1;
+        if self.capture.packets.len() >= self.packets_max {
+            self.capture.left_out += 1;
+            return Ok(());
+        }
+        let link =
+            link(link_type).ok_or(CaptureError::LinkType { packet: self.seen, link_type })?;
+        self.capture.packets.push(Packet { data, original_bytes, link });
+        Ok(())
+    }
+
+    fn damaged(&self, offset: usize, what: &'static str) -> CaptureError {
+        CaptureError::Damaged { offset_bytes: offset as u64, packets: self.seen, what }
+    }
+
+    fn finish(self) -> Result<Capture<'a>, CaptureError> {
+        match (self.seen, self.capture.is_cut_off) {
+            (0, true) => Err(CaptureError::CutOff),
+            (0, false) => Err(CaptureError::NoPackets),
+            _ => Ok(self.capture),
+        }
+    }
+}
+
+fn link(link_type: u32) -> Option<Link> {
+    use link_type::{ETHERNET, IPV4, IPV6, RAW};
+    match link_type {
+        ETHERNET => Some(Link::Ethernet),
+        RAW | IPV4 | IPV6 => Some(Link::RawIp),
+        old if link_type::OLD_RAW.contains(&old) => Some(Link::RawIp),
+        _ => None,
+    }
+}
+
+fn link_name(link_type: u32) -> &'static str {
+    match link_type {
+        0 | 108 => "loopback of BSD",
+        105 | 127 => "802.11",
+        link_type::LINUX_SLL | link_type::LINUX_SLL2 => "Linux cooked",
+        _ => "neither Ethernet nor IP",
+    }
+}
+
+fn link_advice(link_type: u32) -> &'static str {
+    match link_type {
+        link_type::LINUX_SLL | link_type::LINUX_SLL2 => {
+            "which stands for Ethernet headers that `tcpdump -i any` throws away; capture on one \
+             interface instead, for example `tcpdump -i eth0 -w FILE`"
+        }
+        _ => "which no program on Linux sees; capture on an Ethernet interface",
+    }
+}

@@ -1,0 +1,201 @@
+//! pcapng, the newer format: sections of blocks, each section in its own byte order, packets of
+//! several interfaces (draft-ietf-opsawg-pcapng).
+//!
+//! Only blocks that matter are handed to pcap-parser, and only whole ones: version 0.17 panics at a
+//! block for process information of less than 12 bytes.
+
+use pcap_parser::pcapng::{
+    EnhancedPacketBlock, InterfaceDescriptionBlock, SectionHeaderBlock, SimplePacketBlock,
+    parse_enhancedpacketblock_be, parse_enhancedpacketblock_le, parse_interfacedescriptionblock_be,
+    parse_interfacedescriptionblock_le, parse_sectionheaderblock, parse_simplepacketblock_be,
+    parse_simplepacketblock_le,
+};
+
+use super::{CaptureError, Collector};
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+/// Obsolete, but old programs wrote it.
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+/// Third word of a section header, which tells the byte order.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+
+/// Type, length, and length once more.
+const BLOCK_MIN: usize = 12;
+
+const VERSION_MAJOR: u16 = 1;
+
+pub(super) fn is_pcapng(bytes: &[u8]) -> bool {
+    // The first word alone might be line ends of a text.
+    word(bytes, 0, false) == Some(SECTION_HEADER) && section_order(bytes).is_some()
+}
+
+pub(super) fn read<'a>(bytes: &'a [u8], collector: &mut Collector<'a>) -> Result<(), CaptureError> {
+    let mut section = Section::default();
+    let mut offset = 0;
+    while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+        let Some(block) = section.next_block(rest, offset, collector)? else {
+            collector.capture.is_cut_off = true;
+            break;
+        };
+        section.take(block, offset, collector)?;
+        offset += block.len();
+    }
+    Ok(())
+}
+
+/// What the blocks before said about those to come.
+#[derive(Debug, Default)]
+struct Section {
+    is_big_endian: bool,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link_type: u32,
+    /// 0 for no limit.
+    captured_max: u32,
+}
+
+impl Section {
+    /// The block at the beginning of `rest`; `None` when the file ends within it.
+    fn next_block<'a>(
+        &self,
+        rest: &'a [u8],
+        offset: usize,
+        collector: &Collector,
+    ) -> Result<Option<&'a [u8]>, CaptureError> {
+        let is_header = word(rest, 0, false) == Some(SECTION_HEADER);
+        let order = if is_header { section_order(rest) } else { Some(self.is_big_endian) };
+        let (Some(len), true) = (word(rest, 4, order == Some(true)), rest.len() >= BLOCK_MIN)
+        else {
+            return Ok(None);
+        };
+        let Some(order) = order else {
+            return Err(collector.damaged(offset, "a section without a byte order"));
+        };
+        let Some(len) = usize::try_from(len).ok().filter(|len| *len >= BLOCK_MIN && len % 4 == 0)
+        else {
+            return Err(collector.damaged(offset, "a block of impossible length"));
+        };
+        let Some(block) = rest.get(..len) else { return Ok(None) };
+        if word(block, len - 4, order).is_some_and(|again| usize::try_from(again) != Ok(len)) {
+            return Err(collector.damaged(offset, "a block with two different lengths"));
+        }
+        Ok(Some(block))
+    }
+
+    /// Takes in a whole block, with its packet if it has one.
+    fn take<'a>(
+        &mut self,
+        block: &'a [u8],
+        offset: usize,
+        collector: &mut Collector<'a>,
+    ) -> Result<(), CaptureError> {
+        match word(block, 0, self.is_big_endian) {
+            Some(SECTION_HEADER) => {
+                let header = section_header(block).ok_or(CaptureError::Header)?;
+                if header.major_version != VERSION_MAJOR {
+                    return Err(CaptureError::Header);
+                }
+                *self = Self { is_big_endian: header.big_endian(), interfaces: Vec::new() };
+                return Ok(());
+            }
+            Some(INTERFACE_DESCRIPTION) => {
+                let description = self.description(block).ok_or_else(|| {
+                    collector.damaged(offset, "the description of an interface is not whole")
+                })?;
+                let link_type = description.linktype.0.cast_unsigned();
+                let captured_max = description.snaplen;
+                self.interfaces.push(Interface { link_type, captured_max });
+                return Ok(());
+            }
+            Some(PACKET | SIMPLE_PACKET | ENHANCED_PACKET) => {}
+            // Statistics, names, secrets: nothing that a program sees.
+            _ => return Ok(()),
+        }
+        let Some((interface, data, original_bytes)) = self.packet(block) else {
+            return Err(collector.damaged(offset, "a packet is longer than its block"));
+        };
+        let interface = usize::try_from(interface).ok().and_then(|at| self.interfaces.get(at));
+        let Some(interface) = interface else {
+            return Err(
+                collector.damaged(offset, "a packet of an interface that was not described")
+            );
+        };
+        collector.take(interface.link_type, data, original_bytes)
+    }
+
+    /// Number of the interface, bytes, and length on the wire.
+    fn packet<'a>(&self, block: &'a [u8]) -> Option<(u32, &'a [u8], u32)> {
+        match word(block, 0, self.is_big_endian)? {
+            ENHANCED_PACKET => {
+                let packet = self.enhanced(block)?;
+                // The parser gives the data with what fills it up to whole words.
+                let data = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
+                Some((packet.if_id, data, packet.origlen))
+            }
+            SIMPLE_PACKET => {
+                let packet = self.simple(block)?;
+                let limit = self.interfaces.first().map_or(0, |first| first.captured_max);
+                let limit = if limit == 0 { u32::MAX } else { limit };
+                let len = usize::try_from(packet.origlen.min(limit)).ok()?;
+                Some((0, packet.data.get(..len)?, packet.origlen))
+            }
+            PACKET => {
+                let interface = block.get(8..)?.first_chunk()?;
+                let interface = match self.is_big_endian {
+                    true => u16::from_be_bytes(*interface),
+                    false => u16::from_le_bytes(*interface),
+                };
+                let len = usize::try_from(word(block, 20, self.is_big_endian)?).ok()?;
+                let data = block.get(28..block.len() - 4)?.get(..len)?;
+                Some((u32::from(interface), data, word(block, 24, self.is_big_endian)?))
+            }
+            _ => None,
+        }
+    }
+
+    fn description<'a>(&self, block: &'a [u8]) -> Option<InterfaceDescriptionBlock<'a>> {
+        let parsed = match self.is_big_endian {
+            true => parse_interfacedescriptionblock_be(block),
+            false => parse_interfacedescriptionblock_le(block),
+        };
+        parsed.ok().map(|(_, description)| description)
+    }
+
+    fn enhanced<'a>(&self, block: &'a [u8]) -> Option<EnhancedPacketBlock<'a>> {
+        let parsed = match self.is_big_endian {
+            true => parse_enhancedpacketblock_be(block),
+            false => parse_enhancedpacketblock_le(block),
+        };
+        parsed.ok().map(|(_, packet)| packet)
+    }
+
+    fn simple<'a>(&self, block: &'a [u8]) -> Option<SimplePacketBlock<'a>> {
+        let parsed = match self.is_big_endian {
+            true => parse_simplepacketblock_be(block),
+            false => parse_simplepacketblock_le(block),
+        };
+        parsed.ok().map(|(_, packet)| packet)
+    }
+}
+
+fn section_header(block: &[u8]) -> Option<SectionHeaderBlock<'_>> {
+    parse_sectionheaderblock(block).ok().map(|(_, header)| header)
+}
+
+/// Byte order of the section that begins here: is it big-endian?
+fn section_order(bytes: &[u8]) -> Option<bool> {
+    [false, true].into_iter().find(|order| word(bytes, 8, *order) == Some(BYTE_ORDER))
+}
+
+/// Four bytes as a number.
+fn word(bytes: &[u8], offset: usize, is_big_endian: bool) -> Option<u32> {
+    let bytes = bytes.get(offset..)?.first_chunk()?;
+    Some(if is_big_endian { u32::from_be_bytes(*bytes) } else { u32::from_le_bytes(*bytes) })
+}

@@ -1,0 +1,76 @@
+//! What can be wrong with the files of inputs.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use super::{capture::CaptureError, hex::HexError, map_contents::MapError};
+
+/// A file that makes no inputs, and why.
+#[derive(Debug, Error)]
+#[error("cannot take input from {}: {problem}", .path.display())]
+pub struct InputError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    #[source]
+    pub problem: Problem,
+}
+
+impl InputError {
+    pub(super) fn new(path: &Path, problem: Problem) -> Self {
+        Self { path: path.to_owned(), problem }
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Error)]
+pub enum Problem {
+    /// The system refused.
+    #[error("{0}")]
+    Read(io::Error),
+    /// A folder.
+    #[error("it is a folder; give the files in it")]
+    Folder,
+    /// Neither a file nor a pipe.
+    #[error("it is a device or a socket; give a file or a pipe")]
+    Device,
+    /// Not a single byte.
+    #[error("it is empty")]
+    Empty,
+    /// More than [`super::FILE_BYTES_MAX`].
+    #[error("it is larger than 1 GiB; cut a capture with `editcap -r FILE OUT 1-1000`")]
+    TooLarge,
+    /// Compressed.
+    #[error("it is compressed; unpack it with `{tool}` first")]
+    Compressed {
+        /// What unpacks it.
+        tool: &'static str,
+    },
+    /// An ELF file.
+    #[error("it is a program (ELF), not a packet; were the files given in the wrong order?")]
+    Object,
+    /// Bad hexadecimal text.
+    #[error(transparent)]
+    Hex(#[from] HexError),
+    /// A bad capture.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// Bad contents of a map.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// Two inputs of one name.
+    #[error(
+        "its input {name} has the same name as one from {}; name one of the two, for example \
+         other={}", .other.display(), .other.display()
+    )]
+    SameName {
+        /// The name of both.
+        name: String,
+        /// The file of the other.
+        other: PathBuf,
+    },
+}

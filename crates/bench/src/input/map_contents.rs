@@ -1,0 +1,344 @@
+//! What stands in a map before a program runs, from JSON.
+//!
+//! A list of entries, `{"key": …, "value": …}`. For arrays also a list of values, from index 0 on; for
+//! queues, stacks and Bloom filters always one of values, in the order in which they are pushed. A map
+//! with a value per CPU takes `"value"` for all CPUs, or `"values"`, a list with one for each CPU. How
+//! bytes are written is told in `value.rs`.
+
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::{collections::HashMap, fmt};
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+pub use self::value::EntryError;
+
+/// Bytes of all entries together. A file of a few letters must not fill the memory because a map's
+/// values are large.
+const BYTES_MAX: usize = 256 << 20;
+
+/// Entries of a map, checked against its sizes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapContents {
+    /// In the order of the file. No key occurs twice.
+    pub entries: Vec<Entry>,
+}
+
+/// One entry of a map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// As long as the map's keys; empty for those without.
+    pub key: Vec<u8>,
+    /// The value, or one for each CPU.
+    pub value: EntryValue,
+}
+
+/// The value of an entry, as long as the map says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryValue {
+    /// The same for all CPUs, or of a map that does not distinguish them.
+    Same(Vec<u8>),
+    /// One for each CPU.
+    PerCpu(Vec<Vec<u8>>),
+}
+
+/// How a map is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapKind {
+    /// Keys of any bytes.
+    Hash,
+    /// As `Hash`, a value for each CPU.
+    PerCpuHash,
+    /// Keys are indices.
+    Array,
+    /// As `Array`, a value for each CPU.
+    PerCpuArray,
+    /// Values only: queue, stack, Bloom filter.
+    Queue,
+}
+
+impl MapKind {
+    /// The kind of a map type (`enum bpf_map_type` of include/uapi/linux/bpf.h, Linux 6.18); `None` for
+    /// those whose values are not plain bytes: programs, other maps, sockets, buffers, storage of
+    /// tasks and the like.
+    pub fn of_map_type(map_type: u32) -> Option<Self> {
+        Some(match map_type {
+            // Hash, LRU hash, prefix trie, hash of devices.
+            1 | 9 | 11 | 25 => Self::Hash,
+            5 | 10 => Self::PerCpuHash,
+            // Array, devices, CPUs.
+            2 | 14 | 16 => Self::Array,
+            6 => Self::PerCpuArray,
+            22 | 23 | 30 => Self::Queue,
+            _ => return None,
+        })
+    }
+
+    fn is_per_cpu(self) -> bool {
+        matches!(self, Self::PerCpuHash | Self::PerCpuArray)
+    }
+
+    fn is_array(self) -> bool {
+        matches!(self, Self::Array | Self::PerCpuArray)
+    }
+}
+
+/// What entries of a map must look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapShape {
+    /// How it is filled.
+    pub kind: MapKind,
+    /// Length of a key; 0 for queues.
+    pub key_bytes: usize,
+    /// Length of a value.
+    pub value_bytes: usize,
+}
+
+/// A part of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+    /// The value of one CPU.
+    ValueOfCpu(usize),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key => f.write_str("key"),
+            Self::Value => f.write_str("value"),
+            Self::ValueOfCpu(cpu) => write!(f, "value of CPU {cpu}"),
+        }
+    }
+}
+
+/// Why a text is not the contents of a map. Entries count from 0, as in JSON's own paths.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MapError {
+    /// Not JSON. The message tells line and column.
+    #[error("it is not JSON: {0}")]
+    Json(String),
+    /// Something other than a list.
+    #[error(
+        "found {found} where the list of entries should be; write [{{\"key\": 1, \"value\": 2}}, …]"
+    )]
+    NotAList {
+        /// What there is.
+        found: &'static str,
+    },
+    /// Bytes that are not written as they should be.
+    #[error("entry {index}, {part}: {error}")]
+    Bytes {
+        /// Of the entry.
+        index: usize,
+        /// Which bytes.
+        part: Part,
+        /// What is wrong with them.
+        error: EntryError,
+    },
+    /// An entry without a part of it.
+    #[error("entry {index}: it has no \"{missing}\"; {expected}")]
+    Missing {
+        /// Of the entry.
+        index: usize,
+        /// The member.
+        missing: &'static str,
+        /// What entries of this map look like.
+        expected: &'static str,
+    },
+    /// An entry with more than it can have.
+    #[error("entry {index}: \"{found}\" does not belong there; {expected}")]
+    Unexpected {
+        /// Of the entry.
+        index: usize,
+        /// The member.
+        found: String,
+        /// What entries of this map look like.
+        expected: &'static str,
+    },
+    /// A key that was there before.
+    #[error("entry {index}: entry {first} has the same key; a map holds each key once")]
+    SameKey {
+        /// Of the later entry.
+        index: usize,
+        /// Of the earlier one.
+        first: usize,
+    },
+    /// More than fits.
+    #[error("entry {index}: up to here the entries take more than 256 MiB; give fewer")]
+    TooLarge {
+        /// Of the first entry that is too much.
+        index: usize,
+    },
+    /// Values for another number of CPUs than the machine has.
+    #[error(
+        "an entry has values for {found} CPUs, but this machine counts {cpus} possible ones \
+         (/sys/devices/system/cpu/possible); give one for each, or one \"value\" for all"
+    )]
+    CpuCount {
+        /// Values in the entry.
+        found: usize,
+        /// CPUs of the machine.
+        cpus: usize,
+    },
+}
+
+impl MapContents {
+    /// Reads JSON for a map of this shape.
+    ///
+    /// # Errors
+    ///
+    /// When it is not JSON, or an entry does not fit the map.
+    pub fn parse(json: &[u8], shape: MapShape) -> Result<Self, MapError> {
+        let json: Value =
+            serde_json::from_slice(json).map_err(|error| MapError::Json(error.to_string()))?;
+        let Value::Array(list) = &json else {
+            return Err(MapError::NotAList { found: value::name_of(&json) });
+        };
+        let mut entries = Vec::new();
+        let mut keys = HashMap::new();
+        let mut total_bytes = 0_usize;
+        for (index, item) in list.iter().enumerate() {
+            let mut reader = Reader { shape, index, total_bytes };
+            let entry = reader.entry(item)?;
+            total_bytes = reader.total_bytes;
+            if shape.kind != MapKind::Queue
+                && let Some(first) = keys.insert(entry.key.clone(), index)
+            {
+                return Err(MapError::SameKey { index, first });
+            }
+            entries.push(entry);
+        }
+        Ok(Self { entries })
+    }
+}
+
+impl Entry {
+    /// The value as `BPF_MAP_UPDATE_ELEM` takes it. For maps with a value per CPU: those of all possible
+    /// CPUs, each filled up to 8 bytes (`bpf_map_value_size` in kernel/bpf/syscall.c, Linux 6.12).
+    ///
+    /// # Errors
+    ///
+    /// When the entry has values for another number of CPUs.
+    pub fn value_for_kernel(&self, kind: MapKind, cpus: usize) -> Result<Vec<u8>, MapError> {
+        let filled = |bytes: &Vec<u8>| {
+            let mut bytes = bytes.clone();
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            bytes
+        };
+        match &self.value {
+            EntryValue::Same(bytes) if kind.is_per_cpu() => Ok(filled(bytes).repeat(cpus)),
+            EntryValue::Same(bytes) => Ok(bytes.clone()),
+            EntryValue::PerCpu(values) if values.len() == cpus => {
+                Ok(values.iter().flat_map(filled).collect())
+            }
+            EntryValue::PerCpu(values) => Err(MapError::CpuCount { found: values.len(), cpus }),
+        }
+    }
+}
+
+/// Reads one item of the list.
+struct Reader {
+    shape: MapShape,
+    index: usize,
+    /// Of this entry and those before it.
+    total_bytes: usize,
+}
+
+impl Reader {
+    fn entry(&mut self, item: &Value) -> Result<Entry, MapError> {
+        let kind = self.shape.kind;
+        let members = item.as_object().filter(|members| {
+            ["key", "value", "values"].iter().any(|name| members.contains_key(*name))
+        });
+        match members {
+            Some(members) => self.check_members(members)?,
+            None if kind == MapKind::Queue => {
+                let value = self.bytes(item, Part::Value)?;
+                return Ok(Entry { key: Vec::new(), value: EntryValue::Same(value) });
+            }
+            None if kind.is_array() => {
+                let key = self.bytes(&Value::from(self.index), Part::Key)?;
+                let value = EntryValue::Same(self.bytes(item, Part::Value)?);
+                return Ok(Entry { key, value });
+            }
+            None => {}
+        }
+        let member = |name| members.and_then(|members| members.get(name));
+        let key = match (member("key"), kind) {
+            (Some(key), _) => self.bytes(key, Part::Key)?,
+            (None, MapKind::Queue) => Vec::new(),
+            (None, _) => return Err(self.missing("key")),
+        };
+        let value = match (member("value"), member("values")) {
+            (Some(value), _) => EntryValue::Same(self.bytes(value, Part::Value)?),
+            (None, Some(Value::Array(values))) => {
+                let values = values.iter().enumerate();
+                let bytes = values.map(|(cpu, value)| self.bytes(value, Part::ValueOfCpu(cpu)));
+                EntryValue::PerCpu(bytes.collect::<Result<_, _>>()?)
+            }
+            (None, Some(other)) => {
+                let error = EntryError::NotAListOfValues { found: value::name_of(other) };
+                return Err(MapError::Bytes { index: self.index, part: Part::Value, error });
+            }
+            (None, None) => return Err(self.missing("value")),
+        };
+        Ok(Entry { key, value })
+    }
+
+    /// Bytes as long as the part must be.
+    fn bytes(&mut self, value: &Value, part: Part) -> Result<Vec<u8>, MapError> {
+        let index = self.index;
+        let size = match part {
+            Part::Key => self.shape.key_bytes,
+            Part::Value | Part::ValueOfCpu(_) => self.shape.value_bytes,
+        };
+        self.total_bytes = self.total_bytes.saturating_add(size);
+        if self.total_bytes > BYTES_MAX {
+            return Err(MapError::TooLarge { index });
+        }
+        value::bytes(value, size).map_err(|error| MapError::Bytes { index, part, error })
+    }
+
+    fn check_members(&self, members: &Map<String, Value>) -> Result<(), MapError> {
+        let kind = self.shape.kind;
+        let unexpected = members.keys().find(|name| match name.as_str() {
+            "key" => kind == MapKind::Queue,
+            "value" => false,
+            "values" => !kind.is_per_cpu() || members.contains_key("value"),
+            _ => true,
+        });
+        match unexpected {
+            Some(found) => Err(MapError::Unexpected {
+                index: self.index,
+                found: found.clone(),
+                expected: self.expected(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn missing(&self, missing: &'static str) -> MapError {
+        MapError::Missing { index: self.index, missing, expected: self.expected() }
+    }
+
+    fn expected(&self) -> &'static str {
+        match self.shape.kind {
+            MapKind::Hash => "an entry of this map is {\"key\": …, \"value\": …}",
+            MapKind::Array => {
+                "an entry of this map is {\"key\": …, \"value\": …}, or the value alone"
+            }
+            MapKind::PerCpuHash | MapKind::PerCpuArray => {
+                "an entry of this map is {\"key\": …, \"value\": …}, or {\"key\": …, \"values\": […]} \
+                 with a value for each CPU"
+            }
+            MapKind::Queue => "an entry of this map is a value, without a key",
+        }
+    }
+}

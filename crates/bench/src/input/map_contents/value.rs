@@ -1,0 +1,271 @@
+//! Bytes of a key or a value, written in JSON:
+//!
+//! - `"0a 00 00 01"`, `"0x0a000001"`: hexadecimal, in the order of the bytes;
+//! - `5`, `-1`: a number, little-endian (as the programs' machines are), filled up to the size;
+//! - `[10, 0, 0, 1]`: bytes;
+//! - `{"u32": 5}`: a number of a certain size, and `[{"u32": 5}, {"be16": 80}, 0, 0]`: several after one
+//!   another, bytes in between, for structures. Types: `u8` to `u64` and `i8` to `i64` little-endian,
+//!   `be16` to `be64` in the order of the network, `ipv4`, `ipv6`, `prefix` (`"10.0.0.0/8"`: the key of a
+//!   prefix trie), `hex`, `text` (without a zero at the end), `zeros` (so many). Numbers may be lists
+//!   too: `{"u16": [1, 2]}`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::input::hex::{self, HexError};
+
+/// Types, for the message to those who write another.
+const TYPES: &str = "u8, u16, u32, u64, i8, i16, i32, i64, be16, be32, be64, ipv4, ipv6, prefix, hex, \
+                     text and zeros";
+
+/// Characters of a wrong value that a message shows.
+const FOUND_MAX: usize = 40;
+
+/// Why something in JSON is not the bytes that it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EntryError {
+    /// Too many or too few.
+    #[error("expected {expected} bytes, found {found}")]
+    Size {
+        /// What the map says.
+        expected: usize,
+        /// What is written.
+        found: usize,
+    },
+    /// A number that does not fit.
+    #[error("{number} does not fit into {size} bytes")]
+    Range {
+        /// As written.
+        number: String,
+        /// Bytes that there are.
+        size: usize,
+    },
+    /// A fraction, or a number of more than 64 bits.
+    #[error("{0} is not a whole number of at most 64 bits; write longer ones as hexadecimal text")]
+    NotWhole(String),
+    /// A text that is not hexadecimal.
+    #[error("the text is not hexadecimal: {0}; write {{\"text\": …}} for the letters themselves")]
+    Hex(HexError),
+    /// Nothing that stands for bytes.
+    #[error(
+        "found {found}, expected a number, hexadecimal text, or a list of bytes and typed values \
+         such as {{\"u32\": 5}}"
+    )]
+    Kind {
+        /// What there is.
+        found: &'static str,
+    },
+    /// A typed value that is not one type and its value.
+    #[error("a typed value has one type, such as {{\"u32\": 5}}; found {members}")]
+    Members {
+        /// How many it has.
+        members: usize,
+    },
+    /// No such type.
+    #[error("there is no type {name}; the types are {TYPES}")]
+    Type {
+        /// As written.
+        name: String,
+    },
+    /// Not what the type asks for.
+    #[error("{name} takes {expected}, found {found}")]
+    TypeValue {
+        /// The type.
+        name: String,
+        /// Its values.
+        expected: &'static str,
+        /// What there is.
+        found: String,
+    },
+    /// `values` is not a list.
+    #[error("\"values\" is a list with a value for each CPU, found {found}")]
+    NotAListOfValues {
+        /// What there is.
+        found: &'static str,
+    },
+}
+
+/// What a JSON value is called in messages.
+pub(super) fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The bytes that `value` stands for, exactly `size` of them.
+pub(super) fn bytes(value: &Value, size: usize) -> Result<Vec<u8>, EntryError> {
+    let mut bytes = Vec::new();
+    match value {
+        Value::Number(_) => return number(value, size, Order::Little),
+        Value::String(text) => bytes = hex::parse_string(text).map_err(EntryError::Hex)?,
+        Value::Array(items) => {
+            for item in items {
+                match item {
+                    Value::Number(_) => bytes.extend(number(item, 1, Order::Little)?),
+                    Value::Object(_) => typed(item, size, &mut bytes)?,
+                    other => return Err(EntryError::Kind { found: name_of(other) }),
+                }
+            }
+        }
+        Value::Object(_) => typed(value, size, &mut bytes)?,
+        Value::Null | Value::Bool(_) => return Err(EntryError::Kind { found: name_of(value) }),
+    }
+    if bytes.len() == size {
+        Ok(bytes)
+    } else {
+        Err(EntryError::Size { expected: size, found: bytes.len() })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+/// A number of `size` bytes, signed or not: whatever fits.
+fn number(value: &Value, size: usize, order: Order) -> Result<Vec<u8>, EntryError> {
+    let number = value.as_u64().map(i128::from).or_else(|| value.as_i64().map(i128::from));
+    let number = number.ok_or_else(|| EntryError::NotWhole(value.to_string()))?;
+    let all = number.to_le_bytes();
+    let fits = match u32::try_from(size) {
+        Ok(bits @ 0..=8) => {
+            let bits = 8 * bits;
+            let min = if bits == 0 { 0 } else { -(1_i128 << (bits - 1)) };
+            number >= min && number < (1_i128 << bits)
+        }
+        _ => true,
+    };
+    if !fits {
+        return Err(EntryError::Range { number: value.to_string(), size });
+    }
+    let fill = if number < 0 { 0xff } else { 0 };
+    let mut bytes = all.to_vec();
+    bytes.resize(size, fill);
+    if order == Order::Big {
+        bytes.reverse();
+    }
+    Ok(bytes)
+}
+
+/// Appends the bytes of `{"type": value}`. Of zeros never more than `size`.
+fn typed(value: &Value, size: usize, bytes: &mut Vec<u8>) -> Result<(), EntryError> {
+    let members = value.as_object().into_iter().flatten();
+    let (name, value) = match members.clone().next() {
+        Some(member) if members.clone().count() == 1 => member,
+        _ => return Err(EntryError::Members { members: members.count() }),
+    };
+    let wrong = |expected| EntryError::TypeValue {
+        name: name.clone(),
+        expected,
+        found: value.to_string().chars().take(FOUND_MAX).collect(),
+    };
+    if let Some(number_type) = NumberType::of_name(name) {
+        let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for item in items {
+            if !item.is_number() {
+                return Err(wrong("a number or a list of numbers"));
+            }
+            bytes.extend(number_type.bytes(item)?);
+        }
+        return Ok(());
+    }
+    let text = value.as_str();
+    match name.as_str() {
+        "ipv4" => {
+            let address: Option<Ipv4Addr> = text.and_then(|text| text.parse().ok());
+            bytes
+                .extend(address.ok_or_else(|| wrong("an address such as \"192.0.2.1\""))?.octets());
+        }
+        "ipv6" => {
+            let address: Option<Ipv6Addr> = text.and_then(|text| text.parse().ok());
+            bytes.extend(
+                address.ok_or_else(|| wrong("an address such as \"2001:db8::1\""))?.octets(),
+            );
+        }
+        "prefix" => {
+            let prefix = text.and_then(prefix);
+            bytes.extend(prefix.ok_or_else(|| wrong("a prefix such as \"192.0.2.0/24\""))?);
+        }
+        "hex" => {
+            let text = text.ok_or_else(|| wrong("hexadecimal text"))?;
+            bytes.extend(hex::parse_string(text).map_err(EntryError::Hex)?);
+        }
+        "text" => bytes.extend(text.ok_or_else(|| wrong("a text"))?.as_bytes()),
+        "zeros" => {
+            let count = value.as_u64().ok_or_else(|| wrong("a number of bytes"))?;
+            let found = usize::try_from(count).unwrap_or(usize::MAX).saturating_add(bytes.len());
+            if found > size {
+                return Err(EntryError::Size { expected: size, found });
+            }
+            bytes.resize(found, 0);
+        }
+        _ => return Err(EntryError::Type { name: name.clone() }),
+    }
+    Ok(())
+}
+
+/// A type of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NumberType {
+    /// Bytes.
+    width: usize,
+    is_signed: bool,
+    order: Order,
+}
+
+impl NumberType {
+    fn of_name(name: &str) -> Option<Self> {
+        let (width, is_signed, order) = match name {
+            "u8" => (1, false, Order::Little),
+            "u16" => (2, false, Order::Little),
+            "u32" => (4, false, Order::Little),
+            "u64" => (8, false, Order::Little),
+            "i8" => (1, true, Order::Little),
+            "i16" => (2, true, Order::Little),
+            "i32" => (4, true, Order::Little),
+            "i64" => (8, true, Order::Little),
+            "be16" => (2, false, Order::Big),
+            "be32" => (4, false, Order::Big),
+            "be64" => (8, false, Order::Big),
+            _ => return None,
+        };
+        Some(Self { width, is_signed, order })
+    }
+
+    fn bytes(self, value: &Value) -> Result<Vec<u8>, EntryError> {
+        // `number` takes whatever has the width; the sign is to be looked at here.
+        let fits = match (self.is_signed, value.as_i64()) {
+            (true, Some(number)) => {
+                let unused_bits = 64_usize.saturating_sub(8 * self.width);
+                (number << unused_bits) >> unused_bits == number
+            }
+            (true, None) => !value.is_u64(),
+            (false, number) => number.is_none_or(|number| number >= 0),
+        };
+        if fits {
+            number(value, self.width, self.order)
+        } else {
+            Err(EntryError::Range { number: value.to_string(), size: self.width })
+        }
+    }
+}
+
+/// `struct bpf_lpm_trie_key` (include/uapi/linux/bpf.h): length in bits, then the address.
+fn prefix(text: &str) -> Option<Vec<u8>> {
+    let (address, bits) = text.split_once('/')?;
+    let octets = match address.parse().ok()? {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let bits: u32 = bits.parse().ok()?;
+    let is_possible = usize::try_from(bits).is_ok_and(|bits| bits <= 8 * octets.len());
+    is_possible.then(|| [bits.to_le_bytes().as_slice(), &octets].concat())
+}

@@ -1,0 +1,27 @@
+//! Instrumentation of bytecode: bytecode in, bytecode out. Nothing here talks to the kernel.
+//!
+//! - [`counters`]: counts how often each basic block runs, and by that each instruction.
+//! - [`wrapper`]: times each run.
+//! - [`rewrite`]: puts instructions into a program and mends what that breaks.
+//!
+//! What has to be known of a program before something is put into it:
+//!
+//! - [`graph`]: functions, basic blocks and edges; [`nest`]: loops, and how often what may run.
+//! - [`liveness`]: which [`registers`] are free; [`frame`]: which part of the stack is.
+//! - [`flow`]: which edges have to be counted, so that the rest follows.
+
+#[cfg(any(test, feature = "testing"))]
+pub mod assemble;
+pub mod counters;
+pub mod flow;
+pub mod frame;
+#[cfg(any(test, feature = "testing"))]
+pub mod generate;
+pub mod graph;
+#[cfg(any(test, feature = "testing"))]
+pub mod interpret;
+pub mod liveness;
+pub mod nest;
+pub mod registers;
+pub mod rewrite;
+pub mod wrapper;

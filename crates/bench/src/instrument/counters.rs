@@ -1,0 +1,192 @@
+//! Counts how often each basic block of a program runs, by counters put into its bytecode.
+//!
+//! The counters are numbers of 64 bits in the one value of an array map, counted up by load, add and
+//! store. That is exact as long as only one CPU runs the program, and needs no atomic operation, which
+//! would take several times as long as a short block. They may run with a spin lock held and in
+//! RCU sections.
+//!
+//! What is not counted is computed ([`flow`](super::flow)), and a counter in a loop stays in a
+//! register while the loop runs, where one is free (`homes`).
+
+mod emit;
+mod homes;
+mod plan;
+mod sites;
+
+use std::collections::BTreeSet;
+
+use wingbeat_bpf::code::{Code, op};
+
+use self::{
+    homes::Homes,
+    sites::{Counter, Sites},
+};
+use super::{
+    frame::STACK_BYTES_MAX,
+    graph::{Graph, GraphError},
+    liveness::Liveness,
+    rewrite::{Edits, RewriteError, rewrite},
+};
+
+pub use plan::{BlockRange, Plan};
+
+/// Size of a counter.
+pub const SLOT_BYTES: u32 = 8;
+/// Largest value that a program may refer into directly (`BPF_MAX_VAR_OFF`,
+/// include/linux/bpf_verifier.h, Linux 6.18).
+pub const VALUE_BYTES_MAX: u32 = 1 << 29;
+
+/// What [`instrument`] cannot see in the bytecode.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Descriptor of the map of counters; may be given later by [`Instrumented::set_map`], since the
+    /// size of the map is known only then.
+    pub map_fd: i32,
+    /// Indices of calls that may end the program there and then: of `bpf_throw`, and of kfuncs that
+    /// call it (names of kfuncs stand in the object's BTF). Tail calls, and calls of functions that
+    /// may throw, are known without this.
+    pub may_throw: BTreeSet<usize>,
+    /// Bytes of stack that each function uses, in the order of the code, as the verifier's log says it
+    /// (`stack depth 16+24`). Missing ones are guessed from the bytecode; the deeper one counts.
+    pub stack_depths_bytes: Vec<u32>,
+}
+
+/// A program with counters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instrumented {
+    /// The program. It needs an array map with one value of [`Plan::value_size_bytes`].
+    pub code: Code,
+    /// What the counters mean.
+    pub plan: Plan,
+    /// Where each instruction of the original is now.
+    pub places: Vec<usize>,
+    /// Which instruction of the original each is; `None` for those that were inserted.
+    pub origins: Vec<Option<usize>>,
+}
+
+impl Instrumented {
+    /// Sets the descriptor of the map of counters.
+    pub fn set_map(&mut self, map_fd: i32) {
+        for (insn, origin) in self.code.insns.iter_mut().zip(&self.origins) {
+            if origin.is_none() && insn.is_ldimm64() && insn.src() == op::PSEUDO_MAP_VALUE {
+                insn.immediate = map_fd;
+            }
+        }
+    }
+}
+
+/// Why a program gets no counters. Its time can be measured all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotInstrumentable {
+    /// The verifier would refuse the program, or it does what counters cannot follow.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// All registers are in use, and so is the stack.
+    #[error(
+        "no register is free for a counter at instruction {insn_index} of function {function}, and \
+         its stack frame of {depth_bytes} bytes has no room to save two (limit 512); make the \
+         function's arrays smaller by 16 bytes, or split it"
+    )]
+    StackFull {
+        /// The function.
+        function: String,
+        /// Where the counter should go.
+        insn_index: usize,
+        /// What the function uses of its stack.
+        depth_bytes: u32,
+    },
+    /// More counters than a map's value holds.
+    #[error(
+        "the program needs {slots} counters of 8 bytes, but a program can reach only {VALUE_BYTES_MAX} \
+         bytes of a map's value; split it by tail calls"
+    )]
+    TooManySlots {
+        /// What it needs.
+        slots: usize,
+    },
+    /// The program with counters is not a valid one.
+    #[error(transparent)]
+    Rewrite(#[from] RewriteError),
+}
+
+/// Puts counters into a program.
+///
+/// The result does the same, returns the same, and leaves the same in memory, save for the counters
+/// and for stack below what each function used.
+///
+/// # Errors
+///
+/// See [`NotInstrumentable`].
+pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotInstrumentable> {
+    let graph = Graph::new(code, &|index| options.may_throw.contains(&index))?;
+    let liveness = Liveness::new(code, &graph);
+    let mut edits = Edits::default();
+    let mut sites_of_functions = Vec::with_capacity(graph.functions.len());
+    let mut slots = 0;
+    for number in 0..graph.functions.len() {
+        let subject = Subject { code, graph: &graph, liveness: &liveness, options, number };
+        let sites = Sites::new(&subject, &mut slots);
+        if slots > (VALUE_BYTES_MAX / SLOT_BYTES) as usize {
+            return Err(NotInstrumentable::TooManySlots { slots });
+        }
+        put(&subject, &sites, &mut edits)?;
+        sites_of_functions.push(sites);
+    }
+    let rewritten = rewrite(code, &graph, &edits)?;
+    let mut instrumented = Instrumented {
+        code: rewritten.code,
+        plan: Plan::new(graph, sites_of_functions, slots),
+        places: rewritten.places,
+        origins: rewritten.origins,
+    };
+    instrumented.set_map(options.map_fd);
+    Ok(instrumented)
+}
+
+/// One function, and what is known of the program around it.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    code: &'a Code,
+    graph: &'a Graph,
+    liveness: &'a Liveness,
+    options: &'a Options,
+    /// Its index in the graph.
+    number: usize,
+}
+
+impl Subject<'_> {
+    /// Bytes of its stack that it uses, a multiple of 8.
+    fn depth_bytes(&self) -> u32 {
+        let function = &self.graph.functions[self.number];
+        let seen = super::frame::depth_bytes(&self.code.insns, self.graph, function);
+        let told = self.options.stack_depths_bytes.get(self.number).copied().unwrap_or(0);
+        seen.max(told).min(STACK_BYTES_MAX).next_multiple_of(8)
+    }
+
+    fn name(&self) -> String {
+        let start = self.graph.functions[self.number].insns.start;
+        let named = self.code.functions.iter().find(|it| it.insn_index as usize == start);
+        named.map_or_else(|| format!("at {start}"), |function| function.name.clone())
+    }
+}
+
+/// With counters in registers if that can be done, else without: they leave fewer registers for the
+/// other counters.
+fn put(subject: &Subject<'_>, sites: &Sites, edits: &mut Edits) -> Result<(), NotInstrumentable> {
+    let counters: &[Counter] = &sites.counters;
+    let homes = Homes::new(subject, sites);
+    let insertions = emit::insertions(subject, counters, &homes)
+        .or_else(|_| emit::insertions(subject, counters, &Homes::in_memory(subject, sites)))?;
+    for (location, insns) in insertions {
+        match location {
+            emit::Location::Before(index) => edits.before(index, insns),
+            emit::Location::Edge(edge) => edits.on_edge(subject.graph, edge, insns),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! From homes of counters to instructions.
+
+use std::collections::BTreeMap;
+
+use wingbeat_bpf::code::{Insn, op};
+
+use super::{
+    NotInstrumentable, SLOT_BYTES, Subject,
+    homes::Homes,
+    sites::{Counter, Site, best_place},
+};
+use crate::instrument::{
+    frame::STACK_BYTES_MAX,
+    graph::{Edge, EdgeKind},
+    registers::Registers,
+};
+
+/// Where instructions go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Location {
+    /// Before an instruction.
+    Before(usize),
+    /// On the way of an edge.
+    Edge(usize),
+}
+
+/// What to do at a location.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// Count in memory.
+    Add { slot: usize },
+    /// Count in a register.
+    Bump { register: u8 },
+    /// Add a register to memory.
+    Flush { slot: usize, register: u8 },
+    /// Begin to count in a register.
+    Zero { register: u8 },
+    /// Load the address of the function's first counter.
+    Base { register: u8 },
+}
+
+/// Order of the actions at one location. What a loop held is saved before another loop takes its
+/// registers; what the function holds is there before and after everything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    LeaveLoop,
+    EnterFunction,
+    Count,
+    EnterLoop,
+    LeaveFunction,
+}
+
+type Actions = BTreeMap<Location, Vec<(Rank, Action)>>;
+
+/// The instructions for all counters of a function.
+pub(super) fn insertions(
+    subject: &Subject<'_>,
+    counters: &[Counter],
+    homes: &Homes,
+) -> Result<Vec<(Location, Vec<Insn>)>, NotInstrumentable> {
+    let mut actions = Actions::new();
+    count(subject, counters, homes, &mut actions);
+    cross(subject, counters, homes, &mut actions);
+    let base_slot = counters.first().map_or(0, |counter| counter.slot);
+    let mut depth_bytes = None;
+    let written = actions.into_iter().map(|(location, mut actions)| {
+        actions.sort_by_key(|&(rank, _)| rank);
+        let place = Place::new(subject, homes, location, base_slot);
+        let insns = place
+            .write(&actions, &mut || *depth_bytes.get_or_insert_with(|| subject.depth_bytes()));
+        let insns = insns.map_err(|StackFull { depth_bytes }| NotInstrumentable::StackFull {
+            function: subject.name(),
+            insn_index: place.insn_index,
+            depth_bytes,
+        });
+        Ok((location, insns?))
+    });
+    written.collect()
+}
+
+fn count(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &mut Actions) {
+    for (counter, &register) in counters.iter().zip(&homes.registers) {
+        let location = match counter.site {
+            Site::Inside(block) => {
+                let region = homes.region_of(Some(block));
+                let held = region.map_or(Registers::NONE, |region| homes.regions[region].held);
+                Location::Before(best_place(subject, &subject.graph.blocks[block], held))
+            }
+            Site::Edge(edge) => Location::Edge(edge),
+        };
+        let action = match register {
+            Some(register) => Action::Bump { register },
+            None => Action::Add { slot: counter.slot },
+        };
+        actions.entry(location).or_default().push((Rank::Count, action));
+    }
+}
+
+/// What has to be done on the ways into and out of regions that hold registers.
+fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &mut Actions) {
+    let function = &subject.graph.functions[subject.number];
+    for number in function.edges.clone() {
+        let edge = subject.graph.edges[number];
+        let (entered, left) = homes.crossed(edge);
+        for region in left.into_iter().map(|it| &homes.regions[it]) {
+            let is_whole = region.parent.is_none();
+            let rank = if is_whole { Rank::LeaveFunction } else { Rank::LeaveLoop };
+            for &(counter, register) in &region.counters {
+                let action = Action::Flush { slot: counters[counter].slot, register };
+                let location = way_out(subject, number, edge);
+                actions.entry(location).or_default().push((rank, action));
+            }
+        }
+        for region in entered.into_iter().map(|it| &homes.regions[it]) {
+            let is_whole = region.parent.is_none();
+            let rank = if is_whole { Rank::EnterFunction } else { Rank::EnterLoop };
+            let zeros = region.counters.iter().map(|&(_, register)| Action::Zero { register });
+            let base = region.base.map(|register| Action::Base { register });
+            for action in zeros.chain(base) {
+                let location = way_in(subject, number, edge);
+                actions.entry(location).or_default().push((rank, action));
+            }
+        }
+    }
+}
+
+/// Where an edge can be followed by all that takes it and nothing else, late.
+fn way_in(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
+    let blocks = &subject.graph.blocks;
+    match (edge.kind, edge.from, edge.to) {
+        (EdgeKind::Enter, _, Some(to)) if subject.graph.incoming(to).len() == 1 => {
+            Location::Before(blocks[to].insns.start)
+        }
+        (EdgeKind::Taken, Some(from), _) if blocks[from].outgoing.len() == 1 => {
+            Location::Before(blocks[from].last)
+        }
+        _ => Location::Edge(number),
+    }
+}
+
+/// Where an edge can be followed by all that takes it and nothing else, early.
+fn way_out(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
+    let blocks = &subject.graph.blocks;
+    match (edge.kind, edge.from, edge.to) {
+        (EdgeKind::Leave, Some(from), _) => Location::Before(blocks[from].last),
+        (_, _, Some(to)) if subject.graph.incoming(to).len() == 1 => {
+            Location::Before(blocks[to].insns.start)
+        }
+        _ => Location::Edge(number),
+    }
+}
+
+/// There is no room to save a register.
+struct StackFull {
+    depth_bytes: u32,
+}
+
+/// What may be used at a location.
+struct Place {
+    insn_index: usize,
+    dead: Registers,
+    /// Registers that may be saved and restored.
+    readable: Registers,
+    held: Registers,
+    /// The register that holds the address of the slot `base_slot`.
+    base: Option<u8>,
+    base_slot: usize,
+}
+
+impl Place {
+    fn new(subject: &Subject<'_>, homes: &Homes, location: Location, base_slot: usize) -> Self {
+        let graph = subject.graph;
+        let (insn_index, region) = match location {
+            Location::Before(index) => {
+                let block = graph.blocks.partition_point(|block| block.insns.end <= index);
+                (index, homes.region_of(Some(block)))
+            }
+            Location::Edge(edge) => {
+                let edge = graph.edges[edge];
+                let start = edge.to.map_or(0, |to| graph.blocks[to].insns.start);
+                (start, Some(homes.region_of_edge(edge)))
+            }
+        };
+        let around = || region.into_iter().flat_map(|region| homes.around(region));
+        let live = subject.liveness.live_before(insn_index);
+        Self {
+            insn_index,
+            dead: subject.liveness.dead_before(insn_index),
+            readable: live.and(subject.liveness.set_before(insn_index)).and(Registers::WRITABLE),
+            held: region.map_or(Registers::NONE, |region| homes.regions[region].held),
+            base: around().find_map(|region| homes.regions[region].base),
+            base_slot,
+        }
+    }
+
+    fn write(
+        &self,
+        actions: &[(Rank, Action)],
+        depth_bytes: &mut dyn FnMut() -> u32,
+    ) -> Result<Vec<Insn>, StackFull> {
+        let touches_memory = |action| matches!(action, Action::Add { .. } | Action::Flush { .. });
+        let mentioned: Registers = actions.iter().filter_map(|&(_, it)| it.register()).collect();
+        let mut scratch = Scratch::new(self, mentioned);
+        let mut address = Address { base: self.base.map(|it| (it, self.base_slot)), loaded: None };
+        let mut middle = Vec::new();
+        let mut value = None;
+        for &(_, action) in actions {
+            let value = match value {
+                _ if !touches_memory(action) => 0,
+                Some(value) => value,
+                None => *value.insert(scratch.take(depth_bytes)?),
+            };
+            match action {
+                Action::Bump { register } => middle.push(add(register, 1)),
+                Action::Zero { register } => middle.push(set(register, 0)),
+                Action::Base { register } => middle.extend(load_address(register, self.base_slot)),
+                Action::Add { slot } => {
+                    let at = address.of(slot, &mut scratch, depth_bytes, &mut middle)?;
+                    middle.extend([at.load(value), add(value, 1), at.store(value)]);
+                }
+                Action::Flush { slot, register } => {
+                    let at = address.of(slot, &mut scratch, depth_bytes, &mut middle)?;
+                    let sum = Insn::new(op::ALU64 | op::ADD | op::X, value, register, 0, 0);
+                    middle.extend([at.load(value), sum, at.store(value)]);
+                }
+            }
+        }
+        let (mut insns, restores) = scratch.spills();
+        insns.extend(middle);
+        insns.extend(restores);
+        Ok(insns)
+    }
+}
+
+impl Action {
+    /// The register that it is about.
+    fn register(self) -> Option<u8> {
+        match self {
+            Self::Add { .. } => None,
+            Self::Bump { register }
+            | Self::Flush { register, .. }
+            | Self::Zero { register }
+            | Self::Base { register } => Some(register),
+        }
+    }
+}
+
+/// Registers to work with: free ones first, then ones to be saved and restored.
+struct Scratch {
+    free: Registers,
+    readable: Registers,
+    spilled: Vec<(u8, i16)>,
+}
+
+impl Scratch {
+    fn new(place: &Place, mentioned: Registers) -> Self {
+        let taken = place.held.or(mentioned);
+        Self {
+            free: place.dead.without(taken),
+            readable: place.readable.without(taken),
+            spilled: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, depth_bytes: &mut dyn FnMut() -> u32) -> Result<u8, StackFull> {
+        if let Some(register) = self.free.first() {
+            self.free = self.free.without(Registers::one(register));
+            return Ok(register);
+        }
+        let depth_bytes = depth_bytes();
+        let slot_bytes = depth_bytes + 8 * (self.spilled.len() as u32 + 1);
+        let slot = i16::try_from(slot_bytes).ok().filter(|_| slot_bytes <= STACK_BYTES_MAX);
+        let (Some(register), Some(slot)) = (self.readable.first(), slot) else {
+            return Err(StackFull { depth_bytes });
+        };
+        self.readable = self.readable.without(Registers::one(register));
+        self.spilled.push((register, -slot));
+        Ok(register)
+    }
+
+    /// What saves and what restores the registers.
+    fn spills(&self) -> (Vec<Insn>, Vec<Insn>) {
+        const STORE: u8 = op::STX | op::MEM | op::DW;
+        const LOAD: u8 = op::LDX | op::MEM | op::DW;
+        const FRAME: u8 = Registers::FRAME_POINTER;
+        let saves = self.spilled.iter().map(|&(it, slot)| Insn::new(STORE, FRAME, it, slot, 0));
+        let restores = self.spilled.iter().map(|&(it, slot)| Insn::new(LOAD, it, FRAME, slot, 0));
+        (saves.collect(), restores.collect())
+    }
+}
+
+/// Registers that hold addresses of counters, each with the slot that it points to.
+struct Address {
+    /// Held over the whole region.
+    base: Option<(u8, usize)>,
+    /// Loaded for this location.
+    loaded: Option<(u8, usize)>,
+}
+
+/// A counter in memory, relative to a register.
+#[derive(Clone, Copy)]
+struct At {
+    register: u8,
+    offset: i16,
+}
+
+impl Address {
+    fn of(
+        &mut self,
+        slot: usize,
+        scratch: &mut Scratch,
+        depth_bytes: &mut dyn FnMut() -> u32,
+        insns: &mut Vec<Insn>,
+    ) -> Result<At, StackFull> {
+        let near = |(register, base): (u8, usize)| {
+            let slots = i64::try_from(slot).ok()?.checked_sub(i64::try_from(base).ok()?)?;
+            let offset = i16::try_from(slots.checked_mul(i64::from(SLOT_BYTES))?).ok()?;
+            Some(At { register, offset })
+        };
+        if let Some(at) = self.base.and_then(near).or_else(|| self.loaded.and_then(near)) {
+            return Ok(at);
+        }
+        let register = match self.loaded {
+            Some((register, _)) => register,
+            None => scratch.take(depth_bytes)?,
+        };
+        self.loaded = Some((register, slot));
+        insns.extend(load_address(register, slot));
+        Ok(At { register, offset: 0 })
+    }
+}
+
+impl At {
+    fn load(self, value: u8) -> Insn {
+        Insn::new(op::LDX | op::MEM | op::DW, value, self.register, self.offset, 0)
+    }
+
+    fn store(self, value: u8) -> Insn {
+        Insn::new(op::STX | op::MEM | op::DW, self.register, value, self.offset, 0)
+    }
+}
+
+fn add(register: u8, immediate: i32) -> Insn {
+    Insn::new(op::ALU64 | op::ADD, register, 0, 0, immediate)
+}
+
+fn set(register: u8, immediate: i32) -> Insn {
+    Insn::new(op::ALU64 | op::MOV, register, 0, 0, immediate)
+}
+
+/// The descriptor of the map is filled in at the end.
+fn load_address(register: u8, slot: usize) -> [Insn; 2] {
+    // Fewer than 2^29 / 8 slots: `instrument` has checked it.
+    let offset = i32::try_from(slot * SLOT_BYTES as usize).unwrap_or(i32::MAX);
+    [Insn::new(op::LDIMM64, register, op::PSEUDO_MAP_VALUE, 0, 0), Insn::new(0, 0, 0, 0, offset)]
+}

@@ -1,0 +1,152 @@
+//! What the counters mean.
+
+use std::ops::Range;
+
+use super::{SLOT_BYTES, sites::Sites};
+use crate::instrument::{
+    flow::Net,
+    graph::{Edge, Graph},
+};
+
+/// How to get from the values of the counters to the number of runs of everything.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    graph: Graph,
+    functions: Vec<FunctionPlan>,
+    /// Functions, callers before those whose calls they tell.
+    order: Vec<usize>,
+    slots: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct FunctionPlan {
+    net: Net,
+    slots: Vec<Option<usize>>,
+    calls_known: bool,
+}
+
+/// A basic block of the original program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockRange {
+    /// Index of its function, in the order of the code.
+    pub function: usize,
+    /// Indices of its instructions.
+    pub insns: Range<usize>,
+}
+
+impl Plan {
+    pub(super) fn new(graph: Graph, sites: Vec<Sites>, slots: usize) -> Self {
+        let plans = sites.into_iter().map(|it| FunctionPlan {
+            net: it.net,
+            slots: it.slots,
+            calls_known: it.calls_known,
+        });
+        let functions: Vec<FunctionPlan> = plans.collect();
+        let order = callers_first(&graph, &functions);
+        Self { graph, functions, order, slots }
+    }
+
+    /// How many counters there are.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Size of the map's value: at least one counter, as no map has empty values.
+    pub fn value_size_bytes(&self) -> u32 {
+        u32::try_from(self.slots.max(1)).unwrap_or(u32::MAX).saturating_mul(SLOT_BYTES)
+    }
+
+    /// The counters in a map's value.
+    pub fn counters(&self, value: &[u8]) -> Vec<u64> {
+        let (words, _) = value.as_chunks();
+        words.iter().take(self.slots).map(|&word| u64::from_ne_bytes(word)).collect()
+    }
+
+    /// The graph of the original program.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The basic blocks of the original program, in the order of the code.
+    pub fn blocks(&self) -> impl ExactSizeIterator<Item = BlockRange> {
+        let blocks = self.graph.blocks.iter();
+        blocks.map(|it| BlockRange { function: it.function, insns: it.insns.clone() })
+    }
+
+    /// How often each basic block ran. Counters that are missing count as 0.
+    pub fn block_counts(&self, counters: &[u64]) -> Vec<u64> {
+        self.solve(counters).0
+    }
+
+    /// How often each edge of the [`graph`](Self::graph) was taken: how branches went.
+    pub fn edge_counts(&self, counters: &[u64]) -> Vec<(Edge, u64)> {
+        self.graph.edges.iter().copied().zip(self.solve(counters).1).collect()
+    }
+
+    /// How often each instruction of the original program ran. A `ldimm64` counts once, at its first
+    /// half; the second half has 0.
+    pub fn insn_counts(&self, counters: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; self.graph.insns()];
+        for (block, count) in self.graph.blocks.iter().zip(self.block_counts(counters)) {
+            for index in block.insns.clone().filter(|&index| !self.graph.is_second_half(index)) {
+                counts[index] = count;
+            }
+        }
+        counts
+    }
+
+    /// How many instructions of the original program ran, a `ldimm64` being one.
+    pub fn executed_insns(&self, counters: &[u64]) -> u64 {
+        self.insn_counts(counters).into_iter().fold(0, u64::wrapping_add)
+    }
+
+    /// Runs of each block and of each edge.
+    fn solve(&self, counters: &[u64]) -> (Vec<u64>, Vec<u64>) {
+        let mut blocks = vec![0; self.graph.blocks.len()];
+        let mut edges = vec![0; self.graph.edges.len()];
+        for &number in &self.order {
+            let (function, plan) = (&self.graph.functions[number], &self.functions[number]);
+            let calls = function
+                .callers
+                .iter()
+                .fold(0, |sum: u64, &caller| sum.wrapping_add(blocks[caller]));
+            let flows = plan.net.solve(|link| match plan.slots[link] {
+                Some(slot) => counters.get(slot).copied().unwrap_or(0),
+                None => calls,
+            });
+            let (of_edges, of_blocks) = flows.split_at(function.edges.len());
+            edges[function.edges.clone()].copy_from_slice(of_edges);
+            blocks[function.blocks.clone()].copy_from_slice(of_blocks);
+        }
+        (blocks, edges)
+    }
+}
+
+/// Functions in an order in which the callers of a function come before it. Where functions call each
+/// other in a circle, which the verifier refuses, any order.
+fn callers_first(graph: &Graph, functions: &[FunctionPlan]) -> Vec<usize> {
+    let needed = |number: usize| match functions[number].calls_known {
+        true => graph.functions[number].callers.len(),
+        false => 0,
+    };
+    let mut calls_of = vec![Vec::new(); functions.len()];
+    for (number, function) in graph.functions.iter().enumerate() {
+        for &caller in &function.callers {
+            calls_of[graph.blocks[caller].function].push(number);
+        }
+    }
+    let mut missing: Vec<usize> = (0..functions.len()).map(needed).collect();
+    let mut order: Vec<usize> = (0..functions.len()).filter(|&it| missing[it] == 0).collect();
+    let mut done = 0;
+    while let Some(&number) = order.get(done) {
+        done += 1;
+        for &callee in calls_of[number].iter().filter(|&&callee| functions[callee].calls_known) {
+            missing[callee] -= 1;
+            if missing[callee] == 0 {
+                order.push(callee);
+            }
+        }
+    }
+    order.extend((0..functions.len()).filter(|&number| missing[number] > 0));
+    order
+}

@@ -1,0 +1,157 @@
+//! Generated programs, run with and without counters: the same result, the same writes, and counts
+//! that agree with what really ran.
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use wingbeat_bpf::code::Code;
+
+use super::*;
+use crate::instrument::{
+    assemble::{Assembler, listing, load},
+    generate::{Entry, program},
+    interpret::{HELPER_LOOP, KFUNC_THROW, Memory, Outcome, Write, run},
+};
+
+fn memory(entry: Entry, packet: &[u8], value_size: u32) -> Memory {
+    match entry {
+        Entry::Xdp => Memory::of_xdp(packet, value_size as usize),
+        Entry::SocketFilter | Entry::Model => Memory::of_socket_filter(packet, value_size as usize),
+    }
+}
+
+fn throwing(code: &Code) -> BTreeSet<usize> {
+    let is_throw = |insn: &wingbeat_bpf::code::Insn| {
+        insn.opcode == op::CALL
+            && insn.src() == op::PSEUDO_KFUNC_CALL
+            && insn.immediate == KFUNC_THROW
+    };
+    let insns = code.insns.iter().enumerate();
+    insns.filter(|(_, insn)| is_throw(insn)).map(|(index, _)| index).collect()
+}
+
+/// What the instructions of the original wrote.
+fn writes(outcome: &Outcome, origins: &[Option<usize>]) -> Vec<Write> {
+    let of_original = |write: &Write| Some(Write { index: origins[write.index]?, ..*write });
+    outcome.writes.iter().filter_map(of_original).collect()
+}
+
+fn check(entry: Entry, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> {
+    let options = Options { may_throw: throwing(code), ..Options::default() };
+    let counted = instrument(code, &options).expect("instrumented");
+    let plan = &counted.plan;
+    let plain = run(code, memory(entry, packet, 8)).expect("the original runs");
+    let value_size = plan.value_size_bytes();
+    let outcome = run(&counted.code, memory(entry, packet, value_size));
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(fault) => {
+            return Err(TestCaseError::fail(format!("{fault:?}\n{}", listing(&counted.code))));
+        }
+    };
+    prop_assert_eq!(outcome.result, plain.result);
+    prop_assert_eq!(writes(&outcome, &counted.origins), plain.writes);
+
+    let counters = plan.counters(&outcome.value);
+    prop_assert_eq!(plan.insn_counts(&counters), plain.counts.clone());
+    let executed: u64 = plain.counts.iter().sum();
+    prop_assert_eq!(plan.executed_insns(&counters), executed);
+    let blocks = plan.blocks().zip(plan.block_counts(&counters));
+    for (block, count) in blocks {
+        prop_assert_eq!(plain.counts[block.insns.start], count, "{:?}", block);
+    }
+    // The same by the map of instructions.
+    for (new, origin) in counted.origins.iter().enumerate() {
+        if let Some(origin) = *origin {
+            prop_assert_eq!(outcome.counts[new], plain.counts[origin], "{}", new);
+            prop_assert!(counted.places[origin] == new, "{} is now {}", origin, new);
+        }
+    }
+    Ok(())
+}
+
+fn check_one(build: impl FnOnce(&mut Assembler)) {
+    let mut assembler = Assembler::new();
+    build(&mut assembler);
+    let code = assembler.finish();
+    if let Err(error) = check(Entry::Model, &code, &[0; 14]) {
+        panic!("{error}\n{}", listing(&code));
+    }
+}
+
+/// What the generator does not make.
+#[test]
+fn loops_side_by_side() {
+    // The way out of the first loop is the way into the second, which counts in the same register.
+    check_one(|it| {
+        let (first, second) = (it.label(), it.label());
+        it.mov(0, 0).mov(2, 5).mov(3, 7);
+        it.bind(first).add(0, 3).add(2, -1).branch(op::JNE, 2, 0, first);
+        it.bind(second).add(0, 5).add(3, -1).branch(op::JNE, 3, 0, second).exit();
+    });
+}
+
+#[test]
+fn a_loop_in_one_that_does_not_end() {
+    // The inner loop's counter must not be held over the outer one, which throws in its fifth turn.
+    check_one(|it| {
+        let (outer, inner, callee) = (it.label(), it.label(), it.label());
+        it.mov(6, 5).bind(outer).add(6, -1).mov(7, 9);
+        // The call leaves only registers that could be held over the outer loop as well.
+        it.bind(inner);
+        (1..6).for_each(|register| _ = it.mov(register, 0));
+        it.call_function(callee).add(7, -1).branch(op::JNE, 7, 0, inner);
+        it.copy(1, 6).call_kfunc(KFUNC_THROW).branch(op::JNE, 6, 0, outer).mov(0, 0).exit();
+        it.bind(callee).function("callee").mov(0, 0).exit();
+    });
+}
+
+#[test]
+fn a_function_that_begins_with_a_loop() {
+    check_one(|it| {
+        let callee = it.label();
+        it.mov(1, 4).call_function(callee).mov(1, 2).call_function(callee).exit();
+        it.bind(callee).function("callee");
+        it.add(1, -1).mov(0, 1).branch(op::JNE, 1, 0, callee).exit();
+    });
+}
+
+#[test]
+fn a_loop_with_two_entries() {
+    check_one(|it| {
+        let (middle, top) = (it.label(), it.label());
+        it.mov(0, 9).emit(load(op::W, 2, 1, 0)).branch(op::JEQ, 2, 0, middle);
+        it.bind(top).add(0, -1).bind(middle).add(0, -1).branch(op::JSGT, 0, 0, top).exit();
+    });
+}
+
+#[test]
+fn a_callback_that_is_called_too() {
+    check_one(|it| {
+        let callback = it.label();
+        it.mov(1, 3).load_function(2, callback).mov(3, 0).mov(4, 0).call(HELPER_LOOP);
+        it.call_function(callback).exit();
+        it.bind(callback).function("callback").mov(0, 0).exit();
+    });
+}
+
+fn packet() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 14..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn socket_filters(program in program(Entry::SocketFilter), packet in packet()) {
+        check(Entry::SocketFilter, &program.code(), &packet)?;
+    }
+
+    #[test]
+    fn xdp_programs(program in program(Entry::Xdp), packet in packet()) {
+        check(Entry::Xdp, &program.code(), &packet)?;
+    }
+
+    #[test]
+    fn calls_that_do_not_return(program in program(Entry::Model), packet in packet()) {
+        check(Entry::Model, &program.code(), &packet)?;
+    }
+}

@@ -1,0 +1,231 @@
+//! How much of its stack a function uses.
+//!
+//! Spilled registers go below the deepest byte that the function may touch. Nothing in the bytecode
+//! says how deep that is, so pointers into the stack are followed. A pointer that an unknown number
+//! was added to counts as pointing to where it did before: compilers take the lowest address of an
+//! array and index upwards. Where the number is subtracted, all of the stack counts as used.
+
+use std::collections::BTreeMap;
+
+use wingbeat_bpf::code::{Insn, op};
+
+use super::{
+    graph::{Function, Graph},
+    registers::{Effects, Registers},
+};
+
+/// Bytes of stack that a program has, over all frames of a chain of calls (`MAX_BPF_STACK`,
+/// include/linux/filter.h, Linux 6.18).
+pub const STACK_BYTES_MAX: u32 = 512;
+
+/// How often what is known of a block may change. More than that takes a pointer that moves down in a
+/// loop, and nobody sees where it stops.
+const VISITS_MAX: u8 = 16;
+
+/// Bytes below the frame pointer that a function uses, at most [`STACK_BYTES_MAX`].
+pub fn depth_bytes(insns: &[Insn], graph: &Graph, function: &Function) -> u32 {
+    let mut walk = Walk { lowest: 0, slots: BTreeMap::new() };
+    let first = function.blocks.start;
+    let mut at_start: Vec<Option<Pointers>> = vec![None; function.blocks.len()];
+    let mut visits = vec![0; function.blocks.len()];
+    let mut open = vec![first];
+    if let Some(entry) = at_start.first_mut() {
+        *entry = Some(Pointers::default());
+    }
+    while let Some(number) = open.pop() {
+        let (Some(block), Some(Some(start))) =
+            (graph.blocks.get(number), at_start.get(number - first))
+        else {
+            continue;
+        };
+        let mut pointers = start.clone();
+        for index in block.insns.clone().filter(|&index| !graph.is_second_half(index)) {
+            insns.get(index).into_iter().for_each(|&insn| walk.step(insn, &mut pointers));
+        }
+        for target in graph.outgoing(number).filter_map(|(_, edge)| edge.to) {
+            let place = target - first;
+            let joined = match &at_start[place] {
+                Some(before) => before.joined(&pointers),
+                None => pointers.clone(),
+            };
+            if at_start[place].as_ref() == Some(&joined) {
+                continue;
+            }
+            if visits[place] == VISITS_MAX {
+                return STACK_BYTES_MAX;
+            }
+            at_start[place] = Some(joined);
+            visits[place] += 1;
+            open.push(target);
+        }
+    }
+    walk.lowest.unsigned_abs().min(STACK_BYTES_MAX)
+}
+
+/// For each register the lowest place that it may point to, relative to the frame pointer; `None` if
+/// it does not point into the stack.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Pointers([Option<i32>; 10]);
+
+impl Pointers {
+    fn get(&self, register: u8) -> Option<i32> {
+        match register {
+            Registers::FRAME_POINTER => Some(0),
+            _ => self.0.get(usize::from(register)).copied().flatten(),
+        }
+    }
+
+    fn set(&mut self, register: u8, place: Option<i32>) {
+        if let Some(slot) = self.0.get_mut(usize::from(register)) {
+            *slot = place;
+        }
+    }
+
+    fn joined(&self, other: &Self) -> Self {
+        let mut joined = self.clone();
+        for (place, &other) in joined.0.iter_mut().zip(&other.0) {
+            *place = lower(*place, other);
+        }
+        joined
+    }
+}
+
+fn lower(a: Option<i32>, b: Option<i32>) -> Option<i32> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+struct Walk {
+    /// The lowest place touched or pointed to, at least minus [`STACK_BYTES_MAX`].
+    lowest: i32,
+    /// Pointers that were stored in the stack, by where.
+    slots: BTreeMap<i32, Option<i32>>,
+}
+
+impl Walk {
+    fn step(&mut self, insn: Insn, pointers: &mut Pointers) {
+        let (dst, src) = (insn.dst(), insn.src());
+        let at = |register| Some(pointers.get(register)?.saturating_add(i32::from(insn.offset)));
+        // Destination of a store, source of a load.
+        let (written, read) = (at(dst), at(src));
+        let result = match insn.class() {
+            op::ALU64 => self.arithmetic(insn, pointers),
+            op::LDX => {
+                self.touch(read);
+                read.and_then(|slot| self.slots.get(&slot).copied().flatten())
+            }
+            op::ST => {
+                self.touch(written);
+                None
+            }
+            op::STX => {
+                self.touch(written);
+                if insn.opcode & op::MODE == op::ATOMIC {
+                    self.touch(if insn.immediate == op::LOAD_ACQUIRE { read } else { None });
+                } else if let (Some(slot), Some(pointer)) = (written, pointers.get(src)) {
+                    let before = self.slots.get(&slot).copied().flatten();
+                    self.slots.insert(slot, lower(before, Some(pointer)));
+                }
+                None
+            }
+            _ => None,
+        };
+        let writes = Effects::of(insn).unwrap_or_default().writes;
+        writes.iter().for_each(|register| pointers.set(register, None));
+        if matches!(insn.class(), op::ALU64 | op::LDX) {
+            self.touch(result);
+            pointers.set(dst, result);
+        }
+    }
+
+    /// Where the destination points to afterwards.
+    fn arithmetic(&mut self, insn: Insn, pointers: &Pointers) -> Option<i32> {
+        let (dst, src) = (pointers.get(insn.dst()), pointers.get(insn.src()));
+        let is_x = insn.opcode & op::X != 0;
+        match (insn.opcode & op::OPERATION, is_x) {
+            (op::MOV, true) => src,
+            (op::ADD, true) => lower(dst, src),
+            (op::ADD, false) => Some(dst?.saturating_add(insn.immediate)),
+            (op::SUB, false) => Some(dst?.saturating_sub(insn.immediate)),
+            // The distance of two pointers is a number.
+            (op::SUB, true) if src.is_none() => {
+                dst?;
+                Some(-(STACK_BYTES_MAX as i32))
+            }
+            _ => None,
+        }
+    }
+
+    fn touch(&mut self, place: Option<i32>) {
+        let lowest = place.unwrap_or(0).max(-(STACK_BYTES_MAX as i32));
+        self.lowest = self.lowest.min(lowest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instrument::assemble::{Assembler, load, store, store_immediate};
+
+    fn check(expected: u32, build: impl FnOnce(&mut Assembler)) {
+        let mut assembler = Assembler::new();
+        build(&mut assembler);
+        let code = assembler.finish();
+        let graph = Graph::new(&code, &|_| false).expect("a graph");
+        assert_eq!(depth_bytes(&code.insns, &graph, &graph.functions[0]), expected, "{code:?}");
+    }
+
+    #[test]
+    fn direct() {
+        check(0, |it| it.mov(0, 0).exit());
+        check(8, |it| it.emit(store(op::DW, 10, -8, 1)).mov(0, 0).exit());
+        check(24, |it| it.emit(store_immediate(op::B, 10, -24, 1)).mov(0, 0).exit());
+        check(16, |it| it.emit(store(op::DW, 10, -8, 1)).emit(load(op::W, 0, 10, -16)).exit());
+        check(512, |it| it.emit(store(op::DW, 10, -512, 1)).mov(0, 0).exit());
+    }
+
+    #[test]
+    fn through_pointers() {
+        // Passed to a helper: nobody knows how much of it that touches, but it goes upwards.
+        check(32, |it| it.copy(2, 10).add(2, -32).call(1).mov(0, 0).exit());
+        check(40, |it| it.copy(2, 10).add(2, -32).emit(store(op::DW, 2, -8, 1)).mov(0, 0).exit());
+        // An unknown index.
+        check(64, |it| it.copy(2, 10).add(2, -64).add_register(2, 1).mov(0, 0).exit());
+        check(48, |it| {
+            it.copy(2, 10).add_register(2, 1).emit(store(op::B, 2, -48, 1)).mov(0, 0).exit();
+        });
+        check(512, |it| it.copy(2, 10).alu(op::SUB, 2, 1).mov(0, 0).exit());
+        // The distance of two pointers is no pointer.
+        check(16, |it| {
+            it.copy(2, 10).add(2, -16).copy(3, 10).alu(op::SUB, 3, 2).add(3, -400);
+            it.mov(0, 0).exit();
+        });
+        // A call destroys it.
+        check(8, |it| it.copy(2, 10).add(2, -8).call(1).emit(store(op::DW, 0, -100, 6)).exit());
+    }
+
+    #[test]
+    fn spilled_and_reloaded() {
+        check(32, |it| {
+            it.copy(2, 10).add(2, -16).emit(store(op::DW, 10, -8, 2));
+            it.emit(load(op::DW, 3, 10, -8)).emit(store(op::DW, 3, -16, 1)).mov(0, 0).exit();
+        });
+    }
+
+    #[test]
+    fn over_branches_and_loops() {
+        check(24, |it| {
+            let (other, join) = (it.label(), it.label());
+            it.copy(2, 10).branch(op::JEQ, 1, 0, other).add(2, -8).goto(join);
+            it.bind(other).add(2, -16).bind(join).emit(store(op::DW, 2, -8, 1)).mov(0, 0).exit();
+        });
+        // A pointer that goes down in a loop.
+        check(512, |it| {
+            let top = it.label();
+            it.copy(2, 10).mov(1, 9).bind(top).add(2, -8).add(1, -1);
+            it.branch(op::JNE, 1, 0, top).mov(0, 0).exit();
+        });
+    }
+}

@@ -1,0 +1,482 @@
+//! From statements to bytecode.
+
+use wingbeat_bpf::code::{Code, Insn, op};
+
+use super::{
+    Condition, Entry, Function, Kind, Operand, Program, Statement, Turns,
+    reach::{callee, calls, reached},
+};
+use crate::instrument::{
+    assemble::{Assembler, Label, load, store, store_immediate},
+    interpret::{HELPER_LOOP, HELPER_SKB_LOAD_BYTES, KFUNC_THROW},
+    registers::Registers,
+};
+
+/// Slots of 8 bytes for the statements' data.
+const SLOTS: u8 = 5;
+/// Nested loops that can count on the stack; deeper ones run their bodies once.
+const STACK_TURNS: u8 = 3;
+
+pub(super) fn compile(program: &Program) -> Code {
+    let mut assembler = Assembler::default();
+    let labels: Vec<Label> = program.functions.iter().map(|_| assembler.label()).collect();
+    let reached = reached(program);
+    for (number, function) in program.functions.iter().enumerate() {
+        if reached[number] {
+            assembler.bind(labels[number]).function(&format!("function_{number}"));
+            Compiler::new(program, number, &labels, &mut assembler).function(function);
+        } else {
+            // The label is not used.
+            assembler.bind(labels[number]);
+        }
+    }
+    assembler.finish()
+}
+
+/// A loop under construction.
+struct Open {
+    /// Where `break` leads, and whether there was one.
+    out: (Label, bool),
+    /// Where `continue` leads, and whether there was one.
+    on: (Label, bool),
+}
+
+struct Compiler<'a> {
+    program: &'a Program,
+    number: usize,
+    labels: &'a [Label],
+    out: &'a mut Assembler,
+    /// Registers that hold a number.
+    set: Registers,
+    /// Registers that loops count in.
+    reserved: Registers,
+    stack_turns: u8,
+    loops: Vec<Open>,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(
+        program: &'a Program,
+        number: usize,
+        labels: &'a [Label],
+        out: &'a mut Assembler,
+    ) -> Self {
+        let (set, reserved) = (Registers::NONE, Registers::NONE);
+        Self { program, number, labels, out, set, reserved, stack_turns: 0, loops: Vec::new() }
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.line();
+        for slot in 0..SLOTS {
+            self.out.emit(store_immediate(op::DW, 10, offset(slot), i32::from(slot) * 77));
+        }
+        match function.kind {
+            Kind::Entry => self.enter_program(),
+            Kind::Called => self.set = Registers::ARGUMENTS,
+            Kind::Callback => {
+                // The caller's first slot, which the context points to.
+                self.out.emit(load(op::DW, 3, 2, 0)).add_register(3, 1);
+                self.out.emit(store(op::DW, 2, 0, 3));
+                self.set = [1, 3].into_iter().collect();
+            }
+        }
+        if self.program.is_crowded {
+            (0..10).for_each(|register| _ = self.readable(register));
+        }
+        if self.statements(&function.body) {
+            self.leave();
+        }
+    }
+
+    /// Puts what the verifier does not know into the slots.
+    fn enter_program(&mut self) {
+        let bytes = 16;
+        match self.program.entry {
+            Entry::SocketFilter | Entry::Model => {
+                self.out.copy(6, 1).mov(2, 0).copy(3, 10).add(3, i32::from(offset(1)));
+                self.out.mov(4, bytes).call(HELPER_SKB_LOAD_BYTES);
+                if self.has_packet_loads() {
+                    self.out.emit(Insn::new(op::LD | op::ABS | op::W, 0, 0, 0, 4));
+                    self.out.copy(7, 0).alu_immediate(op::AND, 7, 31);
+                    self.out.emit(Insn::new(op::LD | op::IND | op::H, 0, 7, 0, 2));
+                    self.reserved = Registers::one(6);
+                } else {
+                    self.out.emit(load(op::W, 0, 6, 0));
+                }
+                self.set = Registers::one(0);
+            }
+            Entry::Xdp => {
+                let short = self.out.label();
+                self.out.emit(load(op::W, 2, 1, 0)).emit(load(op::W, 3, 1, 4));
+                self.out.copy(4, 2).add(4, bytes);
+                self.out.jump(Insn::new(op::JMP | op::JGT | op::X, 4, 3, 0, 0), short);
+                for slot in 0..2 {
+                    self.out.emit(load(op::DW, 5, 2, 8 * i16::from(slot)));
+                    self.out.emit(store(op::DW, 10, offset(slot), 5));
+                }
+                self.out.bind(short).alu(op::SUB, 3, 2);
+                self.out.emit(store(op::DW, 10, offset(2), 3));
+            }
+        }
+    }
+
+    /// The kernel takes packet loads only in programs of one function, unless it has their types.
+    fn has_packet_loads(&self) -> bool {
+        self.program.entry != Entry::Xdp
+            && reached(self.program).iter().filter(|&&it| it).count() == 1
+    }
+
+    /// What the function computed goes into its result.
+    fn leave(&mut self) {
+        self.line();
+        if !self.set.has(0) {
+            self.out.mov(0, 0);
+        }
+        for register in self.set.without(self.reserved).without(Registers::RESULT).iter() {
+            self.out.alu_immediate(op::MUL, 0, 31).add_register(0, register);
+        }
+        for slot in 0..SLOTS {
+            self.out.emit(load(op::DW, 1, 10, offset(slot)));
+            self.out.alu_immediate(op::MUL, 0, 31).add_register(0, 1);
+        }
+        self.result(0);
+    }
+
+    /// Returns what is in a register.
+    fn result(&mut self, register: u8) {
+        if register != 0 {
+            self.out.copy(0, register);
+        }
+        match self.program.functions[self.number].kind {
+            Kind::Entry => {
+                self.out.copy(1, 0).alu_immediate(op::RSH, 1, 32).alu(op::XOR, 0, 1);
+                self.out.emit(Insn::new(op::ALU | op::MOV | op::X, 0, 0, 0, 0));
+            }
+            Kind::Called => {}
+            Kind::Callback => _ = self.out.alu_immediate(op::AND, 0, 1),
+        }
+        self.out.exit();
+    }
+
+    /// Whether control goes on behind the statements.
+    fn statements(&mut self, statements: &[Statement]) -> bool {
+        statements.iter().all(|statement| self.statement(statement))
+    }
+
+    /// Begins the next source line.
+    fn line(&mut self) {
+        let number = self.out.lines() as u32 + 1;
+        self.out.line(number);
+    }
+
+    fn statement(&mut self, statement: &Statement) -> bool {
+        self.line();
+        match statement {
+            &Statement::Compute { operation, is_wide, dst, operand } => {
+                self.compute(operation, is_wide, dst, operand);
+            }
+            &Statement::Extend { dst, src, bits } => {
+                let (dst, src) = (self.writable(dst), self.readable(src));
+                self.out.emit(Insn::new(op::ALU64 | op::MOV | op::X, dst, src, bits, 0));
+                self.mark(dst);
+            }
+            &Statement::Swap { dst, class, is_big, bits } => {
+                let dst = self.writable(dst);
+                let dst = self.readable(dst);
+                let order = if is_big && class == op::ALU { op::X } else { 0 };
+                self.out.emit(Insn::new(class | op::END | order, dst, 0, 0, bits));
+            }
+            &Statement::Double { dst, low, high } => {
+                let dst = self.writable(dst);
+                self.out.load_double(dst, 0, low, high);
+                self.mark(dst);
+            }
+            &Statement::Store { slot, size, operand: Operand::Immediate(value) } => {
+                self.out.emit(store_immediate(size, 10, offset(slot % SLOTS), value));
+            }
+            &Statement::Store { slot, size, operand: Operand::Register(src) } => {
+                let src = self.readable(src);
+                self.out.emit(store(size, 10, offset(slot % SLOTS), src));
+            }
+            &Statement::Load { dst, slot, size, is_signed } => {
+                let dst = self.writable(dst);
+                let mode = if is_signed && size != op::DW { op::MEMSX } else { op::MEM };
+                let place = offset(slot % SLOTS);
+                self.out.emit(Insn::new(op::LDX | mode | size, dst, 10, place, 0));
+                self.mark(dst);
+            }
+            &Statement::Atomic { slot, operation, src, is_wide } => {
+                self.atomic(slot % SLOTS, operation, src, is_wide);
+            }
+            Statement::If { condition, then, otherwise } => {
+                return self.branch(condition, then, otherwise);
+            }
+            Statement::Repeat { turns, counted_in, tested_first, body } => {
+                return self.repeat(*turns, *counted_in, *tested_first, body);
+            }
+            Statement::Break(condition) => {
+                if let Some(open) = self.loops.last_mut() {
+                    open.out.1 = true;
+                    let label = open.out.0;
+                    self.jump_if(condition, label);
+                }
+            }
+            Statement::Continue(condition) => {
+                if let Some(open) = self.loops.last_mut() {
+                    open.on.1 = true;
+                    let label = open.on.0;
+                    self.jump_if(condition, label);
+                }
+            }
+            Statement::Call { function, arguments } => {
+                let callee = callee(self.program, self.number, function, Kind::Called);
+                callee.inspect(|&callee| self.call(callee, arguments));
+            }
+            Statement::Loop { function, turns } => {
+                let callee = callee(self.program, self.number, function, Kind::Callback);
+                callee.inspect(|&callee| self.call_loop(callee, *turns));
+            }
+            Statement::Return(operand) => {
+                let register = match *operand {
+                    Operand::Register(register) => self.readable(register),
+                    Operand::Immediate(value) => {
+                        self.out.mov(0, value);
+                        0
+                    }
+                };
+                self.result(register);
+                return false;
+            }
+            &Statement::Escape { kind, operand } => self.escape(kind, operand),
+        }
+        true
+    }
+
+    /// A register that may be written instead of this one.
+    fn writable(&self, register: u8) -> u8 {
+        if self.reserved.has(register) { register % 6 } else { register }
+    }
+
+    /// The register, with a number in it.
+    fn readable(&mut self, register: u8) -> u8 {
+        // The context is no number.
+        let register =
+            if self.reserved.has(register) && !self.set.has(register) { 0 } else { register };
+        if !self.set.has(register) {
+            self.out.emit(load(op::DW, register, 10, offset(register % SLOTS)));
+            self.mark(register);
+        }
+        register
+    }
+
+    fn mark(&mut self, register: u8) {
+        self.set = self.set.or(Registers::one(register));
+    }
+
+    fn compute(&mut self, operation: u8, is_wide: bool, dst: u8, operand: Operand) {
+        let class = if is_wide { op::ALU64 } else { op::ALU };
+        let mut dst = self.writable(dst);
+        if operation != op::MOV {
+            dst = self.readable(dst);
+        }
+        let insn = match operand {
+            _ if operation == op::NEG => Insn::new(class | operation, dst, 0, 0, 0),
+            Operand::Register(src) => {
+                let src = self.readable(src);
+                Insn::new(class | operation | op::X, dst, src, 0, 0)
+            }
+            Operand::Immediate(value) => {
+                let value = match operation {
+                    op::LSH | op::RSH | op::ARSH => value & 31,
+                    op::DIV | op::MOD => value | 1,
+                    _ => value,
+                };
+                Insn::new(class | operation, dst, 0, 0, value)
+            }
+        };
+        self.out.emit(insn);
+        self.mark(dst);
+    }
+
+    fn atomic(&mut self, slot: u8, operation: i32, src: u8, is_wide: bool) {
+        let size = if is_wide { op::DW } else { op::W };
+        // What is fetched goes into the source.
+        let src = self.writable(src);
+        let src = self.readable(src);
+        if operation == op::CMPXCHG {
+            self.readable(0);
+        }
+        self.out.emit(Insn::new(op::STX | op::ATOMIC | size, 10, src, offset(slot), operation));
+    }
+
+    fn jump_if(&mut self, condition: &Condition, to: Label) {
+        let class = if condition.is_wide { op::JMP } else { op::JMP32 };
+        let left = self.readable(condition.left);
+        let insn = match condition.right {
+            Operand::Register(right) => {
+                let right = self.readable(right);
+                Insn::new(class | condition.operation | op::X, left, right, 0, 0)
+            }
+            Operand::Immediate(value) => Insn::new(class | condition.operation, left, 0, 0, value),
+        };
+        self.out.jump(insn, to);
+    }
+
+    fn goto(&mut self, to: Label) {
+        match self.program.has_long_jumps {
+            true => self.out.goto_long(to),
+            false => self.out.goto(to),
+        };
+    }
+
+    fn branch(
+        &mut self,
+        condition: &Condition,
+        then: &[Statement],
+        otherwise: &[Statement],
+    ) -> bool {
+        let (other, join) = (self.out.label(), self.out.label());
+        self.jump_if(condition, other);
+        let before = self.set;
+        let goes_on = self.statements(then);
+        let after_then = std::mem::replace(&mut self.set, before);
+        // Without it the jump would go to the next instruction, which compilers never write.
+        if goes_on && !otherwise.is_empty() {
+            self.goto(join);
+        }
+        self.out.bind(other);
+        let other_goes_on = self.statements(otherwise);
+        self.out.bind(join);
+        self.set = match (goes_on, other_goes_on) {
+            (true, true) => self.set.and(after_then),
+            (true, false) => after_then,
+            _ => self.set,
+        };
+        goes_on || other_goes_on
+    }
+
+    fn repeat(
+        &mut self,
+        turns: i32,
+        counted_in: Turns,
+        tested_first: bool,
+        body: &[Statement],
+    ) -> bool {
+        let (top, on, end) = (self.out.label(), self.out.label(), self.out.label());
+        let register = match counted_in {
+            Turns::Register(register) if !self.reserved.has(register) => Some(register),
+            _ => None,
+        };
+        if register.is_none() && self.stack_turns == STACK_TURNS {
+            return true;
+        }
+        let place = offset(SLOTS + self.stack_turns);
+        self.out.emit(match register {
+            Some(register) => Insn::new(op::ALU64 | op::MOV, register, 0, 0, turns),
+            None => store_immediate(op::DW, 10, place, turns),
+        });
+        let reserved = self.reserved;
+        // What is set at the top, no matter where from.
+        self.set = self.set.without(Registers::RESULT);
+        if calls(body) {
+            self.set = self.set.without(Registers::CALLER_SAVED);
+        }
+        match register {
+            Some(register) => {
+                self.mark(register);
+                self.reserved = self.reserved.or(Registers::one(register));
+            }
+            None => self.stack_turns += 1,
+        }
+        let at_top = self.set;
+        self.out.bind(top);
+        if tested_first {
+            self.count_down(register, place);
+            self.out.branch(op::JSLT, register.unwrap_or(0), 0, end);
+        }
+        self.loops.push(Open { out: (end, false), on: (on, false) });
+        let goes_on = self.statements(body);
+        let open = self.loops.pop();
+        let has = |way: fn(&Open) -> bool| open.as_ref().is_some_and(way);
+        let turns_around = goes_on || has(|open| open.on.1);
+        self.out.bind(on);
+        self.set = at_top;
+        if turns_around && tested_first {
+            self.goto(top);
+        } else if turns_around {
+            self.count_down(register, place);
+            self.out.branch(op::JNE, register.unwrap_or(0), 0, top);
+        }
+        self.out.bind(end);
+        self.reserved = reserved;
+        self.stack_turns -= u8::from(register.is_none());
+        turns_around || tested_first || has(|open| open.out.1)
+    }
+
+    fn count_down(&mut self, register: Option<u8>, place: i16) {
+        match register {
+            Some(register) => _ = self.out.add(register, -1),
+            None => {
+                self.out.emit(load(op::DW, 0, 10, place)).add(0, -1);
+                self.out.emit(store(op::DW, 10, place, 0));
+            }
+        }
+    }
+
+    fn call(&mut self, callee: usize, arguments: &[Operand; 5]) {
+        for (register, &operand) in (1..).zip(arguments) {
+            match operand {
+                Operand::Register(src) => {
+                    let src = self.readable(src);
+                    self.out.copy(register, src);
+                }
+                Operand::Immediate(value) => _ = self.out.mov(register, value),
+            }
+            self.mark(register);
+        }
+        self.out.call_function(self.labels[callee]);
+        self.after_call();
+    }
+
+    fn call_loop(&mut self, callee: usize, turns: i32) {
+        self.out.mov(1, turns).load_function(2, self.labels[callee]).copy(3, 10);
+        self.out.add(3, i32::from(offset(0))).mov(4, 0).call(HELPER_LOOP);
+        self.after_call();
+    }
+
+    fn after_call(&mut self) {
+        self.set = self.set.without(Registers::CALLER_SAVED).or(Registers::RESULT);
+    }
+
+    fn escape(&mut self, kind: u8, operand: Operand) {
+        let value = match operand {
+            Operand::Register(register) => self.readable(register),
+            Operand::Immediate(value) => {
+                self.out.mov(0, value);
+                self.mark(0);
+                0
+            }
+        };
+        let is_entry = self.number == 0;
+        match kind {
+            0 if is_entry && self.has_packet_loads() => {
+                let index = if value == 6 { 0 } else { value };
+                self.out.copy(0, index).alu_immediate(op::AND, 0, 63);
+                self.out.emit(Insn::new(op::LD | op::IND | op::B, 0, 0, 0, 2));
+            }
+            1 if self.program.entry == Entry::Model => {
+                self.out.copy(1, value).call_kfunc(KFUNC_THROW);
+            }
+            2 if self.program.entry == Entry::Model => {
+                self.out.copy(3, value).mov(1, 0).mov(2, 0).call(op::HELPER_TAIL_CALL);
+            }
+            _ => return,
+        }
+        self.after_call();
+    }
+}
+
+/// Place of a slot, relative to the frame pointer.
+fn offset(slot: u8) -> i16 {
+    -8 * (i16::from(slot) + 1)
+}

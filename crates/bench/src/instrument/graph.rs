@@ -1,0 +1,148 @@
+//! Functions, basic blocks and the edges between them.
+//!
+//! A block ends where control may go elsewhere than to the next instruction, and that includes going
+//! away for good: a tail call that succeeds, a kfunc that throws, a packet load out of bounds. Those
+//! have an [`EdgeKind::Escape`], so that what flows into a function is what flows out of it.
+
+mod build;
+mod error;
+
+use std::ops::Range;
+
+use wingbeat_bpf::code::Code;
+
+pub(super) use build::jump_target;
+pub use error::GraphError;
+
+/// The control flow of a program. Functions, blocks and edges are in the order of the code; those of
+/// one function are contiguous.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    /// The functions: those that the code lists, and what else is called or passed as a callback.
+    pub functions: Vec<Function>,
+    /// The blocks of all functions.
+    pub blocks: Vec<Block>,
+    /// The edges of all functions.
+    pub edges: Vec<Edge>,
+    /// Edges by the block that they lead to; `incoming_starts[block]` is where its own begin.
+    incoming: Vec<usize>,
+    incoming_starts: Vec<usize>,
+    second_halves: Vec<bool>,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Indices of its instructions.
+    pub insns: Range<usize>,
+    /// Indices of its blocks.
+    pub blocks: Range<usize>,
+    /// Indices of its edges. The first is the one that enters it.
+    pub edges: Range<usize>,
+    /// The blocks that call it, each as often as it has calls of it.
+    pub callers: Vec<usize>,
+    /// Is its address taken? Then something else than a call may start it.
+    pub is_callback: bool,
+}
+
+/// A basic block: runs from its first instruction to its last, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Index of its function.
+    pub function: usize,
+    /// Indices of its instructions.
+    pub insns: Range<usize>,
+    /// Index of its last instruction; of the first half, if that is a `ldimm64`.
+    pub last: usize,
+    /// Indices of the edges out of it: one or two.
+    pub outgoing: Range<usize>,
+}
+
+/// A way from block to block, or into or out of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Its block of departure; `None` if it enters the function.
+    pub from: Option<usize>,
+    /// Its block of arrival; `None` if it leaves the function.
+    pub to: Option<usize>,
+    /// What takes control along it.
+    pub kind: EdgeKind,
+}
+
+/// What takes control along an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EdgeKind {
+    /// The start of the function.
+    Enter,
+    /// The next instruction.
+    FallThrough,
+    /// A jump.
+    Taken,
+    /// An `exit`.
+    Leave,
+    /// A call that does not return, or a packet load out of bounds.
+    Escape,
+}
+
+impl Graph {
+    /// The graph of a program. `may_throw` says of the index of a call whether it may end the program
+    /// there and then, as `bpf_throw` does; names of kfuncs are not known here. What calls a function
+    /// with such a call in it may throw as well, without being asked for.
+    ///
+    /// # Errors
+    ///
+    /// What the verifier would refuse anyway: see [`GraphError`].
+    pub fn new(code: &Code, may_throw: &dyn Fn(usize) -> bool) -> Result<Self, GraphError> {
+        build::graph(code, may_throw)
+    }
+
+    /// Indices of the edges that lead to a block.
+    pub fn incoming(&self, block: usize) -> &[usize] {
+        match self.incoming_starts.get(block..block + 2) {
+            Some(&[start, end]) => self.incoming.get(start..end).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
+    /// The edges out of a block, with their indices.
+    pub fn outgoing(&self, block: usize) -> impl Iterator<Item = (usize, Edge)> {
+        let range = self.blocks.get(block).map_or(0..0, |block| block.outgoing.clone());
+        range.filter_map(|index| Some((index, *self.edges.get(index)?)))
+    }
+
+    /// Is this instruction the second half of a `ldimm64`?
+    pub fn is_second_half(&self, index: usize) -> bool {
+        self.second_halves.get(index).is_some_and(|&is| is)
+    }
+
+    /// How many instructions the program has.
+    pub fn insns(&self) -> usize {
+        self.second_halves.len()
+    }
+
+    fn new_with_incoming(
+        functions: Vec<Function>,
+        blocks: Vec<Block>,
+        edges: Vec<Edge>,
+        second_halves: Vec<bool>,
+    ) -> Self {
+        let mut incoming_starts = vec![0; blocks.len() + 1];
+        let arrivals = || edges.iter().enumerate().filter_map(|(edge, it)| Some((edge, it.to?)));
+        for (_, block) in arrivals() {
+            incoming_starts[block + 1] += 1;
+        }
+        for block in 0..blocks.len() {
+            incoming_starts[block + 1] += incoming_starts[block];
+        }
+        let mut free = incoming_starts.clone();
+        let mut incoming = vec![0; incoming_starts.last().copied().unwrap_or_default()];
+        for (edge, block) in arrivals() {
+            incoming[free[block]] = edge;
+            free[block] += 1;
+        }
+        Self { functions, blocks, edges, incoming, incoming_starts, second_halves }
+    }
+}
+
+#[cfg(test)]
+mod tests;

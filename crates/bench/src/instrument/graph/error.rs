@@ -1,0 +1,94 @@
+//! Why a program has no graph.
+
+/// A program that the verifier would refuse, found before it is asked. Indices are those of
+/// instructions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// There is no instruction.
+    #[error("the program has no instructions; check that the object has code in the section")]
+    Empty,
+    /// An operation that is not known, or a register that does not exist.
+    #[error(
+        "instruction {index} is unknown (opcode {opcode:#04x}); it may be newer than this version of \
+         wingbeat, or the bytecode is damaged: check with llvm-objdump -d"
+    )]
+    UnknownInsn {
+        /// Its index.
+        index: usize,
+        /// Its operation code.
+        opcode: u8,
+    },
+    /// A call or jump through a register.
+    #[error(
+        "instruction {index} calls or jumps through a register, so where it leads cannot be told; \
+         compilers do that for function pointers and for switch tables: replace them by if or match, \
+         or build with -fno-jump-tables"
+    )]
+    Indirect {
+        /// Its index.
+        index: usize,
+    },
+    /// A `ldimm64` without its second half.
+    #[error(
+        "the 64-bit load at instruction {index} lacks its second half; the bytecode is damaged"
+    )]
+    HalfLoad {
+        /// Index of the first half.
+        index: usize,
+    },
+    /// A jump out of its function.
+    #[error(
+        "the jump at instruction {index} leads to {target}, outside of its function \
+         ({first}..{end}); the bytecode is damaged or was not linked"
+    )]
+    JumpOutside {
+        /// Index of the jump.
+        index: usize,
+        /// Where it leads.
+        target: i64,
+        /// First instruction of the function.
+        first: usize,
+        /// Behind the last instruction of the function.
+        end: usize,
+    },
+    /// A jump, a call or a function's beginning in the middle of a `ldimm64`.
+    #[error(
+        "instruction {target} is the second half of a 64-bit load, but instruction {index} refers to it"
+    )]
+    IntoLoad {
+        /// Index of what refers to it; of itself if it is said to begin a function.
+        index: usize,
+        /// Index of the second half.
+        target: usize,
+    },
+    /// A call or a callback that is not in the program.
+    #[error(
+        "instruction {index} refers to a function at {target}, but the program has {insns} \
+         instructions; it was not linked"
+    )]
+    CallOutside {
+        /// Index of the call, or of the load of the callback's address.
+        index: usize,
+        /// Where the function should be.
+        target: i64,
+        /// Length of the program.
+        insns: usize,
+    },
+    /// A list of functions that is out of order, or says that one begins behind the end.
+    #[error(
+        "the function that begins at instruction {insn_index} is out of order or not in the program"
+    )]
+    Functions {
+        /// Where it is said to begin.
+        insn_index: u32,
+    },
+    /// A function whose end is neither `exit` nor a jump.
+    #[error(
+        "the function that ends with instruction {index} goes on into the next one; \
+         its last instruction has to be exit or a jump"
+    )]
+    FallsOut {
+        /// Index of its last instruction.
+        index: usize,
+    },
+}

@@ -1,0 +1,274 @@
+//! Loops, and guesses from them how often each edge runs.
+//!
+//! The guesses decide where counters go and which of them live in registers. A bad guess costs time,
+//! never a wrong count.
+
+use std::collections::HashSet;
+
+use super::graph::{EdgeKind, Function, Graph};
+
+/// Turns that a loop is taken for.
+const TURNS: f64 = 8.0;
+/// Share of a branch that leads right out of the function: mostly errors and early outs.
+const SHARE_EARLY_OUT: f64 = 0.25;
+/// Share of tail calls that succeed, loads that are out of bounds, calls that throw.
+const SHARE_ESCAPE: f64 = 0.02;
+/// Keeps products of guesses within what can be added up.
+const FREQUENCY_MAX: f64 = 1e15;
+/// Loops deeper than this count as part of the one around them.
+const DEPTH_MAX: u32 = 16;
+
+/// The loops of one function, and how often everything in it runs per call, roughly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nest {
+    /// Loops, the inner before the outer.
+    pub loops: Vec<Loop>,
+    /// The innermost loop of each block of the function, counted from its first.
+    pub loop_of: Vec<Option<usize>>,
+    /// Runs of each block per call.
+    pub block_frequencies: Vec<f64>,
+    /// Runs of each edge of the function per call, counted from its first.
+    pub edge_frequencies: Vec<f64>,
+}
+
+/// A loop: its header, and all from which the header is reached again without leaving it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loop {
+    /// The block that is reached first, counted from the first of the function.
+    pub header: usize,
+    /// The loop around it.
+    pub parent: Option<usize>,
+}
+
+impl Nest {
+    /// Finds the loops of a function.
+    pub fn new(graph: &Graph, function: &Function) -> Self {
+        let walk = Walk::new(graph, function);
+        let (loops, loop_of) = find_loops(graph, function, &walk);
+        let mut nest = Self {
+            loops,
+            loop_of,
+            block_frequencies: vec![0.0; function.blocks.len()],
+            edge_frequencies: vec![0.0; function.edges.len()],
+        };
+        nest.guess(graph, function, &walk);
+        nest
+    }
+
+    /// A loop and those around it, from the inside.
+    pub fn around(&self, inner: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(inner, |&inner| self.loops.get(inner)?.parent)
+    }
+
+    fn guess(&mut self, graph: &Graph, function: &Function, walk: &Walk) {
+        let first = function.blocks.start;
+        let mut is_header = vec![false; function.blocks.len()];
+        self.loops.iter().for_each(|it| is_header[it.header] = true);
+        self.edge_frequencies[0] = 1.0;
+        for &block in walk.finished.iter().rev() {
+            let forward = graph.incoming(first + block).iter().filter(|&&edge| {
+                graph.edges[edge].from.is_none_or(|from| !walk.is_above(block, from - first))
+            });
+            let mut frequency: f64 =
+                forward.map(|&edge| self.edge_frequencies[edge - function.edges.start]).sum();
+            if is_header[block] {
+                frequency *= TURNS;
+            }
+            frequency = frequency.min(FREQUENCY_MAX);
+            self.block_frequencies[block] = frequency;
+            for (edge, share) in self.shares(graph, function, block) {
+                self.edge_frequencies[edge - function.edges.start] = frequency * share;
+            }
+        }
+    }
+
+    /// How a block's runs divide over its edges.
+    fn shares(&self, graph: &Graph, function: &Function, block: usize) -> Vec<(usize, f64)> {
+        let first = function.blocks.start;
+        let outgoing: Vec<_> = graph.outgoing(first + block).collect();
+        let [(left, a), (right, b)] = outgoing[..] else {
+            return outgoing.into_iter().map(|(edge, _)| (edge, 1.0)).collect();
+        };
+        // Loops that the edge leaves, and whether it leads right out of the function.
+        let leaves = |to: Option<usize>| {
+            let inside = to.and_then(|to| self.loop_of[to - first]);
+            let mut around = self.around(self.loop_of[block]);
+            let own = around.next();
+            own.is_some_and(|own| !self.around(inside).any(|it| it == own))
+        };
+        let is_early_out = |to: Option<usize>| {
+            to.is_none_or(|to| graph.outgoing(to).all(|(_, it)| matches!(it.kind, EdgeKind::Leave)))
+        };
+        let share_of_left = if a.kind == EdgeKind::Escape {
+            SHARE_ESCAPE
+        } else {
+            match (leaves(a.to), leaves(b.to)) {
+                (true, false) => 1.0 / TURNS,
+                (false, true) => 1.0 - 1.0 / TURNS,
+                _ => match (is_early_out(a.to), is_early_out(b.to)) {
+                    (true, false) => SHARE_EARLY_OUT,
+                    (false, true) => 1.0 - SHARE_EARLY_OUT,
+                    _ => 0.5,
+                },
+            }
+        };
+        vec![(left, share_of_left), (right, 1.0 - share_of_left)]
+    }
+}
+
+/// A walk through the blocks of a function, depth first. Blocks are counted from its first.
+struct Walk {
+    /// Blocks as they were reached.
+    reached: Vec<usize>,
+    /// Blocks as they were left for good.
+    finished: Vec<usize>,
+    /// When a block was reached; `usize::MAX` if never.
+    number: Vec<usize>,
+    /// The last number given below a block.
+    last: Vec<usize>,
+}
+
+impl Walk {
+    fn new(graph: &Graph, function: &Function) -> Self {
+        let (first, len) = (function.blocks.start, function.blocks.len());
+        let mut walk = Self {
+            reached: Vec::with_capacity(len),
+            finished: Vec::with_capacity(len),
+            number: vec![usize::MAX; len],
+            last: vec![0; len],
+        };
+        let targets = |block: usize| {
+            let targets = graph.outgoing(first + block).filter_map(|(_, edge)| edge.to);
+            targets.map(|to| to - first).collect::<Vec<_>>()
+        };
+        let mut open = vec![(0, targets(0))];
+        walk.reach(0);
+        while let Some((block, remaining)) = open.last_mut() {
+            let block = *block;
+            match remaining.pop() {
+                Some(target) if walk.number[target] == usize::MAX => {
+                    walk.reach(target);
+                    open.push((target, targets(target)));
+                }
+                Some(_) => {}
+                None => {
+                    walk.last[block] = walk.reached.len() - 1;
+                    walk.finished.push(block);
+                    open.pop();
+                }
+            }
+        }
+        walk
+    }
+
+    fn reach(&mut self, block: usize) {
+        self.number[block] = self.reached.len();
+        self.reached.push(block);
+    }
+
+    /// Was `below` reached through `above`, or is it the same?
+    fn is_above(&self, above: usize, below: usize) -> bool {
+        let number = self.number[below];
+        number != usize::MAX && self.number[above] <= number && number <= self.last[above]
+    }
+}
+
+/// Which block stands for a block: the header of the outermost loop found so far around it.
+struct Representatives(Vec<usize>);
+
+impl Representatives {
+    fn find(&mut self, mut block: usize) -> usize {
+        while self.0[block] != block {
+            self.0[block] = self.0[self.0[block]];
+            block = self.0[block];
+        }
+        block
+    }
+}
+
+/// P. Havlak, "Nesting of Reducible and Irreducible Loops", ACM TOPLAS 19(4), 1997: from the last
+/// header reached to the first, collects what leads back to it, loops found before counting as one
+/// block.
+fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Vec<Option<usize>>) {
+    let (first, len) = (function.blocks.start, function.blocks.len());
+    let mut loops: Vec<Loop> = Vec::new();
+    let mut loop_of: Vec<Option<usize>> = vec![None; len];
+    // The loop whose header a block is.
+    let mut headed: Vec<Option<usize>> = vec![None; len];
+    let mut representatives = Representatives((0..len).collect());
+    // Ways into a loop beside its header.
+    let mut side_entries: Vec<Vec<usize>> = vec![Vec::new(); len];
+    let mut side_entries_left = 8 * len;
+    for &header in walk.reached.iter().rev() {
+        let sources = |block: usize| {
+            let incoming = graph.incoming(first + block).iter();
+            incoming.filter_map(|&edge| Some(graph.edges[edge].from? - first))
+        };
+        let mut body = Vec::new();
+        let mut is_loop = false;
+        let mut in_body = HashSet::new();
+        for source in sources(header).filter(|&source| walk.is_above(header, source)) {
+            is_loop = true;
+            let source = representatives.find(source);
+            if source != header && in_body.insert(source) {
+                body.push(source);
+            }
+        }
+        let mut seen = 0;
+        while let Some(&block) = body.get(seen) {
+            seen += 1;
+            let more = std::mem::take(&mut side_entries[block]);
+            let forward = sources(block).filter(|&source| !walk.is_above(block, source));
+            for source in forward.collect::<Vec<_>>().into_iter().chain(more) {
+                if walk.number[source] == usize::MAX {
+                    continue;
+                }
+                let source = representatives.find(source);
+                if !walk.is_above(header, source) {
+                    if side_entries_left > 0 {
+                        side_entries_left -= 1;
+                        side_entries[header].push(source);
+                    }
+                } else if source != header && in_body.insert(source) {
+                    body.push(source);
+                }
+            }
+        }
+        if !is_loop {
+            continue;
+        }
+        let number = loops.len();
+        loops.push(Loop { header, parent: None });
+        loop_of[header] = Some(number);
+        headed[header] = Some(number);
+        for block in body {
+            representatives.0[block] = header;
+            match headed[block] {
+                Some(inner) => loops[inner].parent = Some(number),
+                None => loop_of[block] = Some(number),
+            }
+        }
+    }
+    flatten(&mut loops, &mut loop_of);
+    (loops, loop_of)
+}
+
+/// Merges loops that lie too deep into those around them.
+fn flatten(loops: &mut [Loop], loop_of: &mut [Option<usize>]) {
+    let mut depths = vec![0; loops.len()];
+    let mut stands_for: Vec<usize> = (0..loops.len()).collect();
+    for number in (0..loops.len()).rev() {
+        let Some(parent) = loops[number].parent else { continue };
+        depths[number] = depths[parent] + 1;
+        loops[number].parent = Some(stands_for[parent]);
+        if depths[number] >= DEPTH_MAX {
+            stands_for[number] = stands_for[parent];
+        }
+    }
+    for number in loop_of.iter_mut().flatten() {
+        *number = stands_for[*number];
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Sets of registers, and what each instruction does with them.
+
+use std::fmt;
+
+use wingbeat_bpf::code::{Insn, op};
+
+/// A set of the registers r0 to r10.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Registers(u16);
+
+impl Registers {
+    /// The frame pointer, which cannot be written.
+    pub const FRAME_POINTER: u8 = 10;
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// The result of a call: r0.
+    pub const RESULT: Self = Self(1);
+    /// The arguments of a call: r1 to r5.
+    pub const ARGUMENTS: Self = Self(0b11_1110);
+    /// What a call destroys: r0 to r5.
+    pub const CALLER_SAVED: Self = Self(0b11_1111);
+    /// Those that instructions can write: r0 to r9.
+    pub const WRITABLE: Self = Self(0x3ff);
+
+    /// This register alone.
+    pub const fn one(register: u8) -> Self {
+        Self(1 << (register & 0xf))
+    }
+
+    /// Is it one of them?
+    pub const fn has(self, register: u8) -> bool {
+        self.0 & Self::one(register).0 != 0
+    }
+
+    /// Those in either set.
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those in both sets.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Those that are not in the other set.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// How many they are.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Are there none?
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// They, from the lowest.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        let mut left = self;
+        std::iter::from_fn(move || {
+            let register = left.first()?;
+            left = left.without(Self::one(register));
+            Some(register)
+        })
+    }
+
+    /// The lowest.
+    pub fn first(self) -> Option<u8> {
+        (!self.is_empty()).then_some(self.0.trailing_zeros() as u8)
+    }
+}
+
+impl FromIterator<u8> for Registers {
+    fn from_iter<T: IntoIterator<Item = u8>>(registers: T) -> Self {
+        registers.into_iter().fold(Self::NONE, |set, register| set.or(Self::one(register)))
+    }
+}
+
+impl fmt::Debug for Registers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.iter().map(|register| format!("r{register}")).collect();
+        f.write_str(if names.is_empty() { "-" } else { "" })?;
+        f.write_str(&names.join(" "))
+    }
+}
+
+/// What an instruction does with registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// Those whose values it takes. A call may take all arguments: how many it does take is not known
+    /// here.
+    pub uses: Registers,
+    /// Those that do not keep their values.
+    pub writes: Registers,
+    /// Those of `writes` that the verifier lets a program read afterwards. The result of a call is not
+    /// among them, because some functions have none.
+    pub sets: Registers,
+}
+
+impl Effects {
+    /// Effects of an instruction that is not the second half of a `ldimm64`. `None` if its operation
+    /// is unknown to RFC 9669 and Linux 6.18, or names a register that does not exist.
+    ///
+    /// Calls and jumps through a register are unknown: the kernel takes neither from an object file.
+    pub fn of(insn: Insn) -> Option<Self> {
+        let (dst, src) = (insn.dst(), insn.src());
+        let effects = match insn.class() {
+            op::ALU | op::ALU64 => arithmetic(insn)?,
+            op::LDX => match insn.opcode & op::MODE {
+                op::MEM => Self::new(&[src], &[dst]),
+                op::MEMSX if insn.opcode & op::SIZE != op::DW => Self::new(&[src], &[dst]),
+                _ => return None,
+            },
+            op::ST => match insn.opcode & op::MODE {
+                op::MEM => Self::new(&[dst], &[]),
+                _ => return None,
+            },
+            op::STX => match insn.opcode & op::MODE {
+                op::MEM => Self::new(&[dst, src], &[]),
+                op::ATOMIC => atomic(insn)?,
+                _ => return None,
+            },
+            op::JMP | op::JMP32 => jump(insn)?,
+            _ => load(insn)?,
+        };
+        let known = Registers::WRITABLE.or(Registers::one(Registers::FRAME_POINTER));
+        let valid = effects.uses.without(known).is_empty()
+            && effects.writes.without(Registers::WRITABLE).is_empty();
+        valid.then_some(effects)
+    }
+
+    fn new(uses: &[u8], sets: &[u8]) -> Self {
+        let sets = sets.iter().copied().collect();
+        Self { uses: uses.iter().copied().collect(), writes: sets, sets }
+    }
+}
+
+fn arithmetic(insn: Insn) -> Option<Effects> {
+    let (dst, src) = (insn.dst(), insn.src());
+    let is_x = insn.opcode & op::X != 0;
+    Some(match (insn.opcode & op::OPERATION, is_x) {
+        (op::MOV, false) => Effects::new(&[], &[dst]),
+        (op::MOV, true) => Effects::new(&[src], &[dst]),
+        (op::NEG | op::END, _) => Effects::new(&[dst], &[dst]),
+        (op::ADD..=op::ARSH, false) => Effects::new(&[dst], &[dst]),
+        (op::ADD..=op::ARSH, true) => Effects::new(&[dst, src], &[dst]),
+        _ => return None,
+    })
+}
+
+fn atomic(insn: Insn) -> Option<Effects> {
+    const FETCH_ADD: i32 = op::ADD as i32 | op::FETCH;
+    const FETCH_OR: i32 = op::OR as i32 | op::FETCH;
+    const FETCH_AND: i32 = op::AND as i32 | op::FETCH;
+    const FETCH_XOR: i32 = op::XOR as i32 | op::FETCH;
+    const ADD: i32 = op::ADD as i32;
+    const OR: i32 = op::OR as i32;
+    const AND: i32 = op::AND as i32;
+    const XOR: i32 = op::XOR as i32;
+    let (dst, src) = (insn.dst(), insn.src());
+    Some(match insn.immediate {
+        ADD | OR | AND | XOR | op::STORE_RELEASE => Effects::new(&[dst, src], &[]),
+        FETCH_ADD | FETCH_OR | FETCH_AND | FETCH_XOR | op::XCHG => {
+            Effects::new(&[dst, src], &[src])
+        }
+        op::CMPXCHG => Effects::new(&[dst, src, 0], &[0]),
+        op::LOAD_ACQUIRE => Effects::new(&[src], &[dst]),
+        _ => return None,
+    })
+}
+
+fn jump(insn: Insn) -> Option<Effects> {
+    let (dst, src) = (insn.dst(), insn.src());
+    let is_x = insn.opcode & op::X != 0;
+    Some(match insn.opcode {
+        op::JA | op::JA32 | op::JCOND => Effects::default(),
+        op::CALL => Effects {
+            uses: Registers::ARGUMENTS,
+            writes: Registers::CALLER_SAVED,
+            sets: Registers::NONE,
+        },
+        op::EXIT => Effects::new(&[0], &[]),
+        opcode => match opcode & op::OPERATION {
+            op::JEQ..=op::JSGE | op::JLT..=op::JSLE if is_x => Effects::new(&[dst, src], &[]),
+            op::JEQ..=op::JSGE | op::JLT..=op::JSLE => Effects::new(&[dst], &[]),
+            _ => return None,
+        },
+    })
+}
+
+fn load(insn: Insn) -> Option<Effects> {
+    let packet =
+        |uses: &[u8]| Effects { writes: Registers::CALLER_SAVED, ..Effects::new(uses, &[0]) };
+    let is_double = insn.opcode & op::SIZE == op::DW;
+    Some(match insn.opcode & op::MODE {
+        op::IMM if is_double => Effects::new(&[], &[insn.dst()]),
+        // The packet is found through r6.
+        op::ABS if !is_double => packet(&[6]),
+        op::IND if !is_double => packet(&[6, insn.src()]),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(opcode: u8, immediate: i32, expected: Option<(&str, &str, &str)>) {
+        let insn = Insn::new(opcode, 2, 3, 0, immediate);
+        let found = Effects::of(insn)
+            .map(|it| [it.uses, it.writes, it.sets].map(|registers| format!("{registers:?}")));
+        let expected = expected.map(|(uses, writes, sets)| [uses, writes, sets].map(String::from));
+        assert_eq!(found, expected, "{insn:?}");
+    }
+
+    #[test]
+    fn arithmetic() {
+        check(op::ALU64 | op::MOV, 7, Some(("-", "r2", "r2")));
+        check(op::ALU64 | op::MOV | op::X, 0, Some(("r3", "r2", "r2")));
+        check(op::ALU | op::MOV | op::X, 0, Some(("r3", "r2", "r2")));
+        check(op::ALU64 | op::ADD, 7, Some(("r2", "r2", "r2")));
+        check(op::ALU | op::ARSH | op::X, 0, Some(("r2 r3", "r2", "r2")));
+        check(op::ALU64 | op::NEG, 0, Some(("r2", "r2", "r2")));
+        check(op::ALU | op::END | op::X, 16, Some(("r2", "r2", "r2")));
+        check(op::ALU64 | 0xe0, 0, None);
+    }
+
+    #[test]
+    fn memory() {
+        check(op::LDX | op::MEM | op::W, 0, Some(("r3", "r2", "r2")));
+        check(op::LDX | op::MEMSX | op::B, 0, Some(("r3", "r2", "r2")));
+        check(op::LDX | op::MEMSX | op::DW, 0, None);
+        check(op::ST | op::MEM | op::DW, 5, Some(("r2", "-", "-")));
+        check(op::STX | op::MEM | op::H, 0, Some(("r2 r3", "-", "-")));
+        check(op::LDIMM64, 0, Some(("-", "r2", "r2")));
+        check(op::LD | op::ABS | op::H, 12, Some(("r6", "r0 r1 r2 r3 r4 r5", "r0")));
+        check(op::LD | op::IND | op::B, 12, Some(("r3 r6", "r0 r1 r2 r3 r4 r5", "r0")));
+        check(op::LD | op::MEM, 0, None);
+    }
+
+    #[test]
+    fn atomics() {
+        const DOUBLE: u8 = op::STX | op::ATOMIC | op::DW;
+        for operation in [op::ADD, op::OR, op::AND, op::XOR].map(i32::from) {
+            check(DOUBLE, operation, Some(("r2 r3", "-", "-")));
+            check(DOUBLE, operation | op::FETCH, Some(("r2 r3", "r3", "r3")));
+        }
+        check(DOUBLE, op::XCHG, Some(("r2 r3", "r3", "r3")));
+        check(DOUBLE, op::CMPXCHG, Some(("r0 r2 r3", "r0", "r0")));
+        check(DOUBLE, op::LOAD_ACQUIRE, Some(("r3", "r2", "r2")));
+        check(DOUBLE, op::STORE_RELEASE, Some(("r2 r3", "-", "-")));
+        check(DOUBLE, 0x77, None);
+    }
+
+    #[test]
+    fn jumps() {
+        check(op::JA, 0, Some(("-", "-", "-")));
+        check(op::JA32, 0, Some(("-", "-", "-")));
+        check(op::JCOND, 0, Some(("-", "-", "-")));
+        check(op::JMP | op::JEQ, 1, Some(("r2", "-", "-")));
+        check(op::JMP32 | op::JSLE | op::X, 0, Some(("r2 r3", "-", "-")));
+        check(op::CALL, 1, Some(("r1 r2 r3 r4 r5", "r0 r1 r2 r3 r4 r5", "-")));
+        check(op::EXIT, 0, Some(("r0", "-", "-")));
+        check(op::CALLX, 0, None);
+        check(op::JA | op::X, 0, None);
+        check(op::JMP32 | 0xe0, 0, None);
+        check(op::JMP32 | 0x80, 0, None);
+    }
+
+    #[test]
+    fn registers_that_do_not_exist() {
+        assert_eq!(Effects::of(Insn::new(op::ALU64 | op::MOV | op::X, 1, 11, 0, 0)), None);
+        assert_eq!(Effects::of(Insn::new(op::ALU64 | op::MOV, 12, 0, 0, 0)), None);
+        assert_eq!(Effects::of(Insn::new(op::ALU64 | op::MOV, 10, 0, 0, 0)), None, "read-only");
+    }
+}

@@ -1,0 +1,315 @@
+//! Puts instructions into a program, and mends what that breaks: jumps, calls, callbacks, function
+//! and line information.
+//!
+//! A jump that gets too far for its 16 bits becomes a `gotol`, or a conditional jump around one
+//! (Linux 6.6). That makes the program longer, perhaps too long for another jump; lengths are worked
+//! out until nothing changes.
+
+mod layout;
+
+use std::collections::BTreeMap;
+
+use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, op};
+
+use self::layout::{Layout, Length};
+use super::graph::{Edge, EdgeKind, Graph, jump_target};
+
+/// What to put where. Inserted code runs straight through: no jumps, no calls of functions of the
+/// program, no `exit`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Edits {
+    before: BTreeMap<usize, Vec<Insn>>,
+    above: BTreeMap<usize, Vec<Insn>>,
+    on_jump: BTreeMap<usize, Vec<Insn>>,
+}
+
+impl Edits {
+    /// Before an instruction, for everybody who gets there.
+    pub fn before(&mut self, index: usize, insns: impl IntoIterator<Item = Insn>) {
+        self.before.entry(index).or_default().extend(insns);
+    }
+
+    /// Before an instruction, only for those who come from the instruction above it, or call the
+    /// function that begins with it; not for those who jump there.
+    pub fn above(&mut self, index: usize, insns: impl IntoIterator<Item = Insn>) {
+        self.above.entry(index).or_default().extend(insns);
+    }
+
+    /// On the way of a jump, when it is taken.
+    pub fn on_jump(&mut self, index: usize, insns: impl IntoIterator<Item = Insn>) {
+        self.on_jump.entry(index).or_default().extend(insns);
+    }
+
+    /// On the way of an edge. Nothing can be put where an edge leaves the function, so nothing is.
+    pub fn on_edge(&mut self, graph: &Graph, edge: usize, insns: impl IntoIterator<Item = Insn>) {
+        let Some(&Edge { from, to: Some(to), kind }) = graph.edges.get(edge) else { return };
+        match (kind, from) {
+            (EdgeKind::Taken, Some(from)) => self.on_jump(graph.blocks[from].last, insns),
+            _ => self.above(graph.blocks[to].insns.start, insns),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (usize, &Insn)> {
+        let maps = [&self.before, &self.above, &self.on_jump].into_iter().flatten();
+        maps.flat_map(|(&index, insns)| insns.iter().map(move |insn| (index, insn)))
+    }
+}
+
+/// A program with insertions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The program.
+    pub code: Code,
+    /// Where each instruction of the original is now. Where a jump was turned round or made longer,
+    /// the first instruction that stands for it.
+    pub places: Vec<usize>,
+    /// Which instruction of the original each is; `None` for those that were inserted.
+    pub origins: Vec<Option<usize>>,
+}
+
+/// Insertions that do not fit the program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RewriteError {
+    /// The graph was made of another program.
+    #[error("the control-flow graph is that of another program; make one of this program")]
+    OtherGraph,
+    /// There is no such instruction.
+    #[error("nothing can be inserted at instruction {index}: the program has {insns}")]
+    NoSuchInsn {
+        /// The place that was asked for.
+        index: usize,
+        /// Length of the program.
+        insns: usize,
+    },
+    /// The place is in the middle of a `ldimm64`.
+    #[error("nothing can be inserted at instruction {index}, the second half of a 64-bit load")]
+    InsideLoad {
+        /// The place that was asked for.
+        index: usize,
+    },
+    /// The place is said to be a jump.
+    #[error("instruction {index} does not jump, so nothing can be inserted on the way")]
+    NoJump {
+        /// The place that was asked for.
+        index: usize,
+    },
+    /// The insertion has a jump, a call within the program or an `exit` in it.
+    #[error("what is to be inserted at instruction {index} does not run straight through")]
+    NotStraight {
+        /// The place that was asked for.
+        index: usize,
+    },
+    /// A line that is said to begin behind the end.
+    #[error(
+        "line information begins at instruction {insn_index}, but the program has {insns}; \
+         drop the line information"
+    )]
+    NoSuchLine {
+        /// Where the line is said to begin.
+        insn_index: u32,
+        /// Length of the program.
+        insns: usize,
+    },
+    /// The program gets longer than jumps reach.
+    #[error("the program would get too long for its jumps; split it by tail calls")]
+    TooLong,
+}
+
+/// Carries out the edits. The graph has to be that of the code.
+///
+/// Source lines and functions begin where the insertions at their first instruction begin. What is
+/// inserted on the way of a jump goes to the end of the function and belongs to the line of the jump.
+///
+/// # Errors
+///
+/// If an edit does not fit the program; see [`RewriteError`].
+pub fn rewrite(code: &Code, graph: &Graph, edits: &Edits) -> Result<Rewritten, RewriteError> {
+    check(code, graph, edits)?;
+    let layout = Layout::new(code, graph, edits);
+    let mut writer = Writer {
+        code,
+        edits,
+        layout: &layout,
+        new: Code::default(),
+        origins: Vec::with_capacity(layout.len),
+    };
+    for function in &graph.functions {
+        for index in function.insns.clone() {
+            writer.insn(index)?;
+        }
+        for &index in layout.detours_of(function) {
+            writer.detour(index)?;
+        }
+    }
+    let Writer { mut new, origins, .. } = writer;
+    new.functions = functions(code, &layout)?;
+    new.lines = lines(code, &layout)?;
+    Ok(Rewritten { code: new, places: layout.places, origins })
+}
+
+fn check(code: &Code, graph: &Graph, edits: &Edits) -> Result<(), RewriteError> {
+    let insns = code.insns.len();
+    if graph.insns() != insns {
+        return Err(RewriteError::OtherGraph);
+    }
+    for (index, insn) in edits.all() {
+        let is_straight = match insn.class() {
+            op::JMP | op::JMP32 => insn.opcode == op::CALL && !insn.is_local_call(),
+            _ => true,
+        };
+        match code.insns.get(index) {
+            None => return Err(RewriteError::NoSuchInsn { index, insns }),
+            Some(_) if !is_straight => return Err(RewriteError::NotStraight { index }),
+            Some(_) => {}
+        }
+    }
+    for &index in edits.before.keys().chain(edits.above.keys()) {
+        if graph.is_second_half(index) {
+            return Err(RewriteError::InsideLoad { index });
+        }
+    }
+    let jumps = edits.on_jump.keys().copied();
+    match jumps.into_iter().find(|&index| jump_target(index, code.insns[index]).is_none()) {
+        Some(index) => Err(RewriteError::NoJump { index }),
+        None => Ok(()),
+    }
+}
+
+/// Puts the new program down, instruction by instruction.
+struct Writer<'a> {
+    code: &'a Code,
+    edits: &'a Edits,
+    layout: &'a Layout,
+    new: Code,
+    origins: Vec<Option<usize>>,
+}
+
+impl Writer<'_> {
+    fn insn(&mut self, index: usize) -> Result<(), RewriteError> {
+        let [start, label, place] = self.layout.around(index);
+        if start < label {
+            self.insert(self.edits.above.get(&index));
+        }
+        if label < place {
+            self.insert(self.edits.before.get(&index));
+        }
+        let insn = self.code.insns[index];
+        let origin = Some(index);
+        match self.layout.lengths[index] {
+            Length::Plain if jump_target(index, insn).is_some() => self.jump(insn, index, origin),
+            Length::Plain => {
+                let insn = self.layout.mended(insn, index)?;
+                self.put(insn, origin);
+                Ok(())
+            }
+            Length::Inverted => {
+                let operation = inverse(insn.opcode & op::OPERATION).unwrap_or(op::JEQ);
+                let opcode = insn.opcode & !op::OPERATION | operation;
+                self.put(Insn { opcode, offset: 1, ..insn }, origin);
+                self.jump(Insn::new(op::JA32, 0, 0, 0, 0), index, None)
+            }
+            Length::Doubled => {
+                self.put(Insn { offset: 1, ..insn }, origin);
+                self.put(Insn::new(op::JA, 0, 0, 1, 0), None);
+                self.jump(Insn::new(op::JA32, 0, 0, 0, 0), index, None)
+            }
+        }
+    }
+
+    /// The code on the way of a jump.
+    fn detour(&mut self, index: usize) -> Result<(), RewriteError> {
+        self.insert(self.edits.on_jump.get(&index));
+        let target = self.layout.target(self.code, index).ok_or(RewriteError::TooLong)?;
+        let goto = aim(Insn::new(op::JA, 0, 0, 0, 0), self.new.insns.len(), target)?;
+        self.put(goto, None);
+        Ok(())
+    }
+
+    /// A jump to where the jump at `index` leads, by a detour if there is one.
+    fn jump(
+        &mut self,
+        insn: Insn,
+        index: usize,
+        origin: Option<usize>,
+    ) -> Result<(), RewriteError> {
+        let target = match self.layout.detours.get(&index) {
+            Some(&detour) => detour,
+            None => self.layout.target(self.code, index).ok_or(RewriteError::TooLong)?,
+        };
+        let insn = aim(insn, self.new.insns.len(), target)?;
+        self.put(insn, origin);
+        Ok(())
+    }
+
+    fn insert(&mut self, insns: Option<&Vec<Insn>>) {
+        insns.into_iter().flatten().for_each(|&insn| self.put(insn, None));
+    }
+
+    fn put(&mut self, insn: Insn, origin: Option<usize>) {
+        self.new.insns.push(insn);
+        self.origins.push(origin);
+    }
+}
+
+/// The jump at `from`, so that it leads to `to`. A `goto` that is too far becomes a `gotol`.
+fn aim(insn: Insn, from: usize, to: usize) -> Result<Insn, RewriteError> {
+    let distance = to as i64 - from as i64 - 1;
+    let long = || i32::try_from(distance).map_err(|_| RewriteError::TooLong);
+    Ok(match (insn.opcode, i16::try_from(distance)) {
+        (op::JA32, _) => Insn { immediate: long()?, ..insn },
+        (_, Ok(offset)) => Insn { offset, ..insn },
+        (op::JA, Err(_)) => Insn { opcode: op::JA32, offset: 0, immediate: long()?, ..insn },
+        (_, Err(_)) => return Err(RewriteError::TooLong),
+    })
+}
+
+/// The comparison that holds exactly when this one does not.
+fn inverse(operation: u8) -> Option<u8> {
+    const PAIRS: [(u8, u8); 5] = [
+        (op::JEQ, op::JNE),
+        (op::JGT, op::JLE),
+        (op::JGE, op::JLT),
+        (op::JSGT, op::JSLE),
+        (op::JSGE, op::JSLT),
+    ];
+    PAIRS.iter().find_map(|&(a, b)| match operation {
+        it if it == a => Some(b),
+        it if it == b => Some(a),
+        _ => None,
+    })
+}
+
+fn functions(code: &Code, layout: &Layout) -> Result<Vec<FunctionInfo>, RewriteError> {
+    let moved = code.functions.iter().map(|function| {
+        let start = layout.starts.get(function.insn_index as usize);
+        let start = *start.ok_or(RewriteError::OtherGraph)?;
+        let insn_index = u32::try_from(start).map_err(|_| RewriteError::TooLong)?;
+        Ok(FunctionInfo { insn_index, ..function.clone() })
+    });
+    moved.collect()
+}
+
+fn lines(code: &Code, layout: &Layout) -> Result<Vec<LineInfo>, RewriteError> {
+    let mut lines = Vec::with_capacity(code.lines.len() + layout.detours.len());
+    for line in &code.lines {
+        let insn_index = line.insn_index;
+        let start = layout.starts.get(insn_index as usize).copied();
+        let insns = code.insns.len();
+        let start = start.ok_or(RewriteError::NoSuchLine { insn_index, insns })?;
+        lines.push((start, *line));
+    }
+    for (&jump, &detour) in &layout.detours {
+        let above = code.lines.partition_point(|line| line.insn_index as usize <= jump);
+        let line = above.checked_sub(1).and_then(|last| code.lines.get(last));
+        lines.extend(line.map(|line| (detour, *line)));
+    }
+    lines.sort_by_key(|&(start, _)| start);
+    let numbered = lines.into_iter().map(|(start, line)| {
+        let insn_index = u32::try_from(start).map_err(|_| RewriteError::TooLong)?;
+        Ok(LineInfo { insn_index, ..line })
+    });
+    numbered.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Where everything goes, once it is known how long each jump has to be.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use wingbeat_bpf::code::{Code, Insn, op};
+
+use super::{Edits, RewriteError, inverse};
+use crate::instrument::graph::{Function, Graph, jump_target};
+
+/// Rounds in which a jump is made longer only if it has to be. Further rounds make longer what is half
+/// as far already, lest one change after the other takes a round of its own.
+const EXACT_ROUNDS: usize = 8;
+
+/// What an instruction becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// One instruction as before.
+    Plain,
+    /// The opposite jump over a `gotol`.
+    Inverted,
+    /// A jump over a `goto` to a `gotol`, for conditions that have no opposite.
+    Doubled,
+}
+
+impl Length {
+    fn insns(self) -> usize {
+        match self {
+            Self::Plain => 1,
+            Self::Inverted => 2,
+            Self::Doubled => 3,
+        }
+    }
+}
+
+/// Places in the new program, by index in the old one.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Where the insertions above an instruction begin.
+    pub(super) starts: Vec<usize>,
+    /// Where jumps to an instruction lead.
+    labels: Vec<usize>,
+    /// The instruction itself.
+    pub(super) places: Vec<usize>,
+    pub(super) lengths: Vec<Length>,
+    /// The code on the way of a jump, by the jump.
+    pub(super) detours: BTreeMap<usize, usize>,
+    detours_in_order: Vec<usize>,
+    /// Length of the new program.
+    pub(super) len: usize,
+}
+
+impl Layout {
+    pub(super) fn new(code: &Code, graph: &Graph, edits: &Edits) -> Self {
+        let insns = code.insns.len();
+        let mut layout = Self {
+            starts: vec![0; insns],
+            labels: vec![0; insns],
+            places: vec![0; insns],
+            lengths: vec![Length::Plain; insns],
+            detours: edits.on_jump.keys().map(|&jump| (jump, 0)).collect(),
+            detours_in_order: edits.on_jump.keys().copied().collect(),
+            len: 0,
+        };
+        let lasts = graph.blocks.iter().map(|block| block.last);
+        let conditional: Vec<usize> =
+            lasts.filter(|&last| is_conditional(code.insns[last])).collect();
+        let mut round = 0;
+        loop {
+            layout.place(graph, edits);
+            let reach = if round < EXACT_ROUNDS { i16::MAX } else { i16::MAX / 2 };
+            if !layout.lengthen(code, &conditional, i64::from(reach)) {
+                return layout;
+            }
+            round += 1;
+        }
+    }
+
+    /// Where the insertions above an instruction begin, those before it, and the instruction itself.
+    pub(super) fn around(&self, index: usize) -> [usize; 3] {
+        [&self.starts, &self.labels, &self.places].map(|it| it.get(index).copied().unwrap_or(0))
+    }
+
+    /// Gives everything its place.
+    fn place(&mut self, graph: &Graph, edits: &Edits) {
+        let mut next = 0;
+        let len = |insns: Option<&Vec<Insn>>| insns.map_or(0, Vec::len);
+        let mut above = edits.above.iter().peekable();
+        let mut before = edits.before.iter().peekable();
+        for function in &graph.functions {
+            for index in function.insns.clone() {
+                self.starts[index] = next;
+                next += len(above.next_if(|it| *it.0 == index).map(|it| it.1));
+                self.labels[index] = next;
+                next += len(before.next_if(|it| *it.0 == index).map(|it| it.1));
+                self.places[index] = next;
+                next += self.lengths[index].insns();
+            }
+            let range = self.detour_range(function);
+            for &jump in &self.detours_in_order[range] {
+                self.detours.insert(jump, next);
+                next += len(edits.on_jump.get(&jump)) + 1;
+            }
+        }
+        self.len = next;
+    }
+
+    /// Lengthens what does not reach its target. Is there any?
+    fn lengthen(&mut self, code: &Code, conditional: &[usize], reach: i64) -> bool {
+        let mut changed = false;
+        for &index in conditional {
+            if self.lengths[index] != Length::Plain {
+                continue;
+            }
+            let detour = self.detours.get(&index).copied();
+            let Some(target) = detour.or_else(|| self.target(code, index)) else { continue };
+            let distance = target as i64 - self.places[index] as i64 - 1;
+            if distance.abs() <= reach {
+                continue;
+            }
+            let insn = code.insns[index];
+            let operation = inverse(insn.opcode & op::OPERATION);
+            let is_invertible = insn.opcode != op::JCOND && operation.is_some();
+            self.lengths[index] = if is_invertible { Length::Inverted } else { Length::Doubled };
+            changed = true;
+        }
+        changed
+    }
+
+    fn detour_range(&self, function: &Function) -> Range<usize> {
+        let below = |end| self.detours_in_order.partition_point(|&jump| jump < end);
+        below(function.insns.start)..below(function.insns.end)
+    }
+
+    /// The jumps of a function that make a detour.
+    pub(super) fn detours_of(&self, function: &Function) -> &[usize] {
+        &self.detours_in_order[self.detour_range(function)]
+    }
+
+    /// Where the jump at an index of the old program leads in the new one, without its detour.
+    pub(super) fn target(&self, code: &Code, index: usize) -> Option<usize> {
+        let target = jump_target(index, *code.insns.get(index)?)?;
+        self.labels.get(usize::try_from(target).ok()?).copied()
+    }
+
+    /// An instruction that is no jump; if it refers to a function, to where that is now.
+    pub(super) fn mended(&self, insn: Insn, index: usize) -> Result<Insn, RewriteError> {
+        let is_callback = insn.is_ldimm64() && insn.src() == op::PSEUDO_FUNC;
+        if !is_callback && !insn.is_local_call() {
+            return Ok(insn);
+        }
+        let target = index as i64 + 1 + i64::from(insn.immediate);
+        let target = usize::try_from(target).ok().and_then(|target| self.starts.get(target));
+        let target = *target.ok_or(RewriteError::TooLong)?;
+        let distance = target as i64 - self.places[index] as i64 - 1;
+        let immediate = i32::try_from(distance).map_err(|_| RewriteError::TooLong)?;
+        Ok(Insn { immediate, ..insn })
+    }
+}
+
+fn is_conditional(insn: Insn) -> bool {
+    !matches!(insn.opcode, op::JA | op::JA32) && jump_target(0, insn).is_some()
+}

@@ -1,0 +1,117 @@
+//! Where in the map's value the wrapper keeps what, and how to read it.
+
+use thiserror::Error;
+use wingbeat_stats::histogram::BUCKETS;
+
+/// Sum of all values in nanoseconds, 8 bytes, at this offset.
+pub(super) const SUM: i16 = 0;
+/// The greatest value, 8 bytes.
+pub(super) const MAX: i16 = 8;
+/// The greatest of all `u64::MAX − value`, 8 bytes: zeros are right as long as there was no value.
+pub(super) const MIN_COMPLEMENT: i16 = 16;
+/// The latest value, 8 bytes: the way from the clock to the buckets leads through here.
+pub(super) const LAST: i16 = 24;
+/// The buckets, 8 bytes each.
+pub(super) const BUCKETS_START: i16 = 32;
+
+/// Size of the map's value in bytes.
+pub const VALUE_SIZE: usize = BUCKETS_START as usize + BUCKETS * 8;
+
+/// The same, as map attributes have it.
+pub(super) const VALUE_SIZE_BYTES: u32 = VALUE_SIZE as u32;
+
+/// What was recorded.
+///
+/// Single values are no finer than the clock, which moves in steps of 10 ns on some machines (seen on
+/// an AMD EPYC: 40, 50, 60). Sum and mean do not suffer from that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// How many runs fell into each bucket of `wingbeat_stats::histogram`, which has [`BUCKETS`].
+    pub buckets: Vec<u64>,
+    /// How many runs there were.
+    pub count: u64,
+    /// The exact sum of their times in nanoseconds.
+    pub sum_ns: u64,
+    /// The exact time of the shortest in nanoseconds; 0 if there was none.
+    pub min_ns: u64,
+    /// The exact time of the longest in nanoseconds; 0 if there was none.
+    pub max_ns: u64,
+}
+
+/// The bytes are not those of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("read {found_bytes} bytes as a histogram, which has {VALUE_SIZE}: is it another map?")]
+pub struct WrongSize {
+    /// How many there are.
+    pub found_bytes: usize,
+}
+
+/// Reads the map's value, as the kernel of a little-endian machine has written it.
+///
+/// # Errors
+///
+/// If it has another size than [`VALUE_SIZE`].
+pub fn read_histogram(value: &[u8]) -> Result<Recorded, WrongSize> {
+    let (words, rest) = value.as_chunks();
+    let mut words = words.iter().map(|&word| u64::from_le_bytes(word));
+    let wrong_size = WrongSize { found_bytes: value.len() };
+    if value.len() != VALUE_SIZE || !rest.is_empty() {
+        return Err(wrong_size);
+    }
+    let mut next = || words.next().ok_or(wrong_size);
+    let [sum_ns, max_ns, min_complement, _last] = [next()?, next()?, next()?, next()?];
+    let buckets: Vec<u64> = words.collect();
+    let count = buckets.iter().fold(0, |sum: u64, &count| sum.saturating_add(count));
+    let min_ns = if count == 0 { 0 } else { u64::MAX - min_complement };
+    Ok(Recorded { buckets, count, sum_ns, min_ns, max_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use wingbeat_stats::histogram::bucket_of;
+
+    use super::*;
+
+    fn value(words: &[(usize, u64)]) -> Vec<u8> {
+        let mut value = vec![0; VALUE_SIZE];
+        for &(offset, word) in words {
+            value[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        value
+    }
+
+    #[test]
+    fn what_the_wrapper_writes() {
+        let bucket = |value| BUCKETS_START as usize + 8 * bucket_of(value);
+        let written = value(&[
+            (SUM as usize, 322),
+            (MAX as usize, 300),
+            (MIN_COMPLEMENT as usize, u64::MAX - 7),
+            (LAST as usize, 8),
+            (bucket(7), 2),
+            (bucket(8), 1),
+            (bucket(300), 1),
+        ]);
+        let recorded = read_histogram(&written).expect("a histogram");
+        let Recorded { count, sum_ns, min_ns, max_ns, .. } = recorded;
+        assert_eq!((count, sum_ns, min_ns, max_ns), (4, 322, 7, 300));
+        assert_eq!((recorded.buckets[7], recorded.buckets[bucket_of(300)]), (2, 1));
+        assert_eq!(recorded.buckets.len(), BUCKETS);
+    }
+
+    #[test]
+    fn nothing_recorded() {
+        let Recorded { count, sum_ns, min_ns, max_ns, .. } =
+            read_histogram(&value(&[])).expect("a histogram");
+        assert_eq!((count, sum_ns, min_ns, max_ns), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn another_size() {
+        let check = |len| {
+            let error = read_histogram(&vec![0; len]).expect_err("another size");
+            assert_eq!(error, WrongSize { found_bytes: len });
+        };
+        [0, 8, VALUE_SIZE - 1, VALUE_SIZE + 1, VALUE_SIZE + 8].into_iter().for_each(check);
+    }
+}

@@ -1,0 +1,232 @@
+//! What is put in front of which code, and what is refused.
+
+use proptest::prelude::*;
+use wingbeat_bpf::code::disassemble::Listing;
+
+use super::*;
+
+fn function(insn_index: u32, name: &str, type_id: Option<u32>) -> FunctionInfo {
+    FunctionInfo { insn_index, name: name.to_owned(), type_id }
+}
+
+fn line(insn_index: u32, number: u32) -> LineInfo {
+    LineInfo { insn_index, file_offset: 1, text_offset: 2, line_column: number << 10 | 5 }
+}
+
+/// An entry that gives a callback's address away and calls a function of its own.
+fn code() -> Code {
+    let insns = vec![
+        Insn::new(op::LDIMM64, 2, op::PSEUDO_FUNC, 0, 3),
+        Insn::default(),
+        Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, 1),
+        Insn::new(op::EXIT, 0, 0, 0, 0),
+        Insn::new(op::ALU64 | op::MOV, 0, 0, 0, 2),
+        Insn::new(op::EXIT, 0, 0, 0, 0),
+    ];
+    let functions = vec![function(0, "entry", Some(11)), function(4, "callee", Some(12))];
+    Code { insns, functions, lines: vec![line(0, 7), line(3, 8), line(4, 3)] }
+}
+
+fn options(program_type: ProgramType) -> Options {
+    Options { map_fd: 9, program_type, throw_btf_id: Some(77) }
+}
+
+#[test]
+fn the_clock_in_front_of_a_program() {
+    let wrapped = wrap(&code(), options(ProgramType::XDP)).expect("wrappable");
+    let listing = Listing::new(&wrapped.code).to_string();
+    let lines: Vec<_> = listing.lines().collect();
+    let begin = "\
+wingbeat_wrapper:
+    0: r6 = r1
+    1: call bpf_ktime_get_ns
+    2: r7 = r0
+    3: r1 = r6
+    4: call entry
+    5: r6 = r0
+    6: call bpf_ktime_get_ns
+    7: r0 -= r7
+    8: r3 = map[fd:9][0] + 0
+   10: *(u64 *)(r3 + 24) = r0
+   11: r0 = *(u64 *)(r3 + 24)
+   12: r1 = *(u64 *)(r3 + 0)
+   13: r1 += r0
+   14: *(u64 *)(r3 + 0) = r1
+   15: r4 = r0
+   16: r5 = r3";
+    assert_eq!(lines[..17].join("\n"), begin);
+    let end = "   51: r0 <<= 3
+   52: r5 += r0
+   53: r1 = *(u64 *)(r5 + 32)
+   54: r1 += 1
+   55: *(u64 *)(r5 + 32) = r1
+   56: r1 = *(u64 *)(r3 + 8)
+   57: if r4 <= r1 goto +1 <59>
+   58: *(u64 *)(r3 + 8) = r4
+   59: r4 ^= -1
+   60: r1 = *(u64 *)(r3 + 16)
+   61: if r4 <= r1 goto +1 <63>
+   62: *(u64 *)(r3 + 16) = r4
+   63: r0 = r6
+   64: exit
+entry:
+   65: r2 = func callee
+   67: call callee
+   68: exit
+callee:
+   69: r0 = 2
+   70: exit";
+    assert_eq!(lines[lines.len() - 21..].join("\n"), end);
+    assert_eq!(wrapped.entry_insn_index, 65);
+    assert_eq!(wrapped.value_size_bytes as usize, 32 + 8 * wingbeat_stats::histogram::BUCKETS);
+}
+
+#[test]
+fn functions_and_lines_move_along() {
+    let wrapped = wrap(&code(), options(ProgramType::XDP)).expect("wrappable");
+    let expected = [
+        function(0, WRAPPER_NAME, Some(11)),
+        function(65, "entry", Some(11)),
+        function(69, "callee", Some(12)),
+    ];
+    assert_eq!(wrapped.code.functions, expected);
+    assert_eq!(wrapped.code.lines, [line(0, 7), line(65, 7), line(68, 8), line(69, 3)]);
+
+    let without_lines = Code { lines: Vec::new(), ..code() };
+    let wrapped = wrap(&without_lines, options(ProgramType::XDP)).expect("wrappable");
+    assert_eq!(wrapped.code.lines, []);
+}
+
+#[test]
+fn the_loop_in_front_of_a_program() {
+    let repeated = repeat(&code(), options(ProgramType::XDP)).expect("wrappable");
+    let listing = Listing::new(&repeated.code).to_string();
+    let expected = "\
+wingbeat_wrapper:
+    0: r6 = r1
+    1: r8 = map[fd:9][0] + 0
+    3: r7 = *(u64 *)(r8 + 0)
+    4: may_goto +5 <10>
+    5: if r7 == 0 goto +4 <10>
+    6: r1 = r6
+    7: call entry
+    8: r7 += -1
+    9: goto -6 <4>
+   10: r1 = *(u64 *)(r8 + 8)
+   11: r1 += r7
+   12: *(u64 *)(r8 + 8) = r1
+   13: r1 = r6
+   14: call entry
+   15: exit
+entry:
+   16: r2 = func callee
+   18: call callee
+   19: exit
+callee:
+   20: r0 = 2
+   21: exit
+";
+    assert_eq!(listing, expected);
+    assert_eq!(repeated.entry_insn_index, 16);
+    assert_eq!(repeated.code.lines, [line(0, 7), line(16, 7), line(19, 8), line(20, 3)]);
+}
+
+#[test]
+fn what_cannot_be_wrapped() {
+    let check = |code: &Code, program_type, expected: Option<NotWrappable>| {
+        assert_eq!(wrap(code, options(program_type)).err(), expected);
+    };
+    let with = |insn| {
+        let mut code = code();
+        code.insns[4] = insn;
+        code
+    };
+    let without_types = |mut code: Code| {
+        code.functions[1].type_id = None;
+        code
+    };
+    let tail_call = Insn::new(op::CALL, 0, 0, 0, 12);
+    let load_abs = Insn::new(op::LD | op::ABS | op::B, 0, 0, 0, 12);
+    let load_ind = Insn::new(op::LD | op::IND | op::W, 0, 3, 0, 12);
+    let throw = Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, 77);
+    let needs_types = |what| Some(NotWrappable::NeedsTypes { insn_index: 4, what });
+    let packet_load = "a packet load of classic BPF (LD_ABS or LD_IND)";
+
+    check(&code(), ProgramType::SOCKET_FILTER, None);
+    check(&without_types(code()), ProgramType::SYSCALL, None);
+    check(&code(), ProgramType::STRUCT_OPS, Some(NotWrappable::StructOps));
+    check(&code(), ProgramType::EXT, Some(NotWrappable::Extension));
+    check(&with(throw), ProgramType::XDP, Some(NotWrappable::Throws { insn_index: 4 }));
+    check(&with(Insn { immediate: 78, ..throw }), ProgramType::XDP, None);
+    check(&with(tail_call), ProgramType::XDP, None);
+    check(&with(load_abs), ProgramType::SOCKET_FILTER, None);
+    check(&without_types(with(tail_call)), ProgramType::XDP, needs_types("a tail call"));
+    check(&without_types(with(load_abs)), ProgramType::SCHED_CLS, needs_types(packet_load));
+    check(&without_types(with(load_ind)), ProgramType::SCHED_CLS, needs_types(packet_load));
+
+    check(&Code::default(), ProgramType::XDP, Some(NotWrappable::NoEntry));
+    let nameless = Code { functions: Vec::new(), ..code() };
+    check(&nameless, ProgramType::XDP, Some(NotWrappable::NoEntry));
+    let headless = Code { functions: vec![function(4, "callee", None)], ..code() };
+    check(&headless, ProgramType::XDP, Some(NotWrappable::NoEntry));
+    let long = Code { insns: vec![Insn::default(); 999_990], ..code() };
+    check(&long, ProgramType::XDP, Some(NotWrappable::TooLong { insn_count: 999_990 }));
+}
+
+#[test]
+fn what_cannot_be_repeated() {
+    let mut code = code();
+    code.insns[4] = Insn::new(op::CALL, 0, 0, 0, 12);
+    let error = repeat(&code, options(ProgramType::XDP)).expect_err("a tail call");
+    assert_eq!(error, NotWrappable::TailCall { insn_index: 4 });
+    let error = repeat(&Code::default(), options(ProgramType::XDP)).expect_err("no code");
+    assert_eq!(error, NotWrappable::NoEntry);
+}
+
+/// The second half of a `ldimm64` is a number, whatever it looks like.
+#[test]
+fn numbers_are_not_taken_for_instructions() {
+    let mut code = code();
+    code.functions[0].type_id = None;
+    code.insns[1] = Insn::new(op::CALL, 0, 0, 0, 12);
+    assert!(wrap(&code, options(ProgramType::XDP)).is_ok());
+}
+
+#[test]
+fn there_is_room_for_what_is_put_in_front() {
+    assert!(timer(0).insns.len() <= FRONT_INSNS_MAX);
+}
+
+fn any_code() -> impl Strategy<Value = Code> {
+    let function = (any::<u32>(), "[a-z]{0,4}", any::<Option<u32>>())
+        .prop_map(|(insn_index, name, type_id)| FunctionInfo { insn_index, name, type_id });
+    let line = (any::<u32>(), 0_u32..9).prop_map(|(insn_index, number)| line(insn_index, number));
+    let insns = prop::collection::vec(any::<[u8; 8]>().prop_map(Insn::from_bytes), 0..30);
+    let functions = prop::collection::vec(function, 0..4);
+    let lines = prop::collection::vec(line, 0..4);
+    (insns, functions, lines, any::<bool>()).prop_map(|(insns, mut functions, lines, has_entry)| {
+        if let Some(entry) = functions.first_mut().filter(|_| has_entry) {
+            entry.insn_index = 0;
+        }
+        Code { insns, functions, lines }
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_program_itself_is_not_touched(code in any_code(), program_type in 0_u32..40) {
+        let options = options(ProgramType(program_type));
+        for wrapped in [wrap(&code, options), repeat(&code, options)].into_iter().flatten() {
+            let entry = wrapped.entry_insn_index as usize;
+            prop_assert_eq!(&wrapped.code.insns[entry..], &code.insns);
+            prop_assert_eq!(wrapped.code.functions.len(), code.functions.len() + 1);
+            prop_assert_eq!(wrapped.code.functions[1].insn_index, wrapped.entry_insn_index);
+            let calls = wrapped.code.insns[..entry].iter().enumerate().filter(|(_, insn)| {
+                insn.is_local_call()
+            });
+            for (index, call) in calls {
+                prop_assert_eq!(index as i64 + 1 + i64::from(call.immediate), entry as i64);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Programs that are loaded already, measured where they run, by the kernel's run-time statistics.
+//!
+//! - [`reading`]: the counters at one time. [`change`]: what two readings tell. Both are pure.
+//! - [`choose`]: which programs are meant by an id, a name, a tag or a pin.
+//! - [`Watch`]: all programs, again and again, for a table that moves.
+//! - [`measure`]: some programs, over a time or while a command runs.
+//! - [`Report`]: the result, and [`format`](mod@format) for its forms.
+//!
+//! The statistics give sums only: runs, and the time in all of them. So there is a mean per program
+//! and no distribution; all places that a program is attached to are in one figure.
+
+pub mod change;
+pub mod choose;
+mod command;
+mod cpus;
+mod error;
+pub mod format;
+mod measure;
+mod never_ran;
+pub mod reading;
+mod report;
+mod sampler;
+mod uncertainty;
+mod warning;
+mod watch;
+
+pub use command::Ended;
+pub use cpus::cpus_online;
+pub use error::{LiveError, check_rights};
+pub use measure::{Options, Progress, measure};
+pub use never_ran::NeverRan;
+pub use report::{
+    CommandReport, EndedBy, MeanInterval, Outcome, OwnerReport, ProgramReport, Report,
+    SCHEMA_VERSION, Total, Vanished,
+};
+use sampler::{Attachments, Sampler, Statistics};
+pub use warning::LiveWarning;
+pub use watch::Watch;

@@ -1,0 +1,122 @@
+//! What two readings tell: runs and time of each program in between.
+
+#[cfg(test)]
+mod tests;
+
+use wingbeat_bpf::program::Info;
+
+use super::reading::{Entry, Reading};
+
+/// Runs and time of one program over an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    /// Length of the interval.
+    pub interval_ns: u64,
+    /// Runs.
+    pub runs: u64,
+    /// Time in them, on all CPUs together.
+    pub run_time_ns: u64,
+    /// Runs that were left out because the program was running already on that CPU.
+    pub recursion_misses: u64,
+}
+
+impl Rates {
+    /// Runs per second.
+    pub fn runs_per_s(&self) -> f64 {
+        per(self.runs, 1e9, self.interval_ns)
+    }
+
+    /// Mean time of a run; `None` without a run.
+    pub fn time_per_run_ns(&self) -> Option<f64> {
+        (self.runs > 0).then(|| self.run_time_ns as f64 / self.runs as f64)
+    }
+
+    /// Share of one CPU, in percent, as top(1) has it: with several CPUs it may be above 100.
+    pub fn cpu_percent(&self) -> f64 {
+        per(self.run_time_ns, 100.0, self.interval_ns)
+    }
+}
+
+fn per(count: u64, unit: f64, interval_ns: u64) -> f64 {
+    if interval_ns == 0 { 0.0 } else { count as f64 * unit / interval_ns as f64 }
+}
+
+/// A program of the later reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// What the kernel told at the later time.
+    pub info: Info,
+    /// What it did since the earlier one; `None` when that is not known, because the program was
+    /// there before without having been read.
+    pub rates: Option<Rates>,
+}
+
+/// What happened between two readings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Time from the earlier to the later.
+    pub interval_ns: u64,
+    /// The programs of the later reading, by ascending id.
+    pub programs: Vec<Counted>,
+    /// Ids of those that the earlier one did not have.
+    pub appeared: Vec<u32>,
+    /// Those that only the earlier one had, as they were then. What they did since is not known.
+    pub vanished: Vec<Info>,
+}
+
+impl Change {
+    /// Compares two readings. A program is the same if its id, its tag and the time of its loading
+    /// are: the kernel gives ids anew when it has used up all.
+    pub fn between(before: &Reading, after: &Reading) -> Self {
+        let mut change =
+            Self { interval_ns: after.at_ns.saturating_sub(before.at_ns), ..Self::default() };
+        for (id, entry) in &after.entries {
+            let earlier = before.entries.get(id).filter(|earlier| goes_on(earlier, entry));
+            let rates = match earlier {
+                Some(earlier) => rates(earlier, entry),
+                None => {
+                    change.appeared.push(*id);
+                    rates_since_loaded(before.at_ns, entry)
+                }
+            };
+            change.programs.push(Counted { info: entry.info.clone(), rates });
+        }
+        let went_on = |(id, earlier): &(&u32, &Entry)| {
+            after.entries.get(id).is_some_and(|entry| goes_on(earlier, entry))
+        };
+        let vanished = before.entries.iter().filter(|pair| !went_on(pair));
+        change.vanished = vanished.map(|(_, entry)| entry.info.clone()).collect();
+        change
+    }
+}
+
+/// Whether `after` is a later reading of the same program. Its counters never go back; if they do,
+/// it is another program whatever the rest says.
+fn goes_on(before: &Entry, after: &Entry) -> bool {
+    let (old, new) = (&before.info, &after.info);
+    old.tag == new.tag
+        && old.loaded_at_ns == new.loaded_at_ns
+        && old.run_count <= new.run_count
+        && old.run_time_ns <= new.run_time_ns
+        && old.recursion_misses <= new.recursion_misses
+}
+
+fn rates(before: &Entry, after: &Entry) -> Option<Rates> {
+    Some(Rates {
+        interval_ns: after.at_ns.checked_sub(before.at_ns).filter(|&interval| interval > 0)?,
+        runs: after.info.run_count.checked_sub(before.info.run_count)?,
+        run_time_ns: after.info.run_time_ns.checked_sub(before.info.run_time_ns)?,
+        recursion_misses: after.info.recursion_misses.checked_sub(before.info.recursion_misses)?,
+    })
+}
+
+/// All that a program did, if it was loaded after the earlier reading had begun.
+fn rates_since_loaded(before_ns: u64, after: &Entry) -> Option<Rates> {
+    let info = &after.info;
+    (info.loaded_at_ns >= before_ns && after.at_ns > before_ns).then(|| Rates {
+        interval_ns: after.at_ns - before_ns,
+        runs: info.run_count,
+        run_time_ns: info.run_time_ns,
+        recursion_misses: info.recursion_misses,
+    })
+}

@@ -1,0 +1,123 @@
+//! Tables of readings and what they tell.
+
+use proptest::prelude::*;
+use wingbeat_bpf::ProgramType;
+
+use super::*;
+
+/// A program with counters: id, tag, loaded at, runs, time.
+fn info(id: u32, tag: u8, loaded_at_ns: u64, run_count: u64, run_time_ns: u64) -> Info {
+    Info {
+        id,
+        r#type: ProgramType::XDP,
+        name: format!("p{id}"),
+        tag: [tag; 8],
+        user_id: 0,
+        loaded_at_ns,
+        xlated_bytes: 16,
+        jited_bytes: 16,
+        verified_instructions: 2,
+        map_count: 0,
+        run_time_ns,
+        run_count,
+        recursion_misses: 0,
+    }
+}
+
+fn reading(at_ns: u64, infos: &[Info]) -> Reading {
+    let entries = infos.iter().map(|info| (info.id, Entry { at_ns, info: info.clone() }));
+    Reading { at_ns, entries: entries.collect() }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn what_a_program_did() {
+    let check = |before: Info, after: Info, expected: Option<(u64, u64)>| {
+        let change = Change::between(&reading(SECOND, &[before]), &reading(3 * SECOND, &[after]));
+        let found = change.programs[0].rates.map(|rates| (rates.runs, rates.run_time_ns));
+        assert_eq!(found, expected, "{change:?}");
+    };
+    // It ran; it did not run.
+    check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 30, 3_000), Some((20, 2_000)));
+    check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 10, 1_000), Some((0, 0)));
+    // The id was given again, to a program loaded in between: all that it did counts.
+    check(info(7, 1, 5, 10, 1_000), info(7, 2, 2 * SECOND, 4, 400), Some((4, 400)));
+    // The same code, loaded anew.
+    check(info(7, 1, 5, 10, 1_000), info(7, 1, 2 * SECOND, 12, 1_200), Some((12, 1_200)));
+    // Another program that is older than the first reading, which missed it.
+    check(info(7, 1, 5, 10, 1_000), info(7, 2, 6, 40, 4_000), None);
+    // Counters never go back in the same program.
+    check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 9, 1_100), None);
+    check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 11, 900), None);
+}
+
+#[test]
+fn programs_come_and_go() {
+    let before = reading(SECOND, &[info(1, 1, 5, 0, 0), info(2, 2, 5, 3, 30), info(9, 3, 5, 0, 0)]);
+    let after = reading(
+        2 * SECOND,
+        &[info(1, 1, 5, 0, 0), info(3, 4, SECOND + 1, 6, 60), info(9, 8, SECOND + 2, 0, 0)],
+    );
+    let change = Change::between(&before, &after);
+    assert_eq!(change.interval_ns, SECOND);
+    assert_eq!(change.appeared, [3, 9]);
+    let vanished: Vec<_> = change.vanished.iter().map(|info| (info.id, info.tag[0])).collect();
+    assert_eq!(vanished, [(2, 2), (9, 3)]);
+    let ids: Vec<_> = change.programs.iter().map(|counted| counted.info.id).collect();
+    assert_eq!(ids, [1, 3, 9]);
+}
+
+#[test]
+fn derived_figures() {
+    let rates =
+        Rates { interval_ns: 2 * SECOND, runs: 4_000, run_time_ns: 100_000, recursion_misses: 0 };
+    assert!((rates.runs_per_s() - 2_000.0).abs() < 1e-9);
+    assert_eq!(rates.time_per_run_ns(), Some(25.0));
+    assert!((rates.cpu_percent() - 0.005).abs() < 1e-12);
+    // Two CPUs busy all the time.
+    let busy = Rates { run_time_ns: 4 * SECOND, ..rates };
+    assert!((busy.cpu_percent() - 200.0).abs() < 1e-9);
+    let idle = Rates { runs: 0, run_time_ns: 0, ..rates };
+    assert_eq!(idle.time_per_run_ns(), None);
+    let nothing = Rates { interval_ns: 0, ..rates };
+    assert!(nothing.runs_per_s() == 0.0 && nothing.cpu_percent() == 0.0);
+}
+
+#[test]
+fn the_clock_that_stands_still_gives_no_rates() {
+    let program = info(7, 1, 5, 10, 1_000);
+    let one = reading(SECOND, std::slice::from_ref(&program));
+    assert_eq!(Change::between(&one, &one).programs[0].rates, None);
+    // A clock that goes back neither.
+    let change = Change::between(&one, &reading(1, &[program]));
+    assert_eq!((change.interval_ns, change.programs[0].rates), (0, None));
+}
+
+fn any_reading() -> impl Strategy<Value = Reading> {
+    let number = prop_oneof![0..20_u64, any::<u64>()];
+    let program = (0..6_u32, 0..3_u8, number.clone(), number.clone(), number.clone())
+        .prop_map(|(id, tag, loaded, runs, time)| info(id, tag, loaded, runs, time));
+    (number, proptest::collection::vec(program, 0..6))
+        .prop_map(|(at_ns, programs)| reading(at_ns, &programs))
+}
+
+proptest! {
+    /// Whatever is read: no overflow, each program of the later reading is told once, each of the
+    /// earlier one goes on or has vanished, and no rate exceeds the counter it comes from.
+    #[test]
+    fn every_program_is_accounted_for(before in any_reading(), after in any_reading()) {
+        let change = Change::between(&before, &after);
+        prop_assert_eq!(change.programs.len(), after.entries.len());
+        let goes_on = change.programs.len() - change.appeared.len();
+        prop_assert_eq!(goes_on + change.vanished.len(), before.entries.len());
+        for counted in &change.programs {
+            if let Some(rates) = counted.rates {
+                prop_assert!(rates.runs <= counted.info.run_count);
+                prop_assert!(rates.run_time_ns <= counted.info.run_time_ns);
+                prop_assert!(rates.interval_ns > 0);
+                prop_assert!(rates.runs_per_s().is_finite() && rates.cpu_percent().is_finite());
+            }
+        }
+    }
+}

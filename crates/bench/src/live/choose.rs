@@ -1,0 +1,197 @@
+//! Which programs are meant by an id, a name, a tag or the path of a pin.
+
+use std::{fmt, path::PathBuf};
+
+/// A program that could be meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Id.
+    pub id: u32,
+    /// Name: the whole one where it is known, else the kernel's, of at most 15 bytes.
+    pub name: String,
+    /// The kernel's name.
+    pub kernel_name: String,
+    /// Tag.
+    pub tag: [u8; 8],
+}
+
+/// Longest name that the kernel keeps (`BPF_OBJ_NAME_LEN`, include/uapi/linux/bpf.h, less one).
+pub const KERNEL_NAME_LEN_MAX: usize = 15;
+
+/// Names that are suggested for one that was not found, and how alike they must be (Jaro–Winkler).
+const SUGGESTIONS_MAX: usize = 3;
+const LIKENESS_MIN: f64 = 0.75;
+
+/// What somebody asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// What is pinned at a path: anything with a slash.
+    Pin(PathBuf),
+    /// An id, a tag, or a name.
+    Word(String),
+}
+
+impl From<&str> for Wanted {
+    fn from(text: &str) -> Self {
+        if text.contains('/') { Self::Pin(text.into()) } else { Self::Word(text.to_owned()) }
+    }
+}
+
+/// Nothing is loaded that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct NotFound {
+    /// What was asked for.
+    pub wanted: String,
+    /// Names of loaded programs that are like it, the most like first.
+    pub alike: Vec<String>,
+    /// How many programs are loaded.
+    pub loaded: usize,
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no loaded program has the id, name or tag {:?}", self.wanted)?;
+        match (self.alike.as_slice(), self.loaded) {
+            (_, 0) => f.write_str("; none is loaded at all"),
+            ([], loaded) => {
+                write!(f, ", nor one like it; `wingbeat top --once` lists all {loaded}")
+            }
+            (alike, _) => write!(f, "; did you mean {}?", alike.join(" or ")),
+        }
+    }
+}
+
+/// The ids of the programs that `word` means. First those of that id, then tag, then name; several
+/// programs may share a tag or a name, and then all of them are meant. A name longer than the kernel
+/// keeps finds what it was cut to, too.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn matching(word: &str, loaded: &[Loaded]) -> Result<Vec<u32>, NotFound> {
+    let ids = |is_meant: &dyn Fn(&Loaded) -> bool| -> Vec<u32> {
+        loaded.iter().filter(|one| is_meant(one)).map(|one| one.id).collect()
+    };
+    let id = word.parse::<u32>().ok();
+    let tag = parse_tag(word);
+    let found = [
+        ids(&|one| Some(one.id) == id),
+        ids(&|one| Some(one.tag) == tag),
+        ids(&|one| !word.is_empty() && (one.name == word || one.kernel_name == word)),
+        ids(&|one| is_cut_from(&one.kernel_name, word) && one.name == one.kernel_name),
+    ];
+    found.into_iter().find(|ids| !ids.is_empty()).ok_or_else(|| NotFound {
+        wanted: word.to_owned(),
+        alike: alike(word, loaded),
+        loaded: loaded.len(),
+    })
+}
+
+fn is_cut_from(kernel_name: &str, word: &str) -> bool {
+    kernel_name.len() == KERNEL_NAME_LEN_MAX && word.starts_with(kernel_name)
+}
+
+/// Sixteen hexadecimal digits, as bpftool prints a tag.
+fn parse_tag(text: &str) -> Option<[u8; 8]> {
+    let is_tag = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_tag.then(|| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes)).flatten()
+}
+
+fn alike(word: &str, loaded: &[Loaded]) -> Vec<String> {
+    let mut names: Vec<&str> = loaded.iter().map(|one| one.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let likeness = |name: &str| {
+        let is_part = !word.is_empty() && name.contains(word);
+        if is_part { 1.0 } else { strsim::jaro_winkler(word, name) }
+    };
+    let mut rated: Vec<_> = names
+        .into_iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| (likeness(name), name))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .collect();
+    rated.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    rated.into_iter().take(SUGGESTIONS_MAX).map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded() -> Vec<Loaded> {
+        let one = |id, name: &str, kernel_name: &str, tag| Loaded {
+            id,
+            name: name.to_owned(),
+            kernel_name: kernel_name.to_owned(),
+            tag: [tag; 8],
+        };
+        vec![
+            one(3, "fun_xdp_v3", "fun_xdp_v3", 0xa0),
+            one(4, "fun_xdp_v4", "fun_xdp_v4", 0xa1),
+            one(5, "fun_xdp_v4", "fun_xdp_v4", 0xa1),
+            one(6, "count_packets_by_source", "count_packets_b", 0x06),
+            one(7, "without_btf_is_", "without_btf_is_", 0x07),
+            one(8, "", "", 0x08),
+            one(9, "3", "3", 0x09),
+            one(10, "12", "12", 0x0a),
+        ]
+    }
+
+    #[test]
+    fn ids_tags_and_names() {
+        let check = |word, expected: &[u32]| {
+            assert_eq!(matching(word, &loaded()).as_deref(), Ok(expected), "{word}");
+        };
+        // An id goes before a name that looks like one.
+        check("3", &[3]);
+        check("12", &[10]);
+        check("fun_xdp_v4", &[4, 5]);
+        check("a1a1a1a1a1a1a1a1", &[4, 5]);
+        check("A0A0A0A0A0A0A0A0", &[3]);
+        // The whole name, the kernel's, and a whole name of which only the kernel's is known.
+        check("count_packets_by_source", &[6]);
+        check("count_packets_b", &[6]);
+        check("without_btf_is_cut_short", &[7]);
+    }
+
+    #[test]
+    fn what_is_not_found_has_suggestions() {
+        let check = |word, expected: &[&str]| {
+            let error = matching(word, &loaded()).expect_err(word);
+            assert_eq!(error.alike, expected, "{word}");
+        };
+        check("fun_xdp_v5", &["fun_xdp_v3", "fun_xdp_v4"]);
+        check("packets", &["count_packets_by_source"]);
+        check("count_packets_by_destination", &["count_packets_by_source"]);
+        check("zzzz", &[]);
+        check("99999999999999999999", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn messages() {
+        let check = |word, loaded: &[Loaded], expected: &str| {
+            assert_eq!(matching(word, loaded).expect_err(word).to_string(), expected);
+        };
+        check(
+            "fun_xdp_v5",
+            &loaded(),
+            "no loaded program has the id, name or tag \"fun_xdp_v5\"; did you mean fun_xdp_v3 or fun_xdp_v4?",
+        );
+        check(
+            "zzzz",
+            &loaded(),
+            "no loaded program has the id, name or tag \"zzzz\", nor one like it; `wingbeat top --once` lists all 8",
+        );
+        check("a", &[], "no loaded program has the id, name or tag \"a\"; none is loaded at all");
+    }
+
+    #[test]
+    fn paths_are_pins() {
+        let check = |text: &str, expected| assert_eq!(Wanted::from(text), expected);
+        check("/sys/fs/bpf/x", Wanted::Pin("/sys/fs/bpf/x".into()));
+        check("./x", Wanted::Pin("./x".into()));
+        check("x", Wanted::Word("x".to_owned()));
+    }
+}

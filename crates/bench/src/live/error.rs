@@ -1,0 +1,89 @@
+//! Why programs that are loaded cannot be measured.
+
+use std::{io, path::PathBuf};
+
+use wingbeat_bpf::{Capability, Rights};
+
+use super::choose::NotFound;
+
+/// Why programs that are loaded cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The right that it takes is missing.
+    #[error(
+        "CAP_SYS_ADMIN is missing: the kernel asks for it to look at the programs of others and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); run it with `sudo`"
+    )]
+    MissingRight,
+    /// The process is in a user namespace of its own, such as a rootless container.
+    #[error(
+        "this process runs in a user namespace (a rootless container?), whose capabilities the kernel does not count for eBPF; run it outside, or in a container that is not rootless"
+    )]
+    UserNamespace,
+    /// The kernel refuses although the right is there.
+    #[error("cannot {what}: {source}, although CAP_SYS_ADMIN is there (a seccomp filter?)")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Anything else that the system would not do.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// No program is as asked for.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// A path has no program.
+    #[error("cannot take the program from {}: {source}; a pin lies in a bpffs, often below /sys/fs/bpf", path.display())]
+    Pin {
+        /// The path.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is nothing to measure.
+    #[error("no eBPF program is loaded, so there is nothing to measure")]
+    NothingLoaded,
+    /// The command cannot be started.
+    #[error("cannot start {program}: {source}")]
+    Launch {
+        /// Its first word.
+        program: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl LiveError {
+    /// Wraps the system's answer to `what`, which follows "cannot".
+    pub(super) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Refused { what, source },
+            _ => Self::System { what, source },
+        }
+    }
+}
+
+/// Whether this process may look at loaded programs and switch statistics on.
+///
+/// The kernel wants `CAP_SYS_ADMIN` in the first user namespace for `BPF_PROG_GET_NEXT_ID`,
+/// `BPF_PROG_GET_FD_BY_ID` and `BPF_ENABLE_STATS` (kernel/bpf/syscall.c, Linux 6.18); tried with each
+/// set of capabilities on that kernel.
+///
+/// # Errors
+///
+/// What is missing, with what to do.
+pub fn check_rights() -> Result<(), LiveError> {
+    let rights = Rights::current().map_err(LiveError::system("read this process's rights"))?;
+    match (rights.count(), rights.allow(Capability::SysAdmin)) {
+        (_, true) => Ok(()),
+        (true, false) => Err(LiveError::MissingRight),
+        (false, false) => Err(LiveError::UserNamespace),
+    }
+}

@@ -1,0 +1,228 @@
+//! The result of looking at loaded programs: what `wingbeat bench --live` and `wingbeat top --once`
+//! write. docs/top.md describes its JSON.
+
+use serde::Serialize;
+use wingbeat_bpf::{links::Link, owners::Owner, program::Info};
+
+use super::{LiveWarning, change::Rates};
+
+/// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
+/// or gets another meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Loaded programs over some time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Version of wingbeat.
+    pub wingbeat: String,
+    /// Length of the measured time.
+    pub duration_ns: u64,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// CPUs of the machine.
+    pub cpus_online: u32,
+    /// What statistics show for a program that does nothing, per run; `None` when it could not be
+    /// measured.
+    pub empty_run_ns: Option<f64>,
+    /// The programs, in the order they are to be shown.
+    pub programs: Vec<ProgramReport>,
+    /// All of them together.
+    pub total: Total,
+    /// Programs that were unloaded meanwhile. What they did is not counted.
+    pub vanished: Vec<Vanished>,
+    /// The command that was launched.
+    pub command: Option<CommandReport>,
+    /// What to know before believing the figures.
+    pub warnings: Vec<LiveWarning>,
+}
+
+/// Why the measured time ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndedBy {
+    /// It was over.
+    Time,
+    /// The command ended.
+    Command,
+    /// A signal.
+    Signal,
+}
+
+/// One program over some time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProgramReport {
+    /// Id.
+    pub id: u32,
+    /// Type, as bpftool calls it.
+    pub r#type: String,
+    /// Name, whole where the program's types tell it; may be empty.
+    pub name: String,
+    /// Tag.
+    pub tag: String,
+    /// Processes that hold it.
+    pub owners: Vec<OwnerReport>,
+    /// What links attach it to.
+    pub attached: Vec<String>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Runs; `None`, like the rest, when the program was there before the first reading without
+    /// having been seen.
+    pub runs: Option<u64>,
+    /// Time in these runs.
+    pub run_time_ns: Option<u64>,
+    /// Runs per second.
+    pub runs_per_s: Option<f64>,
+    /// Mean time of a run, as the kernel shows it; `None` without a run.
+    pub time_per_run_ns: Option<f64>,
+    /// The same less what an empty program shows; 0 at least.
+    pub time_per_run_net_ns: Option<f64>,
+    /// How sure the mean is.
+    pub time_per_run_interval: Option<MeanInterval>,
+    /// Share of one CPU, in percent.
+    pub cpu_percent: Option<f64>,
+    /// Runs that were left out because the program was running already on that CPU.
+    pub recursion_misses: Option<u64>,
+}
+
+/// Whether a program did anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran.
+    Ran,
+    /// It did not run.
+    NeverRan,
+    /// Not known.
+    Unknown,
+}
+
+/// A process that holds a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OwnerReport {
+    /// PID.
+    pub pid: u32,
+    /// Name.
+    pub name: String,
+}
+
+impl From<&Owner> for OwnerReport {
+    fn from(owner: &Owner) -> Self {
+        Self { pid: owner.pid, name: owner.name.clone() }
+    }
+}
+
+/// An interval of the mean time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanInterval {
+    /// Lower end.
+    pub lower_ns: f64,
+    /// Upper end.
+    pub upper_ns: f64,
+    /// Confidence, 0 to 1.
+    pub confidence: f64,
+    /// Slices of the measured time that it comes from.
+    pub slices: u64,
+}
+
+/// All programs together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Total {
+    /// Runs.
+    pub runs: u64,
+    /// Time in them.
+    pub run_time_ns: u64,
+    /// Runs per second.
+    pub runs_per_s: f64,
+    /// Share of one CPU, in percent.
+    pub cpu_percent: f64,
+    /// Share of all CPUs, in percent.
+    pub cpu_percent_of_all: f64,
+}
+
+/// A program that was unloaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Vanished {
+    /// Id that it had.
+    pub id: u32,
+    /// The kernel's name of it.
+    pub name: String,
+}
+
+/// How the launched command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CommandReport {
+    /// Its words.
+    pub words: Vec<String>,
+    /// Its exit code; 128 + signal when a signal ended it.
+    pub exit_code: i32,
+    /// False when the time was over first and it was asked to end.
+    pub ended_by_itself: bool,
+}
+
+impl ProgramReport {
+    /// Puts together what is known of a program.
+    pub fn new(info: &Info, name: &str, rates: Option<Rates>, empty_run_ns: Option<f64>) -> Self {
+        let time_per_run_ns = rates.and_then(|rates| rates.time_per_run_ns());
+        let net = |mean: f64| Some((mean - empty_run_ns?).max(0.0));
+        Self {
+            id: info.id,
+            r#type: info.r#type.name(),
+            name: name.to_owned(),
+            tag: info.tag_text(),
+            owners: Vec::new(),
+            attached: Vec::new(),
+            outcome: match rates {
+                Some(rates) if rates.runs > 0 => Outcome::Ran,
+                Some(_) => Outcome::NeverRan,
+                None => Outcome::Unknown,
+            },
+            runs: rates.map(|rates| rates.runs),
+            run_time_ns: rates.map(|rates| rates.run_time_ns),
+            runs_per_s: rates.map(|rates| rates.runs_per_s()),
+            time_per_run_ns,
+            time_per_run_net_ns: time_per_run_ns.and_then(net),
+            time_per_run_interval: None,
+            cpu_percent: rates.map(|rates| rates.cpu_percent()),
+            recursion_misses: rates.map(|rates| rates.recursion_misses),
+        }
+    }
+
+    /// What to call it in a sentence.
+    pub fn label(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("program {}", self.id),
+            name => format!("{name} (id {})", self.id),
+        }
+    }
+
+    /// Adds who holds it and what attaches it.
+    #[must_use]
+    pub fn with_holders(mut self, owners: &[Owner], links: &[Link]) -> Self {
+        self.owners = owners.iter().map(OwnerReport::from).collect();
+        self.attached = links.iter().map(Link::to_string).collect();
+        self
+    }
+}
+
+impl Total {
+    /// Adds up programs.
+    pub fn of(programs: &[ProgramReport], cpus_online: u32) -> Self {
+        let sum = |field: fn(&ProgramReport) -> Option<u64>| {
+            programs.iter().filter_map(field).fold(0, u64::saturating_add)
+        };
+        // Not `sum`, which makes -0 of nothing.
+        let add = |field: fn(&ProgramReport) -> Option<f64>| -> f64 {
+            programs.iter().filter_map(field).fold(0.0, |sum, each| sum + each)
+        };
+        let cpu_percent = add(|program| program.cpu_percent);
+        Self {
+            runs: sum(|program| program.runs),
+            run_time_ns: sum(|program| program.run_time_ns),
+            runs_per_s: add(|program| program.runs_per_s),
+            cpu_percent,
+            cpu_percent_of_all: cpu_percent / f64::from(cpus_online.max(1)),
+        }
+    }
+}

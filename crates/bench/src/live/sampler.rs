@@ -1,0 +1,155 @@
+//! Reads all programs, and keeps statistics on meanwhile.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    os::fd::AsFd,
+};
+
+use wingbeat_bpf::{
+    links::{self, Link},
+    owners::{Owner, Owners},
+    program::{self, Info, StatisticsOn},
+    ruler::Ruler,
+};
+
+use super::{LiveError, LiveWarning, choose::KERNEL_NAME_LEN_MAX, reading::Reading};
+
+/// Run-time statistics, switched on for as long as this lives, and what was found before.
+#[derive(Debug)]
+pub(super) struct Statistics {
+    _on: StatisticsOn,
+    /// What they show for a program that does nothing, per run.
+    pub(super) empty_run_ns: Option<f64>,
+    /// The program that was run for it. It is gone, unless somebody else took hold of it meanwhile.
+    pub(super) ruler_id: Option<u32>,
+    /// What to know about them.
+    pub(super) warnings: Vec<LiveWarning>,
+}
+
+impl Statistics {
+    /// Looks whether they are on, switches them on, and measures what they cost. `owners` tells who
+    /// keeps them on already.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub(super) fn switch_on(owners: &Owners) -> Result<Self, LiveError> {
+        let ruler = Ruler::load();
+        let by_sysctl = is_sysctl_on();
+        let were_on = ruler.as_ref().map_err(|_| ()).and_then(|ruler| {
+            // Signals and the like: then what is known otherwise has to do.
+            ruler.are_statistics_on().map_err(drop)
+        });
+        let kept_on_by: Vec<Owner> = owners.keep_statistics_on.clone();
+        let mut warnings = Vec::new();
+        if were_on.unwrap_or(by_sysctl || !kept_on_by.is_empty()) {
+            warnings.push(LiveWarning::StatisticsWereOn { by_sysctl, kept_on_by });
+        }
+        let on = StatisticsOn::new().map_err(LiveError::system("switch run-time statistics on"))?;
+        let ruler_id = ruler.as_ref().ok().and_then(|ruler| ruler.id().ok());
+        let empty_run_ns = match ruler.and_then(|ruler| ruler.empty_run_ns(&on)) {
+            Ok(empty_run_ns) => Some(empty_run_ns),
+            Err(error) => {
+                warnings.push(LiveWarning::NoRuler { reason: error.to_string() });
+                None
+            }
+        };
+        Ok(Self { _on: on, empty_run_ns, ruler_id, warnings })
+    }
+}
+
+/// `kernel.bpf_stats_enabled`, which tells of itself only, not of descriptors.
+fn is_sysctl_on() -> bool {
+    fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() != "0")
+}
+
+/// Reads all programs that are loaded, without holding any, and remembers their names.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    /// A program that is none of the machine's.
+    ignored: Option<u32>,
+    names: HashMap<u32, Known>,
+}
+
+/// A program whose name is known.
+#[derive(Debug)]
+struct Known {
+    loaded_at_ns: u64,
+    name: String,
+}
+
+impl Sampler {
+    /// Reads all but `ignored`.
+    pub(super) fn new(ignored: Option<u32>) -> Self {
+        Self { ignored, names: HashMap::new() }
+    }
+
+    /// Reads the counters of all programs. Those that are unloaded meanwhile are left out.
+    ///
+    /// # Errors
+    ///
+    /// When programs cannot be listed.
+    pub(super) fn read(&mut self) -> Result<Reading, LiveError> {
+        let mut reading = Reading::begin();
+        let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
+        let ignored = self.ignored;
+        for id in ids.into_iter().filter(|&id| Some(id) != ignored) {
+            let Ok(descriptor) = program::open(id) else { continue };
+            let Ok(info) = Info::of(&descriptor) else { continue };
+            self.learn_name(&info, &descriptor);
+            reading.add(info);
+        }
+        self.names.retain(|id, _| reading.entries.contains_key(id));
+        Ok(reading)
+    }
+
+    /// The whole name of a program that was read, where it can be known; else the kernel's.
+    pub(super) fn name<'a>(&'a self, info: &'a Info) -> &'a str {
+        self.names.get(&info.id).map_or(&info.name, |known| &known.name)
+    }
+
+    fn learn_name(&mut self, info: &Info, program: impl AsFd) {
+        let is_known =
+            self.names.get(&info.id).is_some_and(|known| known.loaded_at_ns == info.loaded_at_ns);
+        if !is_known {
+            let known = Known { loaded_at_ns: info.loaded_at_ns, name: name_of(info, program) };
+            self.names.insert(info.id, known);
+        }
+    }
+}
+
+/// The whole name of a program. The kernel's own is whole unless it is as long as it can be.
+pub(super) fn name_of(info: &Info, program: impl AsFd) -> String {
+    let whole = || program::full_name(program).ok().flatten();
+    let may_be_cut = info.name.len() >= KERNEL_NAME_LEN_MAX;
+    // Types may name another function than the program; then the kernel's name counts.
+    let fits = |whole: &String| whole.starts_with(&info.name);
+    may_be_cut.then(whole).flatten().filter(fits).unwrap_or_else(|| info.name.clone())
+}
+
+/// Links by the program that they attach.
+#[derive(Debug, Default)]
+pub(super) struct Attachments {
+    by_program: BTreeMap<u32, Vec<Link>>,
+}
+
+impl Attachments {
+    /// Asks the kernel for all links.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` without `CAP_SYS_ADMIN`.
+    pub(super) fn read() -> io::Result<Self> {
+        let mut by_program: BTreeMap<u32, Vec<Link>> = BTreeMap::new();
+        for link in links::all()? {
+            by_program.entry(link.program_id).or_default().push(link);
+        }
+        Ok(Self { by_program })
+    }
+
+    /// The links of program `id`.
+    pub(super) fn of(&self, id: u32) -> &[Link] {
+        self.by_program.get(&id).map_or(&[], Vec::as_slice)
+    }
+}

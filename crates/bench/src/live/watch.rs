@@ -1,0 +1,122 @@
+//! All loaded programs, again and again: what `wingbeat top` shows.
+
+use std::time::{Duration, Instant};
+
+use wingbeat_bpf::{owners::Owners, program::Info};
+
+use super::{
+    Attachments, LiveError, LiveWarning, Sampler, Statistics,
+    change::Change,
+    check_rights, cpus_online,
+    reading::Reading,
+    report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished},
+};
+
+/// Processes and links are looked at once in this time at most.
+const HOLDERS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// And for this part of the time at most: on a machine with very many descriptors less often.
+const HOLDERS_SHARE_MAX: u32 = 50;
+
+/// Watches all loaded programs, with statistics on. It holds none of them, so that they go when their
+/// owners do.
+#[derive(Debug)]
+pub struct Watch {
+    statistics: Statistics,
+    sampler: Sampler,
+    holders: Holders,
+    last: Reading,
+    cpus_online: u32,
+}
+
+impl Watch {
+    /// Switches statistics on and reads all programs for the first time.
+    ///
+    /// # Errors
+    ///
+    /// When rights are missing or the kernel refuses.
+    pub fn start() -> Result<Self, LiveError> {
+        check_rights()?;
+        let holders = Holders::look()?;
+        let statistics = Statistics::switch_on(&holders.owners)?;
+        let mut sampler = Sampler::new(statistics.ruler_id);
+        let last = sampler.read()?;
+        Ok(Self { statistics, sampler, holders, last, cpus_online: cpus_online() })
+    }
+
+    /// The programs as first read, without rates.
+    pub fn first(&self) -> Report {
+        self.report(&Change::between(
+            &Reading { at_ns: u64::MAX, ..Reading::default() },
+            &self.last,
+        ))
+    }
+
+    /// Reads all programs and reports what they did since they were last read.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be listed any more.
+    pub fn next_report(&mut self) -> Result<Report, LiveError> {
+        let reading = self.sampler.read()?;
+        let change = Change::between(&self.last, &reading);
+        self.last = reading;
+        if self.holders.are_due() {
+            self.holders = Holders::look()?;
+        }
+        Ok(self.report(&change))
+    }
+
+    fn report(&self, change: &Change) -> Report {
+        let programs: Vec<_> = change
+            .programs
+            .iter()
+            .map(|counted| {
+                let info = &counted.info;
+                let name = self.sampler.name(info);
+                ProgramReport::new(info, name, counted.rates, self.statistics.empty_run_ns)
+                    .with_holders(self.holders.owners.of(info.id), self.holders.links.of(info.id))
+            })
+            .collect();
+        let mut warnings = self.statistics.warnings.clone();
+        warnings.extend(LiveWarning::about_owners(&self.holders.owners, &programs));
+        let vanished = |info: &Info| Vanished { id: info.id, name: info.name.clone() };
+        Report {
+            schema_version: SCHEMA_VERSION,
+            wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
+            duration_ns: change.interval_ns,
+            ended_by: EndedBy::Time,
+            cpus_online: self.cpus_online,
+            empty_run_ns: self.statistics.empty_run_ns,
+            total: Total::of(&programs, self.cpus_online),
+            programs,
+            vanished: change.vanished.iter().map(vanished).collect(),
+            command: None,
+            warnings,
+        }
+    }
+}
+
+/// Who holds programs, and when to look again.
+#[derive(Debug)]
+struct Holders {
+    owners: Owners,
+    links: Attachments,
+    due: Instant,
+}
+
+impl Holders {
+    fn look() -> Result<Self, LiveError> {
+        let began = Instant::now();
+        let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
+        // What attaches a program is good to know, and no more.
+        let links = Attachments::read().unwrap_or_default();
+        let rest = began.elapsed().saturating_mul(HOLDERS_SHARE_MAX).max(HOLDERS_INTERVAL);
+        // A bit less, lest an interval of just a second miss every other look.
+        Ok(Self { owners, links, due: began + rest.mul_f64(0.9) })
+    }
+
+    fn are_due(&self) -> bool {
+        Instant::now() >= self.due
+    }
+}

@@ -1,0 +1,22 @@
+//! Measures: the only part of this crate that runs programs.
+//!
+//! A `Subject` is one program with its maps in the kernel, plain, with counters, and with a
+//! clock. `batch` times it, `counts` and `distribution` read what instrumentation has written,
+//! `session` puts all of it in order, [`against()`] two objects side by side. What comes out is data for [`analyse`](crate::analyse).
+
+mod against;
+mod batch;
+mod counts;
+mod distribution;
+mod error;
+mod place;
+mod progress;
+mod ruler;
+mod session;
+mod subject;
+
+pub use against::against;
+pub use counts::{CountedProgram, count_program};
+pub use error::BenchError;
+pub use progress::{Progress, Watcher};
+pub use session::bench;

@@ -1,0 +1,32 @@
+//! The ruler: a program that does nothing, of each type that is measured. What is found for it is what
+//! measuring costs.
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Code, FunctionInfo, Insn, op},
+    spec::{Linked, ProgramSpec},
+};
+
+/// An empty program of the type of `like`, with its attach type and flags.
+pub(super) fn empty_program(like: &ProgramSpec) -> Linked {
+    let name = "wingbeat_ruler".to_owned();
+    // `r0 = value; exit`
+    let insns = vec![
+        Insn::new(0xb7, 0, 0, 0, harmless_value(like.r#type)),
+        Insn::new(op::EXIT, 0, 0, 0, 0),
+    ];
+    let functions = vec![FunctionInfo { insn_index: 0, name: name.clone(), type_id: None }];
+    let program = ProgramSpec { name, insn_count: insns.len(), attachment: None, ..like.clone() };
+    Linked { program, code: Code { insns, functions, lines: Vec::new() }, kfuncs: Vec::new() }
+}
+
+/// A value that lets the packet pass, where the verifier does not take just any.
+fn harmless_value(r#type: ProgramType) -> i32 {
+    match r#type {
+        // XDP_PASS
+        ProgramType::XDP => 2,
+        // SK_PASS, NF_ACCEPT, and "let it through"
+        ProgramType::SK_LOOKUP | ProgramType::NETFILTER | ProgramType::CGROUP_SKB => 1,
+        _ => 0,
+    }
+}

@@ -1,0 +1,485 @@
+//! A measurement from beginning to end: what is loaded when, what runs after what.
+//!
+//! Batches of all cases and of the rulers take turns, in a new random order each round, so that what
+//! changes slowly on the machine meets all of them alike.
+
+use std::{
+    path::Path,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use wingbeat_bpf::{
+    ProgramType,
+    live::{Loader, LoaderOptions, RunError},
+    program::Info,
+    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+};
+use wingbeat_stats::random::Random;
+
+use super::{
+    BenchError, Progress, Watcher,
+    batch::{FixedPart, calibrate, time_per_run_ns},
+    counts::{first_run, settled_run},
+    distribution::Clockings,
+    place,
+    ruler::empty_program,
+    subject::{Contents, Forms, Subject},
+};
+use crate::{
+    analyse::{self, Raw, RawCase, RawRun},
+    conditions::{Conditions, Load, LoadReading, Observed},
+    input::{Input, MapKind, MapShape, load_map},
+    plan::Plan,
+    result::{Failure, Report},
+};
+
+/// Rounds of batches after which single runs are clocked once.
+const ROUNDS_PER_CLOCKING: usize = 3;
+
+/// Inputs of one program up to which it is found out whether its runs feed each other.
+const SETTLED_INPUTS_MAX: usize = 100;
+
+/// Measures the programs of `spec` that `plan` names, on all its inputs.
+///
+/// # Errors
+///
+/// When nothing can be measured at all. What concerns single programs is in the report.
+pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, BenchError> {
+    // A thread of its own, because it binds itself to a CPU and blocks signals.
+    std::thread::scope(|scope| {
+        let measure = || Session::run(spec, plan, watcher);
+        scope.spawn(measure).join().unwrap_or(Err(BenchError::Thread))
+    })
+}
+
+/// Links the programs of an object for the running kernel.
+pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
+    let target = match spec.needs_target_types() {
+        true => Some(TargetTypes::from_kernel().map_err(|error| BenchError::Target {
+            file: spec.file().to_owned(),
+            reason: error.to_string(),
+        })?),
+        false => None,
+    };
+    Ok(spec.link(target.as_ref())?)
+}
+
+/// Reads the contents of maps that the plan names.
+pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError> {
+    plan.maps
+        .iter()
+        .map(|source| {
+            let map = spec.maps().iter().find(|map| map.name == source.map).ok_or_else(|| {
+                let known: Vec<_> = spec.maps().iter().map(|map| map.name.as_str()).collect();
+                BenchError::NoSuchMap {
+                    file: spec.file().to_owned(),
+                    name: source.map.clone(),
+                    known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
+                }
+            })?;
+            let kind = MapKind::of_map_type(map.r#type.0).ok_or_else(|| BenchError::Contents {
+                path: source.path.clone(),
+                reason: format!("map {} is of type {}, which cannot be filled from a file", map.name, map.r#type),
+            })?;
+            let shape = MapShape {
+                kind,
+                key_bytes: if kind == MapKind::Queue { 0 } else { map.key_size as usize },
+                value_bytes: map.value_size as usize,
+            };
+            Ok((map.name.clone(), kind, load_map(&source.path, shape)?.entries))
+        })
+        .collect()
+}
+
+/// One thing that takes turns: a program on an input, or a ruler.
+struct Turn {
+    /// Which subject.
+    subject: usize,
+    /// Which input of the plan.
+    input: usize,
+    runs_per_batch: u32,
+    raw: RawRun,
+    clockings: Clockings,
+    /// Why it was given up.
+    broken: Option<String>,
+}
+
+struct Session<'a> {
+    plan: &'a Plan,
+    watcher: &'a Watcher<'a>,
+    begun: Instant,
+    total: Duration,
+    fixed: Vec<(ProgramType, FixedPart)>,
+    random: Random,
+    calls: u64,
+    retries: u64,
+}
+
+impl<'a> Session<'a> {
+    fn run(spec: &Spec, plan: &'a Plan, watcher: &'a Watcher<'a>) -> Result<Report, BenchError> {
+        let cpu = place::settle(plan.cpu)?;
+        let number = u32::try_from(cpu).unwrap_or(0);
+        let root = Path::new("/");
+        let before = Conditions::read(root, number);
+        let read_load = || LoadReading::read(root, number, &before.cpu_siblings);
+        let load_before = read_load();
+        if spec.programs().is_empty() {
+            return Err(BenchError::NoPrograms(spec.file().to_owned()));
+        }
+        let chosen = plan.choose(spec)?;
+        let (runnable, skipped) = runnable(plan, &chosen)?;
+        let begun = Instant::now();
+        let total = plan.time_for(runnable.len() * plan.inputs.len(), 1);
+        let mut session = Self {
+            plan,
+            watcher,
+            begun,
+            total,
+            fixed: Vec::new(),
+            random: Random::new(plan.seed),
+            calls: 0,
+            retries: 0,
+        };
+        let linked = link(spec)?;
+        let loader = Loader::new(spec, LoaderOptions::default())?;
+        let no_object = Loader::without_object();
+        let contents = contents(spec, plan)?;
+        let nothing = Contents::new();
+        let wanted: Vec<&Linked> = runnable
+            .iter()
+            .filter_map(|program| linked.iter().find(|linked| linked.program.name == program.name))
+            .collect();
+        let empties = rulers(&wanted);
+        let mut subjects = Vec::new();
+        for empty in &empties {
+            subjects.push(Subject::new(empty, &no_object, &nothing, Forms { counted: false, clocked: true })?);
+        }
+        let counted_at_start = session.are_runs_counted(&subjects)?;
+        if counted_at_start && !plan.allow_statistics {
+            return Err(BenchError::StatisticsOn);
+        }
+        let mut failures = Vec::new();
+        for linked in &wanted {
+            session.show(&format!("{}: loading", linked.program.name));
+            match Subject::new(linked, &loader, &contents, Forms::ALL) {
+                Ok(subject) => subjects.push(subject),
+                Err(error) => failures.push(failure(&linked.program.name, &error)),
+            }
+        }
+        let (mut turns, cases) = session.prepare(&mut subjects, empties.len(), &mut failures)?;
+        session.take_turns(&mut subjects, &mut turns)?;
+        let were_runs_counted = !counted_at_start && session.are_runs_counted(&subjects)?;
+        let (rulers, cases) = collect(&subjects, empties.len(), turns, cases, &mut failures);
+        let after = Conditions::read(root, number);
+        let load = load_before.zip(read_load()).map(|(before, after)| Load::between(&before, &after));
+        let observed = Observed {
+            calls: session.calls,
+            retries: session.retries,
+            samples: 0,
+            samples_wanted: 0,
+            were_runs_counted: were_runs_counted || counted_at_start,
+        };
+        Ok(analyse::report(Raw {
+            object: spec.file().to_owned(),
+            seed: plan.seed,
+            cpu,
+            duration: begun.elapsed(),
+            is_interrupted: watcher.is_stopped(),
+            expect: plan.expect,
+            rulers,
+            cases,
+            failures,
+            skipped,
+            before,
+            after,
+            load,
+            observed,
+        }))
+    }
+
+    /// Runs each case once for its outcome and its counts, and finds how long batches have to be.
+    fn prepare(
+        &mut self,
+        subjects: &mut [Subject<'_>],
+        rulers: usize,
+        failures: &mut Vec<Failure>,
+    ) -> Result<(Vec<Turn>, Vec<RawCase>), BenchError> {
+        let mut turns = Vec::new();
+        let mut cases = Vec::new();
+        for number in 0..rulers {
+            let subject = &subjects[number];
+            let input = ruler_input();
+            let fixed = FixedPart::measure(|runs| subject.run(&input, &[], runs));
+            // A context that the type cannot do without may be missing: then there is no ruler.
+            let Ok(fixed) = fixed else { continue };
+            self.fixed.push((subject.r#type(), fixed));
+            let runs_per_batch = calibrate(subject.r#type(), |runs| subject.run(&input, &[], runs))?;
+            turns.push(Turn::new(number, 0, runs_per_batch));
+        }
+        for number in rulers..subjects.len() {
+            for (index, input) in self.plan.inputs.iter().enumerate() {
+                let subject = &mut subjects[number];
+                let name = case_name(&subject.linked.program, input, self.plan);
+                if self.watcher.is_stopped() {
+                    failures.push(Failure { name, reason: "interrupted before its first run".to_owned() });
+                    continue;
+                }
+                self.show(&format!("{name}: counting"));
+                match self.prepare_case(subject, input, name.clone()) {
+                    Ok((case, runs_per_batch)) => {
+                        cases.push(case);
+                        turns.push(Turn::new(number, index, runs_per_batch));
+                    }
+                    Err(error) => failures.push(failure(&name, &error)),
+                }
+            }
+        }
+        Ok((turns, cases))
+    }
+
+    fn prepare_case(
+        &mut self,
+        subject: &mut Subject<'_>,
+        input: &Input,
+        name: String,
+    ) -> Result<(RawCase, u32), BenchError> {
+        let context = &self.plan.context;
+        subject.reset()?;
+        let first = subject.run(input, context, 1)?;
+        let counts = match &subject.state().counted {
+            Err(reason) => Err(reason.clone()),
+            Ok(_) => {
+                subject.reset()?;
+                let (run, counts) = first_run(subject, input, context)?;
+                if (run.return_value, &run.data) == (first.return_value, &first.data) {
+                    Ok(counts)
+                } else {
+                    Err(format!(
+                        "with counters it returned {} instead of {}, or wrote another packet: its \
+                         result depends on something that changes from run to run (time, random \
+                         numbers), or this is a defect of wingbeat",
+                        run.return_value, first.return_value
+                    ))
+                }
+            }
+        };
+        let settled = match &counts {
+            Ok(_) if self.plan.inputs.len() <= SETTLED_INPUTS_MAX => {
+                Some(settled_run(subject, input, context)?.instructions())
+            }
+            _ => None,
+        };
+        subject.reset()?;
+        let runs_per_batch =
+            calibrate(subject.r#type(), |runs| subject.run(input, context, runs))?;
+        let state = subject.state();
+        let calls = counts.as_ref().ok().map(|counts| {
+            let kfunc = |index| subject.linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
+            counts.calls(&subject.linked.code, kfunc)
+        });
+        let case = RawCase {
+            name,
+            program: subject.linked.program.name.clone(),
+            input: input.name.clone(),
+            input_data: input.data.clone(),
+            r#type: subject.r#type(),
+            first,
+            instructions: counts.map(|counts| counts.instructions()),
+            calls: calls.unwrap_or_default(),
+            settled_instructions: settled,
+            verifier: state.plain.verifier.clone(),
+            info: state.plain.info.clone(),
+            object_instructions: subject.linked.code.insns.len(),
+            map_memory_bytes: state.maps.memory_bytes(),
+            no_clock: state.clocked.as_ref().err().cloned(),
+            run: RawRun::default(),
+        };
+        Ok((case, runs_per_batch))
+    }
+
+    /// Rounds of batches until the time is over.
+    fn take_turns(
+        &mut self,
+        subjects: &mut [Subject<'_>],
+        turns: &mut [Turn],
+    ) -> Result<(), BenchError> {
+        let rounds_max = self.plan.samples.unwrap_or(usize::MAX);
+        let mut order: Vec<usize> = (0..turns.len()).collect();
+        for round in 0..rounds_max {
+            let is_clocking = round % ROUNDS_PER_CLOCKING == 0;
+            self.random.shuffle(&mut order);
+            for &index in &order {
+                if self.is_over(round) {
+                    return Ok(());
+                }
+                let turn = &mut turns[index];
+                if turn.broken.is_some() {
+                    continue;
+                }
+                let taken = self.take_turn(&mut subjects[turn.subject], turn, is_clocking);
+                if let Err(error) = taken {
+                    turn.broken = Some(error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch, and one with the clock if it is time for it.
+    fn take_turn(
+        &mut self,
+        subject: &mut Subject<'_>,
+        turn: &mut Turn,
+        is_clocking: bool,
+    ) -> Result<(), BenchError> {
+        let own = ruler_input();
+        let is_ruler = subject.linked.program.name == "wingbeat_ruler";
+        let (input, context) = match is_ruler {
+            true => (&own, &[][..]),
+            false => (&self.plan.inputs[turn.input], self.plan.context.as_slice()),
+        };
+        if !is_ruler {
+            self.show(&format!("{}: batches", subject.linked.program.name));
+            subject.reset()?;
+        }
+        let run = subject.run(input, context, turn.runs_per_batch)?;
+        self.calls += 1;
+        self.retries += u64::from(run.retries);
+        let r#type = subject.r#type();
+        let fixed = self.fixed.iter().find(|(known, _)| *known == r#type);
+        let fixed = fixed.map_or_else(FixedPart::default, |(_, fixed)| *fixed);
+        turn.raw.samples_ns.push(time_per_run_ns(r#type, &run, fixed));
+        turn.raw.kernel_ns.push(run.mean_ns);
+        if is_clocking {
+            if !is_ruler {
+                subject.reset()?;
+            }
+            turn.clockings.batch(subject, input, context, turn.runs_per_batch)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the time is over or somebody wants to stop. The first round is finished in any case,
+    /// unless it takes twice as long as everything should.
+    fn is_over(&self, round: usize) -> bool {
+        let limit = if round == 0 { self.total.saturating_mul(2) } else { self.total };
+        self.watcher.stop.load(Ordering::Relaxed) || self.begun.elapsed() >= limit
+    }
+
+    /// Whether the kernel counts runs, which it does only while statistics are on.
+    fn are_runs_counted(&mut self, subjects: &[Subject<'_>]) -> Result<bool, BenchError> {
+        let Some(ruler) = subjects.first() else { return Ok(false) };
+        let count = || Info::of(&ruler.state().plain).map(|info| info.run_count).unwrap_or(0);
+        let before = count();
+        // Two: some types take another way for a single run.
+        let ran = ruler.run(&ruler_input(), &[], 2).is_ok();
+        Ok(ran && count() > before)
+    }
+
+    fn show(&self, doing: &str) {
+        (self.watcher.show)(&Progress {
+            doing: doing.to_owned(),
+            elapsed: self.begun.elapsed(),
+            total: self.total,
+        });
+    }
+}
+
+impl Turn {
+    fn new(subject: usize, input: usize, runs_per_batch: u32) -> Self {
+        Self {
+            subject,
+            input,
+            runs_per_batch,
+            raw: RawRun::default(),
+            clockings: Clockings::default(),
+            broken: None,
+        }
+    }
+
+    fn into_raw(self) -> RawRun {
+        RawRun {
+            runs_per_batch: self.runs_per_batch,
+            recorded: self.clockings.recorded,
+            ..self.raw
+        }
+    }
+}
+
+/// Those of `chosen` that can be run on demand, and the others. One that was asked for by name is no
+/// mere omission.
+fn runnable<'p>(
+    plan: &Plan,
+    chosen: &[&'p ProgramSpec],
+) -> Result<(Vec<&'p ProgramSpec>, Vec<Failure>), BenchError> {
+    let (runnable, others): (Vec<&'p ProgramSpec>, Vec<&'p ProgramSpec>) =
+        chosen.iter().copied().partition(|program| program.r#type.test_run().is_some());
+    let refusal = |program: &ProgramSpec| RunError::NoHandler(program.r#type);
+    match others.first() {
+        Some(first) if !plan.programs.is_empty() || runnable.is_empty() => Err(
+            BenchError::NotMeasurable(format!("{}: {}", first.name, refusal(first))),
+        ),
+        _ => {
+            let skipped = others.iter().map(|program| Failure {
+                name: program.name.clone(),
+                reason: refusal(program).to_string(),
+            });
+            Ok((runnable, skipped.collect()))
+        }
+    }
+}
+
+/// An empty program for each type that occurs.
+fn rulers(wanted: &[&Linked]) -> Vec<Linked> {
+    let mut empties: Vec<Linked> = Vec::new();
+    for linked in wanted {
+        if empties.iter().all(|empty| empty.program.r#type != linked.program.r#type) {
+            empties.push(empty_program(&linked.program));
+        }
+    }
+    empties
+}
+
+/// What rulers run on.
+fn ruler_input() -> Input {
+    Input::default_packet()
+}
+
+/// Name of a case: the program alone where there is just one input.
+pub(super) fn case_name(program: &ProgramSpec, input: &Input, plan: &Plan) -> String {
+    match plan.inputs.len() {
+        1 => program.name.clone(),
+        _ => format!("{}/{}", program.name, input.name),
+    }
+}
+
+fn failure(name: &str, error: &BenchError) -> Failure {
+    Failure { name: name.to_owned(), reason: error.to_string() }
+}
+
+/// Brings what was measured to where it belongs.
+fn collect(
+    subjects: &[Subject<'_>],
+    rulers: usize,
+    turns: Vec<Turn>,
+    mut cases: Vec<RawCase>,
+    failures: &mut Vec<Failure>,
+) -> (Vec<(ProgramType, RawRun)>, Vec<RawCase>) {
+    let mut ruler_runs = Vec::new();
+    let mut position = 0;
+    for turn in turns {
+        if turn.subject < rulers {
+            ruler_runs.push((subjects[turn.subject].r#type(), turn.into_raw()));
+            continue;
+        }
+        if let Some(case) = cases.get_mut(position) {
+            if let Some(reason) = &turn.broken {
+                failures.push(Failure { name: case.name.clone(), reason: reason.clone() });
+            }
+            case.run = turn.into_raw();
+        }
+        position += 1;
+    }
+    (ruler_runs, cases)
+}

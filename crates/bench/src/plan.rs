@@ -1,0 +1,74 @@
+//! What is to be measured, and how: the flags of `wingbeat bench` as data.
+
+use std::time::Duration;
+
+use wingbeat_bpf::spec::{ProgramSpec, Spec, SpecError};
+
+use crate::input::{Input, MapSource};
+
+/// How programs are measured.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Programs by name, or a part of the name that only one has; empty for all that can be run.
+    pub programs: Vec<String>,
+    /// What they are run on; at least one.
+    pub inputs: Vec<Input>,
+    /// Context structure for each run; empty for the kernel's own.
+    pub context: Vec<u8>,
+    /// Contents of maps.
+    pub maps: Vec<MapSource>,
+    /// Bound of the whole measurement; `None` for one that fits the number of cases.
+    pub time: Option<Duration>,
+    /// Batches of each case, at most.
+    pub samples: Option<usize>,
+    /// CPU to run on; `None` for the last of those allowed.
+    pub cpu: Option<usize>,
+    /// Return value that every program must give.
+    pub expect: Option<u32>,
+    /// Measure although run-time statistics are on, which makes short programs look several times as
+    /// slow.
+    pub allow_statistics: bool,
+    /// Seed of all that is random.
+    pub seed: u64,
+}
+
+/// Time that each case gets unless told otherwise, and the bounds for all of them.
+const TIME_PER_CASE: Duration = Duration::from_secs(3);
+const TIME_MIN: Duration = Duration::from_secs(5);
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+impl Plan {
+    /// The bound of a measurement of `cases`, each `weight` times as long as usual.
+    pub fn time_for(&self, cases: usize, weight: u32) -> Duration {
+        let cases = u32::try_from(cases).unwrap_or(u32::MAX);
+        self.time.unwrap_or_else(|| {
+            TIME_PER_CASE.saturating_mul(cases).clamp(TIME_MIN, TIME_MAX).saturating_mul(weight)
+        })
+    }
+
+    /// The programs of `spec` that are meant.
+    ///
+    /// # Errors
+    ///
+    /// When a name is that of none, or a part of several.
+    pub fn choose<'a>(&self, spec: &'a Spec) -> Result<Vec<&'a ProgramSpec>, SpecError> {
+        if self.programs.is_empty() {
+            return Ok(spec.programs().iter().collect());
+        }
+        self.programs.iter().map(|name| find(spec, name)).collect()
+    }
+}
+
+/// The program of that name, or the only one whose name ends with it or contains it.
+pub fn find<'a>(spec: &'a Spec, name: &str) -> Result<&'a ProgramSpec, SpecError> {
+    let exact = spec.program(name);
+    let only = |matches: &dyn Fn(&str) -> bool| {
+        let mut those = spec.programs().iter().filter(|program| matches(&program.name));
+        those.next().filter(|_| those.next().is_none())
+    };
+    exact.or_else(|error| {
+        let ends = || only(&|known| !name.is_empty() && known.ends_with(name));
+        let contains = || only(&|known| !name.is_empty() && known.contains(name));
+        ends().or_else(contains).ok_or(error)
+    })
+}

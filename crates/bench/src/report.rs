@@ -1,0 +1,90 @@
+//! Results as text: tables for people, JSON with everything, Bencher Metric Format, CSV with
+//! veristat's columns.
+//!
+//! A result in, text out: no kernel, no clock, no files. The same result gives the same text.
+//! `docs/bench.md` tells what the figures mean.
+
+mod bmf;
+mod columns;
+mod comparison;
+mod csv;
+mod details;
+mod human;
+mod notes;
+mod ranking;
+mod table;
+mod text;
+mod verdict;
+pub mod veristat;
+
+use std::io;
+
+use serde::Serialize;
+
+pub use self::{bmf::bmf, comparison::comparison, csv::csv, human::human};
+pub use crate::live::format::{Format, UnknownFormat};
+use crate::result::{Comparison, Report};
+
+/// Narrower terminals get lines of this width: fewer characters hold no table.
+const WIDTH_MIN: usize = 60;
+
+/// How text for people looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether it has colours: escape sequences of ANSI terminals.
+    pub has_colours: bool,
+    /// Whether it tells everything rather than what matters most.
+    pub is_verbose: bool,
+    /// Characters in a line; at least 60 are taken.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { has_colours: false, is_verbose: false, width: 100 }
+    }
+}
+
+impl Style {
+    fn width(self) -> usize {
+        self.width.max(WIDTH_MIN)
+    }
+}
+
+/// Writes a result in a form, with a line break at its end. `style` is for people only.
+///
+/// # Errors
+///
+/// Those of the writers behind it, which have no cause here.
+pub fn write(format: Format, report: &Report, style: Style) -> io::Result<String> {
+    match format {
+        Format::Human => Ok(human(report, style)),
+        Format::Json => Ok(json(report)?),
+        Format::Bmf => Ok(bmf(report)?),
+        Format::Csv => csv(report),
+    }
+}
+
+/// Writes a comparison in a form. Bencher Metric Format and CSV have no place for two objects: they
+/// hold the one under test.
+///
+/// # Errors
+///
+/// As [`write()`].
+pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io::Result<String> {
+    match format {
+        Format::Human => Ok(comparison(found, style)),
+        Format::Json => Ok(json(found)?),
+        Format::Bmf => Ok(bmf(&found.report)?),
+        Format::Csv => csv(&found.report),
+    }
+}
+
+/// Everything, as JSON: a [`Report`] or a [`Comparison`]. Numbers that are none (NaN) are `null`.
+///
+/// # Errors
+///
+/// Those of the writer, which have no cause here.
+pub fn json<T: Serialize>(result: &T) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(result).map(|json| json + "\n")
+}

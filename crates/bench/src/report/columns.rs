@@ -1,0 +1,254 @@
+//! The columns of the table of results: which figure stands in which, and how many digits it shows.
+
+use super::table::Column;
+use crate::{
+    live::format::{decimal, grouped, printable},
+    result::{Case, Distribution, Latency, Ruler},
+};
+
+/// Where a figure should be and is not; a line below the table says why.
+pub(super) const UNAVAILABLE: &str = "–";
+
+/// Times from here on are shown without decimals.
+const LONG_NS: f64 = 100_000.0;
+
+const TIME: &str = "time of a run, ns";
+const SINGLE: &str = "single runs, ns";
+const INSTRUCTIONS: &str = "instructions";
+const RUN: &str = "run";
+const VERIFIER: &str = "verifier";
+const BYTES: &str = "bytes";
+
+/// A row: an empty program, or a case.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Row<'a> {
+    Ruler(&'a Ruler),
+    Case(&'a Case),
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Ruler(ruler) => format!("(empty {})", printable(&ruler.r#type)),
+            Self::Case(case) => printable(case.name.trim_end()),
+        }
+    }
+
+    pub(super) fn latency(self) -> Option<&'a Latency> {
+        match self {
+            Self::Ruler(ruler) => ruler.latency.measured(),
+            Self::Case(case) => case.latency.measured(),
+        }
+    }
+
+    pub(super) fn distribution(self) -> Option<&'a Distribution> {
+        match self {
+            Self::Ruler(ruler) => ruler.distribution.measured(),
+            Self::Case(case) => case.distribution.measured(),
+        }
+    }
+
+    /// Time without that of the empty program of the same type, if one of `rows` was measured.
+    pub(super) fn net(self, rows: &[Row]) -> Option<f64> {
+        let Self::Case(case) = self else { return self.latency().map(|time| time.net_ns) };
+        let is_ruler = |row: &Row| match row {
+            Row::Ruler(ruler) => ruler.r#type == case.r#type && row.latency().is_some(),
+            Row::Case(_) => false,
+        };
+        let has_ruler = rows.iter().any(is_ruler);
+        self.latency().filter(|_| has_ruler).map(|time| time.net_ns)
+    }
+
+    pub(super) fn case(self) -> Option<&'a Case> {
+        match self {
+            Self::Ruler(_) => None,
+            Self::Case(case) => Some(case),
+        }
+    }
+}
+
+/// All columns, those first that are looked at first.
+pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
+    let mut columns = times(rows);
+    columns.extend(single_runs(rows));
+    columns.extend(instructions(rows));
+    columns.extend(run(rows));
+    columns.extend(verifier(rows));
+    columns.extend(sizes(rows));
+    columns
+}
+
+fn times(rows: &[Row]) -> Vec<Column> {
+    let of = |figure: fn(&Latency) -> f64| -> Vec<Option<f64>> {
+        rows.iter().map(|row| row.latency().map(figure)).collect()
+    };
+    let (lower, upper) = (of(|time| time.lower_ns), of(|time| time.upper_ns));
+    let median = of(|time| time.median_ns);
+    // The rulers are the first rows.
+    let net: Vec<_> = rows.iter().map(|row| row.net(rows)).collect();
+    let decimals = decimals_for([&median, &upper]);
+    let confidence = rows.iter().find_map(|row| row.latency()).map_or(0.95, |time| time.confidence);
+    vec![
+        Column::numbers(TIME, "median", reals(&median, decimals)),
+        Column::numbers(
+            TIME,
+            &format!("{} % interval", percent_of_confidence(confidence)),
+            intervals(&reals(&lower, decimals), &reals(&upper, decimals)),
+        ),
+        Column::numbers(TIME, "net", reals(&net, decimals)),
+    ]
+}
+
+/// `95`, `99`, `99.9`.
+pub(super) fn percent_of_confidence(confidence: f64) -> String {
+    let percent = confidence * 100.0;
+    let decimals = if (percent - percent.round()).abs() < 0.05 { 0 } else { 1 };
+    decimal(percent, decimals)
+}
+
+fn single_runs(rows: &[Row]) -> Vec<Column> {
+    let of = |figure: fn(&Distribution) -> f64| -> Vec<Option<f64>> {
+        rows.iter().map(|row| row.distribution().map(figure)).collect()
+    };
+    // The clock counts whole nanoseconds.
+    let column = |heading: &str, figure| Column::numbers(SINGLE, heading, reals(&of(figure), 0));
+    vec![
+        column("p50", |single| single.p50_ns),
+        column("p99", |single| single.p99_ns),
+        column("p99.9", |single| single.p999_ns),
+        column("max", |single| single.max_ns as f64),
+    ]
+}
+
+fn instructions(rows: &[Row]) -> Vec<Column> {
+    let executed = |case: &Case| match case.counts.measured() {
+        None => UNAVAILABLE.to_owned(),
+        Some(counts) if counts.steady_instructions.is_some() => {
+            format!("{} *", grouped(counts.instructions))
+        }
+        Some(counts) => grouped(counts.instructions),
+    };
+    let mut executed = of_cases(rows, executed);
+    // Marks stand beside the column, lest the digits below each other be of different weight.
+    if executed.iter().any(|cell| cell.ends_with('*')) {
+        for cell in executed.iter_mut().filter(|cell| !cell.is_empty() && !cell.ends_with('*')) {
+            cell.push_str("  ");
+        }
+    }
+    let verified = |case: &Case| whole(case.verifier.processed_instructions);
+    vec![
+        Column::numbers(INSTRUCTIONS, "executed", executed),
+        Column::numbers(INSTRUCTIONS, "verified", of_cases(rows, verified)),
+    ]
+}
+
+fn run(rows: &[Row]) -> Vec<Column> {
+    let calls = |case: &Case| {
+        let counts = case.counts.measured();
+        whole(counts.map(|counts| {
+            counts.calls.iter().fold(0_u64, |sum, calls| sum.saturating_add(calls.calls))
+        }))
+    };
+    vec![
+        Column::words(RUN, "returns", of_cases(rows, returned)),
+        Column::numbers(RUN, "calls", of_cases(rows, calls)),
+    ]
+}
+
+/// `XDP_PASS`, or the number where it has no name.
+pub(super) fn returned(case: &Case) -> String {
+    let number = case.outcome.return_value;
+    case.outcome.return_name.as_deref().map_or_else(|| number.to_string(), printable)
+}
+
+fn verifier(rows: &[Row]) -> Vec<Column> {
+    let column = |heading: &str, figure: fn(&Case) -> Option<u64>| {
+        Column::numbers(VERIFIER, heading, of_cases(rows, |case| whole(figure(case))))
+    };
+    vec![
+        column("states", |case| case.verifier.total_states),
+        column("peak", |case| case.verifier.peak_states),
+        column("time, µs", |case| case.verifier.duration_us),
+    ]
+}
+
+fn sizes(rows: &[Row]) -> Vec<Column> {
+    let column = |heading: &str, figure: fn(&Case) -> Option<u64>| {
+        Column::numbers(BYTES, heading, of_cases(rows, |case| whole(figure(case))))
+    };
+    vec![
+        column("stack", |case| Some(case.verifier.stack_depth_bytes.into())),
+        column("xlated", |case| Some(case.size.xlated_bytes.into())),
+        column("jited", |case| Some(case.size.jited_bytes.into())),
+        column("maps", |case| case.size.map_memory_bytes),
+    ]
+}
+
+/// Cells of what only cases have. Those of rulers are empty.
+fn of_cases(rows: &[Row], cell: impl Fn(&Case) -> String) -> Vec<String> {
+    rows.iter().map(|row| row.case().map_or_else(String::new, &cell)).collect()
+}
+
+fn whole(number: Option<u64>) -> String {
+    number.map_or_else(|| UNAVAILABLE.to_owned(), grouped)
+}
+
+fn reals(numbers: &[Option<f64>], decimals: usize) -> Vec<String> {
+    let cell = |number: &Option<f64>| {
+        number.map_or_else(|| UNAVAILABLE.to_owned(), |number| decimal(number, decimals))
+    };
+    numbers.iter().map(cell).collect()
+}
+
+/// A column of times has as many decimals everywhere.
+fn decimals_for(columns: [&[Option<f64>]; 2]) -> usize {
+    let largest = columns.into_iter().flatten().flatten().copied().fold(0.0, f64::max);
+    if largest < LONG_NS { 1 } else { 0 }
+}
+
+/// `62.9 … 64.0`, both ends below each other.
+fn intervals(lower: &[String], upper: &[String]) -> Vec<String> {
+    let width = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let (lower_width, upper_width) = (width(lower), width(upper));
+    let cell = |(lower, upper): (&String, &String)| match lower.as_str() {
+        UNAVAILABLE => UNAVAILABLE.to_owned(),
+        _ => format!("{lower:>lower_width$} … {upper:>upper_width$}"),
+    };
+    lower.iter().zip(upper).map(cell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_intervals_stand_below_each_other() {
+        let cells = |cells: [&str; 3]| cells.map(str::to_owned);
+        assert_eq!(
+            intervals(&cells(["9.9", "–", "1,230.1"]), &cells(["10.4", "–", "1,239.9"])),
+            ["    9.9 …    10.4", "–", "1,230.1 … 1,239.9"]
+        );
+    }
+
+    #[test]
+    fn decimals_fit_the_largest() {
+        let check = |largest, expected| {
+            assert_eq!(decimals_for([&[Some(1.0), None], &[Some(largest)]]), expected, "{largest}");
+        };
+        check(99_999.9, 1);
+        check(100_000.0, 0);
+        check(f64::NAN, 1);
+        assert_eq!(decimals_for([&[None], &[]]), 1);
+    }
+
+    #[test]
+    fn confidences() {
+        let check = |confidence, expected: &str| {
+            assert_eq!(percent_of_confidence(confidence), expected);
+        };
+        check(0.95, "95");
+        check(0.99, "99");
+        check(0.999, "99.9");
+        check(f64::NAN, "–");
+    }
+}

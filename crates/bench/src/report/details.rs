@@ -1,0 +1,173 @@
+//! What `-v` adds about each row: how much was measured, how far it spreads, what the run did.
+
+use super::{
+    columns::Row,
+    text::{Paint, broken, paragraph, plural},
+};
+use crate::{
+    live::format::{decimal, grouped, printable},
+    result::{Case, Distribution, Latency, Outliers, RunCounts},
+};
+
+/// Columns that the lines of a row begin at: `  outliers  `.
+const INDENT: usize = 12;
+
+/// Writes the details of all rows.
+pub(super) fn details(rows: &[Row], paint: Paint, width: usize) -> String {
+    let mut text = String::new();
+    for row in rows {
+        for piece in broken(&row.name(), width) {
+            text += &paint.bold(piece.trim_end());
+            text.push('\n');
+        }
+        for (head, line) in lines(*row) {
+            let line = paragraph(&line, INDENT, width);
+            text += &format!("  {head:<width$}{line}\n", width = INDENT - 2);
+        }
+    }
+    text
+}
+
+fn lines(row: Row) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(latency) = row.latency() {
+        lines.extend([("time", time(latency)), ("outliers", outliers(latency))]);
+    }
+    lines.extend(row.distribution().map(|single| ("single", single_runs(single))));
+    if let Some(case) = row.case() {
+        lines.extend(case.counts.measured().map(|counts| ("calls", calls(counts))));
+        lines.push(("packet", packet(case)));
+        lines.push(("object", object(case)));
+    }
+    lines
+}
+
+fn time(latency: &Latency) -> String {
+    let kernel = match latency.kernel_ns {
+        0 => String::new(),
+        kernel_ns => format!("; by the kernel's clock {}", grouped(kernel_ns.into())),
+    };
+    format!(
+        "{} of {}: mean {}, from {} to {} ns{kernel}",
+        batches(latency.batches),
+        plural(latency.runs_per_batch as usize, "run"),
+        decimal(latency.mean_ns, 1),
+        decimal(latency.min_ns, 1),
+        decimal(latency.max_ns, 1),
+    )
+}
+
+fn batches(count: usize) -> String {
+    if count == 1 { "1 batch".to_owned() } else { format!("{} batches", grouped(count as u64)) }
+}
+
+fn outliers(latency: &Latency) -> String {
+    let Outliers { low_severe, low_mild, high_mild, high_severe } = latency.outliers;
+    let kinds = [
+        (low_severe, "low severe"),
+        (low_mild, "low mild"),
+        (high_mild, "high mild"),
+        (high_severe, "high severe"),
+    ];
+    let found = kinds.iter().filter(|(count, _)| *count > 0);
+    let found: Vec<_> = found.map(|(count, kind)| format!("{count} {kind}")).collect();
+    let found = match found.is_empty() {
+        true => "none".to_owned(),
+        false => format!(
+            "{} of {}: {}",
+            grouped(latency.outliers.total() as u64),
+            batches(latency.batches),
+            found.join(", ")
+        ),
+    };
+    format!("{found}; spread {} ns", decimal(latency.spread_ns, 1))
+}
+
+fn single_runs(distribution: &Distribution) -> String {
+    format!(
+        "{}: mean {}, p90 {}, from {} ns; the clock takes {}, p50 without it {}",
+        plural(usize::try_from(distribution.runs).unwrap_or(usize::MAX), "run"),
+        decimal(distribution.mean_ns, 1),
+        decimal(distribution.p90_ns, 0),
+        grouped(distribution.min_ns),
+        decimal(distribution.clock_ns, 0),
+        decimal(distribution.net_p50_ns, 0),
+    )
+}
+
+fn calls(counts: &RunCounts) -> String {
+    let call = |calls: &crate::counts::Calls| {
+        let kind = if calls.is_kfunc { " (kfunc)" } else { "" };
+        format!("{}{kind} {}", printable(&calls.name), grouped(calls.calls))
+    };
+    match counts.calls.is_empty() {
+        true => "none of helpers or kfuncs".to_owned(),
+        false => counts.calls.iter().map(call).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn packet(case: &Case) -> String {
+    let input = format!("{} in", plural(case.input_bytes, "byte"));
+    let Some(output_bytes) = case.outcome.output_bytes else { return input };
+    let output = match (case.outcome.has_changed_packet, &case.outcome.output_hex) {
+        (false, _) => "unchanged".to_owned(),
+        (true, None) => "changed".to_owned(),
+        (true, Some(hex)) => format!("changed to {}", spaced(&printable(hex))),
+    };
+    format!("{input}, {} out, {output}", grouped(output_bytes as u64))
+}
+
+/// Hexadecimal text in words of four bytes, so that it can be wrapped.
+fn spaced(hex: &str) -> String {
+    let digits: Vec<_> = hex.chars().collect();
+    digits.chunks(8).map(|word| word.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
+}
+
+fn object(case: &Case) -> String {
+    let whole = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), grouped);
+    format!(
+        "{}; the verifier saw {} states at one instruction, marks of length {}",
+        plural(case.size.object_instructions, "instruction"),
+        whole(case.verifier.max_states_per_instruction),
+        whole(case.verifier.mark_read),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outliers_are_named() {
+        let check = |found, expected: &str| {
+            let latency = Latency {
+                batches: 1_200,
+                runs_per_batch: 1,
+                median_ns: 0.0,
+                mean_ns: 0.0,
+                lower_ns: 0.0,
+                upper_ns: 0.0,
+                confidence: 0.95,
+                net_ns: 0.0,
+                spread_ns: 0.62,
+                min_ns: 0.0,
+                max_ns: 0.0,
+                kernel_ns: 0,
+                outliers: found,
+                samples_ns: Vec::new(),
+            };
+            assert_eq!(outliers(&latency), expected);
+        };
+        check(Outliers::default(), "none; spread 0.6 ns");
+        let mut found = Outliers { low_mild: 1, ..Outliers::default() };
+        check(found, "1 of 1,200 batches: 1 low mild; spread 0.6 ns");
+        found.high_severe = 2;
+        check(found, "3 of 1,200 batches: 1 low mild, 2 high severe; spread 0.6 ns");
+    }
+
+    #[test]
+    fn hexadecimal_text_has_words() {
+        assert_eq!(spaced("00112233445566"), "00112233 445566");
+        assert_eq!(spaced(""), "");
+    }
+}

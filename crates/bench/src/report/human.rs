@@ -1,0 +1,99 @@
+//! A result for people: the table first, then how to read it, then what to know before believing it.
+
+use super::{
+    Style,
+    columns::{Row, columns},
+    details::details,
+    notes,
+    ranking::{rankings, shown},
+    table::Table,
+    text::{Paint, paragraph, plural},
+};
+use crate::{
+    live::format::{printable, seconds},
+    result::{Case, Report},
+};
+
+/// Writes a result as tables and notes.
+pub fn human(report: &Report, style: Style) -> String {
+    let paint = Paint { has_colours: style.has_colours };
+    let mut sections = vec![head(report, paint, style.width())];
+    sections.extend(figures(report, style));
+    sections.extend(troubles(report, style));
+    sections.extend(notes::tally(report).map(|tally| tally + "\n"));
+    sections.join("\n")
+}
+
+/// What was measured, where, for how long.
+pub(super) fn head(report: &Report, paint: Paint, width: usize) -> String {
+    let machine = &report.conditions.before;
+    let kernel = machine.kernel_release.as_deref().map(|release| format!("Linux {release}"));
+    let model = machine.cpu_model.clone();
+    let place: Vec<_> = kernel.into_iter().chain(model).collect();
+    let place = match place.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", printable(&place.join(", "))),
+    };
+    let end = if report.is_interrupted { ", then interrupted" } else { "" };
+    let object = printable(&report.object);
+    let text = format!(
+        "{object}: {} measured for {} on CPU {}{end}{place}",
+        plural(report.cases.len(), "case"),
+        seconds(report.duration_ns),
+        report.cpu,
+    );
+    let text = paragraph(&text, 2, width) + "\n";
+    match text.strip_prefix(&object) {
+        Some(rest) => paint.bold(&object) + rest,
+        None => text,
+    }
+}
+
+/// Tables, what to say about them, and rankings. Nothing if there are no cases.
+pub(super) fn figures(report: &Report, style: Style) -> Vec<String> {
+    if report.cases.is_empty() {
+        return Vec::new();
+    }
+    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let (cases, left_out) = shown(&report.cases, style.is_verbose);
+    let mut sections = vec![table(report, &cases, paint, width)];
+    let mut notes: Vec<String> = left_out.iter().map(|note| paragraph(note, 2, width)).collect();
+    notes.extend(notes::legend(report, paint, width));
+    notes.extend(notes::steady(&cases, width));
+    let all: Vec<&Case> = report.cases.iter().collect();
+    notes.extend(notes::unavailable(&rows(report, &all), width));
+    if !notes.is_empty() {
+        sections.push(notes.join("\n") + "\n");
+    }
+    if style.is_verbose {
+        sections.push(details(&rows(report, &cases), paint, width));
+    }
+    sections.extend(rankings(&report.cases, style.is_verbose, paint, width));
+    sections
+}
+
+fn rows<'a>(report: &'a Report, cases: &[&'a Case]) -> Vec<Row<'a>> {
+    let rulers = report.rulers.iter().map(Row::Ruler);
+    rulers.chain(cases.iter().map(|&case| Row::Case(case))).collect()
+}
+
+fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String {
+    let rows = rows(report, cases);
+    let table = Table {
+        names_heading: "case",
+        names: rows.iter().map(|row| row.name()).collect(),
+        dim_rows: report.rulers.len(),
+        columns: columns(&rows),
+    };
+    table.write(width, paint)
+}
+
+/// Errors and warnings.
+pub(super) fn troubles(report: &Report, style: Style) -> Option<String> {
+    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let mut lines = notes::unmet(&report.cases, paint, width);
+    lines.extend(notes::failures(report, paint, width));
+    lines.extend(notes::skipped(report, width));
+    lines.extend(notes::warnings(&report.warnings, paint, width));
+    (!lines.is_empty()).then(|| lines.join("\n") + "\n")
+}

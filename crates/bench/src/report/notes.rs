@@ -1,0 +1,208 @@
+//! What stands below the table: how to read it, which figures are missing and why, what failed, and
+//! what to know before believing the rest.
+
+use std::collections::HashMap;
+
+use super::{
+    columns::{Row, returned},
+    text::{Paint, listed, paragraph, plural},
+};
+use crate::{
+    live::format::{grouped, printable},
+    result::{Case, Failure, Notice, Report},
+};
+
+/// Blanks before the second line of a note.
+const INDENT: usize = 2;
+
+/// Characters that names may take in a note.
+const NAMES_WIDTH: usize = 50;
+
+/// One line on how to read the table.
+pub(super) fn legend(report: &Report, paint: Paint, width: usize) -> Option<String> {
+    let has_times = report.cases.iter().any(|case| case.latency.measured().is_some());
+    let has_singles = report.cases.iter().any(|case| case.distribution.measured().is_some());
+    let net = has_times.then_some("net: without what an empty program takes");
+    let single = has_singles.then_some("single runs: with the clock that timed them");
+    let parts: Vec<_> = net.into_iter().chain(single).collect();
+    (!parts.is_empty()).then(|| paint.dim(&paragraph(&parts.join("; "), INDENT, width)))
+}
+
+/// Which runs feed each other, so that the counted run is not one of the timed ones.
+pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
+    let later = |case: &&Case| {
+        let instructions = case.counts.measured()?.steady_instructions?;
+        Some(format!("{} ({})", grouped(instructions), printable(&case.name)))
+    };
+    let later: Vec<_> = cases.iter().filter_map(later).collect();
+    let names: Vec<_> = later.iter().map(String::as_str).collect();
+    let text = format!(
+        "* in the first run; after thousands of runs, in which the times were taken: {}",
+        listed(&names, NAMES_WIDTH)
+    );
+    (!later.is_empty()).then(|| paragraph(&text, INDENT, width))
+}
+
+/// Why figures are missing, once for each reason.
+pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for row in rows {
+        for (reason, parts) in missing(*row, rows) {
+            let text = format!("{}\n{reason}", parts.join(", "));
+            let place = *places.entry(text.clone()).or_insert(found.len());
+            match found.get_mut(place) {
+                Some((_, names)) => names.push(row.name()),
+                None => found.push((text, vec![row.name()])),
+            }
+        }
+    }
+    let note = |(text, names): (String, Vec<String>)| {
+        let (parts, reason) = text.split_once('\n').unwrap_or((&text, ""));
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let of = match names.len() == rows.len() && rows.len() > 1 {
+            true => "all".to_owned(),
+            false => listed(&names, NAMES_WIDTH),
+        };
+        paragraph(&format!("no {parts} of {of}: {}", one_line(reason)), INDENT, width)
+    };
+    found.into_iter().map(note).collect()
+}
+
+/// Parts that a row has no figures for, by reason, in the order of the columns.
+fn missing<'a>(row: Row<'a>, rulers: &[Row]) -> Vec<(&'a str, Vec<&'static str>)> {
+    let untold = "the kernel did not tell";
+    let no_ruler = "no empty program of its type could be measured";
+    let parts = match row {
+        Row::Ruler(ruler) => {
+            vec![(ruler.latency.reason(), "time"), (ruler.distribution.reason(), "single runs")]
+        }
+        Row::Case(case) => {
+            let verifier = &case.verifier;
+            let figures = [verifier.processed_instructions, verifier.total_states];
+            let others = [verifier.peak_states, verifier.duration_us];
+            let has_no_net = row.latency().is_some() && row.net(rulers).is_none();
+            let is_told = figures.iter().chain(&others).all(Option::is_some);
+            vec![
+                (case.latency.reason(), "time"),
+                (has_no_net.then_some(no_ruler), "net time"),
+                (case.distribution.reason(), "single runs"),
+                (case.counts.reason(), "executed instructions"),
+                ((!is_told).then_some(untold), "verifier figures"),
+                (case.size.map_memory_bytes.is_none().then_some(untold), "map memory"),
+            ]
+        }
+    };
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (reason, part) in parts {
+        let Some(reason) = reason else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, parts)) => parts.push(part),
+            None => reasons.push((reason, vec![part])),
+        }
+    }
+    reasons
+}
+
+/// Programs that did not answer what `--expect` asks for.
+pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
+    let note = |case: &Case| {
+        let expected = case.outcome.unmet_expectation?;
+        let number = case.outcome.return_value;
+        let answer = match &case.outcome.return_name {
+            Some(_) => format!("{} ({number})", returned(case)),
+            None => number.to_string(),
+        };
+        let text =
+            format!("{} returned {answer}, but {expected} was expected", printable(&case.name));
+        Some(headed(&paint.bad("error"), "error".len(), &text, width))
+    };
+    cases.iter().filter_map(note).collect()
+}
+
+/// What could not be measured. Reasons keep their lines: logs of the verifier are among them.
+pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<String> {
+    let note = |failure: &Failure| {
+        let mut lines = failure.reason.lines();
+        let first = lines.next().unwrap_or("nobody said why");
+        // What breaks in the middle has figures from before.
+        let what = match report.cases.iter().any(|case| case.name == failure.name) {
+            true => "was not measured to the end",
+            false => "was not measured",
+        };
+        let first = format!("{} {what}: {}", printable(&failure.name), printable(first));
+        let mut text = headed(&paint.bad("error"), "error".len(), &first, width);
+        for line in lines {
+            text += &format!("\n{:INDENT$}{}", "", printable(&line.replace('\t', "    ")));
+        }
+        text
+    };
+    report.failures.iter().map(note).collect()
+}
+
+/// Programs that were left out, together where the reason is the same.
+pub(super) fn skipped(report: &Report, width: usize) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for Failure { name, reason } in &report.skipped {
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(printable(name)),
+            None => reasons.push((reason, vec![printable(name)])),
+        }
+    }
+    let note = |(reason, names): &(&str, Vec<String>)| {
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let text = format!("left out: {}: {}", listed(&names, NAMES_WIDTH), one_line(reason));
+        paragraph(&text, INDENT, width)
+    };
+    reasons.iter().map(note).collect()
+}
+
+/// Warnings: cause, effect, next step.
+pub(super) fn warnings(notices: &[Notice], paint: Paint, width: usize) -> Vec<String> {
+    let note = |notice: &Notice| {
+        let Notice { cause, effect, next_step, .. } = notice;
+        let text = format!("{}: {}; {}", one_line(cause), one_line(effect), one_line(next_step));
+        headed(&paint.warning("warning"), "warning".len(), &text, width)
+    };
+    notices.iter().map(note).collect()
+}
+
+/// How many programs failed to be measured, and how many were.
+pub(super) fn tally(report: &Report) -> Option<String> {
+    match (report.cases.len(), report.failures.len()) {
+        (0, 0) => Some("nothing was measured: there was no program to measure".to_owned()),
+        (0, failures) => Some(format!("nothing was measured: {}", plural(failures, "failure"))),
+        _ => None,
+    }
+}
+
+/// A paragraph after `head: `, which looks as wide as `head_width`.
+fn headed(head: &str, head_width: usize, text: &str, width: usize) -> String {
+    // The head may hold escape sequences, so a plain one of its width is laid out in its place.
+    let plain = "x".repeat(head_width);
+    let paragraph = paragraph(&format!("{plain}: {text}"), INDENT, width);
+    paragraph.strip_prefix(&plain).map_or_else(|| text.to_owned(), |rest| format!("{head}{rest}"))
+}
+
+/// Text of others as a part of a sentence.
+fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    printable(&words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_laid_out_by_its_looks() {
+        let paint = Paint { has_colours: true };
+        let text = headed(&paint.bad("error"), 5, "one two three", 14);
+        assert_eq!(text, format!("{}: one\n  two three", paint.bad("error")));
+    }
+
+    #[test]
+    fn foreign_lines_become_one() {
+        assert_eq!(one_line("a\n\tb \u{1b}[31m"), "a b ?[31m");
+    }
+}

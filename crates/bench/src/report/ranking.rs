@@ -1,0 +1,169 @@
+//! Which inputs a program takes longest for: by executed instructions, which is exact, and by time.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    ptr,
+};
+
+use super::text::{Paint, aligned, listed, paragraph, plural, shortened};
+use crate::{
+    live::format::{decimal, grouped, printable},
+    result::{Case, Latency},
+};
+
+/// Ranks shown unless all are asked for.
+const RANKS_MAX: usize = 10;
+
+/// A program with more inputs has only its slowest in the table of results.
+const INPUTS_MAX: usize = 20;
+
+/// Characters of a program's name in a note.
+const NAME_WIDTH: usize = 50;
+
+/// The cases for the table of results, in their order, and a note on those left out.
+pub(super) fn shown(cases: &[Case], is_verbose: bool) -> (Vec<&Case>, Vec<String>) {
+    let mut kept: HashMap<&str, Vec<&Case>> = HashMap::new();
+    let mut notes = Vec::new();
+    for (program, own) in by_program(cases) {
+        if is_verbose || own.len() <= INPUTS_MAX {
+            continue;
+        }
+        notes.push(format!(
+            "{}: the {RANKS_MAX} slowest of {} are shown, -v shows all",
+            shortened(&printable(program), NAME_WIDTH),
+            plural(own.len(), "input")
+        ));
+        let mut ranked = slowest(own);
+        ranked.truncate(RANKS_MAX);
+        kept.insert(program, ranked);
+    }
+    let is_shown = |case: &&Case| match kept.get(case.program.as_str()) {
+        Some(kept) => kept.iter().any(|kept| ptr::eq(*kept, *case)),
+        None => true,
+    };
+    (cases.iter().filter(is_shown).collect(), notes)
+}
+
+/// The rankings of all programs with several inputs.
+pub(super) fn rankings(
+    cases: &[Case],
+    is_verbose: bool,
+    paint: Paint,
+    width: usize,
+) -> Vec<String> {
+    let ranks_max = if is_verbose { usize::MAX } else { RANKS_MAX };
+    let several = by_program(cases).into_iter().filter(|(_, own)| own.len() > 1);
+    let both = several.flat_map(|(program, own)| {
+        let program = shortened(&printable(program), width / 2);
+        [
+            by_count(&program, &own, ranks_max, paint, width),
+            by_time(&program, own, ranks_max, paint, width),
+        ]
+    });
+    both.flatten().collect()
+}
+
+/// Cases of each program, in the order of the first.
+fn by_program(cases: &[Case]) -> Vec<(&str, Vec<&Case>)> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut programs: Vec<(&str, Vec<&Case>)> = Vec::new();
+    for case in cases {
+        let place = *places.entry(&case.program).or_insert(programs.len());
+        match programs.get_mut(place) {
+            Some((_, own)) => own.push(case),
+            None => programs.push((&case.program, vec![case])),
+        }
+    }
+    programs
+}
+
+/// The slowest first, those without a time last; among equals the one with the higher count.
+fn slowest(mut cases: Vec<&Case>) -> Vec<&Case> {
+    let time = |case: &Case| case.latency.measured().map_or(-1.0, |latency| latency.median_ns);
+    let count = |case: &Case| case.counts.measured().map(|counts| counts.instructions);
+    cases.sort_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| count(b).cmp(&count(a))));
+    cases
+}
+
+/// Inputs with the same count stand together: mostly they take the same way through the program.
+fn by_count(
+    program: &str,
+    cases: &[&Case],
+    ranks_max: usize,
+    paint: Paint,
+    width: usize,
+) -> Option<String> {
+    let mut counts: BTreeMap<Reverse<u64>, Vec<&str>> = BTreeMap::new();
+    for case in cases {
+        if let Some(found) = case.counts.measured() {
+            counts.entry(Reverse(found.instructions)).or_default().push(&case.input);
+        }
+    }
+    let (Reverse(most), _) = counts.first_key_value()?;
+    let (Reverse(fewest), _) = counts.last_key_value()?;
+    let heading = paragraph(&format!("inputs of {program} by executed instructions"), 2, width);
+    let mut lines = vec![paint.bold(&heading)];
+    let digits = grouped(*most).len();
+    for (Reverse(count), inputs) in counts.iter().take(ranks_max) {
+        let inputs: Vec<_> = inputs.iter().map(|input| printable(input)).collect();
+        let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
+        let inputs = listed(&inputs, width.saturating_sub(digits + 4));
+        let line = format!("  {}  {inputs}", aligned(&grouped(*count), digits, true));
+        lines.push(line.trim_end().to_owned());
+    }
+    let rest: Vec<_> = counts.values().skip(ranks_max).map(Vec::len).collect();
+    if !rest.is_empty() {
+        lines.push(format!(
+            "  and {} of {}, down to {}",
+            plural(rest.len(), "lower count"),
+            plural(rest.iter().sum(), "input"),
+            grouped(*fewest)
+        ));
+    }
+    let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
+    if without > 0 {
+        lines.push(format!("  {} without a count", plural(without, "input")));
+    }
+    Some(lines.join("\n") + "\n")
+}
+
+fn by_time<'a>(
+    program: &str,
+    cases: Vec<&'a Case>,
+    ranks_max: usize,
+    paint: Paint,
+    width: usize,
+) -> Option<String> {
+    let with_time = |case: &'a Case| Some((case.latency.measured()?, case));
+    let ranked: Vec<(&Latency, &'a Case)> =
+        slowest(cases.clone()).into_iter().filter_map(with_time).collect();
+    let (fastest, _) = ranked.last()?;
+    let heading = format!(
+        "inputs of {program} by time of a run, ns; those whose intervals overlap may stand in any order"
+    );
+    let mut lines = vec![paint.bold(&paragraph(&heading, 2, width))];
+    let cells: Vec<[String; 3]> = ranked
+        .iter()
+        .take(ranks_max)
+        .map(|(time, _)| [time.median_ns, time.lower_ns, time.upper_ns].map(|ns| decimal(ns, 1)))
+        .collect();
+    let digits = cells.iter().flatten().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    for (cells, (_, case)) in cells.iter().zip(&ranked) {
+        let [median, lower, upper] = cells.each_ref().map(|cell| aligned(cell, digits, true));
+        let figures = format!("  {median}  {lower} … {upper}  ");
+        let room = width.saturating_sub(figures.chars().count());
+        let line = figures + &shortened(&printable(&case.input), room);
+        lines.push(line.trim_end().to_owned());
+    }
+    let rest = ranked.len().saturating_sub(ranks_max);
+    if rest > 0 {
+        let least = decimal(fastest.median_ns, 1);
+        lines.push(format!("  and {}, down to {least}", plural(rest, "faster one")));
+    }
+    let without = cases.len() - ranked.len();
+    if without > 0 {
+        lines.push(format!("  {} without a time", plural(without, "input")));
+    }
+    Some(lines.join("\n") + "\n")
+}

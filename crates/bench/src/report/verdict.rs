@@ -1,0 +1,185 @@
+//! A judgement in words: `slower by 41 % (39 … 43)`.
+
+use crate::{
+    live::format::{decimal, grouped},
+    result::{ChangeInterval, MeasureComparison, Verdict},
+};
+
+/// A measure with this unit is a time.
+const TIME_UNIT: &str = "ns";
+
+/// What a comparison of a measure came to. `threshold` is the share that counts for measures of its
+/// kind.
+pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
+    match measure.verdict {
+        Verdict::Same => "same".to_owned(),
+        Verdict::Unknown if is_time(measure) => "too little was measured to say".to_owned(),
+        Verdict::Unknown => "another one, which is neither better nor worse".to_owned(),
+        Verdict::NoChangeSeen => no_change_seen(measure.interval),
+        Verdict::Better => changed(measure),
+        Verdict::Worse => match measure.change {
+            Some(change) if change <= threshold => changed(measure) + ", within the threshold",
+            _ => changed(measure),
+        },
+    }
+}
+
+/// Whether it is a time, which is never exact.
+pub(super) fn is_time(measure: &MeasureComparison) -> bool {
+    measure.unit == TIME_UNIT
+}
+
+fn changed(measure: &MeasureComparison) -> String {
+    let is_worse = measure.verdict == Verdict::Worse;
+    let Some(change) = measure.change else {
+        return format!("{} where there was nothing", grouped(measure.after as u64));
+    };
+    // What takes 12 % less is faster by 12 %; its interval is turned round too.
+    let sign = if is_worse { 1.0 } else { -1.0 };
+    let interval = measure.interval.map(|interval| {
+        let ends = (sign * interval.lower, sign * interval.upper);
+        if is_worse { ends } else { (ends.1, ends.0) }
+    });
+    let decimals = match interval {
+        Some((lower, upper)) => decimals_of(upper - lower),
+        None => decimals_of(change.abs() / 10.0),
+    };
+    let number = |share: f64| signed(share, decimals);
+    let mut text = match (is_time(measure), is_worse) {
+        (true, true) => format!("slower by {} %", number(change)),
+        (true, false) => format!("faster by {} %", number(-change)),
+        (false, true) => format!("{} % more", number(change)),
+        (false, false) => format!("{} % less", number(-change)),
+    };
+    if let Some((lower, upper)) = interval {
+        text += &format!(" ({} … {})", number(lower), number(upper));
+    }
+    text
+}
+
+fn no_change_seen(interval: Option<ChangeInterval>) -> String {
+    let Some(interval) = interval else { return "no change seen".to_owned() };
+    let decimals = decimals_of(interval.upper - interval.lower);
+    let (lower, upper) = (signed(interval.lower, decimals), signed(interval.upper, decimals));
+    let seen = format!("no change seen ({lower} … {upper} %)");
+    match interval.smallest_visible {
+        Some(smallest) => {
+            let decimals = decimals_of(smallest / 2.0);
+            format!("{seen}; one of {} % would have been", signed(smallest, decimals))
+        }
+        None => seen,
+    }
+}
+
+/// A change in percent with its sign: `+41 %`. It has as many decimals as its interval leaves a meaning
+/// to; an exact one has three digits or so.
+pub(super) fn percent(change: f64, interval: Option<ChangeInterval>) -> String {
+    if change == 0.0 {
+        return "0 %".to_owned();
+    }
+    let width = interval.map_or(change.abs() / 10.0, |interval| interval.upper - interval.lower);
+    let text = signed(change, decimals_of(width));
+    if change > 0.0 { format!("+{text} %") } else { format!("{text} %") }
+}
+
+/// A share as percent. What is not zero does not look like zero: `<0.1`, and `-0.0` below it.
+fn signed(share: f64, decimals: usize) -> String {
+    let percent = share * 100.0;
+    let text = decimal(percent.abs(), decimals);
+    match (percent < 0.0, text.strip_prefix('<')) {
+        (false, _) => text,
+        (true, None) => format!("-{text}"),
+        (true, Some(_)) => format!("-{:.decimals$}", 0.0),
+    }
+}
+
+/// Decimals of percentages that an interval of this width leaves a meaning to: a width of 4 % none, of
+/// 0.4 % one.
+fn decimals_of(width: f64) -> usize {
+    match width.abs() * 100.0 {
+        percent if percent >= 2.0 => 0,
+        percent if percent >= 0.2 => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(unit: &str, change: Option<f64>, verdict: Verdict) -> MeasureComparison {
+        MeasureComparison {
+            measure: "m".to_owned(),
+            unit: unit.to_owned(),
+            before: 0.0,
+            after: 1234.0,
+            change,
+            interval: None,
+            verdict,
+            is_beyond_threshold: verdict == Verdict::Worse,
+        }
+    }
+
+    fn time(change: f64, ends: (f64, f64), verdict: Verdict) -> MeasureComparison {
+        let (lower, upper) = ends;
+        let interval = ChangeInterval {
+            lower,
+            upper,
+            confidence: 0.99,
+            pairs: 8,
+            smallest_visible: Some(0.012),
+        };
+        MeasureComparison { interval: Some(interval), ..measure("ns", Some(change), verdict) }
+    }
+
+    #[test]
+    fn times_are_slower_or_faster() {
+        let check = |measure: MeasureComparison, expected: &str| {
+            assert_eq!(verdict(&measure, 0.01), expected);
+        };
+        check(time(0.41, (0.391, 0.432), Verdict::Worse), "slower by 41 % (39 … 43)");
+        check(time(-0.12, (-0.141, -0.1), Verdict::Better), "faster by 12 % (10 … 14)");
+        check(time(0.12, (0.116, 0.124), Verdict::Worse), "slower by 12.0 % (11.6 … 12.4)");
+        check(
+            time(0.003, (-0.005, 0.011), Verdict::NoChangeSeen),
+            "no change seen (-0.5 … 1.1 %); one of 1.2 % would have been",
+        );
+        check(measure("ns", Some(0.5), Verdict::NoChangeSeen), "no change seen");
+        let worse = |change| measure("ns", Some(change), Verdict::Worse);
+        check(worse(0.01), "slower by 1.00 %, within the threshold");
+        check(worse(0.011), "slower by 1.10 %");
+        check(measure("ns", Some(0.5), Verdict::Unknown), "too little was measured to say");
+        let within = MeasureComparison {
+            is_beyond_threshold: false,
+            ..time(0.004, (0.002, 0.006), Verdict::Worse)
+        };
+        check(within, "slower by 0.4 % (0.2 … 0.6), within the threshold");
+    }
+
+    #[test]
+    fn exact_measures_are_more_or_less() {
+        let check = |change, verdict_of, expected: &str| {
+            assert_eq!(verdict(&measure("bytes", change, verdict_of), 0.0), expected);
+        };
+        check(Some(0.5), Verdict::Worse, "50 % more");
+        check(Some(-0.333), Verdict::Better, "33 % less");
+        check(Some(0.0123), Verdict::Worse, "1.23 % more");
+        check(Some(0.000_001), Verdict::Worse, "<0.01 % more");
+        check(Some(12.0), Verdict::Worse, "1,200 % more");
+        check(None, Verdict::Worse, "1,234 where there was nothing");
+        check(Some(0.0), Verdict::Same, "same");
+        check(Some(1.0), Verdict::Unknown, "another one, which is neither better nor worse");
+    }
+
+    #[test]
+    fn changes_have_signs() {
+        let check = |change, expected: &str| assert_eq!(percent(change, None), expected);
+        check(0.41, "+41 %");
+        check(-0.12, "-12.0 %");
+        check(0.0, "0 %");
+        check(0.000_01, "+<0.01 %");
+        check(-0.000_01, "-0.00 %");
+        let faster = time(-0.12, (-0.141, -0.1), Verdict::Better);
+        assert_eq!(percent(-0.12, faster.interval), "-12 %");
+    }
+}

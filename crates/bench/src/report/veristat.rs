@@ -1,0 +1,349 @@
+//! CSV files of veristat as what to compare with: what the verifier said of the same programs before.
+//!
+//! Names of columns are those of `stat_defs` in tools/testing/selftests/bpf/veristat.c, version 0.5.1
+//! (Linux 6.15), with the other names that it takes for them. Older versions have fewer columns.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use thiserror::Error;
+
+use super::csv::file_name;
+use crate::{
+    analyse::compare::exact_measure,
+    result::{Case, CaseComparison, Failure, MeasureComparison, Report},
+};
+
+/// Names that stand in a message.
+const NAMES_MAX: usize = 5;
+
+/// What veristat wrote of one program. `None` for what it did not write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VeristatRow {
+    /// The object's file, without folders as veristat writes it.
+    pub file_name: String,
+    /// The program.
+    pub program: String,
+    /// Whether the verifier accepted it. If not, the other figures are those until it gave up.
+    pub is_accepted: Option<bool>,
+    /// Type of the program, as libbpf calls it.
+    pub r#type: Option<String>,
+    /// Time of verification.
+    pub duration_us: Option<u64>,
+    /// Instructions that the verifier processed.
+    pub total_instructions: Option<u64>,
+    /// States seen.
+    pub total_states: Option<u64>,
+    /// States kept at once.
+    pub peak_states: Option<u64>,
+    /// Most states at one instruction.
+    pub max_states_per_instruction: Option<u64>,
+    /// Longest chain of states marked as read.
+    pub mark_read: Option<u64>,
+    /// Instructions of the program in the object, with all functions that it calls.
+    pub program_instructions: Option<u64>,
+    /// Bytes of machine code.
+    pub jited_bytes: Option<u64>,
+    /// Stack of all functions together.
+    pub stack_depth_bytes: Option<u64>,
+}
+
+/// Why bytes are not a CSV file of veristat. Lines count from 1.
+#[derive(Debug, Error)]
+pub enum VeristatError {
+    /// Nothing.
+    #[error("it is empty; veristat writes CSV with `veristat -o csv FILE.o`")]
+    Empty,
+    /// A column that everything hangs on is not there.
+    #[error(
+        "its first line names no column {missing} but {found}; veristat writes CSV with \
+         `veristat -o csv FILE.o`"
+    )]
+    NoColumn {
+        /// The column.
+        missing: &'static str,
+        /// The columns that are there.
+        found: String,
+    },
+    /// No figures.
+    #[error(
+        "it has no column that could be compared, such as total_insns; a comparison that veristat wrote \
+         (`-C`) holds none either: give one of the files that it compared"
+    )]
+    NoMeasures,
+    /// Not CSV.
+    #[error("it is not CSV: {0}")]
+    Csv(#[from] csv::Error),
+    /// A row without a file or a program.
+    #[error("line {line} has no {column}")]
+    NoName {
+        /// The line.
+        line: u64,
+        /// The column.
+        column: &'static str,
+    },
+    /// Something else in place of a number.
+    #[error("line {line}, column {column}: found {found:?} where a number should be")]
+    NotANumber {
+        /// The line.
+        line: u64,
+        /// The column.
+        column: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// Something else in place of a verdict.
+    #[error("line {line}, column verdict: found {0:?} where success or failure should be", .found)]
+    NotAVerdict {
+        /// The line.
+        line: u64,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// Longer texts are cut in messages.
+const FOUND_MAX: usize = 100;
+
+/// The names of a column, the one that veristat writes first.
+type Names = &'static [&'static str];
+
+const FILE_NAME: Names = &["file_name", "filename", "file"];
+const PROGRAM: Names = &["prog_name", "progname", "prog"];
+const VERDICT: Names = &["verdict"];
+const TYPE: Names = &["prog_type"];
+
+/// A column of numbers and where they go.
+type NumberColumn = (Names, fn(&mut VeristatRow) -> &mut Option<u64>);
+
+const NUMBERS: [NumberColumn; 9] = [
+    (&["total_insns", "insns"], |row| &mut row.total_instructions),
+    (&["total_states", "states"], |row| &mut row.total_states),
+    (&["peak_states"], |row| &mut row.peak_states),
+    (&["max_states_per_insn"], |row| &mut row.max_states_per_instruction),
+    (&["prog_size"], |row| &mut row.program_instructions),
+    (&["prog_size_jited"], |row| &mut row.jited_bytes),
+    (&["stack_depth", "stack"], |row| &mut row.stack_depth_bytes),
+    (&["duration", "dur"], |row| &mut row.duration_us),
+    (&["max_mark_read_len", "mark_read"], |row| &mut row.mark_read),
+];
+
+/// How many of [`NUMBERS`] are compared: the others are no measures of the program.
+const COMPARED: usize = 7;
+
+/// Reads a CSV file that veristat wrote: columns in any order, those that are not known left out.
+///
+/// # Errors
+///
+/// When it is not CSV, does not say which programs it is about or nothing of them, or has something
+/// else where a number should be.
+pub fn read(bytes: &[u8]) -> Result<Vec<VeristatRow>, VeristatError> {
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(bytes);
+    let columns = Columns::find(reader.byte_headers()?)?;
+    let mut rows = Vec::new();
+    for record in reader.byte_records() {
+        rows.push(columns.row(&record?)?);
+    }
+    Ok(rows)
+}
+
+/// Where the columns stand.
+struct Columns {
+    file_name: usize,
+    program: usize,
+    verdict: Option<usize>,
+    r#type: Option<usize>,
+    numbers: [Option<usize>; NUMBERS.len()],
+}
+
+impl Columns {
+    fn find(header: &csv::ByteRecord) -> Result<Self, VeristatError> {
+        if header.iter().all(<[u8]>::is_empty) {
+            return Err(VeristatError::Empty);
+        }
+        let place = |names: Names| {
+            header.iter().position(|found| names.iter().any(|name| found == name.as_bytes()))
+        };
+        let needed = |names: Names, missing| {
+            let found: Vec<_> = header.iter().map(text).collect();
+            let found = cut(&found.join(", "));
+            place(names).ok_or(VeristatError::NoColumn { missing, found })
+        };
+        let found = Self {
+            file_name: needed(FILE_NAME, "file_name")?,
+            program: needed(PROGRAM, "prog_name")?,
+            verdict: place(VERDICT),
+            r#type: place(TYPE),
+            numbers: NUMBERS.map(|(names, _)| place(names)),
+        };
+        let is_compared = found.numbers.iter().take(COMPARED).any(Option::is_some);
+        if is_compared { Ok(found) } else { Err(VeristatError::NoMeasures) }
+    }
+
+    fn row(&self, record: &csv::ByteRecord) -> Result<VeristatRow, VeristatError> {
+        let line = record.position().map_or(0, csv::Position::line);
+        let cell = |place: Option<usize>| {
+            let text = text(record.get(place?)?);
+            (!text.is_empty() && text != "N/A").then_some(text)
+        };
+        let name = |place, column| cell(Some(place)).ok_or(VeristatError::NoName { line, column });
+        let mut row = VeristatRow {
+            file_name: name(self.file_name, "file_name")?,
+            program: name(self.program, "prog_name")?,
+            is_accepted: match cell(self.verdict).as_deref() {
+                None => None,
+                Some("success") => Some(true),
+                Some("failure") => Some(false),
+                Some(found) => return Err(VeristatError::NotAVerdict { line, found: cut(found) }),
+            },
+            r#type: cell(self.r#type),
+            ..VeristatRow::default()
+        };
+        for (place, (names, field)) in self.numbers.iter().zip(NUMBERS) {
+            let Some(text) = cell(*place) else { continue };
+            let column = names.first().copied().unwrap_or_default();
+            let number = text.parse().map_err(|_| VeristatError::NotANumber {
+                line,
+                column,
+                found: cut(&text),
+            })?;
+            *field(&mut row) = Some(number);
+        }
+        Ok(row)
+    }
+}
+
+fn text(cell: &[u8]) -> String {
+    String::from_utf8_lossy(cell).into_owned()
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(FOUND_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A result compared with a file of veristat.
+#[derive(Debug, Clone, Default)]
+pub struct AgainstVeristat {
+    /// One per program that both have; inputs make no difference to the verifier.
+    pub cases: Vec<CaseComparison>,
+    /// Programs that could not be compared, and why.
+    pub unmatched: Vec<Failure>,
+}
+
+/// Compares what the verifier says now with what veristat wrote down, exactly. Programs belong together
+/// by their names and the last component of their files' names. `threshold` is the share by which the
+/// processed instructions may grow; the others are told and judged, but fail no run.
+pub fn against_veristat(report: &Report, rows: &[VeristatRow], threshold: f64) -> AgainstVeristat {
+    let own_file = file_name(&report.object);
+    let own_rows: Vec<&VeristatRow> =
+        rows.iter().filter(|row| file_name(&row.file_name) == own_file).collect();
+    let mut by_program: HashMap<&str, Vec<&VeristatRow>> = HashMap::new();
+    for row in &own_rows {
+        by_program.entry(&row.program).or_default().push(row);
+    }
+    let mut found = AgainstVeristat::default();
+    let mut programs = HashSet::new();
+    for case in &report.cases {
+        if !programs.insert(case.program.as_str()) {
+            continue;
+        }
+        let own = by_program.get(case.program.as_str()).map_or(&[][..], Vec::as_slice);
+        let measures = the_one(own)
+            .map_err(|reason| reason.unwrap_or_else(|| absent(&own_file, &own_rows, rows)))
+            .and_then(|row| measures(case, row, threshold));
+        let name = case.program.clone();
+        match measures {
+            Ok(measures) => found.cases.push(CaseComparison { name, measures }),
+            Err(reason) => found.unmatched.push(Failure { name, reason }),
+        }
+    }
+    let mut gone = BTreeSet::new();
+    for row in own_rows {
+        if !programs.contains(row.program.as_str()) && gone.insert(&row.program) {
+            let reason = "only the file of veristat has it".to_owned();
+            found.unmatched.push(Failure { name: row.program.clone(), reason });
+        }
+    }
+    found
+}
+
+/// The row of a program. An error without a reason means that there is none.
+fn the_one<'a>(rows: &[&'a VeristatRow]) -> Result<&'a VeristatRow, Option<String>> {
+    let (first, others) = rows.split_first().ok_or(None)?;
+    // The time of verification differs from run to run.
+    let exact = |row: &VeristatRow| VeristatRow { duration_us: None, ..row.clone() };
+    if others.iter().any(|other| exact(other) != exact(first)) {
+        return Err(Some(format!(
+            "the file of veristat has it {} times with different figures: files of the same name in \
+             several folders?",
+            rows.len()
+        )));
+    }
+    match first.is_accepted {
+        Some(false) => Err(Some("the verifier had rejected it when veristat ran".to_owned())),
+        _ => Ok(first),
+    }
+}
+
+/// Why a program has no row.
+fn absent(own_file: &str, own_rows: &[&VeristatRow], rows: &[VeristatRow]) -> String {
+    if !own_rows.is_empty() {
+        return "the file of veristat does not have it".to_owned();
+    }
+    let files: BTreeSet<String> = rows.iter().map(|row| file_name(&row.file_name)).collect();
+    let names: Vec<_> = files.iter().take(NAMES_MAX).map(|name| cut(name)).collect();
+    match (names.is_empty(), files.len() - names.len()) {
+        (true, _) => "the file of veristat has no programs".to_owned(),
+        (false, 0) => {
+            format!("the file of veristat has no {own_file}, only {}", names.join(", "))
+        }
+        (false, more) => format!(
+            "the file of veristat has no {own_file}, only {} and {more} more",
+            names.join(", ")
+        ),
+    }
+}
+
+/// All measures that both have. The names are those of Bencher Metric Format where that has them.
+fn measures(
+    case: &Case,
+    row: &VeristatRow,
+    threshold: f64,
+) -> Result<Vec<MeasureComparison>, String> {
+    let (verifier, size) = (&case.verifier, &case.size);
+    // Without the JIT compiler there is no size, not a size of nothing.
+    let jited = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0);
+    let figures = [
+        (
+            ("verified-instructions", "instructions"),
+            row.total_instructions,
+            verifier.processed_instructions,
+        ),
+        (("verifier-states", "states"), row.total_states, verifier.total_states),
+        (("verifier-peak-states", "states"), row.peak_states, verifier.peak_states),
+        (
+            ("verifier-max-states-per-instruction", "states"),
+            row.max_states_per_instruction,
+            verifier.max_states_per_instruction,
+        ),
+        (
+            ("object-instructions", "instructions"),
+            row.program_instructions,
+            u64::try_from(size.object_instructions).ok(),
+        ),
+        (("jited-size", "bytes"), jited(row.jited_bytes), jited(Some(size.jited_bytes.into()))),
+        (("stack-depth", "bytes"), row.stack_depth_bytes, Some(verifier.stack_depth_bytes.into())),
+    ];
+    let compared = |((measure, unit), before, after): ((&str, &str), Option<u64>, Option<u64>)| {
+        let threshold = (measure == "verified-instructions").then_some(threshold);
+        Some(exact_measure(measure, unit, before?, after?, threshold))
+    };
+    let measures: Vec<_> = figures.into_iter().filter_map(compared).collect();
+    if measures.is_empty() {
+        return Err("the file of veristat has no figure of it that is known now too".to_owned());
+    }
+    Ok(measures)
+}

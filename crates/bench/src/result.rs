@@ -1,0 +1,358 @@
+//! What a benchmark found: the model that every report is written from, and the JSON that docs/bench.md
+//! describes. Data only.
+
+use serde::Serialize;
+
+use crate::{conditions, counts::Calls};
+
+/// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
+/// or gets another meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The result of `wingbeat bench OBJECT`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Version of wingbeat.
+    pub wingbeat: String,
+    /// The object file, as it was given.
+    pub object: String,
+    /// Seed of everything random: order of batches, resampling.
+    pub seed: u64,
+    /// CPU that everything ran on.
+    pub cpu: usize,
+    /// Length of the measurement.
+    pub duration_ns: u64,
+    /// Whether a signal ended it early.
+    pub is_interrupted: bool,
+    /// Empty programs of the types that occur: what measuring alone shows.
+    pub rulers: Vec<Ruler>,
+    /// One per program and input, in the order of the file and of the inputs.
+    pub cases: Vec<Case>,
+    /// Programs that were asked for, or all of the file, of which nothing could be measured.
+    pub failures: Vec<Failure>,
+    /// Programs that were not asked for by name and that only an event can run: no failure.
+    pub skipped: Vec<Failure>,
+    /// The machine before and after.
+    pub conditions: Circumstances,
+    /// What to know before believing the figures.
+    pub warnings: Vec<Notice>,
+}
+
+/// What the machine was like.
+#[derive(Debug, Clone, Serialize)]
+pub struct Circumstances {
+    /// Before the first run.
+    pub before: conditions::Conditions,
+    /// After the last.
+    pub after: conditions::Conditions,
+    /// Load in between.
+    pub load: Option<conditions::Load>,
+    /// System calls that a signal interrupted and that were made again.
+    pub retries: u64,
+}
+
+/// A warning in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// Name for machines, which stays the same.
+    pub id: String,
+    /// What was found.
+    pub cause: String,
+    /// What it does to the figures.
+    pub effect: String,
+    /// What to do about it.
+    pub next_step: String,
+}
+
+/// What could not be measured at all, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Name of the case: `PROGRAM` or `PROGRAM/INPUT`.
+    pub name: String,
+    /// Why; may have several lines.
+    pub reason: String,
+}
+
+/// An empty program of one type, measured like the others.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ruler {
+    /// Type.
+    pub r#type: String,
+    /// Its time: the test-run loop, the call, the return.
+    pub latency: Part<Latency>,
+    /// What the timing wrapper shows for it: the cost of two clock reads.
+    pub distribution: Part<Distribution>,
+}
+
+/// A figure, or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part<T> {
+    /// It was measured.
+    Measured(T),
+    /// It was not, and this is why.
+    Unavailable(String),
+}
+
+impl<T> Part<T> {
+    /// The figure, if there is one.
+    pub fn measured(&self) -> Option<&T> {
+        match self {
+            Self::Measured(value) => Some(value),
+            Self::Unavailable(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Measured(_) => None,
+            Self::Unavailable(reason) => Some(reason),
+        }
+    }
+}
+
+/// One program on one input.
+#[derive(Debug, Clone, Serialize)]
+pub struct Case {
+    /// `PROGRAM` when there is one input, else `PROGRAM/INPUT`.
+    pub name: String,
+    /// Program.
+    pub program: String,
+    /// Name of the input.
+    pub input: String,
+    /// Bytes of the input.
+    pub input_bytes: usize,
+    /// Type of the program.
+    pub r#type: String,
+    /// What the program answered, and what it did to the packet.
+    pub outcome: Outcome,
+    /// Time of a run, by batches.
+    pub latency: Part<Latency>,
+    /// Time of single runs.
+    pub distribution: Part<Distribution>,
+    /// Executed instructions and calls.
+    pub counts: Part<RunCounts>,
+    /// What the verifier told.
+    pub verifier: Verifier,
+    /// Sizes.
+    pub size: Size,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Return value of the first run.
+    pub return_value: u32,
+    /// Its name, such as `XDP_PASS`, for types whose values have names.
+    pub return_name: Option<String>,
+    /// What `--expect` wanted, if it was given and was not met.
+    pub unmet_expectation: Option<u32>,
+    /// Bytes of the packet after the first run; `None` for types that give none back.
+    pub output_bytes: Option<usize>,
+    /// Whether the first run changed the packet.
+    pub has_changed_packet: bool,
+    /// The packet after the first run in hexadecimal, if it was changed; at most 256 bytes of it.
+    pub output_hex: Option<String>,
+}
+
+/// Time of a run, from many batches.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// Batches.
+    pub batches: usize,
+    /// Runs in each batch.
+    pub runs_per_batch: u32,
+    /// Median of the batches, per run.
+    pub median_ns: f64,
+    /// Mean of the batches, per run.
+    pub mean_ns: f64,
+    /// Lower end of the interval of the median.
+    pub lower_ns: f64,
+    /// Upper end of the interval of the median.
+    pub upper_ns: f64,
+    /// Confidence of the interval, 0 to 1; it is a bootstrap one.
+    pub confidence: f64,
+    /// Median less the median of the ruler of its type; 0 at least. The ruler's own is 0.
+    pub net_ns: f64,
+    /// Median absolute deviation of the batches, scaled to a standard deviation.
+    pub spread_ns: f64,
+    /// Fastest batch.
+    pub min_ns: f64,
+    /// Slowest batch.
+    pub max_ns: f64,
+    /// Median of what the kernel itself reports, in whole nanoseconds; 0 for types it does not time.
+    pub kernel_ns: u32,
+    /// Batches that lie apart, as Criterion names them.
+    pub outliers: Outliers,
+    /// All batches in the order they were taken, per run.
+    pub samples_ns: Vec<f64>,
+}
+
+/// Batches beyond Tukey's fences: 1.5 (mild) or 3 (severe) times the quartiles' distance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Outliers {
+    pub low_severe: usize,
+    pub low_mild: usize,
+    pub high_mild: usize,
+    pub high_severe: usize,
+}
+
+impl Outliers {
+    /// All of them.
+    pub fn total(self) -> usize {
+        self.low_severe + self.low_mild + self.high_mild + self.high_severe
+    }
+}
+
+/// Time of single runs, as a wrapper around the program saw them, its clock included.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Runs.
+    pub runs: u64,
+    /// Half of the runs took no longer.
+    pub p50_ns: f64,
+    /// Nine in ten.
+    pub p90_ns: f64,
+    /// Ninety-nine in a hundred.
+    pub p99_ns: f64,
+    /// All but one in a thousand.
+    pub p999_ns: f64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Mean, exact.
+    pub mean_ns: f64,
+    /// What the same wrapper shows for an empty program: the clock itself. Not subtracted above.
+    pub clock_ns: f64,
+    /// p50 less the clock; 0 at least.
+    pub net_p50_ns: f64,
+    /// What the wrapper adds to a run outside of the time it measures, roughly.
+    pub wrapper_ns: f64,
+}
+
+/// What one run executes, exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunCounts {
+    /// Instructions that the first run executed, as written in the object.
+    pub instructions: u64,
+    /// Calls of helpers and kfuncs in the first run.
+    pub calls: Vec<Calls>,
+    /// Instructions of a run after thousands of runs on the same maps, where that differs: the runs
+    /// feed each other, and the time is that of this later state.
+    pub steady_instructions: Option<u64>,
+}
+
+/// What the verifier told when it accepted the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Verifier {
+    /// Instructions processed.
+    pub processed_instructions: Option<u64>,
+    /// States seen.
+    pub total_states: Option<u64>,
+    /// States kept at once.
+    pub peak_states: Option<u64>,
+    /// Most states at one instruction.
+    pub max_states_per_instruction: Option<u64>,
+    /// Longest chain of states marked as read.
+    pub mark_read: Option<u64>,
+    /// Stack of all functions together.
+    pub stack_depth_bytes: u32,
+    /// Time of verification; the shortest of the loads.
+    pub duration_us: Option<u64>,
+}
+
+/// Sizes in the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// Instructions in the object, with all functions that it calls.
+    pub object_instructions: usize,
+    /// Bytes after the verifier's rewriting.
+    pub xlated_bytes: u32,
+    /// Bytes of machine code.
+    pub jited_bytes: u32,
+    /// Memory of all maps of the object.
+    pub map_memory_bytes: Option<u64>,
+}
+
+/// The result of `wingbeat bench OBJECT --against OTHER`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// The object under test, measured as always. Its times come from the interleaved batches.
+    pub report: Report,
+    /// The other object's file: what it is compared with.
+    pub against: String,
+    /// One per case that both have.
+    pub cases: Vec<CaseComparison>,
+    /// Names of programs that only one of them has, with which.
+    pub unmatched: Vec<Failure>,
+    /// Change of time that counts, as a share.
+    pub time_threshold: f64,
+    /// Change of an exact measure that counts, as a share.
+    pub exact_threshold: f64,
+}
+
+/// One case, compared.
+#[derive(Debug, Clone, Serialize)]
+pub struct CaseComparison {
+    /// Name of the case.
+    pub name: String,
+    /// Measures, time first.
+    pub measures: Vec<MeasureComparison>,
+}
+
+/// One measure of one case, compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MeasureComparison {
+    /// `latency`, `instructions`, `verified-instructions`, `jited-size`, …
+    pub measure: String,
+    /// Unit: `ns`, `instructions`, `bytes`, …
+    pub unit: String,
+    /// Value of the other object.
+    pub before: f64,
+    /// Value of the object under test.
+    pub after: f64,
+    /// `after / before − 1`; for exact measures `None` when `before` is 0 and `after` is not.
+    pub change: Option<f64>,
+    /// For time: the interval of the change.
+    pub interval: Option<ChangeInterval>,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Whether it is worse beyond the threshold.
+    pub is_beyond_threshold: bool,
+}
+
+/// Interval of a change in time, as shares.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ChangeInterval {
+    /// Lower end.
+    pub lower: f64,
+    /// Upper end.
+    pub upper: f64,
+    /// Confidence, 0 to 1.
+    pub confidence: f64,
+    /// Pairs of loads that it comes from.
+    pub pairs: usize,
+    /// Smallest change that would have been seen nine times in ten.
+    pub smallest_visible: Option<f64>,
+}
+
+/// What a comparison came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It takes less.
+    Better,
+    /// It takes more.
+    Worse,
+    /// No change was seen.
+    NoChangeSeen,
+    /// The two are the same, exactly.
+    Same,
+    /// Too little was measured to say.
+    Unknown,
+}

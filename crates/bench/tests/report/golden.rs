@@ -1,0 +1,26 @@
+//! Golden files: what a form looked like when somebody last looked at it.
+
+use std::path::Path;
+use std::{env, fs};
+
+/// Compares with `golden/NAME`, line by line; `UPDATE_EXPECT=1` writes the file instead.
+#[track_caller]
+pub(crate) fn check(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/golden").join(name);
+    if env::var_os("UPDATE_EXPECT").is_some_and(|value| value == "1") {
+        fs::write(&path, actual).unwrap();
+        return;
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let lines = expected.lines().chain([""]).zip(actual.lines().chain([""]));
+    for (position, (expected, actual)) in lines.enumerate() {
+        assert_eq!(
+            actual,
+            expected,
+            "{}:{} differs; UPDATE_EXPECT=1 rewrites it",
+            path.display(),
+            position + 1
+        );
+    }
+    assert_eq!(actual, expected, "{} differs in length", path.display());
+}

@@ -1,0 +1,121 @@
+//! Tables for people.
+
+use unicode_width::UnicodeWidthStr as _;
+use wingbeat_bench::{
+    report::{Style, human},
+    result::Report,
+};
+
+use crate::{golden, sample};
+
+fn style(width: usize) -> Style {
+    Style { width, ..Style::default() }
+}
+
+fn verbose(width: usize) -> Style {
+    Style { is_verbose: true, ..style(width) }
+}
+
+/// Compares with the golden file, and with the width. Lines of logs are as long as they are.
+#[track_caller]
+fn check(name: &str, report: &Report, style: Style) {
+    let text = human(report, style);
+    golden::check(name, &text);
+    for line in text.lines() {
+        assert!(line.width() <= style.width, "wider than {}: {line}", style.width);
+        assert_eq!(line, line.trim_end(), "blanks at the end");
+    }
+}
+
+#[test]
+fn the_usual_case_is_one_table_of_100_columns() {
+    check("typical.txt", &sample::typical(), style(100));
+    let text = human(&sample::typical(), style(100));
+    let table: Vec<_> = text.lines().skip_while(|line| !line.starts_with("case")).collect();
+    for heading in
+        ["median", "95 % interval", "net", "p50", "p99", "p99.9", "max", "executed", "verified"]
+    {
+        assert!(table[0].contains(heading), "{heading} is not in the first table");
+    }
+    assert!(table[1].starts_with("(empty xdp)"));
+}
+
+#[test]
+fn more_room_means_fewer_tables() {
+    check("typical_wide.txt", &sample::typical(), style(200));
+    check("typical_narrow.txt", &sample::typical(), style(60));
+    check("typical_verbose.txt", &sample::typical(), verbose(100));
+}
+
+#[test]
+fn missing_figures_are_explained_once_per_reason() {
+    check("unavailable.txt", &sample::unavailable(), style(100));
+    let text = human(&sample::unavailable(), style(100));
+    assert_eq!(text.matches("free register").count(), 1);
+    assert!(text.contains("measured for 12.3 s on CPU 1, then interrupted (Linux"), "{text}");
+}
+
+#[test]
+fn without_an_empty_program_nothing_is_subtracted() {
+    let mut report = sample::typical();
+    report.rulers[0].r#type = "sched_cls".to_owned();
+    let text = human(&report, style(100));
+    assert!(text.contains("63.1 … 63.8    –"), "{text}");
+    let note =
+        "no net time of fun_xdp_v3, fun_xdp_v4: no empty program of its type could be measured";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
+fn what_broke_in_the_middle_has_figures() {
+    let mut report = sample::typical();
+    report.failures[0].name = "fun_xdp_v3".to_owned();
+    let text = human(&report, style(100));
+    assert!(text.contains("fun_xdp_v3 was not measured to the end: the verifier"), "{text}");
+}
+
+#[test]
+fn several_inputs_are_ranked() {
+    check("inputs.txt", &sample::inputs(3), style(100));
+    check("many_inputs.txt", &sample::inputs(400), style(100));
+}
+
+#[test]
+fn everything_is_there_if_asked_for() {
+    let text = human(&sample::inputs(400), verbose(100));
+    for number in 1..=400 {
+        let name = format!("fun_xdp_v3/dns#{number}");
+        assert!(text.lines().any(|line| line.starts_with(&name)), "{name}");
+    }
+    assert!(!text.contains("are shown"));
+}
+
+#[test]
+fn long_names_are_whole() {
+    check("long_names.txt", &sample::long_names(), style(100));
+    let text = human(&sample::long_names(), style(100)).replace('\n', "");
+    for case in &sample::long_names().cases[..4] {
+        assert!(text.contains(&case.name), "{}", case.name);
+    }
+}
+
+#[test]
+fn nothing_is_said_to_be_nothing() {
+    check("empty.txt", &sample::report(Vec::new()), style(100));
+    let mut report = sample::typical();
+    report.cases.clear();
+    check("failed.txt", &report, style(100));
+}
+
+#[test]
+fn colours_change_nothing_else() {
+    let coloured = human(&sample::typical(), Style { has_colours: true, ..style(100) });
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((text, escape)) = rest.split_once("\u{1b}[") {
+        plain += text;
+        rest = escape.split_once('m').expect("an escape sequence that ends").1;
+    }
+    assert!(coloured.len() > plain.len() + rest.len());
+    assert_eq!(plain + rest, human(&sample::typical(), style(100)));
+}

@@ -1,0 +1,10 @@
+//! Results as text: each form against a golden file, and what must hold of any result.
+
+mod comparison;
+mod documented;
+mod formats;
+mod golden;
+mod human;
+mod properties;
+mod sample;
+mod veristat;

@@ -1,0 +1,159 @@
+//! Flags of `wingbeat bench`, and those that it shares with `annotate`.
+
+use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
+
+use wingbeat_bench::{
+    analyse::compare::Thresholds,
+    input::{MapSource, Source},
+    report::{Format, UnknownFormat},
+};
+
+use super::live::LiveArgs;
+use crate::cli::duration;
+
+/// What programs are run on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// What to run the programs on; may be given several times: raw bytes, .hex text, or .pcap and
+    /// .pcapng, each packet of which is an input; NAME=FILE names it [default: a UDP packet of 64
+    /// bytes]
+    #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = |text: &str| text.parse::<Source>().map_err(|error: Infallible| error))]
+    pub(crate) input: Vec<Source>,
+    /// Context structure for each run, as raw bytes or .hex text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ctx: Option<PathBuf>,
+    /// Contents of a map, as JSON: [{"key": 1, "value": "0x0a000001"}, …]; may be given several times
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) map: Vec<MapSource>,
+}
+
+/// Flags of `wingbeat bench`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchArgs {
+    /// Object file with eBPF programs
+    #[arg(value_name = "OBJECT", required_unless_present = "live")]
+    pub(crate) object: Option<PathBuf>,
+    /// Programs to measure, by name or a part of it that only one has [default: all]
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) programs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) inputs: InputArgs,
+    /// Compare with the same programs of another object, in turns; or with figures in a .csv file
+    #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
+    pub(crate) against: Option<PathBuf>,
+    /// Bound of the whole measurement: 10s, 2m [default: 3 s per program and input, 5 s to 1 m;
+    /// four times as much with --against]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) time: Option<Duration>,
+    /// Most batches per program and input
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) samples: Option<usize>,
+    /// CPU to run on [default: the last that is allowed]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<usize>,
+    /// Fail unless every program returns this value
+    #[arg(long, value_name = "RETVAL", allow_negative_numbers = true, value_parser = return_value)]
+    pub(crate) expect: Option<u32>,
+    /// Measure although run-time statistics are on
+    #[arg(long)]
+    pub(crate) allow_stats: bool,
+    /// Exit with 1 if something is worse beyond the threshold
+    #[arg(long, requires = "against")]
+    pub(crate) err: bool,
+    /// Change in percent beyond which a time is worse; exact counts may not grow at all [default: 1]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "against")]
+    pub(crate) threshold: Option<f64>,
+    /// Change in percent beyond which an exact count is worse [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "against")]
+    pub(crate) threshold_exact: Option<f64>,
+    /// Form of the result: human, json, bmf (Bencher Metric Format) or csv (veristat's columns)
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
+    pub(crate) format: Format,
+    /// File to write the result to, instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Seed of the order of batches and of resampling
+    #[arg(long, value_name = "N", default_value_t = 230)]
+    pub(crate) seed: u64,
+    /// Measure programs that are loaded already, where they run: by id, name, tag or pin [default:
+    /// all]
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["input", "ctx", "map", "samples", "cpu", "expect", "allow_stats"])]
+    pub(crate) live: bool,
+    /// With --live: how long to measure [default: until COMMAND ends, or 5s]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "live")]
+    pub(crate) duration: Option<Duration>,
+    /// With --live: a command during which to measure, with its arguments
+    #[arg(last = true, value_name = "COMMAND", requires = "live")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl BenchArgs {
+    pub(super) fn thresholds(&self) -> Thresholds {
+        let usual = Thresholds::default();
+        let share = |percent: Option<f64>| percent.map(|percent| percent / 100.0);
+        Thresholds {
+            time: share(self.threshold).unwrap_or(usual.time),
+            exact: share(self.threshold_exact).unwrap_or(usual.exact),
+        }
+    }
+
+    /// The same as flags of a measurement in place.
+    pub(super) fn live_args(&self) -> anyhow::Result<LiveArgs> {
+        let first = self.object.as_ref().map(|first| first.to_string_lossy().into_owned());
+        Ok(LiveArgs {
+            programs: first.into_iter().chain(self.programs.iter().cloned()).collect(),
+            duration: self.duration.or(self.time),
+            format: self.format,
+            output: self.output.clone(),
+            command: self.command.clone(),
+        })
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a number from 1 on is wanted".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a percentage from 0 on is wanted, such as 2.5".to_owned()),
+    }
+}
+
+/// A return value as a number of 32 bits, with or without sign.
+fn return_value(text: &str) -> Result<u32, String> {
+    let signed = text.parse::<i32>().map(i32::cast_unsigned);
+    text.parse::<u32>().or(signed).map_err(|_| "a number of 32 bits is wanted".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn return_values() {
+        let check = |text, expected: Option<u32>| assert_eq!(return_value(text).ok(), expected, "{text}");
+        check("2", Some(2));
+        check("-1", Some(u32::MAX));
+        check("4294967295", Some(u32::MAX));
+        check("4294967296", None);
+        check("XDP_PASS", None);
+    }
+
+    #[test]
+    fn percentages() {
+        let check = |text, expected: Option<f64>| assert_eq!(percent(text).ok(), expected, "{text}");
+        check("1", Some(1.0));
+        check("2.5%", Some(2.5));
+        check("-1", None);
+        check("inf", None);
+        check("much", None);
+    }
+}

@@ -1,0 +1,261 @@
+//! `wingbeat bench`: flags in, calls, text out.
+
+mod args;
+pub(crate) mod live;
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
+};
+use wingbeat_bench::{
+    analyse::compare::Thresholds,
+    input,
+    measure::{self, BenchError, Progress, Watcher},
+    plan::Plan,
+    report::{self, Style, veristat},
+    result::{CaseComparison, Failure, Notice, Report},
+};
+use wingbeat_bpf::{live::LoadError, spec::Spec};
+
+pub(crate) use self::args::{BenchArgs, InputArgs};
+use crate::{
+    cli::{styled_error, styled_warning, tell},
+    output::PendingFile,
+};
+
+/// Width of tables where there is no terminal to ask.
+const WIDTH: usize = 100;
+
+/// Measures and writes. The exit code is 1 when something failed, returned what it should not, or, with
+/// `--err`, became worse; else 0.
+pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    if args.live {
+        return live::run(&args.live_args()?, quiet, verbose);
+    }
+    let Some(object) = &args.object else { bail!("which object file? `wingbeat bench FILE.o`") };
+    let output = args.output.as_deref().map(PendingFile::create).transpose()?;
+    let spec = Spec::read(object)?;
+    let (plan, warnings) = plan(args)?;
+    let style = style(args.output.is_some(), verbose);
+    let done = match &args.against {
+        None => Done::alone(with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher)), verbose)?,
+        Some(other) if is_csv(other) => against_veristat(args, &spec, &plan, other, quiet, verbose)?,
+        Some(other) => {
+            let other = Spec::read(other)?;
+            let thresholds = args.thresholds();
+            let found = with_progress(quiet, |watcher| {
+                measure::against(&spec, &other, &plan, thresholds, watcher)
+            });
+            let found = told(found, verbose)?;
+            let text = report::write_comparison(args.format, &found, style)?;
+            Done { is_worse: is_worse(&found.cases), text: Some(text), report: found.report }
+        }
+    };
+    let text = match done.text {
+        Some(text) => text,
+        None => report::write(args.format, &done.report, style)?,
+    };
+    write(output, &text)?;
+    if args.format != report::Format::Human && !quiet {
+        tell_notices(&done.report.warnings, &done.report.failures);
+    }
+    if !quiet {
+        for warning in &warnings {
+            tell!("{}: {warning}", styled_warning());
+        }
+    }
+    Ok(exit_code(&done.report, args.err && done.is_worse))
+}
+
+/// What came out.
+struct Done {
+    report: Report,
+    /// The text, where it is not that of the report alone.
+    text: Option<String>,
+    is_worse: bool,
+}
+
+impl Done {
+    fn alone(report: Result<Report, BenchError>, verbose: bool) -> anyhow::Result<Self> {
+        Ok(Self { report: told(report, verbose)?, text: None, is_worse: false })
+    }
+}
+
+/// Compares with figures that veristat, or an earlier run, has written.
+fn against_veristat(
+    args: &BenchArgs,
+    spec: &Spec,
+    plan: &Plan,
+    csv: &Path,
+    quiet: bool,
+    verbose: bool,
+) -> anyhow::Result<Done> {
+    let bytes = std::fs::read(csv).with_context(|| format!("cannot read {}", csv.display()))?;
+    let rows = veristat::read(&bytes).with_context(|| csv.display().to_string())?;
+    let report = with_progress(quiet, |watcher| measure::bench(spec, plan, watcher));
+    let report = told(report, verbose)?;
+    let veristat::AgainstVeristat { cases, unmatched, .. } =
+        veristat::against_veristat(&report, &rows, args.thresholds().exact);
+    if cases.is_empty() {
+        bail!(
+            "{}: no row is of a program of {}; rows are matched by the file's name and the program's",
+            csv.display(),
+            spec.file()
+        );
+    }
+    let is_worse = is_worse(&cases);
+    let found = wingbeat_bench::result::Comparison {
+        report,
+        against: csv.display().to_string(),
+        cases,
+        unmatched,
+        time_threshold: args.thresholds().time,
+        exact_threshold: args.thresholds().exact,
+    };
+    let text = report::write_comparison(args.format, &found, style(args.output.is_some(), verbose))?;
+    Ok(Done { report: found.report, text: Some(text), is_worse })
+}
+
+fn is_csv(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "csv")
+}
+
+fn is_worse(cases: &[CaseComparison]) -> bool {
+    cases.iter().flat_map(|case| &case.measures).any(|measure| measure.is_beyond_threshold)
+}
+
+/// The plan that the flags mean, and what there is to say about the inputs.
+fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
+    let (inputs, warnings) = args.inputs.load()?;
+    let plan = Plan {
+        programs: args.programs.clone(),
+        inputs,
+        context: args.inputs.context()?,
+        maps: args.inputs.map.clone(),
+        time: args.time,
+        samples: args.samples,
+        cpu: args.cpu,
+        expect: args.expect,
+        allow_statistics: args.allow_stats,
+        seed: args.seed,
+    };
+    Ok((plan, warnings))
+}
+
+impl InputArgs {
+    /// The inputs, with warnings in words.
+    pub(crate) fn load(&self) -> anyhow::Result<(Vec<input::Input>, Vec<String>)> {
+        let loaded = input::load_all(&self.input, &input::Options::default())?;
+        let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+        Ok((loaded.inputs, warnings))
+    }
+
+    /// The context structure; empty without one.
+    pub(crate) fn context(&self) -> anyhow::Result<Vec<u8>> {
+        Ok(self.ctx.as_deref().map(input::load_bytes).transpose()?.unwrap_or_default())
+    }
+}
+
+/// With `-v` the whole log of the verifier goes before the error.
+pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Result<T> {
+    if let Err(BenchError::Load(LoadError::Rejected { rejection, .. })) = &found
+        && verbose
+    {
+        tell!("{}", rejection.log);
+    }
+    Ok(found?)
+}
+
+/// Measures with a bar on a terminal, and stops at a signal with what there is.
+pub(crate) fn with_progress<T>(
+    quiet: bool,
+    measure: impl FnOnce(&Watcher<'_>) -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut handlers = Vec::new();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The second signal does what it usually does. Without handlers a signal just ends it.
+        handlers.extend(flag::register_conditional_default(signal, Arc::clone(&stop)));
+        handlers.extend(flag::register(signal, Arc::clone(&stop)));
+    }
+    let is_hidden = quiet || !io::stderr().is_terminal();
+    let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(Some(1), target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+        bar.set_style(style);
+    }
+    let show = |progress: &Progress| {
+        let total = u64::try_from(progress.total.as_millis()).unwrap_or(u64::MAX);
+        let elapsed = u64::try_from(progress.elapsed.as_millis()).unwrap_or(u64::MAX);
+        bar.set_length(total.max(1));
+        bar.set_position(elapsed.min(total));
+        let left = progress.total.saturating_sub(progress.elapsed).as_secs();
+        bar.set_message(format!("{left:>3} s left  {}", progress.doing));
+    };
+    let found = measure(&Watcher { show: &show, stop: &stop });
+    bar.finish_and_clear();
+    for handler in handlers {
+        signal_hook::low_level::unregister(handler);
+    }
+    // From here on a signal ends the program at once.
+    stop.store(true, Ordering::Relaxed);
+    found
+}
+
+fn style(is_file: bool, verbose: bool) -> Style {
+    let is_terminal = !is_file && io::stdout().is_terminal();
+    let choice = anstream::stdout().current_choice();
+    Style {
+        has_colours: !is_file && choice != anstream::ColorChoice::Never,
+        is_verbose: verbose,
+        width: if is_terminal { terminal_width() } else { WIDTH },
+    }
+}
+
+fn terminal_width() -> usize {
+    rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| match size.ws_col {
+        0 => WIDTH,
+        columns => usize::from(columns),
+    })
+}
+
+fn write(output: Option<PendingFile>, text: &str) -> anyhow::Result<()> {
+    match output {
+        Some(file) => drop(file.write(|writer| writer.write_all(text.as_bytes()))?),
+        None => {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+        }
+    }
+    Ok(())
+}
+
+/// Machine formats have no room for these, and nobody should miss them.
+fn tell_notices(warnings: &[Notice], failures: &[Failure]) {
+    for notice in warnings {
+        tell!("{}: {}: {}; {}", styled_warning(), notice.cause, notice.effect, notice.next_step);
+    }
+    for failure in failures {
+        tell!("{}: {}: {}", styled_error(), failure.name, failure.reason);
+    }
+}
+
+fn exit_code(report: &Report, is_worse: bool) -> ExitCode {
+    let is_unmet = report.cases.iter().any(|case| case.outcome.unmet_expectation.is_some());
+    match !report.failures.is_empty() || is_unmet || is_worse || report.cases.is_empty() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}

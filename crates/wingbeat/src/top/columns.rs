@@ -1,0 +1,241 @@
+//! The columns of the table: what stands in them, how they are sorted, and which give way when the
+//! terminal is narrow.
+
+use std::{cmp::Ordering, fmt, str::FromStr};
+
+use unicode_width::UnicodeWidthStr as _;
+use wingbeat_bench::live::{
+    ProgramReport, Total,
+    format::{decimal, grouped, printable},
+};
+
+/// A column, in the order of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Column {
+    Id,
+    Type,
+    Name,
+    Owners,
+    Runs,
+    Time,
+    Cpu,
+}
+
+/// Cells between two columns.
+pub(crate) const GAP: usize = 2;
+
+/// Owners get at least this much, or nothing.
+const OWNERS_WIDTH_MIN: usize = 8;
+
+/// Columns that give way on a narrow terminal, the first first. Name and CPU stay.
+const GIVE_WAY: [Column; 5] =
+    [Column::Owners, Column::Type, Column::Id, Column::Runs, Column::Time];
+
+impl Column {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Id, Self::Type, Self::Name, Self::Owners, Self::Runs, Self::Time, Self::Cpu];
+
+    /// Its name for `--sort`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Type => "type",
+            Self::Name => "name",
+            Self::Owners => "owners",
+            Self::Runs => "runs",
+            Self::Time => "time",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// What stands above it.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Runs => "runs/s",
+            Self::Time => "ns/run",
+            Self::Cpu => "CPU %",
+            other => other.name(),
+        }
+    }
+
+    /// The key that sorts by it, a letter of its heading.
+    pub(crate) fn key(self) -> char {
+        match self {
+            Self::Id => 'i',
+            Self::Type => 't',
+            Self::Name => 'n',
+            Self::Owners => 'o',
+            Self::Runs => 'u',
+            Self::Time => 's',
+            Self::Cpu => 'c',
+        }
+    }
+
+    /// Numbers stand to the right.
+    pub(crate) fn is_number(self) -> bool {
+        matches!(self, Self::Id | Self::Runs | Self::Time | Self::Cpu)
+    }
+
+    /// What it says about a program.
+    pub(crate) fn cell(self, program: &ProgramReport) -> String {
+        match self {
+            Self::Id => program.id.to_string(),
+            Self::Type => program.r#type.clone(),
+            Self::Name => printable(&program.name),
+            Self::Owners => owners(program),
+            Self::Runs => rate(program.runs_per_s),
+            Self::Time => number(program.time_per_run_ns, 1),
+            Self::Cpu => number(program.cpu_percent, 2),
+        }
+    }
+
+    /// What it says about all programs that are shown; without a total, before there is one.
+    pub(crate) fn total(self, total: Option<&Total>) -> String {
+        match (self, total) {
+            (Self::Name, _) => "total".to_owned(),
+            (Self::Runs, Some(total)) => rate(Some(total.runs_per_s)),
+            (Self::Cpu, Some(total)) => decimal(total.cpu_percent, 2),
+            _ => String::new(),
+        }
+    }
+
+    /// The column to the left or right, for sorting; the first and the last have none beyond.
+    pub(crate) fn neighbour(self, to_the_right: bool) -> Self {
+        let position = Self::ALL.iter().position(|&column| column == self).unwrap_or(0);
+        let next = if to_the_right { position.checked_add(1) } else { position.checked_sub(1) };
+        next.and_then(|next| Self::ALL.get(next)).copied().unwrap_or(self)
+    }
+}
+
+/// No column has this name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnknownColumn;
+
+impl fmt::Display for UnknownColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Column::ALL.map(Column::name).join(", ");
+        write!(f, "no column has this name; there are {names}")
+    }
+}
+
+impl std::error::Error for UnknownColumn {}
+
+impl FromStr for Column {
+    type Err = UnknownColumn;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|column| column.name() == text).ok_or(UnknownColumn)
+    }
+}
+
+/// An order of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sort {
+    pub(crate) column: Column,
+    pub(crate) descending: bool,
+}
+
+impl Sort {
+    /// By a column, in its usual direction: the largest figures first, texts and ids as they are read.
+    pub(crate) fn by(column: Column) -> Self {
+        Self { column, descending: matches!(column, Column::Runs | Column::Time | Column::Cpu) }
+    }
+
+    /// Programs of equal rank stand by ascending id, so that rows do not dance. What is not known
+    /// stands last.
+    pub(crate) fn compare(self, a: &ProgramReport, b: &ProgramReport) -> Ordering {
+        let text = |of: fn(&ProgramReport) -> String| self.directed(of(a).cmp(&of(b)));
+        let figure = |of: fn(&ProgramReport) -> Option<f64>| match (of(a), of(b)) {
+            (Some(a), Some(b)) => self.directed(a.total_cmp(&b)),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        };
+        let order = match self.column {
+            Column::Id => self.directed(a.id.cmp(&b.id)),
+            Column::Type => text(|program| program.r#type.clone()),
+            Column::Name => text(|program| program.name.clone()),
+            Column::Owners => text(owners),
+            Column::Runs => figure(|program| program.runs_per_s),
+            Column::Time => figure(|program| program.time_per_run_ns),
+            Column::Cpu => figure(|program| program.cpu_percent),
+        };
+        order.then(a.id.cmp(&b.id))
+    }
+
+    fn directed(self, order: Ordering) -> Ordering {
+        if self.descending { order.reverse() } else { order }
+    }
+}
+
+/// The columns that fit into `width` cells, with their widths.
+///
+/// Each is as wide as what stands in it. When that is too much, owners are cut first, then columns
+/// give way one by one, and only then is the name cut.
+pub(crate) fn layout(
+    width: usize,
+    programs: &[&ProgramReport],
+    total: &Total,
+) -> Vec<(Column, usize)> {
+    let natural = |column: Column| {
+        let cells = programs.iter().map(|program| column.cell(program).width());
+        let extra = [column.heading().width() + 2, column.total(Some(total)).width()];
+        cells.chain(extra).max().unwrap_or(0)
+    };
+    let mut columns: Vec<_> = Column::ALL.map(|column| (column, natural(column))).into();
+    let excess = |columns: &[(Column, usize)]| {
+        let gaps = GAP * columns.len().saturating_sub(1);
+        (columns.iter().map(|(_, width)| width).sum::<usize>() + gaps).saturating_sub(width)
+    };
+    let too_much = excess(&columns);
+    shrink(&mut columns, Column::Owners, too_much, OWNERS_WIDTH_MIN);
+    for gives_way in GIVE_WAY {
+        if excess(&columns) == 0 {
+            return columns;
+        }
+        columns.retain(|(column, _)| *column != gives_way);
+    }
+    let too_much = excess(&columns);
+    shrink(&mut columns, Column::Name, too_much, 1);
+    columns
+}
+
+fn shrink(columns: &mut [(Column, usize)], column: Column, excess: usize, least: usize) {
+    if let Some((_, width)) = columns.iter_mut().find(|(each, _)| *each == column) {
+        *width = width.saturating_sub(excess).max(least.min(*width));
+    }
+}
+
+/// A text of at most `width` cells, with a sign that something is missing.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        let mut longer = kept.clone();
+        longer.push(c);
+        if longer.width() + 1 > width {
+            break;
+        }
+        kept = longer;
+    }
+    if width > 0 { kept + "…" } else { kept }
+}
+
+fn owners(program: &ProgramReport) -> String {
+    let each =
+        program.owners.iter().map(|owner| format!("{} ({})", printable(&owner.name), owner.pid));
+    let text = each.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "–".to_owned() } else { text }
+}
+
+fn number(number: Option<f64>, decimals: usize) -> String {
+    number.map_or_else(|| "–".to_owned(), |number| decimal(number, decimals))
+}
+
+/// Runs per second: whole, unless they are few.
+fn rate(number: Option<f64>) -> String {
+    match number {
+        Some(number) if number >= 100.0 => grouped(number.round() as u64),
+        other => self::number(other, 1),
+    }
+}

@@ -1,0 +1,105 @@
+//! `wingbeat top`: what all loaded programs cost now.
+//!
+//! [`state`] is what the screen is about and how keys change it, [`screen`] draws it, [`columns`] says
+//! what stands where; none of them touches terminal or kernel. [`terminal`] is the terminal's modes,
+//! and [`session`] the loop between keys, clock and kernel.
+
+mod columns;
+mod keys;
+mod screen;
+mod session;
+mod state;
+mod terminal;
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use wingbeat_bench::live::{
+    Report, Total, Watch,
+    format::{Format, UnknownFormat},
+};
+
+use crate::{
+    cli::{duration, tell},
+    top::{
+        columns::{Column, Sort, UnknownColumn},
+        state::is_wanted,
+    },
+};
+
+/// Shortest time between two readings: below it, looking would be the load.
+const DELAY_MIN: Duration = Duration::from_millis(50);
+
+/// Flags of `wingbeat top`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TopArgs {
+    /// Time between two readings: 1s, 500ms
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = delay)]
+    delay: Duration,
+    /// Column to sort by: id, type, name, owners, runs, time or cpu
+    #[arg(long, value_name = "COLUMN", default_value = "cpu")]
+    #[arg(value_parser = |text: &str| text.parse::<Column>().map_err(|error: UnknownColumn| error))]
+    sort: Column,
+    /// Show only programs with this text in name, type or owners
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    filter: String,
+    /// Measure once, for the time of --delay, print to stdout, and end
+    #[arg(long)]
+    once: bool,
+    /// Form of what --once prints: human, json, bmf or csv
+    #[arg(long, value_name = "FORMAT", requires = "once", default_value_t)]
+    #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
+    format: Format,
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay = duration(text)?;
+    if delay < DELAY_MIN {
+        Err(format!("at least {} ms", DELAY_MIN.as_millis()))
+    } else {
+        Ok(delay)
+    }
+}
+
+/// Shows the table until somebody ends it, or prints it once.
+pub(crate) fn run(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    if args.once {
+        return once(args, quiet);
+    }
+    if !io::stdout().is_terminal() {
+        bail!("stdout is not a terminal; `wingbeat top --once` prints one table and ends");
+    }
+    let watch = Watch::start()?;
+    session::run(watch, args.delay, Sort::by(args.sort), args.filter.clone())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let mut watch = Watch::start()?;
+    thread::sleep(args.delay);
+    let report = arranged(watch.next_report()?, Sort::by(args.sort), &args.filter);
+    // The switch goes back before anybody can make us wait.
+    drop(watch);
+    if !quiet {
+        for warning in &report.warnings {
+            tell!("{}: {warning}", crate::cli::styled_warning());
+        }
+    }
+    let text = args.format.write(&report)?;
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to stdout")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report with the wanted programs only, in order; the total is theirs.
+fn arranged(mut report: Report, sort: Sort, filter: &str) -> Report {
+    report.programs.retain(|program| is_wanted(program, filter));
+    report.programs.sort_by(|a, b| sort.compare(a, b));
+    report.total = Total::of(&report.programs, report.cpus_online);
+    report
+}

@@ -1,0 +1,234 @@
+//! Draws the state.
+
+#[cfg(test)]
+mod tests;
+
+use ratatui::{
+    Frame,
+    layout::{Alignment, Constraint, Layout, Rect},
+    style::{Color, Modifier, Style},
+    text::{Line, Span, Text},
+    widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState},
+};
+use wingbeat_bench::live::{
+    ProgramReport,
+    format::{decimal, grouped, seconds},
+};
+
+use super::{
+    columns::{Column, GAP, cut, layout},
+    state::State,
+};
+
+/// Rows below which the curve is left out.
+const HEIGHT_WITH_CURVE: u16 = 16;
+
+/// Rows of the curve, its heading, and the line below it.
+const CURVE_HEIGHT: u16 = 2;
+const DETAILS_HEIGHT: u16 = CURVE_HEIGHT + 3;
+
+const KEYS: &str = "q quit  / filter  < > column  r reverse  i t n o u s c sort  ↑ ↓ select";
+
+/// How things look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// Without it there is bold, underlined and reversed text only.
+    pub(crate) has_colors: bool,
+}
+
+impl Look {
+    fn colored(self, color: Color) -> Style {
+        if self.has_colors { Style::new().fg(color) } else { Style::new() }
+    }
+}
+
+/// Draws everything.
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
+    let has_warning = !state.report.warnings.is_empty();
+    let has_curve = frame.area().height >= HEIGHT_WITH_CURVE && !state.report.programs.is_empty();
+    let [title, warning, table, details, footer] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(u16::from(has_warning)),
+        Constraint::Min(0),
+        Constraint::Length(if has_curve { DETAILS_HEIGHT } else { 0 }),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(title_line(state, usize::from(title.width)), title);
+    if let Some(first) = state.report.warnings.first() {
+        let text = cut(&format!("warning: {first}"), usize::from(warning.width));
+        frame.render_widget(Line::styled(text, look.colored(Color::Yellow)), warning);
+    }
+    draw_table(frame, state, look, table);
+    if has_curve {
+        draw_details(frame, state, look, details);
+    }
+    frame.render_widget(footer_line(state, usize::from(footer.width), look), footer);
+}
+
+fn title_line(state: &State, width: usize) -> Line<'static> {
+    let report = &state.report;
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let ran = report.programs.iter().filter(|program| program.runs.is_some_and(|runs| runs > 0));
+    let programs = match report.programs.len() {
+        0 => "no programs".to_owned(),
+        1 => "1 program".to_owned(),
+        many => format!("{many} programs"),
+    };
+    let text = match report.duration_ns {
+        0 => format!("{programs}, measuring …"),
+        duration_ns => format!(
+            "{programs}, {} ran in {}: {} % of one CPU, {} % of all {}",
+            ran.count(),
+            seconds(duration_ns),
+            decimal(report.total.cpu_percent, 2),
+            decimal(report.total.cpu_percent_of_all, 2),
+            report.cpus_online,
+        ),
+    };
+    let name = "wingbeat top";
+    let rest = width.saturating_sub(name.len() + GAP);
+    Line::from(vec![
+        Span::styled(cut(name, width), bold),
+        Span::raw("  "),
+        Span::raw(cut(&text, rest)),
+    ])
+}
+
+fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
+    let rows = state.rows();
+    if rows.is_empty() {
+        let text = match state.report.programs.is_empty() {
+            true => "no eBPF program is loaded".to_owned(),
+            false => format!("no program has {:?} in its name, type or owners", state.filter),
+        };
+        frame.render_widget(Paragraph::new(format!("\n{text}")), area);
+        return;
+    }
+    // The total stands right below the last program.
+    let height =
+        u16::try_from(rows.len() + 2).map_or(area.height, |height| area.height.min(height));
+    let area = Rect { height, ..area };
+    let total = state.total();
+    let columns = layout(usize::from(area.width), &rows, &total);
+    let head = Row::new(columns.iter().map(|&(column, width)| heading(state, column, width)))
+        .style(look.colored(Color::Cyan).add_modifier(Modifier::BOLD));
+    // Nothing has been measured yet: then there is no total either.
+    let total = (state.report.duration_ns > 0).then_some(total);
+    let foot =
+        columns.iter().map(|&(column, width)| cell(column, &column.total(total.as_ref()), width));
+    let foot = Row::new(foot).style(Style::new().add_modifier(Modifier::BOLD));
+    let body = rows.iter().map(|program| {
+        let cells =
+            columns.iter().map(|&(column, width)| cell(column, &column.cell(program), width));
+        let is_idle = program.runs == Some(0);
+        Row::new(cells).style(if is_idle {
+            Style::new().add_modifier(Modifier::DIM)
+        } else {
+            Style::new()
+        })
+    });
+    let widths = columns
+        .iter()
+        .map(|&(_, width)| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
+    let table = Table::new(body, widths)
+        .header(head)
+        .footer(foot)
+        .column_spacing(GAP as u16)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut selection = TableState::new().with_selected(state.position());
+    frame.render_stateful_widget(table, area, &mut selection);
+}
+
+/// The heading of a column: its key underlined, and an arrow when it is sorted by.
+fn heading(state: &State, column: Column, width: usize) -> Cell<'static> {
+    let heading = column.heading();
+    let at = heading.to_lowercase().find(column.key()).unwrap_or(0);
+    let (before, rest) = heading.split_at(at);
+    let (key, after) = rest.split_at(rest.len().min(1));
+    let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
+    let arrow = match (state.sort.column == column, state.sort.descending) {
+        (true, true) => " ▼",
+        (true, false) => " ▲",
+        (false, _) => "",
+    };
+    let spans = [
+        Span::raw(before),
+        Span::styled(key, underlined),
+        Span::raw(after),
+        Span::raw(if heading.len() + 2 <= width { arrow } else { "" }),
+    ];
+    Cell::new(Line::from_iter(spans).alignment(alignment(column)))
+}
+
+fn cell(column: Column, text: &str, width: usize) -> Cell<'static> {
+    Cell::new(Text::from(cut(text, width)).alignment(alignment(column)))
+}
+
+fn alignment(column: Column) -> Alignment {
+    if column.is_number() { Alignment::Right } else { Alignment::Left }
+}
+
+/// The curve of what is selected, and what has no column.
+fn draw_details(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
+    let [_, heading, curve, facts] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(CURVE_HEIGHT),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    let width = usize::from(area.width);
+    let history = state.history();
+    let shown = history.get(history.len().saturating_sub(width)..).unwrap_or_default();
+    let most = shown.iter().copied().fold(0.0, f64::max);
+    let whose = state.selected().map_or_else(|| "all programs".to_owned(), ProgramReport::label);
+    let readings = if shown.len() == 1 { "reading" } else { "readings" };
+    let most = grouped(most.round() as u64);
+    let text = format!("{whose}: runs/s, {} {readings}, {most} at most", shown.len());
+    frame.render_widget(Line::raw(cut(&text, width)), heading);
+    let sparkline = Sparkline::default()
+        .data(shown.iter().map(|runs_per_s| runs_per_s.ceil() as u64))
+        .style(look.colored(Color::Green));
+    frame.render_widget(sparkline, curve);
+    let text = facts_line(state);
+    frame.render_widget(Line::raw(cut(&text, width)), facts);
+}
+
+fn facts_line(state: &State) -> String {
+    let Some(program) = state.selected() else {
+        return state.report.empty_run_ns.map_or_else(String::new, |empty_run_ns| {
+            format!(
+                "an empty program shows {} ns/run: the statistics' own clock reads",
+                decimal(empty_run_ns, 1)
+            )
+        });
+    };
+    let mut facts = vec![format!("tag {}", program.tag)];
+    if let Some(net_ns) = program.time_per_run_net_ns {
+        facts.push(format!("{} ns/run net", decimal(net_ns, 1)));
+    }
+    match program.attached.as_slice() {
+        [] => facts.push("no link".to_owned()),
+        links => facts.push(links.join(", ")),
+    }
+    if let Some(misses) = program.recursion_misses.filter(|&misses| misses > 0) {
+        facts.push(format!("{} runs left out by recursion", grouped(misses)));
+    }
+    facts.join("; ")
+}
+
+fn footer_line(state: &State, width: usize, look: Look) -> Line<'static> {
+    match (&state.typing_over, state.filter.as_str()) {
+        (Some(_), filter) => {
+            let hint = "Enter keeps, Esc discards";
+            Line::from(vec![
+                Span::styled(cut(&format!("/{filter}▏"), width), look.colored(Color::Yellow)),
+                Span::raw("  "),
+                Span::raw(hint),
+            ])
+        }
+        (None, "") => Line::raw(cut(KEYS, width)),
+        (None, filter) => Line::raw(cut(&format!("filter {filter:?}  {KEYS}"), width)),
+    }
+}

@@ -1,0 +1,140 @@
+//! The loop between keys, signals, clock and kernel.
+
+use std::{
+    io,
+    os::{fd::AsFd as _, unix::net::UnixStream},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use ratatui::crossterm::event::{self, Event};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH},
+    low_level::pipe,
+};
+use wingbeat_bench::live::Watch;
+
+use super::{
+    columns::Sort,
+    keys::step,
+    screen::{Look, draw},
+    state::{Flow, State},
+    terminal::Screen,
+};
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// The time is over.
+    Time,
+    /// There is a key, or the terminal has another size.
+    Terminal,
+    /// A signal, or the terminal is gone.
+    End,
+}
+
+/// Signals, each on a socket of its own kind.
+struct Signals {
+    end: UnixStream,
+    resize: UnixStream,
+}
+
+/// Shows the table until `q`, Ctrl-C or a signal. The terminal is given back first, statistics last.
+pub(super) fn run(
+    mut watch: Watch,
+    delay: Duration,
+    sort: Sort,
+    filter: String,
+) -> anyhow::Result<()> {
+    let signals = Signals::register().context("cannot handle signals")?;
+    let look = Look { has_colors: has_colors() };
+    let mut state = State::new(watch.first(), sort, filter);
+    let mut screen = Screen::open(look.has_colors).context("cannot take the terminal")?;
+    let mut due = Instant::now() + delay;
+    loop {
+        screen.draw(|frame| draw(frame, &state, look)).context("cannot draw")?;
+        let wake = wait(&screen, &signals, due).context("cannot wait for keys")?;
+        match wake {
+            Wake::End => return Ok(()),
+            Wake::Time => {
+                state.take(watch.next_report()?);
+                // Late readings are not made up for.
+                due = (due + delay).max(Instant::now());
+            }
+            Wake::Terminal => {
+                if handle_keys(&mut state)? == Flow::Quit {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+impl Signals {
+    fn register() -> io::Result<Self> {
+        let (end, ends) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            pipe::register(signal, ends.try_clone()?)?;
+        }
+        let (resize, resizes) = UnixStream::pair()?;
+        resize.set_nonblocking(true)?;
+        pipe::register(SIGWINCH, resizes)?;
+        Ok(Self { end, resize })
+    }
+
+    /// Empties the socket, so that it wakes for the next change of size only.
+    fn forget_resizes(&self) {
+        use io::Read as _;
+        let mut bytes = [0; 64];
+        while matches!((&self.resize).read(&mut bytes), Ok(1..)) {}
+    }
+}
+
+/// Whether the terminal may be coloured: what `--color` says, else NO_COLOR and its kind.
+fn has_colors() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// Waits until `due` at most.
+fn wait(screen: &Screen, signals: &Signals, due: Instant) -> io::Result<Wake> {
+    let left = due.saturating_duration_since(Instant::now());
+    let left = Timespec::try_from(left).map_err(io::Error::other)?;
+    let keys = screen.as_fd();
+    let mut watched = [
+        PollFd::new(&signals.end, PollFlags::IN),
+        PollFd::from_borrowed_fd(keys, PollFlags::IN),
+        PollFd::new(&signals.resize, PollFlags::IN),
+    ];
+    match poll(&mut watched, Some(&left)) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Wake::Terminal),
+        Err(error) => return Err(error.into()),
+    }
+    let [end, keys, resize] = watched.map(|fd| fd.revents());
+    let is_gone = keys.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+    if !resize.is_empty() {
+        signals.forget_resizes();
+    }
+    Ok(match () {
+        () if !end.is_empty() || is_gone => Wake::End,
+        () if !keys.is_empty() || !resize.is_empty() => Wake::Terminal,
+        () => Wake::Time,
+    })
+}
+
+/// Takes in the keys that are there. Changes of size need no more than the next drawing.
+fn handle_keys(state: &mut State) -> anyhow::Result<Flow> {
+    while event::poll(Duration::ZERO).context("cannot read keys")? {
+        let Event::Key(key) = event::read().context("cannot read keys")? else { continue };
+        if let Some(step) = step(key, state.typing_over.is_some())
+            && state.apply(step) == Flow::Quit
+        {
+            return Ok(Flow::Quit);
+        }
+    }
+    Ok(Flow::Continue)
+}

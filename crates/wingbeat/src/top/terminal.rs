@@ -1,0 +1,82 @@
+//! The terminal's modes: taken on, and given back in whatever way this ends.
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal as _, Stdin, Stdout, stdin, stdout},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use ratatui::{
+    Frame, Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::Show,
+        execute,
+        style::force_color_output,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    },
+};
+
+/// A screen of its own on the terminal. Dropped, everything is as it was.
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    keys: Keys,
+}
+
+/// Where keys come from.
+enum Keys {
+    Stdin(Stdin),
+    /// Standard input is something else.
+    Terminal(File),
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(crate) fn open(has_colors: bool) -> io::Result<Self> {
+        let keys = match stdin().is_terminal() {
+            true => Keys::Stdin(stdin()),
+            false => Keys::Terminal(File::open("/dev/tty")?),
+        };
+        // The flag has been weighed against NO_COLOR and the terminal already.
+        force_color_output(has_colors);
+        enable_raw_mode()?;
+        let open = || {
+            execute!(stdout(), EnterAlternateScreen)?;
+            Terminal::new(CrosstermBackend::new(stdout()))
+        };
+        match open() {
+            Ok(terminal) => Ok(Self { terminal, keys }),
+            Err(error) => {
+                give_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Draws a picture.
+    pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(picture).map(drop)
+    }
+}
+
+/// What becomes readable when keys are pressed.
+impl AsFd for Screen {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.keys {
+            Keys::Stdin(stdin) => stdin.as_fd(),
+            Keys::Terminal(file) => file.as_fd(),
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// A terminal that is gone needs nothing back.
+fn give_back() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}

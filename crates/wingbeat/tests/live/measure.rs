@@ -1,0 +1,263 @@
+//! `wingbeat bench --live`.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::process::{Pid, Signal, kill_process};
+use wingbeat_bpf::{owners::Owners, program::StatisticsOn};
+
+use crate::{
+    network::{Network, sender},
+    support::{
+        BENCH_LIVE, Dropper, bench_live, check_statistics, finished, program_in, run, statistics,
+        turn, wait_until,
+    },
+};
+
+#[test]
+fn every_packet_is_counted() {
+    let Some(_turn) = turn() else { return };
+    let before = statistics();
+    let _network = Network::enter();
+    let dropper = Dropper::attached("drop_every_packet");
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let file = folder.path().join("result.json");
+    let mut command = bench_live(&["drop_every_packet", "--format", "json", "-o"]);
+    command.arg(&file).arg("--").args(sender(300));
+    let child = command.spawn().expect("start");
+    let pid = child.id();
+    let found = finished(child.wait_with_output().expect("ends"));
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    check_statistics(&before, pid);
+
+    let text = fs::read_to_string(&file).expect("the result");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["ended_by"], "command");
+    assert_eq!(report["command"]["exit_code"], 0);
+    let program = program_in(&report, dropper.id);
+    assert_eq!(program["runs"], 300, "{program}");
+    assert_eq!(program["type"], "xdp");
+    // The kernel's own name of it ends after 15 bytes.
+    assert_eq!(program["name"], "drop_every_packet");
+    assert_eq!(program["owners"][0]["pid"], std::process::id());
+    assert_eq!(program["owners"].as_array().map(Vec::len), Some(1), "not wingbeat itself");
+    let attached = program["attached"][0].as_str().expect("a link");
+    assert!(
+        attached.starts_with("xdp on interface ") && attached.contains("(wing1 here)"),
+        "{attached}"
+    );
+    assert!(
+        program["time_per_run_ns"].as_f64().is_some_and(|ns| ns > 1.0 && ns < 1e6),
+        "{program}"
+    );
+    assert_eq!(report["programs"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_command_speaks_for_itself() {
+    let Some(_turn) = turn() else { return };
+    let _network = Network::enter();
+    let _dropper = Dropper::attached("speaks");
+    let [bash, flag, script] = sender(20);
+    let mut command = bench_live(&["speaks", "--"]);
+    command.args([bash, flag, format!("{script}; echo out; echo err >&2; exit 7")]);
+    let found = run(command);
+    assert_eq!(found.code, Some(7), "{}", found.stderr);
+    assert!(found.stdout.starts_with("out\n"), "{}", found.stdout);
+    assert!(found.stderr.starts_with("err\n"), "{}", found.stderr);
+    assert!(found.stdout.contains("ended with exit code 7"), "{}", found.stdout);
+    assert!(found.stderr.contains("speaks (id "), "a warning about few runs: {}", found.stderr);
+}
+
+#[test]
+fn a_program_that_never_ran_is_an_error() {
+    let Some(_turn) = turn() else { return };
+    let before = statistics();
+    let network = Network::enter();
+    let busy = Dropper::attached("busy");
+    let idle = Dropper::load("idle");
+    let never_ran = |found: &str| {
+        let advice = "is it attached? No link attaches it";
+        found.contains("idle (id ") && found.contains("never ran in ") && found.contains(advice)
+    };
+
+    let found = run(bench_live(&["idle", "-d", "200ms"]));
+    assert_eq!(found.code, Some(1));
+    assert!(never_ran(&found.stderr), "{}", found.stderr);
+    assert!(!found.stdout.contains("0.0 ns"), "{}", found.stdout);
+
+    // The others are told all the same.
+    let mut both = bench_live(&["busy", &idle.id.to_string(), "-d", "1s", "--format", "json"]);
+    let both = both.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = both.spawn().expect("start");
+    let pid = child.id();
+    while !has_ended(pid) {
+        network.send(10);
+        thread::sleep(Duration::from_millis(20));
+    }
+    let found = finished(child.wait_with_output().expect("ends"));
+    assert_eq!(found.code, Some(1));
+    assert!(never_ran(&found.stderr), "{}", found.stderr);
+    let report = found.json();
+    assert_eq!(program_in(&report, busy.id)["outcome"], "ran");
+    let idle = program_in(&report, idle.id);
+    assert_eq!((&idle["outcome"], &idle["runs"]), (&"never_ran".into(), &0.into()));
+    assert!(idle["time_per_run_ns"].is_null());
+    check_statistics(&before, pid);
+}
+
+/// Whether a child has ended and waits to be asked about it.
+fn has_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('Z'))
+}
+
+#[test]
+fn what_is_not_there_is_told_with_what_is() {
+    let Some(_turn) = turn() else { return };
+    let _dropper = Dropper::load("classify_source");
+    let check = |word: &str, code, expected: &str| {
+        let found = run(bench_live(&[word, "-d", "100ms"]));
+        assert_eq!(found.code, Some(code), "{word}");
+        assert!(found.stderr.contains(expected), "{word}: {}", found.stderr);
+    };
+    check("clasify_source", 1, "did you mean classify_source?");
+    check("4294967295", 1, "no loaded program has the id, name or tag \"4294967295\"");
+    check("/no/such/pin", 1, "cannot take the program from /no/such/pin: ");
+    let found = run(bench_live(&["classify_source", "--", "/no/such/command"]));
+    assert_eq!(found.code, Some(1));
+    assert!(found.stderr.contains("cannot start /no/such/command: "), "{}", found.stderr);
+    let found = run(bench_live(&["classify_source", "--format", "xml"]));
+    assert_eq!(found.code, Some(2));
+}
+
+#[test]
+fn a_signal_ends_it_with_a_result() {
+    let Some(_turn) = turn() else { return };
+    let before = statistics();
+    let network = Network::enter();
+    let dropper = Dropper::attached("until_signal");
+    let mut command = bench_live(&["until_signal", "-d", "60s", "--format", "json"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("start");
+    let pid = child.id();
+    wait_until("statistics are on", || {
+        let holders = Owners::scan().expect("/proc").keep_statistics_on;
+        holders.iter().any(|owner| owner.pid == pid)
+    });
+    // It measures the empty program first.
+    thread::sleep(Duration::from_millis(300));
+    network.send(500);
+    thread::sleep(Duration::from_millis(100));
+    let child_pid = Pid::from_raw(pid.cast_signed()).expect("a PID");
+    kill_process(child_pid, Signal::TERM).expect("SIGTERM");
+    let found = finished(child.wait_with_output().expect("ends"));
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let report = found.json();
+    assert_eq!(report["ended_by"], "signal");
+    assert_eq!(program_in(&report, dropper.id)["runs"], 500);
+    check_statistics(&before, pid);
+}
+
+#[test]
+fn a_program_survives_its_owner_while_it_is_measured() {
+    let Some(_turn) = turn() else { return };
+    let network = Network::enter();
+    let dropper = Dropper::attached("orphan");
+    let id = dropper.id;
+    let mut command = bench_live(&["orphan", "-d", "2s", "--format", "json"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("start");
+    thread::sleep(Duration::from_secs(1));
+    network.send(50);
+    drop(dropper);
+    let found = finished(child.wait_with_output().expect("ends"));
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    assert_eq!(program_in(&found.json(), id)["runs"], 50);
+}
+
+#[test]
+fn programs_of_one_name_are_all_measured() {
+    let Some(_turn) = turn() else { return };
+    let _network = Network::enter();
+    let (first, second) = (Dropper::attached("twin"), Dropper::load("twin"));
+    let mut command = bench_live(&["twin", "--format", "bmf", "--"]);
+    command.args(sender(20));
+    let found = run(command);
+    // The second never ran.
+    assert_eq!(found.code, Some(1), "{}", found.stderr);
+    assert!(
+        found.stderr.contains(&format!("twin (id {}) never ran", second.id)),
+        "{}",
+        found.stderr
+    );
+    let report = found.json();
+    let benchmark = &report[format!("twin#{}", first.id)];
+    assert_eq!(benchmark["runs"]["value"], 20.0, "{report}");
+    assert!(benchmark["latency"]["value"].as_f64().is_some_and(|ns| ns > 1.0), "{report}");
+    assert!(report[format!("twin#{}", second.id)].is_null(), "{report}");
+}
+
+#[test]
+fn pins_lead_to_programs() {
+    let Some(_turn) = turn() else { return };
+    // Mounts of this thread and its children only.
+    unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let mount = |words: &[&str]| {
+        let status = Command::new("mount").args(words).arg(folder.path()).status().expect("mount");
+        assert!(status.success(), "mount {words:?}");
+    };
+    assert!(
+        Command::new("mount").args(["--make-rprivate", "/"]).status().expect("mount").success()
+    );
+    mount(&["-t", "bpf", "bpf"]);
+    let mut dropper = Dropper::load("pinned");
+    let pin = folder.path().join("pin");
+    dropper.pin(&pin);
+    let found = run(bench_live(&[pin.to_str().expect("text"), "-d", "100ms", "--format", "json"]));
+    assert_eq!(program_in(&found.json(), dropper.id)["name"], "pinned", "{}", found.stderr);
+    // What is no program.
+    let found = run(bench_live(&[folder.path().to_str().expect("text"), "-d", "100ms"]));
+    assert_eq!(found.code, Some(1));
+    assert!(found.stderr.contains("cannot take the program from "), "{}", found.stderr);
+}
+
+#[test]
+fn statistics_that_were_on_stay_on_and_are_told() {
+    let Some(_turn) = turn() else { return };
+    let _dropper = Dropper::load("idle");
+    let _on = StatisticsOn::new().expect("statistics");
+    let found = run(bench_live(&["idle", "-d", "100ms", "--format", "json"]));
+    let report = found.json();
+    let warnings = report["warnings"].as_array().expect("warnings");
+    let warning = warnings.iter().find(|warning| warning["code"] == "statistics_were_on");
+    let text = warning.and_then(|warning| warning["text"].as_str()).expect("a warning");
+    assert!(text.contains(&format!("process {} (", std::process::id())), "{text}");
+    assert!(statistics().1, "still on");
+}
+
+#[test]
+fn without_the_right_it_says_which() {
+    let Some(_turn) = turn() else { return };
+    // The folder of the build may be closed to others.
+    let folder = tempfile::tempdir().expect("temporary folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("permissions");
+    let copy = folder.path().join("wingbeat");
+    fs::copy(env!("CARGO_BIN_EXE_wingbeat"), &copy).expect("a copy");
+    for verb in [BENCH_LIVE, &["top", "--once"]] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy).args(verb);
+        let found = run(command);
+        assert_eq!(found.code, Some(1), "{}", found.stderr);
+        assert!(found.stderr.contains("CAP_SYS_ADMIN is missing: "), "{}", found.stderr);
+        assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
+    }
+}

@@ -1,0 +1,140 @@
+//! A terminal in memory with a program on it.
+
+use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    num::NonZeroU16,
+    os::fd::OwnedFd,
+    process::{Child, Command, ExitStatus},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt},
+    termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
+};
+use vt100::Parser;
+
+/// A program on a terminal of its own. It is killed when this is dropped.
+pub(crate) struct Terminal {
+    keyboard: File,
+    /// Kept open, so that the modes can be looked at when the program has ended.
+    peer: OwnedFd,
+    parser: Arc<Mutex<Parser>>,
+    child: Child,
+}
+
+impl Terminal {
+    /// Starts `command` on a terminal of so many rows and columns.
+    pub(crate) fn start(command: &Command, rows: u16, columns: u16) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let controller = openpt(flags).expect("a pseudo-terminal");
+        grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("a pseudo-terminal");
+        let peer = ioctl_tiocgptpeer(&controller, flags).expect("its other end");
+        tcsetwinsize(&peer, winsize(rows, columns)).expect("a size");
+        let stream = || peer.try_clone().expect("another descriptor");
+        // The terminal has to be the one that /dev/tty stands for, wherever the tests are run.
+        let child = Command::new("setsid")
+            .args(["--ctty", "--wait"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("TERM", "xterm-256color")
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .expect("start");
+        let (rows, columns) = (cells(rows), cells(columns));
+        let parser = Arc::new(Mutex::new(Parser::new(rows, columns, 0)));
+        let screen = Arc::clone(&parser);
+        let mut output = File::from(controller.try_clone().expect("another descriptor"));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(len @ 1..) = output.read(&mut bytes) {
+                screen.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..len]);
+            }
+        });
+        Self { keyboard: controller.into(), peer, parser, child }
+    }
+
+    /// Looks at the screen.
+    pub(crate) fn screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen())
+    }
+
+    /// What stands on it.
+    pub(crate) fn text(&self) -> String {
+        self.screen(vt100::Screen::contents)
+    }
+
+    /// Waits until the screen is as wanted, for ten seconds at most.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_there(&self.text()) {
+            assert!(Instant::now() < deadline, "waited for {what}, but there is\n{}", self.text());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Types.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("typed");
+    }
+
+    /// Gives it another size.
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        let mut parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
+        parser.set_size(cells(rows), cells(columns));
+        tcsetwinsize(&self.keyboard, winsize(rows, columns)).expect("another size");
+    }
+
+    /// Its modes.
+    pub(crate) fn modes(&self) -> Termios {
+        tcgetattr(&self.peer).expect("modes")
+    }
+
+    /// PID of the program, which took the place of `setsid`.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid().cast_signed()).expect("a PID");
+        kill_process(pid, signal).expect("sent");
+    }
+
+    /// Waits for its end, for ten seconds at most.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                // What it wrote last may still be on its way.
+                thread::sleep(Duration::from_millis(100));
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end:\n{}", self.text());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn winsize(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+fn cells(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).expect("a size")
+}

@@ -1,0 +1,152 @@
+//! Turns, programs to measure, and running wingbeat.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::{
+    Ebpf,
+    programs::{Xdp, xdp::XdpMode},
+};
+use serde_json::Value;
+use wingbeat_bench::live::check_rights;
+use wingbeat_bpf::{owners::Owners, ruler::Ruler};
+
+use crate::{network::RECEIVER, object::dropper};
+
+/// How `bench --live` is called.
+pub(crate) const BENCH_LIVE: &[&str] = &["bench", "--live"];
+
+/// One test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn; `None` without the rights, which in CI is a failure.
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match check_rights() {
+        Ok(()) => Some(turn),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// A program that drops every packet.
+pub(crate) struct Dropper {
+    pub(crate) id: u32,
+    ebpf: Ebpf,
+    name: String,
+}
+
+impl Dropper {
+    /// Loads it.
+    pub(crate) fn load(name: &str) -> Self {
+        let mut ebpf = Ebpf::load(&dropper(name)).expect("it loads");
+        let program: &mut Xdp = program(&mut ebpf, name);
+        program.load().expect("the verifier takes it");
+        let id = program.info().expect("info").id();
+        Self { id, ebpf, name: name.to_owned() }
+    }
+
+    /// Loads it and attaches it where packets arrive, until it is dropped.
+    pub(crate) fn attached(name: &str) -> Self {
+        let mut loaded = Self::load(name);
+        let attached = program(&mut loaded.ebpf, name).attach(RECEIVER, XdpMode::Skb);
+        attached.expect("it is attached");
+        loaded
+    }
+
+    /// Pins it at a path of a bpffs.
+    pub(crate) fn pin(&mut self, path: &Path) {
+        program(&mut self.ebpf, &self.name).pin(path).expect("pinned");
+    }
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
+    ebpf.program_mut(name).expect("it is in the object").try_into().expect("it is of type XDP")
+}
+
+/// `wingbeat` with arguments.
+pub(crate) fn wingbeat(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    command.args(arguments);
+    command
+}
+
+/// `wingbeat bench --live` with arguments.
+pub(crate) fn bench_live(arguments: &[&str]) -> Command {
+    let mut command = wingbeat(BENCH_LIVE);
+    command.args(arguments);
+    command
+}
+
+/// What a run left.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs it to its end.
+pub(crate) fn run(mut command: Command) -> Run {
+    finished(command.output().expect("run wingbeat"))
+}
+
+/// Checks what must hold for each run.
+pub(crate) fn finished(output: Output) -> Run {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
+        assert!(!stderr.contains(trace), "{stderr}");
+    }
+    Run { code: output.status.code(), stdout, stderr }
+}
+
+impl Run {
+    /// Its output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!("no JSON: {error}\n{}\n{}", self.stdout, self.stderr);
+        })
+    }
+}
+
+/// The program with this id in a report.
+pub(crate) fn program_in(report: &Value, id: u32) -> Value {
+    let programs = report["programs"].as_array().expect("programs");
+    let found = programs.iter().find(|program| program["id"] == id);
+    found.unwrap_or_else(|| panic!("no program {id} in {report}")).clone()
+}
+
+/// Whether statistics are on: what the switch says, and what the kernel does.
+pub(crate) fn statistics() -> (String, bool) {
+    let path = "/proc/sys/kernel/bpf_stats_enabled";
+    let switch = fs::read_to_string(path).expect("the switch");
+    (switch, Ruler::load().and_then(|ruler| ruler.are_statistics_on()).expect("a ruler"))
+}
+
+/// Fails unless statistics are as they were `before`. Others may use this machine: if statistics are
+/// on now and were not, somebody else has to hold them on.
+pub(crate) fn check_statistics(before: &(String, bool), ended: u32) {
+    let now = statistics();
+    let holders = Owners::scan().expect("/proc").keep_statistics_on;
+    assert_eq!(now.0, before.0, "kernel.bpf_stats_enabled");
+    assert!(holders.iter().all(|owner| owner.pid != ended), "{holders:?}");
+    assert!(now.1 == before.1 || !holders.is_empty(), "statistics are {now:?}, were {before:?}");
+}
+
+/// Waits until something holds, for ten seconds at most.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited ten seconds until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
