@@ -47,6 +47,17 @@ fn main() -> Result<()> {
         }
     }
     save("btf", "types", &btf())?;
+    save("capture", "pcap", &pcap())?;
+    save("capture", "pcapng", &pcapng())?;
+    save("hex_input", "plain", b"# two words\n0x0a000001, ff 0x5\n")?;
+    save("hex_input", "xxd", b"00000000: 4520 6162  E ab\n00000004: 2300     #.\n")?;
+    save("hex_input", "hexdump", b"00000000  45 20  61 7c  |E a||\n00000004  23  |#|\n00000005\n")?;
+    save("map_contents", "hash", &[&[0, 4, 2], MAP_CONTENTS].concat())?;
+    save("map_contents", "cpus", b"\x03\x04\x01[{\"key\": 0, \"values\": [1, \"ff\"]}]")?;
+    save("map_contents", "queue", b"\x04\x00\x04[1, -1, {\"value\": [1, 2, 3, 4]}]")?;
+    save("veristat_csv", "version_0_5", VERISTAT_CSV)?;
+    let other_names = b"prog,insns,file,new\r\n\"a,b\", 7 ,x.o,?\r\n\nc,N/A,y.o";
+    save("veristat_csv", "other_names", other_names)?;
     let elf = assemble(&seeds.join("code.S"))?;
     save("elf", "code", &fs::read(&elf)?)?;
     let (index, eh_frame) = (section(&elf, ".eh_frame_hdr")?, section(&elf, ".eh_frame")?);
@@ -61,6 +72,21 @@ const MAPS: &[u8] = b"\
 7ffff7fc1000-7ffff7fc5000 r--p 00000000 00:00 0                          [vvar]
 7ffff7fc5000-7ffff7fc7000 r-xp 00000000 00:00 0                          [vdso]
 7ffff7fd0000-7ffff7fd1000 rwxp 00000000 00:00 0 
+";
+
+const MAP_CONTENTS: &[u8] = br#"[
+{"key": "0x0a000001", "value": 7},
+{"key": {"ipv4": "192.0.2.1"}, "value": [{"u8": 1}, {"text": "a"}]},
+{"key": [{"be16": [80, 1]}], "value": {"zeros": 2}},
+{"key": -1, "value": {"hex": "00 ff"}}]
+"#;
+
+/// As veristat 0.5.1 writes it.
+const VERISTAT_CSV: &[u8] = b"\
+file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,max_states_per_insn,\
+max_mark_read_len,prog_size,prog_size_jited,prog_type,attach_type,stack_depth,mem_peak
+a.o,one,success,118,4936,390,200,8,55,310,1431,xdp,xdp,184,-1
+a.o,two,failure,9,12,0,0,0,0,310,0,xdp,xdp,0,0
 ";
 
 /// A sample of two user frames, as the kernel half writes it.
@@ -181,6 +207,39 @@ fn btf() -> Vec<u8> {
     bytes.extend(header.iter().chain(&types).flat_map(|word| word.to_le_bytes()));
     bytes.extend(STRINGS);
     bytes
+}
+
+/// Two packets, little-endian, the second not whole.
+fn pcap() -> Vec<u8> {
+    let header = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 0x4_0000, 1];
+    let mut bytes: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
+    for (data, wire_bytes) in [(b"a packet of 17 b.", 17), (b"another, longer..", 99)] {
+        bytes.extend([1, 2, data.len() as u32, wire_bytes].into_iter().flat_map(u32::to_le_bytes));
+        bytes.extend(data);
+    }
+    bytes
+}
+
+/// A section with an interface and a packet of each kind, big-endian.
+fn pcapng() -> Vec<u8> {
+    let block = |kind: u32, words: &[u32], data: &[u8]| {
+        let len = (12 + 4 * words.len() + data.len()) as u32;
+        let mut bytes: Vec<u8> =
+            [&[kind, len], words].concat().into_iter().flat_map(u32::to_be_bytes).collect();
+        bytes.extend(data);
+        bytes.extend(len.to_be_bytes());
+        bytes
+    };
+    let data = b"a packet of 16 b";
+    [
+        block(0x0a0d_0d0a, &[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX], &[]),
+        block(1, &[1 << 16, 0], b"\0\x02\0\x04eth0\0\0\0\0"),
+        block(6, &[0, 0, 1, 16, 16], data),
+        block(3, &[15], data),
+        block(2, &[0, 0, 2, 16, 60], data),
+        block(5, &[0, 0, 3], &[]),
+    ]
+    .concat()
 }
 
 /// Links the source to the addresses that `fuzzing::unwind_tables` expects.

@@ -1,0 +1,27 @@
+//! Capture files, and whatever else may be given as an input: any bytes.
+#![no_main]
+
+use std::{collections::HashSet, path::Path};
+
+use libfuzzer_sys::fuzz_target;
+use wingbeat_bench::input::{Options, capture::is_capture, parse};
+
+const PACKETS_MAX: usize = 8;
+
+fuzz_target!(|bytes: &[u8]| {
+    let options = Options { packets_max: PACKETS_MAX };
+    let loaded = match parse(Path::new("fuzz"), "fuzz", bytes, &options) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    let names: HashSet<_> = loaded.inputs.iter().map(|input| &input.name).collect();
+    assert_eq!(names.len(), loaded.inputs.len());
+    assert!((1..=PACKETS_MAX).contains(&names.len()));
+    // Each packet stands in the file, after a header of its own.
+    let data: usize = loaded.inputs.iter().map(|input| input.data.len()).sum();
+    assert!(data + if is_capture(bytes) { 40 } else { 0 } <= bytes.len());
+    assert!(loaded.warnings.iter().all(|warning| !warning.to_string().is_empty()));
+});

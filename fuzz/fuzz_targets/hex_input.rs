@@ -1,0 +1,18 @@
+//! Hexadecimal text: any bytes. What is read must be read again when it is written plainly.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wingbeat_bench::input::hex::parse;
+
+fuzz_target!(|text: &[u8]| {
+    let bytes = match parse(text) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    assert!(!bytes.is_empty() && 2 * bytes.len() <= text.len());
+    let plain: Vec<_> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
+    assert_eq!(parse(plain.join(" ").as_bytes()), Ok(bytes));
+});
