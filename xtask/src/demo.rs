@@ -17,7 +17,7 @@ const OUT: &str = "target/demo";
 /// Sets up, builds, and profiles `examples/amicable`.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
-    steps.time("cargo xtask setup", |_| setup::run())?;
+    steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
     steps.run(cargo().args(["build", "--release", "-p", "wingbeat", "-p", "amicable"]))?;
 
     let root = repository();

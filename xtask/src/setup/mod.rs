@@ -1,7 +1,8 @@
-//! `cargo xtask setup`: gets what is missing to build the kernel halves.
+//! `cargo xtask setup`: gets what is missing to build the kernel halves, and the programs that tests
+//! and benchmarks call.
 //!
-//! Deciding ([`plan`]) is apart from looking ([`probe`], [`apt`]) and doing ([`perform`]). When the
-//! recorded toolchain still works, nothing else is looked at.
+//! Deciding ([`plan`], [`tools`]) is apart from looking ([`probe`], [`apt`]) and doing ([`perform`]).
+//! When the recorded toolchain still works, no other is looked for.
 
 mod apt;
 mod perform;
@@ -9,10 +10,11 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod probe;
+mod tools;
 
 use std::{
     fs::{self, File},
-    path::Path,
+    path::{Path, PathBuf},
     time::Instant,
 };
 
@@ -20,15 +22,48 @@ use anyhow::{Context as _, anyhow};
 use rustix::fs::{FlockOperation, flock};
 use wingbeat_ebpf_build::Toolchain;
 
-use self::plan::{Compiler, History, LINKER_VERSION, Machine, Next, Obstacle};
+use self::{
+    plan::{Compiler, History, LINKER_VERSION, Machine, Next, Obstacle, Step},
+    tools::{Found, RUNNER_VERSION, TOOLS},
+};
 use crate::command::find_program;
 
-/// Installs what is missing and records the toolchain; says each thing that it finds or installs.
+/// Installs what is missing of everything; says each thing that it finds or installs.
 pub(crate) fn run() -> anyhow::Result<()> {
+    let has_begun = toolchain()?;
+    tools(has_begun)
+}
+
+/// Installs what is missing of the toolchain and records it. Whether anything was missing.
+pub(crate) fn toolchain() -> anyhow::Result<bool> {
     if let Some((compiler, toolchain)) = probe::recorded() {
         say_found(&compiler, &toolchain.linker);
-        return Ok(());
+        return Ok(false);
     }
+    let (log, _lock) = begin(true)?;
+    install(&log)?;
+    Ok(true)
+}
+
+/// Installs what is missing of the tools. What has begun already goes on in the same log.
+fn tools(has_begun: bool) -> anyhow::Result<()> {
+    let mut found = probe::tools();
+    if !found.is_complete() {
+        let (log, _lock) = begin(!has_begun)?;
+        let mut history = History::default();
+        // Looked for again: another set-up may have been at work until now.
+        found = probe::tools();
+        while let Some(step) = tools::next(&found, &history) {
+            take(step, &mut history, &log);
+            found = probe::tools();
+        }
+    }
+    say_tools(&found);
+    Ok(())
+}
+
+/// Before anything is installed: a log, and a lock for as long as it takes.
+fn begin(new_log: bool) -> anyhow::Result<(PathBuf, File)> {
     let cache = Toolchain::cache_dir();
     fs::create_dir_all(&cache).with_context(|| {
         format!(
@@ -36,8 +71,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
             cache.display()
         )
     })?;
-    let _lock = lock(&cache.join("setup.lock"))?;
-    install(&cache.join("setup.log"))
+    let lock = lock(&cache.join("setup.lock"))?;
+    let log = cache.join("setup.log");
+    if new_log {
+        File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    }
+    Ok((log, lock))
 }
 
 /// One set-up at a time: two clones share the cache.
@@ -52,7 +91,6 @@ fn lock(path: &Path) -> anyhow::Result<File> {
 }
 
 fn install(log: &Path) -> anyhow::Result<()> {
-    File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let cargo_before = find_program("cargo");
     let mut history = History::default();
     let mut machine = probe::machine();
@@ -67,16 +105,21 @@ fn install(log: &Path) -> anyhow::Result<()> {
             Next::Stuck(obstacles) => return Err(stuck(&obstacles, log)),
             Next::Do(step) => step,
         };
-        say("installing", &perform::describe(&step));
-        let start = Instant::now();
-        let outcome = perform::perform(&step, log);
-        match &outcome {
-            Ok(()) => say("installed", &format!("in {:.1} s", start.elapsed().as_secs_f64())),
-            Err(failure) => say("failed", &failure.to_string()),
-        }
-        history.note(step, outcome.is_ok());
+        take(step, &mut history, log);
         machine = probe::machine();
     }
+}
+
+/// Takes a step, and notes and says how it ended.
+fn take(step: Step, history: &mut History, log: &Path) {
+    say("installing", &perform::describe(&step));
+    let start = Instant::now();
+    let outcome = perform::perform(&step, log);
+    match &outcome {
+        Ok(()) => say("installed", &format!("in {:.1} s", start.elapsed().as_secs_f64())),
+        Err(failure) => say("failed", &failure.to_string()),
+    }
+    history.note(step, outcome.is_ok());
 }
 
 fn record(compiler: &Compiler) -> anyhow::Result<()> {
@@ -100,6 +143,21 @@ fn say_found(compiler: &Compiler, linker: &Path) {
     say("found", &format!("rustc {release} (LLVM {llvm}, sources of core): {}", rustc.display()));
     say("found", &format!("cargo: {}", cargo.display()));
     say("found", &format!("bpf-linker {LINKER_VERSION} for LLVM {llvm}: {}", linker.display()));
+}
+
+fn say_tools(found: &Found) {
+    for tool in TOOLS {
+        if let Some(path) = find_program(tool.name) {
+            say("found", &format!("{}: {}", tool.name, path.display()));
+        }
+    }
+    if found.runner {
+        let runner = probe::runner();
+        say("found", &format!("gungraun-runner {RUNNER_VERSION}: {}", runner.display()));
+    }
+    for loss in tools::losses(found) {
+        say("missing", &loss);
+    }
 }
 
 /// What there is before anything is installed.

@@ -6,7 +6,8 @@ use wingbeat_ebpf_build::Toolchain;
 
 use super::{
     plan::{LINKER_VERSION, Step},
-    probe::{linker_root, runs},
+    probe::{linker_root, runner_root, runs},
+    tools::RUNNER_VERSION,
 };
 use crate::command::{Failure, Rights, cargo, run_logged};
 
@@ -20,6 +21,9 @@ pub(super) fn describe(step: &Step) -> String {
             format!(
                 "bpf-linker {LINKER_VERSION} for LLVM {llvm} (built from source, a minute or two)"
             )
+        }
+        Step::BuildRunner => {
+            format!("gungraun-runner {RUNNER_VERSION} (built from source, a minute or two)")
         }
     }
 }
@@ -39,7 +43,23 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
             let mut command = Command::new("rustup");
             run_logged(command.args(["toolchain", "install", name]).args(options), log)
         }
-        Step::BuildLinker { llvm, prefix } => build_linker(*llvm, prefix, log),
+        Step::BuildLinker { llvm, prefix } => build(
+            cargo_install("bpf-linker", LINKER_VERSION)
+                .args(["--no-default-features", "--features", &format!("llvm-{llvm}")])
+                .env("LLVM_PREFIX", prefix),
+            "bpf-linker",
+            &linker_root(*llvm),
+            log,
+        ),
+        Step::BuildRunner => build(
+            // It reads what Valgrind wrote, and waits for the most part: half the time to build
+            // counts for more than how fast it runs.
+            cargo_install("gungraun-runner", RUNNER_VERSION)
+                .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
+            "gungraun-runner",
+            &runner_root(),
+            log,
+        ),
     }
 }
 
@@ -57,28 +77,27 @@ fn apt_get() -> Command {
     command
 }
 
-/// Builds bpf-linker beside its final place and moves it there when it runs.
-fn build_linker(llvm: u32, prefix: &Path, log: &Path) -> Result<(), Failure> {
-    let root = linker_root(llvm);
-    let draft = Toolchain::cache_dir().join("bpf-linker.new");
+fn cargo_install(name: &str, version: &str) -> Command {
     let mut command = cargo();
+    command.args(["install", name, "--version", version, "--locked", "--force"]);
     command
-        .args(["install", "bpf-linker", "--version", LINKER_VERSION, "--locked", "--force"])
-        .args(["--no-default-features", "--features", &format!("llvm-{llvm}"), "--root"])
-        .arg(&draft)
-        // Out of reach of this repository's own flags.
-        .current_dir(Toolchain::cache_dir())
-        .env("LLVM_PREFIX", prefix);
-    run_logged(&mut command, log)?;
+}
+
+/// Builds a program beside its final place, the folder `root`, and moves it there when it runs.
+fn build(install: &mut Command, name: &str, root: &Path, log: &Path) -> Result<(), Failure> {
+    let draft = Toolchain::cache_dir().join(format!("{name}.new"));
+    // Out of reach of this repository's own flags.
+    install.arg("--root").arg(&draft).current_dir(Toolchain::cache_dir());
+    run_logged(install, log)?;
     let failure = |ending: String| Failure {
         command: format!("mv {} {}", draft.display(), root.display()),
         ending,
         tail: String::new(),
     };
-    if !runs(&draft.join("bin/bpf-linker")) {
+    if !runs(&draft.join("bin").join(name)) {
         return Err(failure("what was built does not start".into()));
     }
-    replace(&draft, &root).map_err(|error| failure(error.to_string()))
+    replace(&draft, root).map_err(|error| failure(error.to_string()))
 }
 
 fn replace(draft: &Path, place: &Path) -> io::Result<()> {

@@ -113,6 +113,8 @@ pub(crate) enum Step {
         /// Its prefix, the folder above `bin/llvm-config`; empty when it is still to be installed.
         prefix: PathBuf,
     },
+    /// Build the runner of the benchmarks that count instructions.
+    BuildRunner,
 }
 
 impl Step {

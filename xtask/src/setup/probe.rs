@@ -12,6 +12,7 @@ use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 use super::{
     apt,
     plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES},
+    tools::{Found, RUNNER_VERSION, TOOLS},
 };
 use crate::command::{Rights, find_program, output_of};
 
@@ -51,6 +52,25 @@ pub(super) fn linker(llvm: u32) -> PathBuf {
 /// The folder that holds `bin/bpf-linker`.
 pub(super) fn linker_root(llvm: u32) -> PathBuf {
     Toolchain::cache_dir().join(format!("bpf-linker-{LINKER_VERSION}-llvm{llvm}"))
+}
+
+/// The tools beside the toolchain: takes some milliseconds.
+pub(super) fn tools() -> Found {
+    Found {
+        missing: TOOLS.into_iter().filter(|tool| find_program(tool.name).is_none()).collect(),
+        runner: runs(&runner()),
+        installs: find_program("apt-get").is_some() && Rights::now() != Rights::None,
+    }
+}
+
+/// Where our gungraun-runner lies.
+pub(super) fn runner() -> PathBuf {
+    runner_root().join("bin/gungraun-runner")
+}
+
+/// The folder that holds `bin/gungraun-runner`.
+pub(super) fn runner_root() -> PathBuf {
+    Toolchain::cache_dir().join(format!("gungraun-runner-{RUNNER_VERSION}"))
 }
 
 /// Whether a version such as "1.96.0+dfsg1" or "1.97.0-nightly" is recent enough.

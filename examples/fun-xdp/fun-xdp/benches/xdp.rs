@@ -1,0 +1,123 @@
+//! The macro benchmark: what each version of the filter costs in the kernel, per packet, while real
+//! packets go through an interface.
+//!
+//! Packets are sent through a pair of interfaces in a network of the benchmark's own. The versions
+//! take turns, round by round, and are loaded anew in each, for where the compiled code comes to lie
+//! matters too. The kernel counts runs and nanoseconds (BPF_ENABLE_STATS, which ends with this
+//! process). A count that is not exactly the number of packets is an error, and so is a class that
+//! does not belong to its packet.
+//!
+//! Results go to stdout in Bencher Metric Format, all text for people to stderr.
+
+#[path = "../testbed/counters.rs"]
+mod counters;
+#[path = "../testbed/network.rs"]
+mod network;
+#[path = "xdp/report.rs"]
+mod report;
+#[path = "xdp/round.rs"]
+mod round;
+
+use std::{env, process::ExitCode};
+
+use anyhow::Context;
+use aya::sys::{Stats, enable_stats};
+use clap::Parser;
+use fun_xdp::Version;
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+use crate::{network::Network, report::Row};
+
+/// Measures the versions of the filter with real packets.
+#[derive(Debug, Parser)]
+#[command(name = "cargo bench -p fun-xdp --bench xdp --")]
+struct Plan {
+    /// Only the programs with this in their names
+    filter: Option<String>,
+
+    /// Rounds, in each of which every version is measured once
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    rounds: u32,
+
+    /// Packets per round and version, in steps of 256
+    #[arg(long, default_value_t = 10_240, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    packets: u32,
+
+    /// Said by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    // Without this word it is `cargo test` that runs us, with arguments for other kinds of tests.
+    let is_benchmark = env::args().any(|argument| argument == "--bench");
+    let plan = if is_benchmark {
+        Plan::parse()
+    } else {
+        let filter = env::args().skip(1).find(|argument| !argument.starts_with('-'));
+        Plan { filter, rounds: 2, packets: 256, bench: false }
+    };
+    let network = match Network::enter() {
+        Err(error) if !is_benchmark && !is_ci() => {
+            eprintln!("SKIPPED: {error:#}");
+            return ExitCode::SUCCESS;
+        }
+        network => network,
+    };
+    match network.and_then(|network| measure(&plan, &network)) {
+        Ok(rows) => report::print(&rows),
+        Err(error) => {
+            eprintln!("xdp: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true")
+}
+
+fn measure(plan: &Plan, network: &Network) -> anyhow::Result<Vec<Row>> {
+    let filter = plan.filter.as_deref().unwrap_or_default();
+    let chosen = Version::ALL.into_iter().filter(|version| version.program().contains(filter));
+    let mut rows: Vec<_> = chosen.map(Row::new).collect();
+    if rows.is_empty() {
+        return Ok(rows);
+    }
+    stay_on_this_cpu()?;
+    let _counting = enable_stats(Stats::RunTime)
+        .context("cannot make the kernel count (BPF_ENABLE_STATS, Linux 5.8 and later)")?;
+    eprintln!(
+        "{} programs, {} rounds of {} packets each, and one to warm up",
+        rows.len(),
+        plan.rounds,
+        round::packets(plan.packets)
+    );
+    for round in 0..=plan.rounds {
+        // There and back again, so that a drift of the machine meets all versions alike.
+        if round % 2 == 0 {
+            rows.iter_mut().rev().try_for_each(|row| take(row, plan, network, round))?;
+        } else {
+            rows.iter_mut().try_for_each(|row| take(row, plan, network, round))?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Measures one version once; the first time does not count.
+fn take(row: &mut Row, plan: &Plan, network: &Network, round: u32) -> anyhow::Result<()> {
+    let ns_per_run = round::measure(row.version, plan.packets, network)
+        .with_context(|| format!("round {round} of {}", row.version))?;
+    if round > 0 {
+        row.ns_per_run.push(ns_per_run);
+    }
+    Ok(())
+}
+
+/// Sender and receiver work in turns on one CPU: the packet that was sent is received before the call
+/// returns.
+fn stay_on_this_cpu() -> anyhow::Result<()> {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).context("cannot stay on one CPU")
+}

@@ -1,0 +1,89 @@
+//! One version, measured once.
+
+use std::{
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use aya::programs::Xdp;
+use fun_xdp::{AttachedMode, Interface, KernelHalf, OBJECT, SourceAddr, Version};
+
+use crate::{
+    counters::Counters,
+    network::{Network, RECEIVER},
+};
+
+/// How long packets may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Packets that are on their way at the same time: a quarter of what the interface keeps.
+const BURST: usize = 64;
+
+/// The packets of a plan, rounded up to whole sets of all last octets.
+pub(crate) fn packets(planned: u32) -> u64 {
+    u64::from(planned).next_multiple_of(256)
+}
+
+/// Loads and attaches the program, sends the packets, and gives the mean time of a run in
+/// nanoseconds.
+pub(crate) fn measure(version: Version, planned: u32, network: &Network) -> anyhow::Result<f64> {
+    let interface = Interface::find(RECEIVER)?;
+    let mut kernel = KernelHalf::load(OBJECT)?;
+    let mut classes = kernel.take_classes()?;
+    let attached = kernel.attach(version, &interface)?;
+    if let AttachedMode::Generic { native_refused } = &attached.mode {
+        bail!("a pair of interfaces should have XDP in native mode, but: {native_refused}");
+    }
+    let program = kernel.program(version)?;
+    let before = Counters::read(program)?;
+    let mut sent = 0;
+    for _ in 0..packets(planned) / 256 {
+        let sources: Vec<_> =
+            (0..=255).map(|last_octet| Ipv4Addr::new(198, 51, 100, last_octet)).collect();
+        for burst in sources.chunks(BURST) {
+            for source in burst {
+                network.send(*source)?;
+                sent += 1;
+            }
+            wait_for(program, before.runs + sent)?;
+        }
+        // A full queue would change what is measured.
+        let found = classes.by_ref().collect::<Result<Vec<_>, _>>()?;
+        let expected: Vec<_> =
+            sources.iter().filter_map(|source| classify(version, *source)).collect();
+        ensure!(found == expected, "the classes are not those of the packets: {found:?}");
+    }
+    let cost = Counters::read(program)?.since(before).context("the counters went back")?;
+    ensure!(cost.runs == sent, "{sent} packets were sent, and the program ran {} times", cost.runs);
+    ensure!(cost.run_time_ns > 0, "{} runs are said to have taken no time at all", cost.runs);
+    kernel.detach(attached)?;
+    cost.ns_per_run().context("the program never ran")
+}
+
+/// Waits until the program has run that often.
+fn wait_for(program: &Xdp, runs: u64) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let counted = Counters::from_info(program)?.runs;
+        if counted >= runs {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!("{} of the packets did not arrive within {PATIENCE:?}", runs - counted);
+        }
+        thread::yield_now();
+    }
+}
+
+fn classify(version: Version, source: Ipv4Addr) -> Option<SourceAddr> {
+    let source = u32::from(source);
+    match version {
+        Version::V0 => None,
+        Version::V1 => SourceAddr::new_v1(source),
+        Version::V2 => SourceAddr::new_v2(source),
+        Version::V3 => SourceAddr::new_v3(source),
+        Version::V4 => SourceAddr::new_v4(source),
+    }
+}

@@ -1,0 +1,292 @@
+//! The kernel half: loading its programs, and attaching one of them.
+
+use std::{error::Error, fmt, io};
+
+use aya::{
+    Ebpf,
+    programs::{ProgramError, Xdp, XdpError, XdpMode, xdp::XdpLinkId},
+};
+use aya_log::EbpfLogger;
+use clap::ValueEnum;
+use log::Log;
+use rustix::io::Errno;
+
+use crate::{Classes, Interface};
+
+/// The name of the queue in the object file.
+const QUEUE: &str = "SOURCE_ADDR_QUEUE";
+
+/// What the programs do, version by version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Version {
+    /// Looks at the source address, and no more
+    V0,
+    /// Fizz: divisible by 3
+    V1,
+    /// FizzBuzz: by 3, by 5, by both
+    V2,
+    /// FizzBuzzFibonacci: the last octet is a Fibonacci number, computed
+    V3,
+    /// The same by a table
+    V4,
+}
+
+impl Version {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [Self::V0, Self::V1, Self::V2, Self::V3, Self::V4];
+
+    /// The name of the program in the object file.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::V0 => "fun_xdp_v0",
+            Self::V1 => "fun_xdp_v1",
+            Self::V2 => "fun_xdp_v2",
+            Self::V3 => "fun_xdp_v3",
+            Self::V4 => "fun_xdp_v4",
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.program())
+    }
+}
+
+/// Why the kernel half does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// Rights are missing.
+    #[error(
+        "not permitted to {action}: run this as root, or give the program its capabilities \
+         (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
+    )]
+    NotPermitted {
+        /// What was tried.
+        action: String,
+    },
+    /// The verifier does not let a program into the kernel.
+    #[error(
+        "the verifier rejects {program} ({complaint}); it is stricter without cap_perfmon: run \
+         this as root, or give the program its capabilities \
+         (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
+    )]
+    Rejected {
+        /// The program.
+        program: &'static str,
+        /// What the verifier said last.
+        complaint: String,
+    },
+    /// There is a program already, and an interface takes one.
+    #[error(
+        "another XDP program is attached to {0}: `ip link show dev {0}` names it; end what has \
+         attached it, then try again"
+    )]
+    Taken(String),
+    /// Some other refusal.
+    #[error("cannot {action}")]
+    Refused {
+        /// What was tried.
+        action: String,
+        /// What the kernel, or Aya, says.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The object file is not the one that belongs to this crate.
+    #[error("the embedded eBPF object has no {0}: it was built from other sources")]
+    Missing(&'static str),
+}
+
+/// How a program is attached.
+#[derive(Debug)]
+pub enum AttachedMode {
+    /// In the driver, before the kernel has made a packet of its own of what came.
+    Native,
+    /// Later, for every kind of interface, and slower.
+    Generic {
+        /// What the driver said to native mode.
+        native_refused: io::Error,
+    },
+}
+
+/// A program on an interface, until it is given to [`KernelHalf::detach`] or the kernel half is
+/// dropped.
+#[derive(Debug)]
+pub struct Attached {
+    version: Version,
+    link: XdpLinkId,
+    /// How it is attached.
+    pub mode: AttachedMode,
+}
+
+/// The loaded kernel half. Dropping it detaches its programs.
+pub struct KernelHalf(Ebpf);
+
+impl KernelHalf {
+    /// Creates the maps. A program follows when it is loaded or attached.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::NotPermitted`] without the rights for it, else [`KernelError::Refused`].
+    pub fn load(object: &[u8]) -> Result<Self, KernelError> {
+        Ebpf::load(object).map(Self).map_err(|error| refusal("create the eBPF maps".into(), error))
+    }
+
+    /// What the programs put into the queue; can be taken once.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Missing`] when it was taken already.
+    pub fn take_classes(&mut self) -> Result<Classes, KernelError> {
+        let map = self.0.take_map(QUEUE).ok_or(KernelError::Missing(QUEUE))?;
+        let queue = map.try_into();
+        queue.map(Classes::new).map_err(|error| refusal("open the queue of classes".into(), error))
+    }
+
+    /// The log of the programs, for the logger of this process; can be taken once.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Refused`], also for an object that was built without a log.
+    pub fn take_log(&mut self) -> Result<EbpfLogger<&'static dyn Log>, KernelError> {
+        EbpfLogger::init(&mut self.0)
+            .map_err(|error| refusal("open the log of the eBPF programs".into(), error))
+    }
+
+    /// A program, loaded if it was not before.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Rejected`] by the verifier.
+    pub fn program(&mut self, version: Version) -> Result<&mut Xdp, KernelError> {
+        let name = version.program();
+        let program = self.0.program_mut(name).ok_or(KernelError::Missing(name))?;
+        let program: &mut Xdp = program.try_into().map_err(|_| KernelError::Missing(name))?;
+        match program.load() {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => Ok(program),
+            Err(ProgramError::LoadError { io_error, verifier_log })
+                if Errno::from_io_error(&io_error) != Some(Errno::PERM) =>
+            {
+                let complaint = complaint(&verifier_log.to_string(), &io_error);
+                Err(KernelError::Rejected { program: name, complaint })
+            }
+            Err(error) => Err(refusal(format!("load the eBPF program {name}"), error)),
+        }
+    }
+
+    /// Attaches a program to an interface: in native mode where the driver can, else in generic mode.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Taken`] when the interface has an XDP program already.
+    pub fn attach(
+        &mut self,
+        version: Version,
+        interface: &Interface,
+    ) -> Result<Attached, KernelError> {
+        let program = self.program(version)?;
+        let (link, mode) = match program.attach_to_if_index(interface.index(), XdpMode::Driver) {
+            Ok(link) => (link, AttachedMode::Native),
+            Err(error) => {
+                // Drivers have many ways to say no: the wrong size of packets, too few queues.
+                let native_refused = match cause(&error) {
+                    Some(cause) if !is_final(&cause) => cause,
+                    _ => return Err(attach_error(interface, error)),
+                };
+                let link = program
+                    .attach_to_if_index(interface.index(), XdpMode::Skb)
+                    .map_err(|error| attach_error(interface, error))?;
+                (link, AttachedMode::Generic { native_refused })
+            }
+        };
+        Ok(Attached { version, link, mode })
+    }
+
+    /// Takes a program off its interface again.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Refused`].
+    pub fn detach(&mut self, attached: Attached) -> Result<(), KernelError> {
+        let Attached { version, link, .. } = attached;
+        let program = self.program(version)?;
+        program.detach(link).map_err(|error| refusal(format!("detach {version}"), error))
+    }
+}
+
+/// Whether a refusal of native mode goes for generic mode as well.
+fn is_final(cause: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(cause),
+        Some(Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV)
+    )
+}
+
+fn attach_error(interface: &Interface, error: ProgramError) -> KernelError {
+    match cause(&error).as_ref().and_then(Errno::from_io_error) {
+        Some(Errno::BUSY | Errno::EXIST) => KernelError::Taken(interface.name().into()),
+        _ => refusal(format!("attach to the network interface {}", interface.name()), error),
+    }
+}
+
+/// The error of the system call behind an error of Aya's.
+fn cause(error: &ProgramError) -> Option<io::Error> {
+    let raw = match error {
+        ProgramError::XdpError(XdpError::NetlinkError(error)) => error.raw_os_error(),
+        error => io_error(error).and_then(io::Error::raw_os_error),
+    };
+    raw.map(io::Error::from_raw_os_error)
+}
+
+fn io_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The last line of a verifier's log, without the figures that follow it; the error if the log is
+/// empty.
+fn complaint(log: &str, error: &io::Error) -> String {
+    let is_figures = |line: &&str| {
+        line.is_empty() || FIGURES.iter().any(|beginning| line.starts_with(beginning))
+    };
+    let last = log.lines().map(str::trim).rev().find(|line| !is_figures(line));
+    last.map_or_else(|| error.to_string(), str::to_owned)
+}
+
+/// How the lines at the end of a verifier's log begin (`print_verification_stats` in the kernel's
+/// kernel/bpf/verifier.c, 6.12).
+const FIGURES: [&str; 3] = ["verification time ", "stack depth ", "processed "];
+
+fn refusal(action: String, error: impl Error + Send + Sync + 'static) -> KernelError {
+    match io_error(&error).and_then(Errno::from_io_error) {
+        Some(Errno::PERM) => KernelError::NotPermitted { action },
+        _ => KernelError::Refused { action, source: Box::new(error) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_come_before_the_figures() {
+        let error = io::Error::from_raw_os_error(13);
+        let check = |log, expected| assert_eq!(complaint(log, &error), expected, "of {log:?}");
+        let log = "\
+0: (79) r1 = *(u64 *)(r1 +8)
+invalid bpf_context access off=8 size=8
+verification time 12 usec
+stack depth 0
+processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0
+";
+        check(log, "invalid bpf_context access off=8 size=8");
+        check("BPF program is too large\n", "BPF program is too large");
+        check("processed 1 insns (limit 1000000)\n", "Permission denied (os error 13)");
+        check("", "Permission denied (os error 13)");
+    }
+}

@@ -1,0 +1,99 @@
+//! Runs that end before the first packet.
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Signal, geteuid};
+
+use crate::{
+    network::RECEIVER,
+    run::{Run, loader, network},
+};
+
+fn check(command: &mut Command, code: i32, stderr: &str) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(stderr), "{command:?} said {said:?}");
+    assert!(!said.contains("panicked"), "{command:?} said {said:?}");
+    assert_eq!(output.status.code(), Some(code), "{command:?} said {said:?}");
+    assert!(output.stdout.is_empty(), "{command:?} wrote {:?}", output.stdout);
+}
+
+fn check_arguments(arguments: &[&str], code: i32, stderr: &str) {
+    check(loader().args(arguments), code, stderr);
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    check_arguments(&[], 2, "--iface <IFACE>");
+    check_arguments(&["--iface"], 2, "a value is required");
+    check_arguments(&["--iface", "lo", "--version", "v5"], 2, "invalid value 'v5'");
+    check_arguments(&["--iface", "lo", "--version"], 2, "a value is required");
+    check_arguments(&["--iface", "lo", "v3"], 2, "unexpected argument 'v3'");
+}
+
+#[test]
+fn an_interface_that_does_not_exist_is_1() {
+    for name in ["none", "", "a name", "longer-than-any-interface", "a/b"] {
+        let message = format!("there is no network interface `{name}`: `ip link` lists those");
+        check_arguments(&["--iface", name], 1, &message);
+    }
+}
+
+/// The loader, where all may read it.
+fn copied_loader() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Where the program was built, others may not look. Copied by another process: a descriptor of
+    // ours that writes to it could leak into what another test starts, and a file that is open for
+    // writing does not run.
+    let program = folder.path().join("fun-xdp");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_fun-xdp")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    (folder, program)
+}
+
+#[test]
+fn without_rights_it_says_how_to_get_them() {
+    let (_folder, program) = copied_loader();
+    let mut command = Command::new(program);
+    command.args(["--iface", "lo"]).current_dir("/");
+    if geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
+}
+
+#[test]
+fn capabilities_are_rights_enough() {
+    let Some(_network) = network() else { return };
+    let (_folder, program) = copied_loader();
+    let with = |capabilities: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps"]);
+        command.args([capabilities, "--ambient-caps", capabilities]).arg(&program);
+        command.args(["--iface", RECEIVER]).current_dir("/").stdin(Stdio::null());
+        command
+    };
+    let mut run = Run::launch(&mut with("+bpf,+net_admin,+perfmon"));
+    run.end(Signal::INT, "0 classified, 0 Fizz, 0 Buzz, 0 FizzBuzz, 0 Fibonacci");
+    // The log moves pointers about, which the verifier wants a further right for.
+    let stricter = "; it is stricter without cap_perfmon: run this as root";
+    check(&mut with("+bpf,+net_admin"), 1, stricter);
+    check(&mut with("+bpf"), 1, "not permitted to");
+}
+
+#[test]
+fn an_interface_takes_one_program() {
+    let Some(_network) = network() else { return };
+    let _first = Run::start(RECEIVER, "v1");
+    let message = format!("another XDP program is attached to {RECEIVER}: `ip link show dev");
+    check_arguments(&["--iface", RECEIVER], 1, &message);
+    // In generic mode the kernel says it in another way.
+    let _first = Run::start("lo", "v1");
+    check_arguments(&["--iface", "lo"], 1, "another XDP program is attached to lo");
+}

@@ -1,0 +1,167 @@
+//! The programs by themselves, run by the kernel on packets that we write (`BPF_PROG_TEST_RUN`).
+
+use aya::{
+    programs::{TestRun, TestRunOptions},
+    sys::{Stats, enable_stats},
+};
+use fun_xdp::{Classes, KernelHalf, OBJECT, OBJECT_WITH_LOG, SourceAddr, Version};
+
+use crate::{counters::Counters, run::kernel_permits};
+
+/// `XDP_ABORTED` and `XDP_PASS` of the kernel's include/uapi/linux/bpf.h.
+const ABORTED: u32 = 0;
+const PASS: u32 = 2;
+
+const ARP: [u8; 2] = [0x08, 0x06];
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+const VLAN: [u8; 2] = [0x81, 0x00];
+
+/// An Ethernet frame of this type and length, with this address where IPv4 has the source.
+fn frame(kind: [u8; 2], length: usize, source: [u8; 4]) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    frame[12..14].copy_from_slice(&kind);
+    frame[14] = 0x45;
+    frame[26..30].copy_from_slice(&source);
+    frame.truncate(length);
+    frame
+}
+
+struct Bench {
+    kernel: KernelHalf,
+    classes: Classes,
+}
+
+impl Bench {
+    fn new(object: &[u8]) -> Self {
+        let mut kernel = KernelHalf::load(object).unwrap();
+        let classes = kernel.take_classes().unwrap();
+        Self { kernel, classes }
+    }
+
+    /// Runs a program on a frame some times; what it returned the last time.
+    fn run(&mut self, version: Version, frame: &[u8], repeat: u32) -> u32 {
+        let program = self.kernel.program(version).unwrap();
+        let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
+        program.test_run(options).unwrap().return_value
+    }
+
+    fn classes(&mut self) -> Vec<SourceAddr> {
+        self.classes.by_ref().map(Result::unwrap).collect()
+    }
+}
+
+fn classify(version: Version, source: [u8; 4]) -> Option<SourceAddr> {
+    let source = u32::from_be_bytes(source);
+    match version {
+        Version::V0 => None,
+        Version::V1 => SourceAddr::new_v1(source),
+        Version::V2 => SourceAddr::new_v2(source),
+        Version::V3 => SourceAddr::new_v3(source),
+        Version::V4 => SourceAddr::new_v4(source),
+    }
+}
+
+#[test]
+fn the_kernel_classifies_as_user_space_does() {
+    if !kernel_permits() {
+        return;
+    }
+    for object in [OBJECT, OBJECT_WITH_LOG] {
+        let mut bench = Bench::new(object);
+        for version in Version::ALL {
+            for octet in 0..=255 {
+                for source in [[10, 0, 13, octet], [octet, 255, 1, octet], [7, 7, octet, 7]] {
+                    let returned = bench.run(version, &frame(IPV4, 64, source), 1);
+                    assert_eq!(returned, PASS, "{version} of {source:?}");
+                    let expected = Vec::from_iter(classify(version, source));
+                    assert_eq!(bench.classes(), expected, "{version} of {source:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_packets_pass_and_broken_ones_abort() {
+    if !kernel_permits() {
+        return;
+    }
+    // Divisible by 3, and a Fibonacci number at the end: each version has a class for it.
+    let source = [1, 0, 0, 5];
+    for object in [OBJECT, OBJECT_WITH_LOG] {
+        let mut bench = Bench::new(object);
+        for version in Version::ALL {
+            let mut check = |kind, length, expected, classes| {
+                let returned = bench.run(version, &frame(kind, length, source), 1);
+                let what = format!("{version} of {length} bytes with type {kind:02x?}");
+                assert_eq!(returned, expected, "{what}");
+                let classes = if version == Version::V0 { 0 } else { classes };
+                assert_eq!(bench.classes().len(), classes, "{what}");
+            };
+            check(IPV4, 64, PASS, 1);
+            check(IPV4, 34, PASS, 1);
+            check(IPV4, 33, ABORTED, 0);
+            check(IPV4, 14, ABORTED, 0);
+            check(ARP, 64, PASS, 0);
+            check(ARP, 14, PASS, 0);
+            check(IPV6, 64, PASS, 0);
+            check(VLAN, 64, PASS, 0);
+        }
+    }
+}
+
+/// The packets still pass; the oldest classes stay.
+#[test]
+fn a_full_queue_loses_the_newest() {
+    if !kernel_permits() {
+        return;
+    }
+    for object in [OBJECT, OBJECT_WITH_LOG] {
+        let mut bench = Bench::new(object);
+        assert_eq!(bench.classes.capacity(), 1024);
+        assert_eq!(bench.run(Version::V4, &frame(IPV4, 64, [0, 0, 0, 6]), 1000), PASS);
+        assert_eq!(bench.run(Version::V4, &frame(IPV4, 64, [0, 0, 0, 8]), 1000), PASS);
+        let classes = bench.classes();
+        assert_eq!(classes.len(), 1024);
+        assert!(classes[..1000].iter().all(|class| *class == SourceAddr::Fizz));
+        assert!(classes[1000..].iter().all(|class| *class == SourceAddr::Fibonacci));
+        assert_eq!(bench.classes(), []);
+    }
+}
+
+/// What the macro benchmark relies on.
+#[test]
+fn the_kernel_counts_every_run() {
+    if !kernel_permits() {
+        return;
+    }
+    let mut bench = Bench::new(OBJECT);
+    let read =
+        |bench: &mut Bench| Counters::read(bench.kernel.program(Version::V4).unwrap()).unwrap();
+    let before = read(&mut bench);
+    assert_eq!(before.ns_per_run(), None, "{before:?}");
+    let counting = enable_stats(Stats::RunTime).unwrap();
+    let frame = frame(IPV4, 64, [192, 0, 2, 7]);
+    bench.run(Version::V4, &frame, 300);
+    let between = read(&mut bench);
+    bench.run(Version::V4, &frame, 1);
+    drop(counting);
+    let cost = between.since(before).unwrap();
+    assert_eq!(cost.runs, 300);
+    let ns_per_run = cost.ns_per_run().unwrap();
+    assert!((1.0..100_000.0).contains(&ns_per_run), "{ns_per_run} ns");
+    assert_eq!(read(&mut bench).since(between).unwrap().runs, 1);
+}
+
+#[test]
+fn what_can_be_taken_once_is_missing_the_second_time() {
+    if !kernel_permits() {
+        return;
+    }
+    let mut kernel = KernelHalf::load(OBJECT).unwrap();
+    assert!(kernel.take_log().is_err(), "it was built without a log");
+    kernel.take_classes().unwrap();
+    let error = kernel.take_classes().err().unwrap().to_string();
+    assert!(error.contains("has no SOURCE_ADDR_QUEUE"), "{error}");
+}

@@ -1,0 +1,149 @@
+//! Programs that tests and benchmarks call, beside the toolchain: what is missing of them, and what
+//! to do about it. A decision over facts, as in [`super::plan`].
+//!
+//! Without them everything builds, and most of it is tested. So a tool that cannot be had is told,
+//! with what will not work, and is no error.
+
+use super::plan::{History, Step};
+
+/// The runner of the benchmarks that count instructions. It works with this very version of the
+/// library `gungraun`: a test compares with what `examples/fun-xdp` asks for.
+pub(super) const RUNNER_VERSION: &str = "0.20.0";
+
+/// A program that the distribution has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tool {
+    /// Its name in `PATH`.
+    pub(super) name: &'static str,
+    /// The package that it comes in.
+    pub(super) package: &'static str,
+    /// What needs it.
+    pub(super) purpose: &'static str,
+}
+
+/// All of them.
+pub(super) const TOOLS: [Tool; 2] = [
+    Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
+    Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
+];
+
+/// What was found on the machine.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found {
+    /// Tools that are not there.
+    pub(super) missing: Vec<Tool>,
+    /// Whether our runner is built and runs.
+    pub(super) runner: bool,
+    /// Whether packages can be installed: there is apt-get, and we are root or have sudo.
+    pub(super) installs: bool,
+}
+
+impl Found {
+    /// Whether there is nothing to do.
+    pub(super) fn is_complete(&self) -> bool {
+        self.missing.is_empty() && self.runner
+    }
+}
+
+/// The next step; none when everything is there, or has been tried.
+pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
+    let tried = |step: &Step| history.done.contains(step) || history.failed.contains(step);
+    if found.installs && !found.missing.is_empty() {
+        let packages = found.missing.iter().map(|tool| tool.package.to_owned()).collect();
+        let install = Step::AptInstall(packages);
+        if !tried(&install) {
+            return Some(install);
+        }
+        // The first thought when a package cannot be installed: the lists are stale.
+        if history.failed.contains(&install) && !history.lists_fetched {
+            return Some(Step::AptUpdate);
+        }
+    }
+    Some(Step::BuildRunner).filter(|step| !found.runner && !tried(step))
+}
+
+/// What will not work for want of what is missing, a line for each.
+pub(super) fn losses(found: &Found) -> Vec<String> {
+    let tools = found.missing.iter().map(|Tool { name, package, purpose }| {
+        format!("{name}, for {purpose}; as root, run `apt-get install {package}`")
+    });
+    let runner = format!(
+        "gungraun-runner {RUNNER_VERSION}, for benchmarks that count instructions; its build failed"
+    );
+    tools.chain((!found.runner).then_some(runner)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+
+    fn install(packages: &str) -> Step {
+        Step::AptInstall(packages.split(' ').map(String::from).collect())
+    }
+
+    fn nothing() -> Found {
+        Found { missing: TOOLS.to_vec(), runner: false, installs: true }
+    }
+
+    #[track_caller]
+    fn check(found: &Found, past: &[(Step, bool)], expected: Option<Step>) {
+        let mut history = History::default();
+        for (step, succeeded) in past {
+            history.note(step.clone(), *succeeded);
+        }
+        assert_eq!(next(found, &history), expected, "{found:?} after {past:?}");
+    }
+
+    #[test]
+    fn only_what_is_missing_is_installed() {
+        let [_, valgrind] = TOOLS;
+        check(&nothing(), &[], Some(install("iproute2 valgrind")));
+        check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
+        check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
+        let complete = Found { missing: Vec::new(), runner: true, installs: true };
+        assert!(complete.is_complete());
+        check(&complete, &[], None);
+    }
+
+    #[test]
+    fn stale_lists_are_fetched_once() {
+        let packages = || install("iproute2 valgrind");
+        let failed = (packages(), false);
+        let fetched = (Step::AptUpdate, true);
+        check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
+        check(&nothing(), &[failed.clone(), fetched.clone()], Some(packages()));
+        check(&nothing(), &[failed.clone(), fetched, failed.clone()], Some(Step::BuildRunner));
+        check(&nothing(), &[failed, (Step::AptUpdate, false)], Some(Step::BuildRunner));
+    }
+
+    #[test]
+    fn nothing_is_tried_twice() {
+        let runner_failed = (Step::BuildRunner, false);
+        let without_rights = Found { installs: false, ..nothing() };
+        check(&without_rights, &[], Some(Step::BuildRunner));
+        check(&without_rights, slice::from_ref(&runner_failed), None);
+        // The package is there, and the program is not.
+        check(&nothing(), &[(install("iproute2 valgrind"), true), runner_failed], None);
+    }
+
+    #[test]
+    fn losses_say_what_does_not_work() {
+        let lines = losses(&Found { missing: vec![TOOLS[1]], runner: true, installs: false });
+        let expected = "valgrind, for benchmarks that count instructions; as root, run \
+                        `apt-get install valgrind`";
+        assert_eq!(lines, [expected]);
+        assert_eq!(losses(&nothing()).len(), 3);
+        assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
+    }
+
+    #[test]
+    fn the_runner_fits_the_library() {
+        let manifest = include_str!("../../../examples/fun-xdp/fun-xdp/Cargo.toml");
+        assert!(manifest.contains(&format!("\ngungraun = \"={RUNNER_VERSION}\"\n")));
+        let build_script = include_str!("../../../examples/fun-xdp/fun-xdp/build.rs");
+        let place = format!("gungraun-runner-{RUNNER_VERSION}/bin/gungraun-runner");
+        assert!(build_script.contains(&place));
+    }
+}
