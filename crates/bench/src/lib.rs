@@ -7,6 +7,7 @@
 //! - [`live`]: programs that are loaded already, measured where they run.
 
 pub mod analyse;
+pub mod annotate;
 pub mod conditions;
 pub mod counts;
 pub mod input;

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::export::{Format, UnknownFormat};
 
-use crate::{bench::BenchArgs, doctor::DoctorArgs, top::TopArgs};
+use crate::{annotate::AnnotateArgs, bench::BenchArgs, doctor::DoctorArgs, top::TopArgs};
 
 /// Tells what eBPF and Rust code costs, down to the line, before it reaches production
 #[derive(Debug, Parser)]
@@ -36,6 +36,9 @@ pub(crate) enum Verb {
     /// What does one run of an eBPF program cost? Runs the programs of an object in the kernel
     #[command(after_help = BENCH_EXAMPLES, after_long_help = BENCH_EXAMPLES)]
     Bench(Box<BenchArgs>),
+    /// Which lines of an eBPF program cost what? Counts executed instructions, exactly
+    #[command(after_help = ANNOTATE_EXAMPLES, after_long_help = ANNOTATE_EXAMPLES)]
+    Annotate(Box<AnnotateArgs>),
     /// What do the loaded eBPF programs cost now? A live table of all of them
     #[command(after_help = TOP_EXAMPLES, after_long_help = TOP_EXAMPLES)]
     Top(TopArgs),
@@ -70,6 +73,12 @@ Examples:
 
 The exit status is 1 when a program could not be measured, did not return what --expect says, or
 became worse and --err was given; 2 for wrong usage. docs/bench.md tells what the numbers mean.";
+
+const ANNOTATE_EXAMPLES: &str = "\
+Examples:
+  wingbeat annotate xdp.o filter                   source with executed instructions per line
+  wingbeat annotate xdp.o filter --bytecode        and the instructions below each line
+  wingbeat annotate xdp.o filter --input a.pcap -o filter.svg -o filter.lcov";
 
 const TOP_EXAMPLES: &str = "\
 Examples:

@@ -2,6 +2,7 @@
 //!
 //! Flags in, calls, text out. The work is done by the libraries.
 
+mod annotate;
 mod bench;
 mod cli;
 mod diff;
@@ -35,6 +36,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Profile(args) => profile::run(args, cli.quiet, cli.verbose),
         Verb::Diff(args) => diff::run(args, cli.quiet),
         Verb::Top(args) => top::run(args, cli.quiet),
+        Verb::Annotate(args) => annotate::run(args, cli.quiet, cli.verbose),
         Verb::Bench(args) => bench::run(args, cli.quiet, cli.verbose),
         Verb::Doctor(args) => doctor::run(args),
     }

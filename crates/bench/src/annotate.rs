@@ -1,0 +1,100 @@
+//! Source lines with what they executed: an instrumenting profile of a program for the kernel.
+//!
+//! Counts and code in, text out. [`Annotation`] is the model; [`write()`] makes text of it for people,
+//! JSON, collapsed stacks, a flame graph, or coverage for `lcov`.
+
+mod folded;
+mod human;
+mod lcov;
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, io, path::Path};
+
+pub use model::{Annotation, AnnotatedFunction, AnnotatedLine, Block};
+
+/// Version of the JSON. It changes when a field is renamed, removed or gets another meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How text for people looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether it has colours: escape sequences of ANSI terminals.
+    pub has_colours: bool,
+    /// Whether blocks and instructions stand below each line.
+    pub has_bytecode: bool,
+}
+
+/// A form of an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Source with counts, for people.
+    Human,
+    /// Everything.
+    Json,
+    /// Collapsed stacks: function, then line.
+    Folded,
+    /// Flame graph over functions and lines.
+    FlameGraph,
+    /// Coverage, as `genhtml` and editors read it.
+    Lcov,
+}
+
+/// No form of an annotation has this suffix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot tell the format of {0:?} by its suffix: .svg flame graph, .folded collapsed stacks, .lcov or .info coverage, .json everything, .txt text")]
+pub struct UnknownSuffix(pub String);
+
+impl Form {
+    /// The form that a file's suffix means.
+    ///
+    /// # Errors
+    ///
+    /// When it means none.
+    pub fn from_path(path: &Path) -> Result<Self, UnknownSuffix> {
+        match path.extension().and_then(|suffix| suffix.to_str()) {
+            Some("svg") => Ok(Self::FlameGraph),
+            Some("folded") => Ok(Self::Folded),
+            Some("lcov" | "info") => Ok(Self::Lcov),
+            Some("json") => Ok(Self::Json),
+            Some("txt") => Ok(Self::Human),
+            _ => Err(UnknownSuffix(path.display().to_string())),
+        }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Human => "text",
+            Self::Json => "JSON",
+            Self::Folded => "collapsed stacks",
+            Self::FlameGraph => "flame graph",
+            Self::Lcov => "coverage",
+        })
+    }
+}
+
+/// Writes an annotation in a form.
+///
+/// # Errors
+///
+/// Those of `writer`; a flame graph of no instructions cannot be drawn.
+pub fn write(
+    found: &Annotation,
+    form: Form,
+    style: Style,
+    writer: &mut dyn io::Write,
+) -> io::Result<()> {
+    match form {
+        Form::Human => writer.write_all(human::text(found, style).as_bytes()),
+        Form::Json => {
+            serde_json::to_writer_pretty(&mut *writer, found)?;
+            writer.write_all(b"\n")
+        }
+        Form::Folded => writer.write_all(folded::text(found).as_bytes()),
+        Form::FlameGraph => folded::flame_graph(found, writer),
+        Form::Lcov => writer.write_all(lcov::text(found).as_bytes()),
+    }
+}

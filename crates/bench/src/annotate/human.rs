@@ -1,0 +1,163 @@
+//! Source with counts, for people.
+
+use std::fmt::Write as _;
+
+use owo_colors::OwoColorize as _;
+
+use super::{AnnotatedFunction, AnnotatedLine, Annotation, Style};
+
+/// Share of all instructions from which a line is a hot one.
+const HOT_SHARE: f64 = 0.10;
+
+/// Characters of source text that fit beside the counts in 100 columns.
+const TEXT_MAX: usize = 60;
+
+/// The whole text.
+pub(super) fn text(found: &Annotation, style: Style) -> String {
+    let mut text = String::new();
+    _ = writeln!(
+        text,
+        "{}: {} executed instructions per run{}",
+        found.program,
+        number(found.per_run(found.instructions)),
+        inputs(found)
+    );
+    if !found.has_lines {
+        text += "The object tells no lines, so these are functions and blocks. For lines compile C with \
+                 `clang -g`, Rust with\n`-C debuginfo=2 -C link-arg=--btf`.\n";
+    }
+    for function in &found.functions {
+        write_function(&mut text, found, function, style);
+    }
+    text
+}
+
+fn inputs(found: &Annotation) -> String {
+    match found.inputs.as_slice() {
+        [] => String::new(),
+        [(name, value)] => format!(" (input {name}, returned {value})"),
+        several => format!(" (mean of one run on each of {} inputs)", several.len()),
+    }
+}
+
+fn write_function(text: &mut String, found: &Annotation, function: &AnnotatedFunction, style: Style) {
+    let share = found.share(function.instructions);
+    let calls = found.per_run(function.calls);
+    let head = format!(
+        "\n{}  {:.1} %, {} instructions, called {}",
+        function.name,
+        100.0 * share,
+        number(found.per_run(function.instructions)),
+        match function.calls {
+            0 => "never".to_owned(),
+            _ => format!("{}×", number(calls)),
+        }
+    );
+    _ = writeln!(text, "{}", bold(&head, style));
+    if !found.has_lines {
+        for (number_, block) in function.blocks.iter().enumerate() {
+            write_block(text, found, number_, block, true, style);
+        }
+        return;
+    }
+    _ = writeln!(text, "{}", dim("  ran per run  instructions  share  calls", style));
+    let mut file = "";
+    for line in &function.lines {
+        if line.file != file {
+            file = &line.file;
+            _ = writeln!(text, "{}", dim(&format!("  {file}"), style));
+        }
+        write_line(text, found, line, style);
+        if style.has_bytecode {
+            write_bytecode(text, found, function, line, style);
+        }
+    }
+}
+
+fn write_line(text: &mut String, found: &Annotation, line: &AnnotatedLine, style: Style) {
+    let share = found.share(line.instructions);
+    let source = if line.line == 0 { "(no line)" } else { &line.text };
+    let source: String = source.replace('\t', "    ").chars().take(TEXT_MAX).collect();
+    let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
+    if line.executions == 0 {
+        let row = format!("  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}", "never", "", "", "");
+        _ = writeln!(text, "{}", dim(row.trim_end(), style));
+        return;
+    }
+    let calls = match line.helper_calls {
+        0 => String::new(),
+        calls => number(found.per_run(calls)),
+    };
+    let row = format!(
+        "  {:>11}  {:>12}  {:>4.1}%  {calls:>5} {number_:>5} │ {source}",
+        number(found.per_run(line.executions)),
+        number(found.per_run(line.instructions)),
+        100.0 * share,
+    );
+    let row = row.trim_end();
+    _ = writeln!(text, "{}", if share >= HOT_SHARE { hot(row, style) } else { row.to_owned() });
+}
+
+/// The instructions of a line, with the block that each is in.
+fn write_bytecode(
+    text: &mut String,
+    found: &Annotation,
+    function: &AnnotatedFunction,
+    line: &AnnotatedLine,
+    style: Style,
+) {
+    for &index in &line.insns {
+        let block = function.blocks.iter().enumerate().find(|(_, it)| it.insns.contains(&index));
+        let Some((block_number, block)) = block else { continue };
+        let listed = block.listing.iter().find(|(listed, _)| *listed == index);
+        let Some((_, listed)) = listed else { continue };
+        let row = format!(
+            "  {:>11}  {:>12}  B{block_number:<4} {index:>6}:   {listed}",
+            number(found.per_run(block.executions)),
+            ""
+        );
+        _ = writeln!(text, "{}", dim(&row, style));
+    }
+}
+
+fn write_block(
+    text: &mut String,
+    found: &Annotation,
+    block_number: usize,
+    block: &super::Block,
+    always: bool,
+    style: Style,
+) {
+    let executions = match block.executions {
+        0 => "never".to_owned(),
+        executions => format!("×{}", number(found.per_run(executions))),
+    };
+    _ = writeln!(
+        text,
+        "  B{block_number:<4} {executions:>12}  instructions {} to {}",
+        block.insns.start,
+        block.insns.end.saturating_sub(1)
+    );
+    if style.has_bytecode && always {
+        for (index, listed) in &block.listing {
+            _ = writeln!(text, "{}", dim(&format!("  {index:>18}:   {listed}"), style));
+        }
+    }
+}
+
+/// Whole numbers as such, means with two places.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn bold(text: &str, style: Style) -> String {
+    if style.has_colours { text.bold().to_string() } else { text.to_owned() }
+}
+
+fn dim(text: &str, style: Style) -> String {
+    if style.has_colours { text.dimmed().to_string() } else { text.to_owned() }
+}
+
+fn hot(text: &str, style: Style) -> String {
+    if style.has_colours { text.red().to_string() } else { text.to_owned() }
+}

@@ -1,0 +1,210 @@
+//! The model: functions, their lines, their blocks, each with what it executed.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use serde::Serialize;
+use wingbeat_bpf::{
+    code::{Code, disassemble::Listing, op},
+    spec::ObjectTypes,
+};
+
+use super::SCHEMA_VERSION;
+use crate::{counts::Counts, instrument::graph::Graph};
+
+/// A program with what its lines executed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Annotation {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The object's file.
+    pub object: String,
+    /// The program.
+    pub program: String,
+    /// Names of the inputs with the return value of each; one run each.
+    pub inputs: Vec<(String, u32)>,
+    /// Runs that all counts are of.
+    pub runs: u64,
+    /// Executed instructions of all runs.
+    pub instructions: u64,
+    /// Whether the object tells lines.
+    pub has_lines: bool,
+    /// Functions in the order of the code.
+    pub functions: Vec<AnnotatedFunction>,
+}
+
+/// One function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnnotatedFunction {
+    /// Its symbol.
+    pub name: String,
+    /// Calls of it: executions of its first instruction.
+    pub calls: u64,
+    /// Instructions that were executed in it, without those of functions that it calls.
+    pub instructions: u64,
+    /// Its lines by file and number. Code that was inlined into it stands with the lines it comes from.
+    pub lines: Vec<AnnotatedLine>,
+    /// Its basic blocks in the order of the code.
+    pub blocks: Vec<Block>,
+}
+
+/// One source line, as far as it belongs to one function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnnotatedLine {
+    /// File as the compiler recorded it; empty for code that belongs to no line.
+    pub file: String,
+    /// Number, from 1; 0 for code that belongs to no line.
+    pub line: u32,
+    /// Text; empty when it is not known.
+    pub text: String,
+    /// Most executions of one of its instructions: how often the line ran.
+    pub executions: u64,
+    /// Instructions that it executed.
+    pub instructions: u64,
+    /// Calls of helpers and kfuncs in it.
+    pub helper_calls: u64,
+    /// Indices of its instructions in the program's code.
+    pub insns: Vec<usize>,
+}
+
+/// One basic block.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Block {
+    /// Indices of its instructions.
+    pub insns: Range<usize>,
+    /// How often it was executed.
+    pub executions: u64,
+    /// Its instructions as text, the second half of 64-bit loads left out.
+    pub listing: Vec<(usize, String)>,
+}
+
+impl Annotation {
+    /// Puts counts beside the source. `source` gives the text of a line of a file where the object does
+    /// not have it.
+    pub fn new(
+        object: &str,
+        program: &str,
+        inputs: Vec<(String, u32)>,
+        code: &Code,
+        types: &ObjectTypes,
+        counts: &Counts,
+        source: &mut dyn FnMut(&str, u32) -> Option<String>,
+    ) -> Self {
+        let mut blocks = blocks(code, counts);
+        let functions = ranges(code)
+            .into_iter()
+            .map(|(name, insns)| {
+                let executed = |index: usize| counts.executed.get(index).copied().unwrap_or(0);
+                let own = blocks.extract_if(.., |block| insns.contains(&block.insns.start));
+                AnnotatedFunction {
+                    name,
+                    calls: executed(insns.start),
+                    instructions: insns.clone().map(executed).fold(0, u64::saturating_add),
+                    blocks: own.collect(),
+                    lines: lines(code, types, counts, insns, source),
+                }
+            })
+            .collect();
+        Self {
+            schema_version: SCHEMA_VERSION,
+            object: object.to_owned(),
+            program: program.to_owned(),
+            inputs,
+            runs: counts.runs,
+            instructions: counts.instructions(),
+            has_lines: code.lines.iter().any(|line| line.line() > 0),
+            functions,
+        }
+    }
+
+    /// A count of all runs, per run.
+    pub fn per_run(&self, count: u64) -> f64 {
+        count as f64 / self.runs.max(1) as f64
+    }
+
+    /// Share of a number of instructions in all, 0 to 1.
+    pub fn share(&self, instructions: u64) -> f64 {
+        match self.instructions {
+            0 => 0.0,
+            all => instructions as f64 / all as f64,
+        }
+    }
+}
+
+/// Name and instructions of each function.
+fn ranges(code: &Code) -> Vec<(String, Range<usize>)> {
+    let starts: Vec<usize> = code.functions.iter().map(|it| it.insn_index as usize).collect();
+    let ends = starts.iter().skip(1).copied().chain([code.insns.len()]);
+    code.functions
+        .iter()
+        .zip(starts.iter().zip(ends))
+        .map(|(function, (&start, end))| (function.name.clone(), start..end.max(start)))
+        .collect()
+}
+
+fn lines(
+    code: &Code,
+    types: &ObjectTypes,
+    counts: &Counts,
+    insns: Range<usize>,
+    source: &mut dyn FnMut(&str, u32) -> Option<String>,
+) -> Vec<AnnotatedLine> {
+    let mut lines: BTreeMap<(String, u32), AnnotatedLine> = BTreeMap::new();
+    let mut is_second_half = false;
+    for index in insns.clone() {
+        let Some(insn) = code.insns.get(index) else { break };
+        if is_second_half {
+            is_second_half = false;
+            continue;
+        }
+        is_second_half = insn.is_ldimm64();
+        // The last record at or before the instruction, if it is one of this function.
+        let after = code.lines.partition_point(|line| line.insn_index as usize <= index);
+        let record = after.checked_sub(1).and_then(|last| code.lines.get(last));
+        let record = record.filter(|it| it.line() > 0 && it.insn_index as usize >= insns.start);
+        let (file, line) = record.map_or((String::new(), 0), |record| {
+            (types.string(record.file_offset).unwrap_or_default().into_owned(), record.line())
+        });
+        let entry = lines.entry((file, line)).or_insert_with_key(|(file, line)| AnnotatedLine {
+            file: file.clone(),
+            line: *line,
+            text: record
+                .and_then(|record| types.string(record.text_offset))
+                .filter(|text| !text.trim().is_empty())
+                .map(|text| text.trim_end().to_owned())
+                .or_else(|| source(file, *line))
+                .unwrap_or_default(),
+            executions: 0,
+            instructions: 0,
+            helper_calls: 0,
+            insns: Vec::new(),
+        });
+        let executed = counts.executed.get(index).copied().unwrap_or(0);
+        entry.executions = entry.executions.max(executed);
+        entry.instructions = entry.instructions.saturating_add(executed);
+        if insn.opcode == op::CALL && insn.src() != op::PSEUDO_CALL {
+            entry.helper_calls = entry.helper_calls.saturating_add(executed);
+        }
+        entry.insns.push(index);
+    }
+    lines.into_values().collect()
+}
+
+fn blocks(code: &Code, counts: &Counts) -> Vec<Block> {
+    // A program that was counted has a sound graph; without one there are no blocks to tell.
+    let Ok(graph) = Graph::new(code, &|_| false) else { return Vec::new() };
+    let listing = Listing::new(code);
+    graph
+        .blocks
+        .iter()
+        .map(|block| Block {
+            insns: block.insns.clone(),
+            executions: counts.executed.get(block.insns.start).copied().unwrap_or(0),
+            listing: block
+                .insns
+                .clone()
+                .filter(|&index| !graph.is_second_half(index))
+                .filter_map(|index| Some((index, listing.at(index)?.text)))
+                .collect(),
+        })
+        .collect()
+}

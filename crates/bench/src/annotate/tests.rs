@@ -1,0 +1,157 @@
+//! Annotations of a small program: a loop that ran three times, a helper call, a line never reached.
+
+use proptest::prelude::*;
+use wingbeat_bpf::{
+    code::{Code, FunctionInfo, Insn, LineInfo, op},
+    spec::ObjectTypes,
+};
+
+use super::*;
+use crate::counts::Counts;
+
+/// ```text
+/// 0: r1 = 3        line 1
+/// 1: call 5        line 2
+/// 2: r1 += -1      line 2
+/// 3: if r1 != 0 goto -3   line 3
+/// 4: r0 = 0 ll     line 4 (two halves)
+/// 6: exit          line 5
+/// ```
+fn code() -> Code {
+    let insns = vec![
+        Insn::new(0xb7, 1, 0, 0, 3),
+        Insn::new(op::CALL, 0, 0, 0, 5),
+        Insn::new(0x07, 1, 0, 0, -1),
+        Insn::new(0x55, 1, 0, -3, 0),
+        Insn::new(op::LDIMM64, 0, 0, 0, 0),
+        Insn::new(0, 0, 0, 0, 0),
+        Insn::new(op::EXIT, 0, 0, 0, 0),
+    ];
+    let line = |insn_index, line: u32| LineInfo {
+        insn_index,
+        file_offset: 0,
+        text_offset: 0,
+        line_column: line << 10,
+    };
+    Code {
+        insns,
+        functions: vec![FunctionInfo { insn_index: 0, name: "main".into(), type_id: None }],
+        lines: vec![line(0, 1), line(1, 2), line(3, 3), line(4, 4), line(6, 5)],
+    }
+}
+
+fn annotated(code: &Code, executed: Vec<u64>, runs: u64) -> Annotation {
+    let counts = Counts { runs, executed };
+    let mut source = |_: &str, line: u32| Some(format!("line {line};"));
+    let inputs = vec![("default".to_owned(), 0)];
+    Annotation::new("a.o", "main", inputs, code, &ObjectTypes::default(), &counts, &mut source)
+}
+
+fn text(found: &Annotation, form: Form) -> String {
+    let mut bytes = Vec::new();
+    write(found, form, Style::default(), &mut bytes).expect("writing to memory");
+    String::from_utf8(bytes).expect("text")
+}
+
+const LOOPED: [u64; 7] = [1, 3, 3, 3, 0, 0, 0];
+
+#[test]
+fn lines_of_people() {
+    let found = annotated(&code(), LOOPED.to_vec(), 1);
+    let text = text(&found, Form::Human);
+    let expected = "\
+main: 10 executed instructions per run (input default, returned 0)
+
+main  100.0 %, 10 instructions, called 1×
+  ran per run  instructions  share  calls
+            1             1  10.0%            1 │ line 1;
+            3             6  60.0%      3     2 │ line 2;
+            3             3  30.0%            3 │ line 3;
+        never                                 4 │ line 4;
+        never                                 5 │ line 5;
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn stacks() {
+    let found = annotated(&code(), LOOPED.to_vec(), 1);
+    let expected = "main;main;:1 line 1 1\nmain;main;:2 line 2 6\nmain;main;:3 line 3 3\n";
+    assert_eq!(text(&found, Form::Folded), expected);
+    let svg = text(&found, Form::FlameGraph);
+    assert!(svg.contains("line 2 (6 instructions"), "{svg}");
+}
+
+#[test]
+fn coverage() {
+    let found = annotated(&code(), LOOPED.to_vec(), 1);
+    let expected = "\
+TN:main
+SF:
+FN:1,main
+FNDA:1,main
+FNF:1
+FNH:1
+DA:1,1
+DA:2,3
+DA:3,3
+DA:4,0
+DA:5,0
+LF:5
+LH:3
+end_of_record
+";
+    assert_eq!(text(&found, Form::Lcov), expected);
+}
+
+#[test]
+fn without_lines_there_are_blocks() {
+    let code = Code { lines: Vec::new(), ..code() };
+    let found = annotated(&code, LOOPED.to_vec(), 1);
+    let text = text(&found, Form::Human);
+    assert!(text.contains("clang -g") && text.contains("B1              ×3"), "{text}");
+}
+
+#[test]
+fn bytecode_stands_below_its_line() {
+    let found = annotated(&code(), LOOPED.to_vec(), 1);
+    let mut bytes = Vec::new();
+    let style = Style { has_bytecode: true, ..Style::default() };
+    write(&found, Form::Human, style, &mut bytes).expect("writing to memory");
+    let text = String::from_utf8(bytes).expect("text");
+    let line = text.find("│ line 2;").expect("line 2");
+    let call = text.find("call").expect("a call");
+    assert!(line < call && call < text.find("│ line 3;").expect("line 3"), "{text}");
+}
+
+#[test]
+fn suffixes() {
+    let check = |path: &str, expected: Option<Form>| {
+        assert_eq!(Form::from_path(Path::new(path)).ok(), expected, "{path}");
+    };
+    check("a.svg", Some(Form::FlameGraph));
+    check("a.folded", Some(Form::Folded));
+    check("a.info", Some(Form::Lcov));
+    check("a.lcov", Some(Form::Lcov));
+    check("a.json", Some(Form::Json));
+    check("a.png", None);
+    check("a", None);
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_or_counted_twice(executed in prop::collection::vec(0_u64..1000, 7), has_lines: bool) {
+        let mut executed = executed;
+        // The second half of a 64-bit load counts nothing.
+        executed[5] = 0;
+        let mut code = code();
+        if !has_lines {
+            code.lines.truncate(2);
+        }
+        let found = annotated(&code, executed.clone(), 7);
+        let lines = found.functions.iter().flat_map(|function| &function.lines);
+        let sum: u64 = lines.map(|line| line.instructions).sum();
+        prop_assert_eq!(sum, executed.iter().sum::<u64>());
+        prop_assert_eq!(sum, found.instructions);
+    }
+}

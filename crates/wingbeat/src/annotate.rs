@@ -1,0 +1,145 @@
+//! `wingbeat annotate`: flags in, calls, text out.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::bail;
+use wingbeat_bench::{
+    annotate::{Annotation, Form, Style, UnknownSuffix, write},
+    measure,
+    plan::Plan,
+};
+use wingbeat_bpf::spec::Spec;
+
+use crate::{
+    bench::{InputArgs, told, with_progress},
+    cli::{styled_warning, tell},
+    output::PendingFile,
+};
+
+/// Flags of `wingbeat annotate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnnotateArgs {
+    /// Object file with eBPF programs
+    #[arg(value_name = "OBJECT")]
+    object: PathBuf,
+    /// Program to annotate, by name or a part of it that only one has; may be left out if there is
+    /// just one
+    #[arg(value_name = "PROGRAM")]
+    program: Option<String>,
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Show blocks and instructions below each line
+    #[arg(long)]
+    bytecode: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// File to write, may be given several times: .svg flame graph over functions and lines, .folded
+    /// collapsed stacks, .lcov or .info coverage, .json everything, .txt text
+    #[arg(short, long, value_name = "FILE", value_parser = output)]
+    output: Vec<PathBuf>,
+}
+
+fn output(text: &str) -> Result<PathBuf, UnknownSuffix> {
+    let path = PathBuf::from(text);
+    Form::from_path(&path).map(|_| path)
+}
+
+pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    let outputs = args
+        .output
+        .iter()
+        .map(|path| Ok((PendingFile::create(path)?, Form::from_path(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let spec = Spec::read(&args.object)?;
+    let program = program(&spec, args.program.as_deref())?;
+    let (inputs, warnings) = args.inputs.load()?;
+    let plan = Plan {
+        programs: vec![program.clone()],
+        inputs,
+        context: args.inputs.context()?,
+        maps: args.inputs.map.clone(),
+        time: None,
+        samples: None,
+        cpu: None,
+        expect: None,
+        allow_statistics: true,
+        seed: 0,
+    };
+    let counted = with_progress(quiet, |watcher| {
+        measure::count_program(&spec, &program, &plan, watcher.stop)
+    });
+    let counted = told(counted, verbose)?;
+    let mut files = SourceFiles::default();
+    let found = Annotation::new(
+        spec.file(),
+        &counted.linked.program.name,
+        counted.outcomes,
+        &counted.linked.code,
+        &counted.types,
+        &counted.counts,
+        &mut |file, line| files.line(file, line),
+    );
+    for (file, form) in outputs {
+        let path = file.path().display().to_string();
+        file.write(|writer| write(&found, form, Style::default(), writer))?;
+        if !quiet {
+            tell!("wrote {path} ({form})");
+        }
+    }
+    if args.output.is_empty() || args.json {
+        print(&found, args)?;
+    }
+    if !quiet {
+        for warning in warnings {
+            tell!("{}: {warning}", styled_warning());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
+    match (name, spec.programs()) {
+        (Some(name), _) => Ok(wingbeat_bench::plan::find(spec, name)?.name.clone()),
+        (None, [only]) => Ok(only.name.clone()),
+        (None, []) => bail!("{} has no programs", spec.file()),
+        (None, several) => {
+            let names: Vec<_> = several.iter().map(|program| program.name.as_str()).collect();
+            bail!("which program of {}? It has {}", spec.file(), names.join(", "))
+        }
+    }
+}
+
+fn print(found: &Annotation, args: &AnnotateArgs) -> anyhow::Result<()> {
+    let form = if args.json { Form::Json } else { Form::Human };
+    let choice = anstream::stdout().current_choice();
+    let has_colours = !args.json && choice != anstream::ColorChoice::Never;
+    let style = Style { has_colours, has_bytecode: args.bytecode };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write(found, form, style, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Source files, for objects that do not carry the text of their lines. Each is read once.
+#[derive(Default)]
+struct SourceFiles {
+    lines: HashMap<String, Option<Vec<String>>>,
+}
+
+impl SourceFiles {
+    fn line(&mut self, file: &str, line: u32) -> Option<String> {
+        let read = || {
+            let text = fs::read_to_string(file).ok()?;
+            Some(text.lines().map(|line| line.trim_end().to_owned()).collect())
+        };
+        let lines = self.lines.entry(file.to_owned()).or_insert_with(read).as_ref()?;
+        lines.get(usize::try_from(line).ok()?.checked_sub(1)?).cloned()
+    }
+}
