@@ -80,6 +80,26 @@ const ABSENCES: &[Absence] = &[
         why: "both sides of the kernel border share it, so it depends on neither",
     },
     Absence {
+        part: "crates/stats/src",
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "serde", "wingbeat_bpf"],
+        why: "statistics know numbers only",
+    },
+    Absence {
+        part: "crates/bench/src/instrument",
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::live"],
+        why: "instrumentation is bytecode in, bytecode out",
+    },
+    Absence {
+        part: "crates/bench/src/report",
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::live"],
+        why: "reports turn results into text: no clock, no files, no kernel",
+    },
+    Absence {
+        part: "crates/bench/src/annotate",
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::live"],
+        why: "annotations turn counts into text: no clock, no files, no kernel",
+    },
+    Absence {
         part: "crates/wingbeat/src",
         words: &["aya::", "aya_obj::", "blazesym::", "inferno::"],
         why: "the binary is thin: flags in, calls, text out",

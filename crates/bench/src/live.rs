@@ -3,7 +3,7 @@
 //! - [`reading`]: the counters at one time. [`change`]: what two readings tell. Both are pure.
 //! - [`choose`]: which programs are meant by an id, a name, a tag or a pin.
 //! - [`Watch`]: all programs, again and again, for a table that moves.
-//! - [`measure`]: some programs, over a time or while a command runs.
+//! - [`measure()`]: some programs, over a time or while a command runs.
 //! - [`Report`]: the result, and [`format`](mod@format) for its forms.
 //!
 //! The statistics give sums only: runs, and the time in all of them. So there is a mean per program

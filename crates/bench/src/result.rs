@@ -282,7 +282,8 @@ pub struct Size {
 /// The result of `wingbeat bench OBJECT --against OTHER`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// The object under test, measured as always. Its times come from the interleaved batches.
+    /// The object under test, measured by itself in a quarter of the time. The times that are compared
+    /// are those of `cases`, from batches that took turns.
     pub report: Report,
     /// The other object's file: what it is compared with.
     pub against: String,

@@ -38,7 +38,10 @@ fn others(criterion: &mut Criterion) {
     criterion.bench_function("Hodges–Lehmann of 10,000 pairs", |bencher| {
         bencher.iter(|| rank::shift_of_pairs(black_box(&many)));
     });
-    criterion.bench_function("smallest effect", |bencher| {
+    criterion.bench_function("smallest effect of verdicts, 30 values", |bencher| {
+        bencher.iter(|| Bootstrap::default().smallest_effect(1.0, black_box(30), 0.9));
+    });
+    criterion.bench_function("smallest effect of the t-test", |bencher| {
         bencher.iter(|| power::smallest_effect(1.0, black_box(9.0), 0.01, 0.9));
     });
     criterion.bench_function("quantile of Student's t", |bencher| {

@@ -31,7 +31,7 @@ use crate::command::find_program;
 /// Installs what is missing of everything; says each thing that it finds or installs.
 pub(crate) fn run() -> anyhow::Result<()> {
     let has_begun = toolchain()?;
-    tools(has_begun)
+    install_tools(has_begun)
 }
 
 /// Installs what is missing of the toolchain and records it. Whether anything was missing.
@@ -41,12 +41,12 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
         return Ok(false);
     }
     let (log, _lock) = begin(true)?;
-    install(&log)?;
+    install_toolchain(&log)?;
     Ok(true)
 }
 
 /// Installs what is missing of the tools. What has begun already goes on in the same log.
-fn tools(has_begun: bool) -> anyhow::Result<()> {
+fn install_tools(has_begun: bool) -> anyhow::Result<()> {
     let mut found = probe::tools();
     if !found.is_complete() {
         let (log, _lock) = begin(!has_begun)?;
@@ -90,7 +90,7 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn install(log: &Path) -> anyhow::Result<()> {
+fn install_toolchain(log: &Path) -> anyhow::Result<()> {
     let cargo_before = find_program("cargo");
     let mut history = History::default();
     let mut machine = probe::machine();

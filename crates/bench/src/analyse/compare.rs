@@ -1,6 +1,6 @@
 //! Judges differences. The rule is docs/how-numbers-are-judged.md; this follows it.
 
-use wingbeat_stats::{bootstrap::Bootstrap, power, sample::Sample};
+use wingbeat_stats::{bootstrap::Bootstrap, sample::Sample};
 
 use crate::result::{
     Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Report, Verdict,
@@ -98,7 +98,7 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
     let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
     let Some(interval) = bootstrap.mean(&logs) else { return found };
     let smallest = logs.standard_error().and_then(|error| {
-        power::smallest_effect(error, logs.len() as f64 - 1.0, 1.0 - CONFIDENCE, POWER)
+        bootstrap.smallest_effect(error, logs.len(), POWER)
     });
     found.interval = Some(ChangeInterval {
         lower: interval.lower.exp_m1(),

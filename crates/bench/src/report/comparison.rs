@@ -100,7 +100,7 @@ fn rows<'a>(found: &Comparison, case: &'a CaseComparison, is_verbose: bool) -> V
 
 fn cells(measure: &MeasureComparison) -> [String; 4] {
     let (name, unit) = (printable(&measure.measure), printable(&measure.unit));
-    let is_told = unit.is_empty() || name == unit;
+    let is_told = name.contains(&unit);
     let name = if is_told { name } else { format!("{name}, {unit}") };
     let change = match measure.change {
         _ if matches!(measure.verdict, Verdict::Same | Verdict::Unknown) => String::new(),

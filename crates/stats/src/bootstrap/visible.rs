@@ -21,7 +21,7 @@ impl Bootstrap {
     /// `power`: in the unit of `standard_error`, which is that of the mean of `n` values.
     ///
     /// For normal values; by simulation with a fixed seed for up to 100 values, good to about 2 points
-    /// of power, else by [`power::smallest_effect`]. Takes some 40 ms for 30 values.
+    /// of power, else by [`power::smallest_effect`]. Takes some 60 ms for 30 values.
     ///
     /// 0 if the standard error is. `None` for fewer than two values, unless
     /// `1 − confidence < power < 1`, if `standard_error` is negative or not finite, and with too few

@@ -1,3 +1,5 @@
+//! Golden listings of programs with counters, and what the counters mean.
+
 use wingbeat_bpf::code::{Insn, op};
 
 use super::*;

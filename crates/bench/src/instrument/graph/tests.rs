@@ -1,3 +1,5 @@
+//! Graphs of small programs, and programs that have none.
+
 use wingbeat_bpf::code::{FunctionInfo, Insn, op};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Registers before each instruction of small programs.
+
 use wingbeat_bpf::code::{Insn, op};
 
 use super::*;

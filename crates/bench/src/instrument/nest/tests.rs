@@ -1,3 +1,5 @@
+//! Loops of small functions, and what is guessed from them.
+
 use wingbeat_bpf::code::op;
 
 use super::*;

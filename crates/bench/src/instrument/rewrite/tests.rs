@@ -1,3 +1,5 @@
+//! Golden listings of rewritten programs, and that holes in a program change nothing.
+
 use proptest::prelude::*;
 use wingbeat_bpf::code::{Insn, op};
 

@@ -68,6 +68,22 @@ fn programs_come_and_go() {
     assert_eq!(ids, [1, 3, 9]);
 }
 
+/// Counters that have gone back are those of another program, whichever of them it is.
+#[test]
+fn counters_never_go_back() {
+    let check = |runs, time_ns, goes_on: bool| {
+        let before = reading(SECOND, &[info(7, 1, 5, 10, 1_000)]);
+        let after = reading(2 * SECOND, &[info(7, 1, 5, runs, time_ns)]);
+        let change = Change::between(&before, &after);
+        let (appeared, vanished) = (change.appeared.len(), change.vanished.len());
+        let expected = usize::from(!goes_on);
+        assert_eq!((appeared, vanished), (expected, expected), "{runs} {time_ns}");
+    };
+    check(10, 1_000, true);
+    check(9, 1_100, false);
+    check(11, 900, false);
+}
+
 #[test]
 fn derived_figures() {
     let rates =

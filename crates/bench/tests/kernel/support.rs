@@ -1,0 +1,109 @@
+//! A program in the kernel, as it is and with counters.
+
+use std::os::fd::AsFd as _;
+
+use wingbeat_bench::{
+    instrument::{
+        counters::{self, Instrumented},
+        generate::Entry,
+    },
+    live::check_rights,
+};
+use wingbeat_bpf::{
+    code::{Code, Insn, op},
+    live::{LiveMap, Loaded, Loader, LoaderOptions, Run, RunInput, run},
+    spec::{ProgramSpec, Spec},
+};
+
+use crate::object::{Program, STATICS_FIRST};
+
+/// Functions of a generated program besides its entry, at most.
+const STATICS: u32 = 4;
+
+/// Whether programs can be loaded here; that they cannot is a failure in CI.
+pub(crate) fn can_load() -> bool {
+    match check_rights() {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+/// Loads generated programs of one kind. Callbacks must be static, which the kernel learns from types.
+pub(crate) struct Kernel {
+    loader: Loader,
+    program: ProgramSpec,
+}
+
+impl Kernel {
+    pub(crate) fn new(entry: Entry) -> Self {
+        let section = if entry == Entry::Xdp { "xdp" } else { "socket" };
+        let statics: Vec<_> = (1..=STATICS).map(|number| format!("function_{number}")).collect();
+        let insns = [Insn::new(0xb7, 0, 0, 0, 2), Insn::new(op::EXIT, 0, 0, 0, 0)];
+        let object = Program {
+            name: "function_0",
+            section,
+            insns: &insns,
+            lines: &[(0, 1, "")],
+            statics: &statics,
+        };
+        let spec = Spec::parse("generated.o", &object.object()).expect("an object");
+        let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+        assert!(loader.has_types(), "the kernel takes the types");
+        Self { loader, program: spec.programs()[0].clone() }
+    }
+
+    /// Loads it as it is, and with counters.
+    pub(crate) fn load(&self, code: &Code) -> Pair {
+        let mut code = code.clone();
+        for function in &mut code.functions {
+            let number = function.name.strip_prefix("function_").and_then(|it| it.parse().ok());
+            let number: u32 = number.expect("a generated name");
+            assert!(number <= STATICS, "{number}");
+            function.type_id = Some(STATICS_FIRST - 1 + number);
+        }
+        let plain = self.loader.load(&self.program, &code, &[]);
+        let plain = plain.unwrap_or_else(|error| panic!("the original: {error}"));
+        let options = counters::Options {
+            stack_depths_bytes: plain.verifier.stack_depths.clone(),
+            ..counters::Options::default()
+        };
+        let instrumented = counters::instrument(&code, &options).expect("counters");
+        let notebook = LiveMap::notebook(instrumented.plan.value_size_bytes()).expect("a map");
+        let counted = self.loader.load(&self.program, &instrumented.code, &[notebook.as_fd()]);
+        let counted = counted.unwrap_or_else(|error| panic!("with counters: {error}"));
+        Pair { program: self.program.clone(), plain, counted, notebook, instrumented }
+    }
+}
+
+/// A program as it is, and with counters.
+pub(crate) struct Pair {
+    program: ProgramSpec,
+    plain: Loaded,
+    counted: Loaded,
+    notebook: LiveMap,
+    instrumented: Instrumented,
+}
+
+impl Pair {
+    pub(crate) fn run_plain(&self, packet: &[u8]) -> Run {
+        self.run(&self.plain, packet)
+    }
+
+    /// Runs it with counters, and gives the executions of each instruction of the original.
+    pub(crate) fn run_counted(&self, packet: &[u8]) -> (Run, Vec<u64>) {
+        self.notebook.clear_notebook().expect("cleared");
+        let run = self.run(&self.counted, packet);
+        let plan = &self.instrumented.plan;
+        let counters = plan.counters(&self.notebook.read_notebook().expect("read"));
+        (run, plan.insn_counts(&counters))
+    }
+
+    fn run(&self, form: &Loaded, packet: &[u8]) -> Run {
+        let input = RunInput { data: packet, context: &[] };
+        run(form.as_fd(), self.program.r#type, input, 1).expect("it runs")
+    }
+}
