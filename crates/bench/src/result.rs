@@ -231,7 +231,7 @@ pub struct Distribution {
     pub clock_ns: f64,
     /// p50 less the clock; 0 at least.
     pub net_p50_ns: f64,
-    /// What the wrapper adds to a run outside of the time it measures, roughly.
+    /// Mean of these runs less the median of the batches without a clock; 0 at least.
     pub wrapper_ns: f64,
 }
 

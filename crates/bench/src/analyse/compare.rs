@@ -116,6 +116,9 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
     found
 }
 
+/// Measure, unit, before, after, and whether more of it can fail a run.
+type Row = (&'static str, &'static str, Option<u64>, Option<u64>, bool);
+
 /// Compares what is exact. Instructions executed and instructions verified can fail a run; sizes and
 /// states are told, but more of them need not be worse.
 pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
@@ -124,7 +127,7 @@ pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
         let counts = case.counts.measured()?;
         Some(counts.calls.iter().map(|calls| calls.calls).sum::<u64>())
     };
-    let rows: [(&str, &str, Option<u64>, Option<u64>, bool); 7] = [
+    let rows: [Row; 7] = [
         ("instructions", "instructions", executed(old), executed(new), true),
         ("calls", "calls", calls(old), calls(new), true),
         (

@@ -196,6 +196,10 @@ impl MapContents {
     ///
     /// When it is not JSON, or an entry does not fit the map.
     pub fn parse(json: &[u8], shape: MapShape) -> Result<Self, MapError> {
+        Self::parse_within(json, shape, BYTES_MAX)
+    }
+
+    fn parse_within(json: &[u8], shape: MapShape, bytes_max: usize) -> Result<Self, MapError> {
         let json: Value =
             serde_json::from_slice(json).map_err(|error| MapError::Json(error.to_string()))?;
         let Value::Array(list) = &json else {
@@ -203,11 +207,11 @@ impl MapContents {
         };
         let mut entries = Vec::new();
         let mut keys = HashMap::new();
-        let mut total_bytes = 0_usize;
+        let mut bytes_left = bytes_max;
         for (index, item) in list.iter().enumerate() {
-            let mut reader = Reader { shape, index, total_bytes };
+            let mut reader = Reader { shape, index, bytes_left };
             let entry = reader.entry(item)?;
-            total_bytes = reader.total_bytes;
+            bytes_left = reader.bytes_left;
             if shape.kind != MapKind::Queue
                 && let Some(first) = keys.insert(entry.key.clone(), index)
             {
@@ -247,8 +251,8 @@ impl Entry {
 struct Reader {
     shape: MapShape,
     index: usize,
-    /// Of this entry and those before it.
-    total_bytes: usize,
+    /// That entries may still take.
+    bytes_left: usize,
 }
 
 impl Reader {
@@ -299,10 +303,7 @@ impl Reader {
             Part::Key => self.shape.key_bytes,
             Part::Value | Part::ValueOfCpu(_) => self.shape.value_bytes,
         };
-        self.total_bytes = self.total_bytes.saturating_add(size);
-        if self.total_bytes > BYTES_MAX {
-            return Err(MapError::TooLarge { index });
-        }
+        self.bytes_left = self.bytes_left.checked_sub(size).ok_or(MapError::TooLarge { index })?;
         value::bytes(value, size).map_err(|error| MapError::Bytes { index, part, error })
     }
 

@@ -164,6 +164,8 @@ impl<'a> Session<'a> {
             session.show(&format!("{}: loading", linked.program.name));
             match Subject::new(linked, &loader, &contents, Forms::ALL) {
                 Ok(subject) => subjects.push(subject),
+                // The only one: its whole story, with the verifier's log, goes to the caller.
+                Err(error) if wanted.len() == 1 => return Err(error),
                 Err(error) => failures.push(failure(&linked.program.name, &error)),
             }
         }
@@ -207,8 +209,7 @@ impl<'a> Session<'a> {
     ) -> Result<(Vec<Turn>, Vec<RawCase>), BenchError> {
         let mut turns = Vec::new();
         let mut cases = Vec::new();
-        for number in 0..rulers {
-            let subject = &subjects[number];
+        for (number, subject) in subjects.iter().enumerate().take(rulers) {
             let input = ruler_input();
             let fixed = FixedPart::measure(|runs| subject.run(&input, &[], runs));
             // A context that the type cannot do without may be missing: then there is no ruler.
@@ -217,9 +218,8 @@ impl<'a> Session<'a> {
             let runs_per_batch = calibrate(subject.r#type(), |runs| subject.run(&input, &[], runs))?;
             turns.push(Turn::new(number, 0, runs_per_batch));
         }
-        for number in rulers..subjects.len() {
+        for (number, subject) in subjects.iter_mut().enumerate().skip(rulers) {
             for (index, input) in self.plan.inputs.iter().enumerate() {
-                let subject = &mut subjects[number];
                 let name = case_name(&subject.linked.program, input, self.plan);
                 if self.watcher.is_stopped() {
                     failures.push(Failure { name, reason: "interrupted before its first run".to_owned() });

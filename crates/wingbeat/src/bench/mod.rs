@@ -20,7 +20,6 @@ use signal_hook::{
     flag,
 };
 use wingbeat_bench::{
-    analyse::compare::Thresholds,
     input,
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
@@ -109,11 +108,8 @@ fn against_veristat(
     let veristat::AgainstVeristat { cases, unmatched, .. } =
         veristat::against_veristat(&report, &rows, args.thresholds().exact);
     if cases.is_empty() {
-        bail!(
-            "{}: no row is of a program of {}; rows are matched by the file's name and the program's",
-            csv.display(),
-            spec.file()
-        );
+        let reasons: Vec<_> = unmatched.iter().map(|it| format!("{}: {}", it.name, it.reason)).collect();
+        bail!("{}: nothing to compare: {}", csv.display(), reasons.join("; "));
     }
     let is_worse = is_worse(&cases);
     let found = wingbeat_bench::result::Comparison {

@@ -142,11 +142,24 @@ fn says_which_entry_and_what_was_expected() {
 
 #[test]
 fn large_values_do_not_fill_the_memory() {
-    let large = shape(MapKind::Array, 4, 200 << 20);
-    check_error(large, "[0, 0]", &["entry 1", "256 MiB"]);
+    check_error(shape(MapKind::Queue, 0, BYTES_MAX + 1), "[0]", &["entry 0", "256 MiB"]);
     check_error(shape(MapKind::Queue, 0, usize::MAX), "[0]", &["entry 0", "256 MiB"]);
-    let per_cpu = shape(MapKind::PerCpuArray, 4, 200 << 20);
-    check_error(per_cpu, r#"[{"key": 0, "values": [0, 0]}]"#, &["256 MiB"]);
+    // All keys and values count, those of single CPUs too.
+    #[track_caller]
+    fn check(kind: MapKind, json: &str, bytes_max: usize, expected: Option<usize>) {
+        let contents = MapContents::parse_within(json.as_bytes(), shape(kind, 4, 10), bytes_max);
+        let index = match contents {
+            Ok(_) => None,
+            Err(MapError::TooLarge { index }) => Some(index),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(index, expected, "{json}");
+    }
+    check(MapKind::Array, "[0, 0]", 28, None);
+    check(MapKind::Array, "[0, 0]", 27, Some(1));
+    check(MapKind::Array, "[0, 0]", 13, Some(0));
+    check(MapKind::PerCpuArray, r#"[{"key": 0, "values": [0, 0]}]"#, 24, None);
+    check(MapKind::PerCpuArray, r#"[{"key": 0, "values": [0, 0]}]"#, 23, Some(0));
 }
 
 #[test]

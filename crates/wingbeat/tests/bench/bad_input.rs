@@ -1,0 +1,141 @@
+//! Bad input gets a message and exit code 1 or 2, never a panic.
+
+use std::{fs, os::unix::process::CommandExt as _, process::Command};
+
+use crate::support::{Folder, PROGRAM, finished, looping, turn};
+
+/// Fails unless `wingbeat` ends with this code and says all this.
+#[track_caller]
+fn check(folder: &Folder, arguments: &[&str], code: i32, expected: &[&str]) {
+    let found = folder.run(arguments).ended_with(code);
+    let said = found.said();
+    for text in expected {
+        assert!(said.contains(text), "{text:?} is not in: {said}");
+    }
+}
+
+#[test]
+fn files_that_are_no_objects() {
+    let folder = Folder::with_object();
+    let object = looping(3);
+    folder.file("empty.o", "");
+    folder.file("text.o", "int main(void) { return 0; }\n");
+    folder.file("big_endian.o", big_endian(&object));
+    folder.file("no_programs.o", no_programs());
+    let exe = "/proc/self/exe";
+    let cases: &[(&str, &str)] = &[
+        ("empty.o", "empty.o is not an eBPF object: it is empty"),
+        ("text.o", "text.o is not an eBPF object: it is a text file"),
+        ("big_endian.o", "big-endian"),
+        ("no_programs.o", "no_programs.o has no programs"),
+        ("missing.o", "cannot read missing.o: No such file or directory"),
+        (".", "cannot read .: "),
+        (exe, "is not an eBPF object: it is machine code for "),
+    ];
+    for &(file, expected) in cases {
+        for verb in ["bench", "annotate"] {
+            check(&folder, &[verb, file], 1, &["error: ", expected]);
+        }
+        if file != "no_programs.o" {
+            check(&folder, &["bench", "looping.o", "--against", file], 1, &["error: ", expected]);
+        }
+    }
+}
+
+#[test]
+fn objects_cut_anywhere() {
+    let folder = Folder::new();
+    let object = looping(3);
+    // The table of sections is at the end, so that each cut loses some of it.
+    for len in (1..object.len()).step_by(61) {
+        folder.file("cut.o", &object[..len]);
+        check(&folder, &["annotate", "cut.o"], 1, &["error: cut.o "]);
+    }
+}
+
+/// The same header in the other byte order, which is all that is read of it.
+fn big_endian(object: &[u8]) -> Vec<u8> {
+    let mut object = object.to_vec();
+    object[5] = 2;
+    for field in [16..18, 18..20, 20..24, 24..32, 32..40, 40..48, 48..52, 52..54, 54..56, 56..58] {
+        object[field].reverse();
+    }
+    for field in [58..60, 60..62, 62..64] {
+        object[field].reverse();
+    }
+    object
+}
+
+/// An object with a license alone.
+fn no_programs() -> Vec<u8> {
+    use object::{Architecture, BinaryFormat, Endianness, SectionKind, write::Object};
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
+    let license = object.add_section(Vec::new(), b"license".to_vec(), SectionKind::Data);
+    object.append_section_data(license, b"GPL\0", 1);
+    object.write().expect("an object file")
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let folder = Folder::with_object();
+    folder.file("zero.pcap", capture_header());
+    folder.file("map.json", "[]");
+    let check = |arguments: &[&str], code, expected: &[&str]| {
+        check(&folder, &[&["bench", "looping.o"], arguments].concat(), code, expected);
+    };
+    check(&["count_dwn"], 1, &["looping.o has no program", "did you mean", PROGRAM]);
+    check(&["--input", "zero.pcap"], 1, &["zero.pcap", "it holds no packets"]);
+    check(&["--input", "missing.bin"], 1, &["missing.bin", "No such file"]);
+    check(&["--map", "nope=map.json"], 1, &["looping.o has no map \"nope\""]);
+    check(&["--map", "nope"], 2, &["NAME=FILE"]);
+    check(&["--cpu", "9999"], 1, &["cannot run on CPU 9999", "this process may use "]);
+    check(&["--samples", "0"], 2, &["a number from 1 on"]);
+    check(&["--expect", "XDP_PASS"], 2, &["a number of 32 bits"]);
+    check(&["--err"], 2, &["--against"]);
+    check(&["--format", "xml"], 2, &["xml"]);
+    check(&["-o", "/no/such/folder/x"], 1, &["/no/such/folder"]);
+}
+
+/// A classic capture without packets.
+fn capture_header() -> Vec<u8> {
+    let words: [u32; 6] = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn packets_that_the_kernel_refuses() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    folder.file("long.bin", vec![0; 100_000]);
+    folder.file("short.bin", [0; 5]);
+    let check = |file: &str, expected: &[&str]| {
+        let bench = ["bench", "looping.o", "--input", file, "--time", "1s", "--allow-stats"];
+        check(&folder, &bench, 1, expected);
+        check(&folder, &["annotate", "looping.o", "--input", file], 1, expected);
+    };
+    check("long.bin", &["refuses the input (100000 bytes of packet", "must fit into a page"]);
+    check("short.bin", &["refuses the input (5 bytes of packet", "at least 14 bytes"]);
+}
+
+#[test]
+fn without_rights_one_sentence() {
+    let folder = Folder::with_object();
+    let copy = folder.path("wingbeat");
+    // By another process: one that this process starts meanwhile could hold the copy open for
+    // writing, which makes it "busy" for exec.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
+    assert!(copied.expect("cp").success());
+    for verb in ["bench", "annotate"] {
+        let mut command = folder.program(&copy, &[verb, "looping.o"]);
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        let found = finished(command.output().expect("run wingbeat")).ended_with(1);
+        assert!(found.stdout.is_empty(), "{}", found.stdout);
+        for text in ["Operation not permitted", "CAP_BPF", "sudo"] {
+            assert!(found.stderr.contains(text), "{}", found.stderr);
+        }
+        assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
+    }
+    assert!(fs::exists(&copy).expect("a folder"));
+}

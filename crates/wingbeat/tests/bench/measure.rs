@@ -1,0 +1,167 @@
+//! What `wingbeat bench` measures, and the forms that it writes it in.
+
+use std::{
+    fs,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Folder, PASS, PROGRAM, TURNS, executed, finished, json, turn};
+
+#[test]
+fn the_result_as_json() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    let instructions = || {
+        let arguments =
+            ["bench", "looping.o", "--time", "2s", "--format", "json", "--allow-stats"];
+        let report = folder.run(&arguments).ended_with(0).json();
+        assert_eq!(report["schema_version"], 1);
+        assert_eq!(report["is_interrupted"], false);
+        assert_eq!(report["failures"].as_array().map(Vec::len), Some(0), "{report}");
+        let cases = report["cases"].as_array().expect("cases");
+        assert_eq!(cases.len(), 1);
+        let case = &cases[0];
+        assert_eq!((&case["program"], &case["type"]), (&PROGRAM.into(), &"xdp".into()));
+        assert_eq!(case["outcome"]["return_value"], PASS);
+        assert_eq!(case["outcome"]["return_name"], "XDP_PASS");
+        assert_eq!(case["outcome"]["has_changed_packet"], false);
+        assert_eq!(case["size"]["object_instructions"], 14);
+        let latency = &case["latency"]["measured"];
+        let ns = |name: &str| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {latency}"));
+        assert!(ns("lower_ns") <= ns("median_ns") && ns("median_ns") <= ns("upper_ns"));
+        // Turns of two instructions: no CPU does ten of them in a nanosecond.
+        assert!(ns("median_ns") > f64::from(TURNS) / 10.0, "{latency}");
+        let single = &case["distribution"]["measured"];
+        assert!(single["p50_ns"].as_f64() <= single["p99_ns"].as_f64(), "{single}");
+        case["counts"]["measured"]["instructions"].as_u64()
+    };
+    assert_eq!([instructions(), instructions()], [Some(executed(TURNS)); 2]);
+}
+
+#[test]
+fn an_unexpected_return_value_fails() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    let expecting = |value| {
+        folder.run(&["bench", "looping.o", "--time", "1s", "--allow-stats", "--expect", value])
+    };
+    expecting("2").ended_with(0);
+    let said = expecting("1").ended_with(1).said();
+    assert!(said.contains("XDP_PASS") && said.contains("XDP_DROP"), "{said}");
+}
+
+#[test]
+fn the_forms_of_the_result() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    let written = |format: &str, more: &[&str]| {
+        let arguments =
+            ["bench", "looping.o", "--time", "1s", "--allow-stats", "--format", format];
+        folder.run(&[&arguments, more].concat()).ended_with(0)
+    };
+
+    let table = written("human", &[]).stdout;
+    assert!(table.contains(PROGRAM) && table.contains("XDP_PASS"), "{table}");
+    assert!(table.contains(&executed(TURNS).to_string()), "{table}");
+    let longest = table.lines().map(|line| line.chars().count()).max();
+    assert!(longest.is_some_and(|columns| columns <= 100), "{table}");
+
+    let metrics = json(&written("bmf", &[]).stdout);
+    let of_program = &metrics[PROGRAM];
+    assert_eq!(of_program["instructions"]["value"].as_f64(), Some(executed(TURNS) as f64));
+    for measure in ["latency", "latency-p99", "verified-instructions", "jited-size"] {
+        let value = of_program[measure]["value"].as_f64();
+        assert!(value.is_some_and(|value| value > 0.0), "{measure}: {metrics}");
+    }
+
+    let found = written("csv", &["-o", "result.csv"]);
+    assert!(found.stdout.is_empty(), "{}", found.stdout);
+    let table = folder.text("result.csv");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let [columns, row] = rows.as_slice() else { panic!("two lines are wanted: {table}") };
+    assert_eq!(columns.len(), row.len(), "{table}");
+    let named = |name: &str| columns.iter().position(|&it| it == name).map(|index| row[index]);
+    assert_eq!(named("file_name"), Some("looping.o"), "{table}");
+    assert_eq!(named("prog_name"), Some(PROGRAM), "{table}");
+    let verified = named("total_insns").and_then(|text| text.parse().ok());
+    // The verifier walks the loop turn by turn.
+    assert!(verified.is_some_and(|insns: u64| insns >= executed(TURNS)), "{table}");
+}
+
+#[test]
+fn each_packet_of_a_capture_is_an_input() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    // One packet of ARP, one of IPv4.
+    let packets = [[0x08_u8, 0x06], [0x08, 0x00]].map(|kind| {
+        let mut packet = [0; 64];
+        packet[12..14].copy_from_slice(&kind);
+        // The program looks at the first byte of the type only.
+        packet[12] = if kind[1] == 6 { 0x86 } else { 8 };
+        packet
+    });
+    folder.file("two.pcap", capture(&packets));
+    let arguments = ["bench", "looping.o", "--input", "two.pcap", "--time", "2s", "--allow-stats"];
+    let report = folder.run(&[&arguments[..], &["--format", "json"]].concat()).ended_with(0).json();
+    let cases = report["cases"].as_array().expect("cases");
+    let found: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            let counted = case["counts"]["measured"]["instructions"].as_u64();
+            (case["outcome"]["return_value"].as_u64(), counted)
+        })
+        .collect();
+    let ipv4 = executed(TURNS);
+    assert_eq!(found, [(Some(0), Some(ipv4 + 1)), (Some(2), Some(ipv4))], "{report}");
+}
+
+/// A capture of Ethernet in the classic form.
+fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
+    for packet in packets {
+        file.extend(words(&[0, 0, 64, 64]));
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn a_signal_ends_it_with_what_was_measured() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    let arguments = ["bench", "looping.o", "--time", "60s", "--format", "json", "--allow-stats"];
+    let mut command = folder.wingbeat(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    wait_for_handler(&child);
+    thread::sleep(Duration::from_secs(6));
+    let signalled = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).expect("signal");
+    let found = finished(child.wait_with_output().expect("ends"));
+    let took = signalled.elapsed();
+    assert!(took < Duration::from_secs(10), "it ended {took:?} after the signal");
+    assert!(matches!(found.code, Some(0 | 1)), "{:?}: {}", found.code, found.stderr);
+    let report = found.json();
+    assert_eq!(report["is_interrupted"], true, "{report}");
+    let case = &report["cases"][0];
+    assert_eq!(case["program"], PROGRAM, "{report}");
+    assert!(case["latency"]["measured"]["batches"].as_u64().is_some_and(|it| it > 0), "{report}");
+}
+
+/// Waits until SIGINT (2) is caught.
+fn wait_for_handler(child: &Child) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let is_caught = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
+        Some(u64::from_str_radix(mask, 16).ok()? & 1 << 1 != 0)
+    };
+    while is_caught() != Some(true) {
+        assert!(Instant::now() < deadline, "no handler for SIGINT");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

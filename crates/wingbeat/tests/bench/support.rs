@@ -1,0 +1,180 @@
+//! Turns, the object to measure, and running wingbeat.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use wingbeat_bench::live::check_rights;
+use wingbeat_bpf::code::{Insn, op};
+
+use crate::object::Program;
+
+/// One test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn; `None` without the rights, which in CI is a failure.
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match check_rights() {
+        Ok(()) => Some(turn),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// What the program of [`looping`] is called.
+pub(crate) const PROGRAM: &str = "count_down";
+
+/// `XDP_PASS`.
+pub(crate) const PASS: u32 = 2;
+
+/// Turns of the loop, where it does not matter how many.
+pub(crate) const TURNS: u16 = 300;
+
+/// Instructions that one run of [`looping`] executes on a packet of IPv4.
+pub(crate) fn executed(turns: u16) -> u64 {
+    11 + 2 * u64::from(turns)
+}
+
+/// Line of [`looping`] that packets of IPv4 do not reach.
+pub(crate) const NEVER_LINE: u32 = 16;
+
+/// Line of the loop in [`looping`].
+pub(crate) const LOOP_LINE: u32 = 13;
+
+/// An object with one XDP program, which loops `turns` times and lets packets of IPv4 pass.
+pub(crate) fn looping(turns: u16) -> Vec<u8> {
+    let plain = |opcode, dst, offset, immediate| Insn::new(opcode, dst, 0, offset, immediate);
+    let load = |size, dst, src, offset| Insn::new(op::LDX | op::MEM | size, dst, src, offset, 0);
+    let mov = op::ALU64 | op::MOV;
+    let insns = [
+        // r2 and r3 are the packet's begin and end.
+        load(op::W, 2, 1, 0),
+        load(op::W, 3, 1, 4),
+        Insn::new(mov | op::X, 4, 2, 0, 0),
+        plain(op::ALU64 | op::ADD, 4, 0, 14),
+        plain(mov, 0, 0, 1),
+        Insn::new(op::JMP | op::JGT | op::X, 4, 3, 7, 0),
+        load(op::B, 5, 2, 12),
+        plain(mov, 6, 0, turns.into()),
+        plain(op::ALU64 | op::ADD, 6, 0, -1),
+        plain(op::JMP | op::JNE, 6, -2, 0),
+        plain(mov, 0, 0, PASS as i32),
+        plain(op::JMP | op::JEQ, 5, 1, 8),
+        plain(mov, 0, 0, 0),
+        plain(op::EXIT, 0, 0, 0),
+    ];
+    let lines = [
+        (0, 10, "if (packet + 14 > end)"),
+        (6, 11, "int type = packet[12];"),
+        (7, 12, "int turns = TURNS;"),
+        (8, LOOP_LINE, "while (--turns) {}"),
+        (10, 14, "int verdict = XDP_PASS;"),
+        (11, 15, "if (type != 8)"),
+        (12, NEVER_LINE, "verdict = XDP_ABORTED;"),
+        (13, 17, "return verdict;"),
+    ];
+    let statics = &[];
+    Program { name: PROGRAM, section: "xdp", insns: &insns, lines: &lines, statics }.object()
+}
+
+/// A folder with files in it; gone afterwards. Readable by all, for tests without rights.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let readable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), readable).expect("permissions");
+        Self(folder)
+    }
+
+    /// A folder with the object `looping.o`.
+    pub(crate) fn with_object() -> Self {
+        let folder = Self::new();
+        folder.file("looping.o", looping(TURNS));
+        folder
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, bytes).expect("written");
+        path
+    }
+
+    /// What stands in a file that wingbeat wrote.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let path = self.path(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// `wingbeat` with arguments, run in this folder.
+    pub(crate) fn wingbeat(&self, arguments: &[&str]) -> Command {
+        self.program(Path::new(env!("CARGO_BIN_EXE_wingbeat")), arguments)
+    }
+
+    pub(crate) fn program(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.0.path());
+        command
+    }
+
+    /// Runs `wingbeat` in this folder to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        finished(self.wingbeat(arguments).output().expect("run wingbeat"))
+    }
+}
+
+/// What a run left.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Checks what must hold for each run.
+pub(crate) fn finished(output: Output) -> Run {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
+        assert!(!stderr.contains(trace), "{stderr}");
+    }
+    Run { code: output.status.code(), stdout, stderr }
+}
+
+impl Run {
+    /// Fails unless it ended with this code.
+    #[track_caller]
+    pub(crate) fn ended_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Its output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        json(&self.stdout)
+    }
+
+    /// Everything it said, each run of white space a single space: tables wrap long texts.
+    pub(crate) fn said(&self) -> String {
+        let both = format!("{} {}", self.stdout, self.stderr);
+        both.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+pub(crate) fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("no JSON: {error}\n{text}"))
+}
