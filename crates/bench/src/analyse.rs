@@ -11,7 +11,10 @@ use wingbeat_bpf::{
     program::Info,
 };
 use wingbeat_stats::{
-    bootstrap::Bootstrap, histogram::Histogram, outliers, sample::{Sample, quantile_of_sorted},
+    bootstrap::Bootstrap,
+    histogram::Histogram,
+    outliers,
+    sample::{Sample, quantile_of_sorted},
 };
 
 use crate::{
@@ -19,8 +22,8 @@ use crate::{
     counts::Calls,
     instrument::wrapper::Recorded,
     result::{
-        Case, Circumstances, Distribution, Failure, Latency, Outcome, Outliers, Part, Report, Ruler,
-        RunCounts, SCHEMA_VERSION, Size, Verifier,
+        Case, Circumstances, Distribution, Failure, Latency, Outcome, Outliers, Part, Report,
+        Ruler, RunCounts, SCHEMA_VERSION, Size, Verifier,
     },
 };
 
@@ -176,7 +179,9 @@ fn analysed(
         Ok(instructions) => Part::Measured(RunCounts {
             instructions: *instructions,
             calls: case.calls.clone(),
-            steady_instructions: case.settled_instructions.filter(|settled| settled != instructions),
+            steady_instructions: case
+                .settled_instructions
+                .filter(|settled| settled != instructions),
         }),
         Err(reason) => Part::Unavailable(reason.clone()),
     };
@@ -285,7 +290,8 @@ fn outcome(case: &RawCase, expect: Option<u32>) -> Outcome {
     let gives_data = case.r#type.test_run().is_some_and(|rules| rules.gives_data);
     let first = &case.first;
     let has_changed_packet = gives_data && first.data != case.input_data;
-    let hex = || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
+    let hex =
+        || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
     Outcome {
         return_value: first.return_value,
         return_name: return_name(case.r#type, first.return_value).map(str::to_owned),

@@ -12,7 +12,7 @@ mod tests;
 
 use std::{fmt, io, path::Path};
 
-pub use model::{Annotation, AnnotatedFunction, AnnotatedLine, Block};
+pub use model::{AnnotatedFunction, AnnotatedLine, Annotation, Block};
 
 /// Version of the JSON. It changes when a field is renamed, removed or gets another meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -43,7 +43,9 @@ pub enum Form {
 
 /// No form of an annotation has this suffix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot tell the format of {0:?} by its suffix: .svg flame graph, .folded collapsed stacks, .lcov or .info coverage, .json everything, .txt text")]
+#[error(
+    "cannot tell the format of {0:?} by its suffix: .svg flame graph, .folded collapsed stacks, .lcov or .info coverage, .json everything, .txt text"
+)]
 pub struct UnknownSuffix(pub String);
 
 impl Form {

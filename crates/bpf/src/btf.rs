@@ -110,9 +110,9 @@ impl KernelTypes {
         Some((found.name_offset, found.size_or_type))
     }
 
-    /// Type id of the data section `name`, such as `.bss`.
-    pub(crate) fn data_section_id(&self, name: &str) -> Option<u32> {
-        self.id_of(Kind::DataSec, name)
+    /// Type id of the kernel variable `name`; the kernel tells only of its per-CPU variables.
+    pub fn variable_id(&self, name: &str) -> Option<u32> {
+        self.id_of(Kind::Var, name)
     }
 
     /// Where the strings lie in the bytes that were parsed.

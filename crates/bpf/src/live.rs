@@ -3,13 +3,18 @@
 //! Nothing is ever pinned: maps that an object wants to share by name are created for this process
 //! alone, so that a benchmark neither reads nor leaves anything in the machine's bpffs.
 
+mod error;
+mod externs;
 mod load;
 mod maps;
+mod records;
 mod ring;
 mod run;
+mod settings;
 mod verifier;
 
-pub use load::{LoadError, Loaded, Loader, LoaderOptions};
+pub use error::LoadError;
+pub use load::{Loaded, Loader, LoaderOptions};
 pub use maps::{LiveMap, LiveMaps, MapError, ResetError};
 pub use run::{Run, RunError, RunInput, block_signals, run};
 pub use verifier::{Limit, Rejection, VerifierStatistics};

@@ -84,17 +84,27 @@ impl ProgramType {
 pub struct TestRunRules {
     /// Whether it takes packet bytes.
     pub takes_data: bool,
-    /// Fewest bytes of packet that it accepts.
+    /// Fewest bytes of packet that it accepts, see also [`ProgramType::data_len_min`].
     pub data_len_min: usize,
+    /// Whether the packet begins with its IP header, instead of an Ethernet header.
+    pub begins_with_ip: bool,
     /// Whether it repeats the run and tells the mean time. Otherwise one call is one run, and its time
     /// is that of the system call.
     pub repeats: bool,
     /// Whether each call with more than one run costs two grace periods of RCU: the kernel puts the
     /// program into the XDP dispatcher and takes it out again (`bpf_prog_change_xdp`).
     pub swaps_dispatcher: bool,
-    /// Whether the bytes that the program wrote come back.
+    /// Whether the packet, as the program left it, comes back.
     pub gives_data: bool,
 }
+
+/// Bytes of an Ethernet header, and of the IP headers.
+const ETHERNET_LEN: usize = 14;
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+
+/// Bytes of `struct bpf_sk_lookup` (include/uapi/linux/bpf.h, Linux 6.18).
+const SK_LOOKUP_LEN: usize = 72;
 
 impl ProgramType {
     /// The kernel's name in lower case, as bpftool writes it; `type 99` for one that is not known.
@@ -106,39 +116,82 @@ impl ProgramType {
     pub fn test_run(self) -> Option<TestRunRules> {
         let packets = TestRunRules {
             takes_data: true,
-            data_len_min: 14,
+            data_len_min: ETHERNET_LEN,
+            begins_with_ip: false,
             repeats: true,
             swaps_dispatcher: false,
             gives_data: true,
         };
+        let no_packets =
+            TestRunRules { takes_data: false, gives_data: false, data_len_min: 0, ..packets };
         match self {
             Self::XDP => Some(TestRunRules { swaps_dispatcher: true, ..packets }),
-            Self::SOCKET_FILTER
-            | Self::SCHED_CLS
-            | Self::SCHED_ACT
-            | Self::CGROUP_SKB
-            | Self::LWT_IN
-            | Self::LWT_OUT
-            | Self::LWT_XMIT
-            | Self::NETFILTER => Some(packets),
-            Self::FLOW_DISSECTOR => Some(TestRunRules { gives_data: false, ..packets }),
-            Self::SK_LOOKUP => Some(TestRunRules {
-                takes_data: false,
+            kind if kind.takes_socket_buffers() => Some(packets),
+            // As if it were sent by this machine, before it has an Ethernet header.
+            Self::NETFILTER => Some(TestRunRules {
+                data_len_min: IPV4_LEN,
+                begins_with_ip: true,
                 gives_data: false,
-                data_len_min: 0,
                 ..packets
             }),
-            Self::SYSCALL | Self::RAW_TRACEPOINT | Self::RAW_TRACEPOINT_WRITABLE => {
-                Some(TestRunRules {
-                    takes_data: false,
-                    data_len_min: 0,
-                    repeats: false,
-                    swaps_dispatcher: false,
-                    gives_data: false,
-                })
+            // What comes back are the flow's keys.
+            Self::FLOW_DISSECTOR => Some(TestRunRules { gives_data: false, ..packets }),
+            Self::SK_LOOKUP => Some(no_packets),
+            Self::SYSCALL | Self::RAW_TRACEPOINT => {
+                Some(TestRunRules { repeats: false, ..no_packets })
             }
             _ => None,
         }
+    }
+
+    /// Fewest bytes that the kernel accepts of a packet that begins with `data`: one that says to be IP
+    /// must have an IP header, where the kernel makes a socket buffer of it
+    /// (`bpf_prog_test_run_skb`, net/bpf/test_run.c, Linux 6.18).
+    pub fn data_len_min(self, data: &[u8]) -> usize {
+        let least = self.test_run().map_or(0, |rules| rules.data_len_min);
+        match data.get(12..ETHERNET_LEN) {
+            Some([0x08, 0x00]) if self.takes_socket_buffers() => least + IPV4_LEN,
+            Some([0x86, 0xdd]) if self.takes_socket_buffers() => least + IPV6_LEN,
+            _ => least,
+        }
+    }
+
+    /// A context for types that do not run without one; empty for others. A socket is looked up for a
+    /// TCP connection over IPv4 from 127.0.0.1, port 40000, to 127.0.0.1, port 8080.
+    pub fn default_context(self) -> Vec<u8> {
+        if self != Self::SK_LOOKUP {
+            return Vec::new();
+        }
+        const LOCALHOST: [u8; 4] = [127, 0, 0, 1];
+        let (family, protocol) = (2_u32.to_ne_bytes(), 6_u32.to_ne_bytes());
+        let (remote_port, local_port) = (40_000_u16.to_be_bytes(), 8080_u32.to_ne_bytes());
+        let fields: [(usize, &[u8]); 6] = [
+            (8, &family),
+            (12, &protocol),
+            (16, &LOCALHOST),
+            (36, &remote_port),
+            (40, &LOCALHOST),
+            (60, &local_port),
+        ];
+        let mut context = vec![0; SK_LOOKUP_LEN];
+        for (at, bytes) in fields {
+            context[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        context
+    }
+
+    /// Types whose context is a socket buffer, for running on demand.
+    fn takes_socket_buffers(self) -> bool {
+        matches!(
+            self,
+            Self::SOCKET_FILTER
+                | Self::SCHED_CLS
+                | Self::SCHED_ACT
+                | Self::CGROUP_SKB
+                | Self::LWT_IN
+                | Self::LWT_OUT
+                | Self::LWT_XMIT
+        )
     }
 }
 
@@ -162,5 +215,29 @@ mod tests {
         check(ProgramType::NETFILTER, "netfilter");
         check(ProgramType::SK_LOOKUP, "sk_lookup");
         check(ProgramType(99), "type 99");
+    }
+
+    #[test]
+    fn packets_that_are_too_short() {
+        let check = |r#type: ProgramType, ethertype: [u8; 2], expected| {
+            let packet = [&[0; 12], ethertype.as_slice()].concat();
+            assert_eq!(r#type.data_len_min(&packet), expected, "{type} {ethertype:?}");
+        };
+        check(ProgramType::SCHED_CLS, [8, 0], 34);
+        check(ProgramType::SCHED_CLS, [0x86, 0xdd], 54);
+        check(ProgramType::SCHED_CLS, [8, 6], 14);
+        check(ProgramType::XDP, [8, 0], 14);
+        check(ProgramType::NETFILTER, [8, 0], 20);
+        check(ProgramType::SYSCALL, [8, 0], 0);
+        assert_eq!(ProgramType::SCHED_CLS.data_len_min(&[]), 14);
+    }
+
+    #[test]
+    fn only_one_type_needs_a_context() {
+        assert_eq!(ProgramType::XDP.default_context(), []);
+        let context = ProgramType::SK_LOOKUP.default_context();
+        assert_eq!(context.len(), SK_LOOKUP_LEN);
+        assert_eq!(context[36..38], [0x9c, 0x40]);
+        assert_eq!(context[60..68], [0x90, 0x1f, 0, 0, 0, 0, 0, 0]);
     }
 }

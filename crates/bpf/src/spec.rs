@@ -162,6 +162,11 @@ impl Spec {
         &self.maps.specs
     }
 
+    /// Position of the map that holds settings of the kernel's build, if the object asks for any.
+    pub(crate) fn settings_map(&self) -> Option<usize> {
+        self.maps.settings()
+    }
+
     /// What the object takes from the kernel by name.
     pub fn externs(&self) -> &[Extern] {
         &self.externs.all

@@ -17,18 +17,15 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
-pub(crate) use info::{
-    MapInfo, ProgramInfo, enable_statistics, map_info, next_program_id, open_pinned, program_info,
-    program_lines,
-};
+pub(crate) use info::{enable_statistics, next_program_id, open_pinned, program_info};
 pub(crate) use link::{link_info, next_link_id, open_link};
 pub(crate) use map::{
     MapSpecification, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
     lookup_element, next_key, update_element,
 };
-pub(crate) use program::{LoadRequest, TestRun, TestRunOutcome, load_btf, load_verified, test_run};
-pub(crate) use types::{btf_bytes, open_btf, program_function};
+pub(crate) use program::{LoadRequest, TestRun, load_btf, load_verified, test_run};
 pub(crate) use signals::block_signals;
+pub(crate) use types::{btf_bytes, open_btf, program_function};
 
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_PROG_LOAD: libc::c_long = 5;

@@ -97,9 +97,8 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
     }
     let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
     let Some(interval) = bootstrap.mean(&logs) else { return found };
-    let smallest = logs.standard_error().and_then(|error| {
-        bootstrap.smallest_effect(error, logs.len(), POWER)
-    });
+    let smallest =
+        logs.standard_error().and_then(|error| bootstrap.smallest_effect(error, logs.len(), POWER));
     found.interval = Some(ChangeInterval {
         lower: interval.lower.exp_m1(),
         upper: interval.upper.exp_m1(),
@@ -212,9 +211,14 @@ mod tests {
     fn time_is_judged_by_the_interval_and_then_by_the_threshold() {
         let check = |changes: &[f64], verdict, is_beyond| {
             let found = time(&pairs(changes), 0.01, 1);
-            assert_eq!((found.verdict, found.is_beyond_threshold), (verdict, is_beyond), "{changes:?}");
+            assert_eq!(
+                (found.verdict, found.is_beyond_threshold),
+                (verdict, is_beyond),
+                "{changes:?}"
+            );
         };
-        let around = |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 1e-4).collect::<Vec<_>>();
+        let around =
+            |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 1e-4).collect::<Vec<_>>();
         check(&around(0.05), Verdict::Worse, true);
         check(&around(0.005), Verdict::Worse, false);
         check(&around(-0.05), Verdict::Better, false);

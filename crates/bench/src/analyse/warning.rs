@@ -11,8 +11,7 @@ const SHORT_INSTRUCTIONS: u64 = 12;
 
 /// All warnings of a measurement.
 pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
-    let machine =
-        conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
+    let machine = conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
     let mut notices: Vec<Notice> = machine.iter().map(from_machine).collect();
     notices.extend(feeding(cases));
     notices.extend(aborted(cases));
@@ -74,9 +73,10 @@ fn aborted(cases: &[Case]) -> Option<Notice> {
         id: "ended-early".to_owned(),
         cause: format!("the program ended after its first checks: {}", listed(&those)),
         effect: "it looks fast because it does not do its work on this input".to_owned(),
-        next_step: "give it a packet that it is meant for with --input, and say what it must return \
+        next_step:
+            "give it a packet that it is meant for with --input, and say what it must return \
                     with --expect"
-            .to_owned(),
+                .to_owned(),
     })
 }
 

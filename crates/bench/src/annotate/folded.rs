@@ -32,7 +32,11 @@ fn frame(line: &AnnotatedLine) -> String {
 
 /// A name without what separates frames, and without control characters.
 fn clean(name: &str) -> String {
-    name.chars().map(|c| if c == ';' || c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
+    name.chars()
+        .map(|c| if c == ';' || c.is_control() { ' ' } else { c })
+        .collect::<String>()
+        .trim()
+        .to_owned()
 }
 
 /// Draws the stacks.

@@ -40,7 +40,12 @@ fn inputs(found: &Annotation) -> String {
     }
 }
 
-fn write_function(text: &mut String, found: &Annotation, function: &AnnotatedFunction, style: Style) {
+fn write_function(
+    text: &mut String,
+    found: &Annotation,
+    function: &AnnotatedFunction,
+    style: Style,
+) {
     let share = found.share(function.instructions);
     let calls = found.per_run(function.calls);
     let head = format!(
@@ -80,7 +85,8 @@ fn write_line(text: &mut String, found: &Annotation, line: &AnnotatedLine, style
     let source: String = source.replace('\t', "    ").chars().take(TEXT_MAX).collect();
     let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
     if line.executions == 0 {
-        let row = format!("  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}", "never", "", "", "");
+        let row =
+            format!("  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}", "never", "", "", "");
         _ = writeln!(text, "{}", dim(row.trim_end(), style));
         return;
     }

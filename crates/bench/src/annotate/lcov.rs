@@ -11,7 +11,8 @@ pub(super) fn text(found: &Annotation) -> String {
     type File<'a> = (BTreeMap<&'a str, (u32, u64)>, BTreeMap<u32, u64>);
     let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
     for function in &found.functions {
-        let first = function.lines.iter().filter(|line| line.line > 0).min_by_key(|it| it.insns.first());
+        let first =
+            function.lines.iter().filter(|line| line.line > 0).min_by_key(|it| it.insns.first());
         if let Some(first) = first {
             let functions = &mut files.entry(&first.file).or_default().0;
             functions.insert(&function.name, (first.line, function.calls));

@@ -66,7 +66,8 @@ pub fn against(
         _ => Some(bench(old, &old_plan, watcher)?),
     };
     let pairs = std::thread::scope(|scope| {
-        let measure = || Contest::run(new, old, &report, plan, total.mul_f64(1.0 - REPORT_SHARE), watcher);
+        let measure =
+            || Contest::run(new, old, &report, plan, total.mul_f64(1.0 - REPORT_SHARE), watcher);
         scope.spawn(measure).join().unwrap_or(Err(BenchError::Thread))
     })?;
     let unmatched = unmatched(&report, old, plan);
@@ -145,7 +146,9 @@ impl Contest<'_> {
             for input in &plan.inputs {
                 let side = |side: usize| -> Result<Option<Subject<'_>>, BenchError> {
                     let linked = linked[side].iter().find(|linked| linked.program.name == program);
-                    let load = |linked| Subject::new(linked, &loaders[side], &contents[side], Forms::PLAIN);
+                    let load = |linked| {
+                        Subject::new(linked, &loaders[side], &contents[side], Forms::PLAIN)
+                    };
                     linked.map(load).transpose()
                 };
                 let (Some(a), Some(b)) = (side(0)?, side(1)?) else { continue };

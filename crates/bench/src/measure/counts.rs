@@ -13,7 +13,11 @@ use super::{
     session::{contents, link},
     subject::{Counted, Forms, Subject, run_form},
 };
-use crate::{counts::Counts, input::Input, plan::{Plan, find}};
+use crate::{
+    counts::Counts,
+    input::Input,
+    plan::{Plan, find},
+};
 
 /// Runs after which the maps are taken to be in the state that the batches see.
 const SETTLING_RUNS: u32 = 4_096;
@@ -87,7 +91,8 @@ pub(super) fn settled_run(
     input: &Input,
     context: &[u8],
 ) -> Result<Counts, BenchError> {
-    let counted = subject.state().counted.as_ref().map_err(|r| BenchError::NotMeasurable(r.clone()))?;
+    let counted =
+        subject.state().counted.as_ref().map_err(|r| BenchError::NotMeasurable(r.clone()))?;
     run_form(counted.program.as_fd(), subject.r#type(), input, context, SETTLING_RUNS)?;
     Ok(one_run(subject, counted, input, context)?.1)
 }

@@ -6,7 +6,10 @@ use super::{
     BenchError,
     subject::{Subject, run_form},
 };
-use crate::{input::Input, instrument::wrapper::{Recorded, read_histogram}};
+use crate::{
+    input::Input,
+    instrument::wrapper::{Recorded, read_histogram},
+};
 
 /// Runs of the program with a clock, so far.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +31,8 @@ impl Clockings {
         clocked.notebook.clear_notebook()?;
         run_form(clocked.program.as_fd(), subject.r#type(), input, context, runs)?;
         let value = clocked.notebook.read_notebook()?;
-        let found = read_histogram(&value)
-            .map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
+        let found =
+            read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
         self.recorded = Some(match self.recorded.take() {
             Some(before) => added(before, &found),
             None => found,

@@ -36,7 +36,9 @@ pub enum BenchError {
         reason: String,
     },
     /// The object has no programs.
-    #[error("{0} has no programs: it was compiled, but nothing in it is in a program section such as `xdp`")]
+    #[error(
+        "{0} has no programs: it was compiled, but nothing in it is in a program section such as `xdp`"
+    )]
     NoPrograms(String),
     /// `--map` names a map that is not there.
     #[error("{file} has no map {name:?}; it has {known}")]
@@ -49,7 +51,9 @@ pub enum BenchError {
         known: String,
     },
     /// The types of the kernel cannot be read.
-    #[error("{file} accesses kernel structures by field (CO-RE), but this kernel does not tell its types: {reason}")]
+    #[error(
+        "{file} accesses kernel structures by field (CO-RE), but this kernel does not tell its types: {reason}"
+    )]
     Target {
         /// The object.
         file: String,
@@ -67,12 +71,16 @@ pub enum BenchError {
         source: io::Error,
     },
     /// Run-time statistics are on.
-    #[error("BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats")]
+    #[error(
+        "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"
+    )]
     StatisticsOn,
     /// A part of the program that has to be there is missing.
     #[error("{0}")]
     NotMeasurable(String),
     /// The measuring thread ended without a word.
-    #[error("the measuring thread ended unexpectedly; this is a defect of wingbeat, please report it")]
+    #[error(
+        "the measuring thread ended unexpectedly; this is a defect of wingbeat, please report it"
+    )]
     Thread,
 }

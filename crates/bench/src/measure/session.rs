@@ -80,7 +80,10 @@ pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError>
             })?;
             let kind = MapKind::of_map_type(map.r#type.0).ok_or_else(|| BenchError::Contents {
                 path: source.path.clone(),
-                reason: format!("map {} is of type {}, which cannot be filled from a file", map.name, map.r#type),
+                reason: format!(
+                    "map {} is of type {}, which cannot be filled from a file",
+                    map.name, map.r#type
+                ),
             })?;
             let shape = MapShape {
                 kind,
@@ -153,7 +156,12 @@ impl<'a> Session<'a> {
         let empties = rulers(&wanted);
         let mut subjects = Vec::new();
         for empty in &empties {
-            subjects.push(Subject::new(empty, &no_object, &nothing, Forms { counted: false, clocked: true })?);
+            subjects.push(Subject::new(
+                empty,
+                &no_object,
+                &nothing,
+                Forms { counted: false, clocked: true },
+            )?);
         }
         let counted_at_start = session.are_runs_counted(&subjects)?;
         if counted_at_start && !plan.allow_statistics {
@@ -174,7 +182,8 @@ impl<'a> Session<'a> {
         let were_runs_counted = !counted_at_start && session.are_runs_counted(&subjects)?;
         let (rulers, cases) = collect(&subjects, empties.len(), turns, cases, &mut failures);
         let after = Conditions::read(root, number);
-        let load = load_before.zip(read_load()).map(|(before, after)| Load::between(&before, &after));
+        let load =
+            load_before.zip(read_load()).map(|(before, after)| Load::between(&before, &after));
         let observed = Observed {
             calls: session.calls,
             retries: session.retries,
@@ -215,14 +224,18 @@ impl<'a> Session<'a> {
             // A context that the type cannot do without may be missing: then there is no ruler.
             let Ok(fixed) = fixed else { continue };
             self.fixed.push((subject.r#type(), fixed));
-            let runs_per_batch = calibrate(subject.r#type(), |runs| subject.run(&input, &[], runs))?;
+            let runs_per_batch =
+                calibrate(subject.r#type(), |runs| subject.run(&input, &[], runs))?;
             turns.push(Turn::new(number, 0, runs_per_batch));
         }
         for (number, subject) in subjects.iter_mut().enumerate().skip(rulers) {
             for (index, input) in self.plan.inputs.iter().enumerate() {
                 let name = case_name(&subject.linked.program, input, self.plan);
                 if self.watcher.is_stopped() {
-                    failures.push(Failure { name, reason: "interrupted before its first run".to_owned() });
+                    failures.push(Failure {
+                        name,
+                        reason: "interrupted before its first run".to_owned(),
+                    });
                     continue;
                 }
                 self.show(&format!("{name}: counting"));
@@ -271,8 +284,7 @@ impl<'a> Session<'a> {
             _ => None,
         };
         subject.reset()?;
-        let runs_per_batch =
-            calibrate(subject.r#type(), |runs| subject.run(input, context, runs))?;
+        let runs_per_batch = calibrate(subject.r#type(), |runs| subject.run(input, context, runs))?;
         let state = subject.state();
         let calls = counts.as_ref().ok().map(|counts| {
             let kfunc = |index| subject.linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
@@ -417,9 +429,9 @@ fn runnable<'p>(
         chosen.iter().copied().partition(|program| program.r#type.test_run().is_some());
     let refusal = |program: &ProgramSpec| RunError::NoHandler(program.r#type);
     match others.first() {
-        Some(first) if !plan.programs.is_empty() || runnable.is_empty() => Err(
-            BenchError::NotMeasurable(format!("{}: {}", first.name, refusal(first))),
-        ),
+        Some(first) if !plan.programs.is_empty() || runnable.is_empty() => {
+            Err(BenchError::NotMeasurable(format!("{}: {}", first.name, refusal(first))))
+        }
         _ => {
             let skipped = others.iter().map(|program| Failure {
                 name: program.name.clone(),

@@ -107,7 +107,12 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs the plain program.
-    pub(super) fn run(&self, input: &Input, context: &[u8], repeat: u32) -> Result<Run, BenchError> {
+    pub(super) fn run(
+        &self,
+        input: &Input,
+        context: &[u8],
+        repeat: u32,
+    ) -> Result<Run, BenchError> {
         run_form(self.state.plain.as_fd(), self.r#type(), input, context, repeat)
     }
 }

@@ -83,7 +83,7 @@ pub(super) enum Kind {
     Union,
     Typedef,
     Func,
-    DataSec,
+    Var,
     /// `volatile`, `const`, `restrict` and type tags: they name another type and add nothing.
     Modifier,
     /// Any other kind, with its bytes after the common part and those per element.
@@ -101,18 +101,18 @@ impl Kind {
             5 => Some(Self::Union),
             8 => Some(Self::Typedef),
             12 => Some(Self::Func),
-            15 => Some(Self::DataSec),
+            14 => Some(Self::Var),
             9..=11 | 18 => Some(Self::Modifier),
             // Pointer, forward declaration, float.
             2 | 7 | 16 => other(0, 0),
-            // Integer, variable, declaration tag.
-            1 | 14 | 17 => other(4, 0),
+            // Integer, declaration tag.
+            1 | 17 => other(4, 0),
             // Array.
             3 => other(12, 0),
             // Enumeration, function prototype.
             6 | 13 => other(0, 8),
-            // 64-bit enumeration.
-            19 => other(0, 12),
+            // Data section, 64-bit enumeration.
+            15 | 19 => other(0, 12),
             _ => None,
         }
     }
@@ -129,7 +129,7 @@ impl Kind {
     fn extra_len(self, elements: usize) -> usize {
         match self {
             Self::Struct | Self::Union => MEMBER_LEN * elements,
-            Self::DataSec => 12 * elements,
+            Self::Var => 4,
             Self::Typedef | Self::Func | Self::Modifier => 0,
             Self::Other { fixed_len, element_len } => {
                 usize::from(fixed_len) + usize::from(element_len) * elements

@@ -4,15 +4,22 @@ use std::{
     cell::OnceCell,
     ffi::CString,
     io,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{Rejection, VerifierStatistics, maps::LiveMaps};
+use super::{
+    LoadError, Rejection, VerifierStatistics,
+    externs::{self, MISSING_KFUNC},
+    maps::LiveMaps,
+    records::{function_records, line_records, put_descriptors},
+    settings,
+};
 use crate::{
-    btf::{BtfError, KernelTypes},
-    code::{Code, op},
+    btf::KernelTypes,
+    code::Code,
     program::Info,
-    spec::{Attachment, MapSpec, ObjectTypes, ProgramSpec, Spec, SpecError},
+    program_type::ProgramType,
+    spec::{Attachment, Extern, MapSpec, ObjectTypes, ProgramSpec, Spec, UNRESOLVED},
     sys::{self, LoadRequest},
 };
 
@@ -29,81 +36,6 @@ const LONG_LOG_MAX: usize = 64 << 20;
 /// How often a load is tried when the kernel says `EAGAIN`, as libbpf does.
 const TRIES: u32 = 5;
 
-/// A program cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The object is at fault.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The rights are missing.
-    #[error(
-        "cannot load {program}: the kernel refuses ({source}) before it looks at it; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: run it with sudo. `wingbeat doctor` tells more"
-    )]
-    Refused {
-        /// Name of the program.
-        program: String,
-        /// What the kernel answered.
-        source: io::Error,
-    },
-    /// The verifier does not accept the program.
-    #[error("{}", rejected(.program, .rejection, .source))]
-    Rejected {
-        /// Name of the program.
-        program: String,
-        /// Where and why.
-        rejection: Box<Rejection>,
-        /// What the kernel answered.
-        source: io::Error,
-    },
-    /// What the program is to be attached to is not there.
-    #[error("cannot load {program}: {reason}")]
-    Target {
-        /// Name of the program.
-        program: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// The kernel's own types cannot be read.
-    #[error("cannot load {program}: it needs the kernel's types: {source}")]
-    KernelTypes {
-        /// Name of the program.
-        program: String,
-        /// Why not.
-        source: BtfError,
-    },
-    /// Anything else.
-    #[error("cannot load {program}: {source}")]
-    Failed {
-        /// Name of the program.
-        program: String,
-        /// What the kernel answered.
-        source: io::Error,
-    },
-}
-
-fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String {
-    use std::fmt::Write as _;
-    let mut text = format!("the verifier rejects {program}");
-    match rejection.reason() {
-        Some(reason) => _ = write!(text, ": {reason}"),
-        None => _ = write!(text, ": {source}"),
-    }
-    if let Some(limit) = rejection.limit {
-        _ = write!(text, "; {limit}");
-    }
-    if let Some(line) = &rejection.source {
-        _ = write!(text, "\n  at: {line}");
-    }
-    let tail = rejection.tail();
-    if !tail.is_empty() {
-        _ = write!(text, "\n  the end of the verifier's log (all of it with -v):");
-        for line in tail.lines() {
-            _ = write!(text, "\n    {line}");
-        }
-    }
-    text
-}
-
 /// How to load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoaderOptions {
@@ -115,6 +47,7 @@ pub struct LoaderOptions {
 #[derive(Debug)]
 pub struct Loader {
     maps: Vec<MapSpec>,
+    externs: Vec<Extern>,
     license: CString,
     kernel_version: u32,
     types: ObjectTypes,
@@ -143,16 +76,24 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// When the object's types contradict themselves. That the kernel refuses them is no error:
-    /// programs are then loaded without.
+    /// When the object asks for a setting of the kernel's build that cannot be found out. That the
+    /// kernel refuses the object's types is no error: programs are then loaded without.
     pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
         let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
         let btf = match types.bytes() {
             [] => None,
             bytes => sys::load_btf(bytes, &mut []).ok(),
         };
+        let mut maps = spec.maps().to_vec();
+        if let Some(value) =
+            spec.settings_map().and_then(|number| maps.get_mut(number)?.initial.as_mut())
+        {
+            settings::fill(value, spec.externs())
+                .map_err(|reason| LoadError::Setting { file: spec.file().to_owned(), reason })?;
+        }
         Ok(Self {
-            maps: spec.maps().to_vec(),
+            maps,
+            externs: spec.externs().to_vec(),
             license: spec.license().to_owned(),
             kernel_version: spec.kernel_version().unwrap_or(0),
             types,
@@ -165,6 +106,7 @@ impl Loader {
     pub fn without_object() -> Self {
         Self {
             maps: Vec::new(),
+            externs: Vec::new(),
             license: c"Dual MIT/GPL".to_owned(),
             kernel_version: 0,
             types: ObjectTypes::default(),
@@ -209,7 +151,7 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let name = || program.name.clone();
         let attach_btf_id = self.attach_id(program)?;
-        let insns = with_descriptors(code, maps);
+        let insns = self.resolved(program, code, maps)?;
         let wrapped = self.with_static_copies(code);
         let btf = match &wrapped {
             Some((btf, _)) => Some(btf.as_fd()),
@@ -240,13 +182,29 @@ impl Loader {
                     .map_err(|source| LoadError::Failed { program: name(), source })?;
                 Ok(Loaded { fd, verifier: VerifierStatistics::parse(&text(&log)), info })
             }
-            Err(error) => Err(explain(name(), request, error)),
+            Err(error) => Err(explain(name(), request, error, &self.externs)),
         }
+    }
+
+    /// The instructions with descriptors in place of the numbers of maps, and the kernel's ids in place
+    /// of those of externs.
+    fn resolved(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        maps: &[BorrowedFd<'_>],
+    ) -> Result<Vec<u8>, LoadError> {
+        let mut insns = code.insns.clone();
+        put_descriptors(&mut insns, maps);
+        let types = || self.kernel_types(program).map_err(|error| error.to_string());
+        externs::resolve(&mut insns, &self.externs, types)
+            .map_err(|reason| LoadError::Target { program: program.name.clone(), reason })?;
+        Ok(insns.iter().flat_map(|insn| insn.to_bytes()).collect())
     }
 
     /// The kernel's id of what the program is loaded for.
     fn attach_id(&self, program: &ProgramSpec) -> Result<u32, LoadError> {
-        let Some(attachment) = &program.attachment else { return Ok(0) };
+        let Some(attachment) = &program.attachment else { return without_attachment(program) };
         let types = self.kernel_types(program)?;
         let (found, what) = match attachment {
             Attachment::Function(name) => (types.function_id(name), format!("function {name}")),
@@ -316,44 +274,19 @@ impl Loader {
     }
 }
 
-/// The instructions with descriptors in place of the numbers of maps.
-fn with_descriptors(code: &Code, maps: &[BorrowedFd<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(code.insns.len() * 8);
-    let mut is_second_half = false;
-    for &insn in &code.insns {
-        let mut insn = insn;
-        let is_map =
-            insn.is_ldimm64() && matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE);
-        if is_map && !is_second_half {
-            let number = usize::try_from(insn.immediate).ok();
-            // A number that stands for no map becomes a descriptor that is none.
-            insn.immediate =
-                number.and_then(|number| maps.get(number)).map_or(-1, |map| map.as_raw_fd());
+/// For types that need no attachment there is no id.
+fn without_attachment(program: &ProgramSpec) -> Result<u32, LoadError> {
+    let reason = match program.r#type {
+        ProgramType::STRUCT_OPS => {
+            "it is one of the functions of a structure of the kernel (struct_ops), with which it has to be registered; that is not supported".to_owned()
         }
-        is_second_half = insn.is_ldimm64() && !is_second_half;
-        bytes.extend(insn.to_bytes());
-    }
-    bytes
-}
-
-/// `struct bpf_func_info` of every function; `None` unless all have a type.
-fn function_records(code: &Code, ids: Option<&[Option<u32>]>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(code.functions.len() * 8);
-    for (index, function) in code.functions.iter().enumerate() {
-        let id = ids.map_or(function.type_id, |ids| ids.get(index).copied().flatten())?;
-        bytes.extend(function.insn_index.to_ne_bytes());
-        bytes.extend(id.to_ne_bytes());
-    }
-    (!bytes.is_empty()).then_some(bytes)
-}
-
-/// `struct bpf_line_info` of every line.
-fn line_records(code: &Code) -> Vec<u8> {
-    let words = code
-        .lines
-        .iter()
-        .flat_map(|line| [line.insn_index, line.file_offset, line.text_offset, line.line_column]);
-    words.flat_map(u32::to_ne_bytes).collect()
+        ProgramType::TRACING | ProgramType::LSM | ProgramType::EXT => format!(
+            "its section, {:?}, does not say for what in the kernel; the name goes behind a slash, as in \"fentry/schedule\"",
+            program.section
+        ),
+        _ => return Ok(0),
+    };
+    Err(LoadError::Target { program: program.name.clone(), reason })
 }
 
 /// Loads, also when the kernel is interrupted at it (`EAGAIN`, since Linux 5.0) and when the short log
@@ -377,7 +310,12 @@ fn load_patiently(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedF
 }
 
 /// Loads once more with the whole log, to tell where and why.
-fn explain(program: String, request: LoadRequest<'_>, error: io::Error) -> LoadError {
+fn explain(
+    program: String,
+    request: LoadRequest<'_>,
+    error: io::Error,
+    externs: &[Extern],
+) -> LoadError {
     let mut len = 1 << 20;
     let log = loop {
         let mut log = vec![0; len];
@@ -397,7 +335,22 @@ fn explain(program: String, request: LoadRequest<'_>, error: io::Error) -> LoadE
             _ => LoadError::Failed { program, source: error },
         };
     }
-    LoadError::Rejected { program, rejection: Box::new(Rejection::parse(log)), source: error }
+    let mut rejection = Rejection::parse(log);
+    rejection.missing = missing(&rejection, externs);
+    LoadError::Rejected { program, rejection: Box::new(rejection), source: error }
+}
+
+/// What the kernel does not have, if the verifier stumbled over the mark that stands in its place.
+fn missing(rejection: &Rejection, externs: &[Extern]) -> Option<String> {
+    let number = rejection.unknown_helper()?;
+    if number == UNRESOLVED {
+        return Some(
+            "the program accesses a type or a member that this kernel does not have (CO-RE)".into(),
+        );
+    }
+    let found = usize::try_from(number.checked_sub(MISSING_KFUNC)?).ok();
+    let found = found.and_then(|number| externs.get(number))?;
+    Some(format!("the program calls {}, which this kernel does not have", found.name))
 }
 
 /// The text in a log buffer up to its terminator.

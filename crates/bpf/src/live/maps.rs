@@ -2,19 +2,19 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
 use super::ring;
 use crate::{
-    spec::{MapSpec, MapType, ObjectTypes},
+    spec::{MapSpec, MapType, ObjectTypes, Slot},
     sys::{self, MapSpecification},
 };
 
 /// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
 const RESET_BYTES_MAX: u64 = 1 << 20;
 
-/// `BPF_F_RDONLY_PROG`, `BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, Linux 6.18).
+/// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
 const RDONLY_PROG: u32 = 1 << 7;
 
 /// A map could not be created, filled or read.
@@ -80,9 +80,43 @@ impl LiveMaps {
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        let maps =
-            specs.iter().map(|map| LiveMap::create(map, types)).collect::<Result<_, _>>()?;
-        Ok(Self { maps })
+        let maps = specs.iter().map(|map| LiveMap::create(map, types)).collect::<Result<_, _>>()?;
+        let maps = Self { maps };
+        maps.fill_slots(|slot| match slot {
+            Slot::Map(name) => Some(maps.maps.iter().find(|map| map.spec.name == *name)?.as_fd()),
+            Slot::Program(_) => None,
+        })?;
+        Ok(maps)
+    }
+
+    /// Puts programs into the tables of programs where the object says so; `find` gives the program of
+    /// a name, if it is loaded.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not take one, which it does only of the type of the others.
+    pub fn fill_programs<'a>(
+        &self,
+        find: impl Fn(&str) -> Option<BorrowedFd<'a>>,
+    ) -> Result<(), MapError> {
+        self.fill_slots(|slot| match slot {
+            Slot::Map(_) => None,
+            Slot::Program(name) => find(name),
+        })
+    }
+
+    fn fill_slots<'a>(
+        &self,
+        find: impl Fn(&Slot) -> Option<BorrowedFd<'a>>,
+    ) -> Result<(), MapError> {
+        for map in &self.maps {
+            for (index, slot) in &map.spec.slots {
+                if let Some(fd) = find(slot) {
+                    map.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The maps, in the order of [`Spec::maps`].
@@ -396,7 +430,6 @@ pub(crate) fn possible_cpus() -> usize {
 
 /// Memory that the kernel charges for a map, from `/proc/self/fdinfo`, in bytes.
 fn charged_bytes(map: &OwnedFd) -> Option<u64> {
-    use std::os::fd::AsRawFd as _;
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok())
 }

@@ -24,7 +24,7 @@ const ENOTSUPP: i32 = 524;
 pub struct RunInput<'a> {
     /// The packet; empty for types that take none.
     pub data: &'a [u8],
-    /// The context structure; empty for the kernel's default.
+    /// The context structure; empty for the default.
     pub context: &'a [u8],
 }
 
@@ -60,7 +60,9 @@ pub enum RunError {
     #[error("this kernel cannot run programs of type {0} on demand (ENOTSUPP)")]
     NotHere(ProgramType),
     /// The kernel does not take the input.
-    #[error("the kernel refuses the input ({bytes} bytes of packet, {context_bytes} of context): {source}{}", hint(*.bytes, .source))]
+    #[error(
+        "the kernel refuses the input ({bytes} bytes of packet, {context_bytes} of context): {source}{hint}"
+    )]
     Input {
         /// Bytes of packet.
         bytes: usize,
@@ -68,6 +70,8 @@ pub enum RunError {
         context_bytes: usize,
         /// What the kernel answered.
         source: io::Error,
+        /// What may be wrong with it; begins with a semicolon, or is empty.
+        hint: String,
     },
     /// Signals did not let it through.
     #[error(
@@ -79,14 +83,26 @@ pub enum RunError {
     Failed(#[source] io::Error),
 }
 
-fn hint(bytes: usize, error: &io::Error) -> &'static str {
+/// Why the kernel may refuse `input`.
+fn hint(r#type: ProgramType, input: RunInput<'_>, error: &io::Error) -> String {
+    let len_min = r#type.data_len_min(input.data);
+    let rules = r#type.test_run();
+    let is_ip = rules.is_some_and(|rules| rules.begins_with_ip);
     match error.raw_os_error() {
-        Some(libc::EINVAL) if bytes < 14 => "; a packet has at least 14 bytes, an Ethernet header",
-        Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM) if bytes > 3500 => {
-            "; a packet must fit into a page together with its bookkeeping, except for xdp.frags programs"
+        Some(libc::EINVAL) if input.data.len() < len_min && is_ip => {
+            format!("; a packet begins with its IP header, without Ethernet, and has at least {len_min} bytes")
         }
-        Some(libc::EINVAL) => "; most fields of a context must be zero, see docs/bench.md",
-        _ => "",
+        Some(libc::EINVAL) if input.data.len() < len_min => {
+            format!("; this packet must have at least {len_min} bytes, for its headers")
+        }
+        Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM) if input.data.len() > 3500 => {
+            "; a packet must fit into a page together with its bookkeeping, except for xdp.frags programs".into()
+        }
+        Some(libc::EINVAL) if rules.is_some_and(|rules| !rules.takes_data) && input.context.is_empty() => {
+            "; the program reads a context, so one has to be given".into()
+        }
+        Some(libc::EINVAL) => "; most fields of a context must be zero, see docs/bench.md".into(),
+        _ => String::new(),
     }
 }
 
@@ -104,15 +120,20 @@ pub fn run(
     let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
     let data: &[u8] = if rules.takes_data { input.data } else { &[] };
     let mut data_out = vec![0; if rules.gives_data { data.len() + GROWTH_MAX } else { 0 }];
+    let default_context = r#type.default_context();
+    let context = if input.context.is_empty() { &default_context } else { input.context };
+    let mut context_in = context.to_vec();
     let (mut repeat, mut retries) = (repeat.max(1), 0);
     loop {
         let (in_call, calls) = if rules.repeats { (repeat, 1) } else { (0, repeat) };
         let before = (thread_cpu_time_ns(), Instant::now());
         let outcome = (0..calls).try_fold(None, |_, _| {
+            // What one run writes to it must not feed the next.
+            context_in.copy_from_slice(context);
             let attr = sys::TestRun {
                 data_in: data,
                 data_out: &mut data_out,
-                context_in: input.context,
+                context_in: &mut context_in,
                 repeat: in_call,
                 ..Default::default()
             };
@@ -153,7 +174,9 @@ fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunEr
     match source.raw_os_error() {
         Some(ENOTSUPP) => RunError::NotHere(r#type),
         Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM | libc::EMSGSIZE) => {
-            RunError::Input { bytes: input.data.len(), context_bytes: input.context.len(), source }
+            let hint = hint(r#type, input, &source);
+            let (bytes, context_bytes) = (input.data.len(), input.context.len());
+            RunError::Input { bytes, context_bytes, source, hint }
         }
         _ => RunError::Failed(source),
     }

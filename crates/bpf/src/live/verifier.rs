@@ -109,6 +109,9 @@ pub struct Rejection {
     pub source: Option<String>,
     /// The limit that was hit.
     pub limit: Option<Limit>,
+    /// What this kernel does not have and the program takes from it; the log tells only of the mark in
+    /// its place.
+    pub missing: Option<String>,
 }
 
 impl Rejection {
@@ -124,12 +127,18 @@ impl Rejection {
             .find_map(|line| line.strip_prefix("; "))
             .map(|text| text.trim().to_owned());
         let limit = LIMITS.iter().find(|(text, _)| log.contains(text)).map(|&(_, limit)| limit);
-        Self { log, insn_index, source, limit }
+        Self { log, insn_index, source, limit, missing: None }
     }
 
     /// The verifier's reason: the last line that is neither an instruction nor a statistic.
     pub fn reason(&self) -> Option<&str> {
         self.told().last()
+    }
+
+    /// The number of a helper that the kernel does not have, when that is the reason.
+    pub(super) fn unknown_helper(&self) -> Option<i32> {
+        let (_, number) = self.reason()?.split_once("invalid func unknown#")?;
+        number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
     /// The end of the log, without statistics.
@@ -183,6 +192,20 @@ mod tests {
         assert_eq!(rejection.insn_index, Some(1));
         assert_eq!(rejection.limit, None);
         assert!(rejection.tail().ends_with("scalar'"));
+    }
+
+    #[test]
+    fn helpers_that_are_not_there() {
+        let check = |log: &str, expected| {
+            assert_eq!(Rejection::parse(log.to_owned()).unknown_helper(), expected, "{log}");
+        };
+        check(
+            "0: (85) call unknown#195896080\ninvalid func unknown#195896080\n",
+            Some(195_896_080),
+        );
+        check("invalid func unknown#2002000003\nprocessed 1 insns", Some(2_002_000_003));
+        check("invalid func unknown#99999999999", None);
+        check("R1 !read_ok", None);
     }
 
     #[test]

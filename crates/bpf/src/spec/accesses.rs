@@ -6,6 +6,7 @@
 //! a program is measured as it is run. aya-obj 0.3 fits too, but gives up on flexible arrays, on types
 //! that the target does not have, and on the whole object for one access.
 
+mod likeness;
 mod matching;
 mod patch;
 mod path;
@@ -41,11 +42,12 @@ enum Question {
     TypeSize,
     VariantExists,
     VariantValue,
+    TypeMatches,
 }
 
 impl Question {
     fn of(access: &Access) -> Result<Self, String> {
-        const ALL: [Question; 12] = [
+        const ALL: [Question; 13] = [
             Question::FieldOffset,
             Question::FieldSize,
             Question::FieldExists,
@@ -58,10 +60,11 @@ impl Question {
             Question::TypeSize,
             Question::VariantExists,
             Question::VariantValue,
+            Question::TypeMatches,
         ];
-        usize::try_from(access.kind).ok().and_then(|kind| ALL.get(kind)).copied().ok_or_else(|| {
-            "it asks whether a type of the kernel matches in every member (bpf_core_type_matches), which is not supported; ask for the members that it uses (bpf_core_field_exists)".into()
-        })
+        let kind = usize::try_from(access.kind).ok();
+        let question = kind.and_then(|kind| ALL.get(kind)).copied();
+        question.ok_or_else(|| format!("it is of kind {}, which is not known here", access.kind))
     }
 
     fn is_about_fields(self) -> bool {
@@ -164,7 +167,8 @@ impl<'a> Fitter<'a> {
 /// A name without its flavour: what follows three underscores tells variants of a type apart.
 fn essential(name: &str) -> &str {
     // The last three underscores that stand alone.
-    let is_separator = |part: &[u8]| matches!(part, [a, b'_', b'_', b'_', b] if *a != b'_' && *b != b'_');
+    let is_separator =
+        |part: &[u8]| matches!(part, [a, b'_', b'_', b'_', b] if *a != b'_' && *b != b'_');
     match name.as_bytes().windows(5).rposition(is_separator) {
         Some(at) => name.get(..=at).unwrap_or(name),
         None => name,

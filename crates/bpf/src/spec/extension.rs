@@ -69,9 +69,9 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> 
         let (offset, len) = (word_at(bytes, at), word_at(bytes, at + 4));
         let (Some(offset), Some(len)) = (offset, len) else { return Ok(None) };
         let start = header_len.saturating_add(offset as usize);
-        let bytes = bytes.get(start..start.saturating_add(len as usize)).ok_or_else(|| {
-            flaw(format!("its {what} reach beyond its end"))
-        })?;
+        let bytes = bytes
+            .get(start..start.saturating_add(len as usize))
+            .ok_or_else(|| flaw(format!("its {what} reach beyond its end")))?;
         Part::new(what, bytes, record_len_min).map_err(flaw)
     };
     let mut found = Extension::new();
@@ -109,13 +109,19 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn new(what: &'static str, bytes: &'a [u8], record_len_min: usize) -> Result<Option<Self>, String> {
+    fn new(
+        what: &'static str,
+        bytes: &'a [u8],
+        record_len_min: usize,
+    ) -> Result<Option<Self>, String> {
         if bytes.is_empty() {
             return Ok(None);
         }
         let record_len = word_at(bytes, 0).map_or(0, |len| len as usize);
         if record_len < record_len_min || !record_len.is_multiple_of(4) {
-            return Err(format!("its {what} say to have {record_len} bytes each, of at least {record_len_min}"));
+            return Err(format!(
+                "its {what} say to have {record_len} bytes each, of at least {record_len_min}"
+            ));
         }
         Ok(Some(Self { what, record_len, blocks: bytes.get(4..).unwrap_or(&[]) }))
     }
@@ -136,7 +142,8 @@ impl<'a> Part<'a> {
             let name = types
                 .text(name)
                 .ok_or_else(|| flaw("the name of a section is not in the strings of .BTF"))?;
-            let len = self.record_len.checked_mul(count as usize).and_then(|len| len.checked_add(8));
+            let len =
+                self.record_len.checked_mul(count as usize).and_then(|len| len.checked_add(8));
             let (block, rest) = len
                 .and_then(|len| blocks.split_at_checked(len))
                 .ok_or_else(|| flaw(&format!("those of section {name} reach beyond their end")))?;
@@ -236,8 +243,7 @@ mod tests {
         let lines = [16, 1, 2, 16, 1, 5, 1 << 10, 8, 1, 5, 2 << 10, 5, 1, 0, 1, 5, 3 << 10];
         let accesses = [16, 1, 1, 24, 1, 7, 0];
         let found = parse(&section(&functions, &lines, &accesses), &types()).unwrap();
-        let line =
-            |offset, line_column| Line { offset, file: 1, text: 5, line_column };
+        let line = |offset, line_column| Line { offset, file: 1, text: 5, line_column };
         let xdp = Records {
             functions: [(8, 3)].into(),
             lines: vec![line(8, 2 << 10), line(16, 1 << 10)],

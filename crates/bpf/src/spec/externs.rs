@@ -111,7 +111,9 @@ impl Externs {
                 && types.name(*found) == name
         };
         let Some(declared) = types.all().find(is_meant) else {
-            return unclear("no other object was linked that has it, and it is not declared as the kernel's");
+            return unclear(
+                "no other object was linked that has it, and it is not declared as the kernel's",
+            );
         };
         if lists.ksyms.contains(&declared.id) {
             return match (declared.kind, types.resolve(declared.link)) {

@@ -25,7 +25,8 @@ pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(Flaw::NotAnObject(what_else(bytes)));
     }
-    let cut = || Flaw::Damaged(None, format!("it ends within the ELF header, at byte {}", bytes.len()));
+    let cut =
+        || Flaw::Damaged(None, format!("it ends within the ELF header, at byte {}", bytes.len()));
     let (Some(&class), Some(&byte_order)) = (bytes.get(CLASS_AT), bytes.get(BYTE_ORDER_AT)) else {
         return Err(cut());
     };
@@ -66,7 +67,10 @@ fn what_else(bytes: &[u8]) -> String {
         return "it is empty".into();
     }
     let known: [(&[u8], &str); 5] = [
-        (b"BC\xc0\xde", "it is LLVM bitcode; turn it into an object with `llc -march=bpf -filetype=obj` or bpf-linker"),
+        (
+            b"BC\xc0\xde",
+            "it is LLVM bitcode; turn it into an object with `llc -march=bpf -filetype=obj` or bpf-linker",
+        ),
         (b"!<arch>\n", "it is an archive (ar); take the object out of it with `ar x`"),
         (b"\x1f\x8b", "it is compressed (gzip)"),
         (b"\x28\xb5\x2f\xfd", "it is compressed (zstd)"),
@@ -87,9 +91,9 @@ fn what_else(bytes: &[u8]) -> String {
 fn is_text(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) if error.error_len().is_none() => {
-            bytes.get(..error.valid_up_to()).map_or("", |valid| std::str::from_utf8(valid).unwrap_or(""))
-        }
+        Err(error) if error.error_len().is_none() => bytes
+            .get(..error.valid_up_to())
+            .map_or("", |valid| std::str::from_utf8(valid).unwrap_or("")),
         Err(_) => return false,
     };
     !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\t' | '\r' | '\n'))

@@ -149,8 +149,7 @@ impl Spec {
                 let (file, program) = (self.file.clone(), program.name.clone());
                 return Err(SpecError::NoTargetTypes { file, program });
             };
-            let insns =
-                fitter.fit(function).map_err(|reason| self.link_error(program, reason))?;
+            let insns = fitter.fit(function).map_err(|reason| self.link_error(program, reason))?;
             fitted.insert(number, insns);
         }
         Ok(())
@@ -173,7 +172,10 @@ impl Spec {
                     i32::try_from(callee - i64::try_from(at).ok()? - 1).ok()
                 };
                 reference.apply(&mut code.insns, at, distance).ok_or_else(|| {
-                    self.link_error(program, format!("instruction {at} cannot hold what it refers to"))
+                    self.link_error(
+                        program,
+                        format!("instruction {at} cannot hold what it refers to"),
+                    )
                 })?;
                 if let Reference::Kfunc(number) = reference
                     && let Some(found) = self.externs.all.get(number)

@@ -51,7 +51,8 @@ impl Reference {
             Self::Extern(found) => (op::PSEUDO_BTF_ID, number(found)?, 0),
         };
         let is_call = first.opcode == op::CALL;
-        let wants_call = matches!(self, Self::Kfunc(_)) || !is_load && matches!(self, Self::Function(_));
+        let wants_call =
+            matches!(self, Self::Kfunc(_)) || !is_load && matches!(self, Self::Function(_));
         match (wants_call, rest) {
             (true, _) if is_call => {}
             (false, [next, ..]) if is_load => next.immediate = second,
@@ -76,7 +77,9 @@ impl Spec {
             let target = function.references.get(&at);
             let reference = match (insn.opcode, target) {
                 (op::CALL, Some(target)) => self.called(insn, target).map(Some),
-                (op::CALL, None) if insn.is_local_call() => self.called_nearby(function, at, insn).map(Some),
+                (op::CALL, None) if insn.is_local_call() => {
+                    self.called_nearby(function, at, insn).map(Some)
+                }
                 (op::LDIMM64, target) => {
                     insns.next().ok_or_else(|| named("it ends within an instruction".into()))?;
                     target.map(|target| self.loaded(insn, target)).transpose()
@@ -106,19 +109,28 @@ impl Spec {
                 let distance = (i64::from(insn.immediate) + 1) * 8;
                 self.function(*section, offset.checked_add_signed(distance), target)
             }
-            &Target::Extern(number) => match self.externs.all.get(number).map(|found| &found.kind) {
-                Some(ExternKind::Function) => Ok(Reference::Kfunc(number)),
-                Some(ExternKind::Unclear(reason)) => {
-                    Err(format!("it calls {}: {reason}", self.extern_name(number)))
+            &Target::Extern(number) => {
+                match self.externs.all.get(number).map(|found| &found.kind) {
+                    Some(ExternKind::Function) => Ok(Reference::Kfunc(number)),
+                    Some(ExternKind::Unclear(reason)) => {
+                        Err(format!("it calls {}: {reason}", self.extern_name(number)))
+                    }
+                    _ => {
+                        Err(format!("it calls {}, which is no function", self.extern_name(number)))
+                    }
                 }
-                _ => Err(format!("it calls {}, which is no function", self.extern_name(number))),
-            },
+            }
             Target::Nowhere(name) => Err(format!("it calls {name:?}, which is nowhere")),
         }
     }
 
     /// A call without relocation: the distance in it is from the next instruction.
-    fn called_nearby(&self, function: &Function, at: usize, insn: &Insn) -> Result<Reference, String> {
+    fn called_nearby(
+        &self,
+        function: &Function,
+        at: usize,
+        insn: &Insn,
+    ) -> Result<Reference, String> {
         let next = i64::try_from(at).unwrap_or(i64::MAX / 16) + 1;
         let distance = (next + i64::from(insn.immediate)) * 8;
         let target = Target::Place {
@@ -136,7 +148,9 @@ impl Spec {
                 (*section, offset.checked_add_signed(insn.immediate.into()))
             }
             &Target::Extern(number) => return self.loaded_extern(number),
-            Target::Nowhere(name) => return Err(format!("it refers to {name:?}, which is nowhere")),
+            Target::Nowhere(name) => {
+                return Err(format!("it refers to {name:?}, which is nowhere"));
+            }
         };
         let Some((section_name, role)) = self.sections.get(section) else {
             return Err(format!("it refers to {}, which is nowhere", name_of(target)));
@@ -186,7 +200,9 @@ impl Spec {
             let name = self.sections.get(section).map_or("?", |(name, _)| name);
             let offset = offset.map_or_else(String::new, |offset| format!(" at offset {offset}"));
             let what = name_of(target);
-            format!("it refers to {what} as a function, in section {name}{offset}, where none begins")
+            format!(
+                "it refers to {what} as a function, in section {name}{offset}, where none begins"
+            )
         })
     }
 

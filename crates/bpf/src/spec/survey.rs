@@ -109,7 +109,10 @@ impl<'a> Survey<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Flaw> {
         let header = identify(bytes)?;
         let table = header.sections(LittleEndian, bytes).map_err(|error| {
-            Flaw::Damaged(None, format!("the table of sections cannot be read ({error}); is the file complete?"))
+            Flaw::Damaged(
+                None,
+                format!("the table of sections cannot be read ({error}); is the file complete?"),
+            )
         })?;
         let mut sections = sections(&table, bytes)?;
         let symbols = symbols(&table, bytes, &sections)?;
@@ -142,14 +145,19 @@ impl<'a> Survey<'a> {
     }
 }
 
-fn sections<'a>(table: &SectionTable<'a, Header>, bytes: &'a [u8]) -> Result<Vec<Section<'a>>, Flaw> {
+fn sections<'a>(
+    table: &SectionTable<'a, Header>,
+    bytes: &'a [u8],
+) -> Result<Vec<Section<'a>>, Flaw> {
     let mut found = Vec::with_capacity(table.len());
     for (index, section) in table.enumerate() {
         let name = table
             .section_name(LittleEndian, section)
             .ok()
             .and_then(|name| std::str::from_utf8(name).ok())
-            .ok_or_else(|| Flaw::Damaged(None, format!("section {} has no readable name", index.0)))?;
+            .ok_or_else(|| {
+                Flaw::Damaged(None, format!("section {} has no readable name", index.0))
+            })?;
         let kind = section.sh_type(LittleEndian);
         let flags = section.sh_flags(LittleEndian);
         let role = match kind {
@@ -169,8 +177,13 @@ fn sections<'a>(table: &SectionTable<'a, Header>, bytes: &'a [u8]) -> Result<Vec
                 Flaw::damaged(name, "it reaches beyond the end of the file; is the file complete?")
             })?,
         };
-        let section =
-            Section { name, role, size: section.sh_size(LittleEndian), data, relocations: Vec::new() };
+        let section = Section {
+            name,
+            role,
+            size: section.sh_size(LittleEndian),
+            data,
+            relocations: Vec::new(),
+        };
         check_size(&section)?;
         found.push(section);
     }
@@ -202,7 +215,10 @@ fn check_size(section: &Section<'_>) -> Result<(), Flaw> {
     match section.role {
         Role::Code { .. } if !section.size.is_multiple_of(8) => Err(Flaw::damaged(
             section.name,
-            format!("its {} bytes are not a whole number of instructions (8 bytes each)", section.size),
+            format!(
+                "its {} bytes are not a whole number of instructions (8 bytes each)",
+                section.size
+            ),
         )),
         Role::Data { .. } if section.size > DATA_SIZE_MAX => Err(Flaw::Unsupported(format!(
             "section {}: {} bytes of global data are more than the {DATA_SIZE_MAX} that are supported",
@@ -217,8 +233,7 @@ fn symbols<'a>(
     bytes: &'a [u8],
     sections: &[Section<'a>],
 ) -> Result<Vec<Symbol<'a>>, Flaw> {
-    let unreadable =
-        |what: &str| Flaw::Damaged(None, format!("{what}; is the file complete?"));
+    let unreadable = |what: &str| Flaw::Damaged(None, format!("{what}; is the file complete?"));
     let symbols = table
         .symbols(LittleEndian, bytes, elf::SHT_SYMTAB)
         .map_err(|error| unreadable(&format!("the table of symbols cannot be read ({error})")))?;
@@ -233,7 +248,11 @@ fn symbols<'a>(
             Ok(Some(SectionIndex(section))) if section < sections.len() => Place::Section(section),
             Ok(None) if symbol.is_undefined(LittleEndian) => Place::Undefined,
             Ok(None) => Place::Nowhere,
-            _ => return Err(unreadable(&format!("symbol {name:?} is in a section that is not there"))),
+            _ => {
+                return Err(unreadable(&format!(
+                    "symbol {name:?} is in a section that is not there"
+                )));
+            }
         };
         let symbol = describe(symbol, name, place);
         check_symbol(&symbol, sections)?;
@@ -301,7 +320,8 @@ fn relocations(
         if !matches!(target.role, Role::Code { .. } | Role::Maps) {
             continue;
         } else if let Some((entries, _)) = section.rel(LittleEndian, bytes).map_err(unreadable)? {
-            found.extend(entries.iter().map(|r| (r.r_offset(LittleEndian), r.symbol(LittleEndian))));
+            found
+                .extend(entries.iter().map(|r| (r.r_offset(LittleEndian), r.symbol(LittleEndian))));
         } else if let Some((entries, _)) = section.rela(LittleEndian, bytes).map_err(unreadable)? {
             if entries.iter().any(|entry| entry.r_addend(LittleEndian) != 0) {
                 return Err(Flaw::Unsupported(format!(
@@ -310,7 +330,8 @@ fn relocations(
                 )));
             }
             let entries = entries.iter();
-            found.extend(entries.map(|r| (r.r_offset(LittleEndian), r.symbol(LittleEndian, false))));
+            found
+                .extend(entries.map(|r| (r.r_offset(LittleEndian), r.symbol(LittleEndian, false))));
         }
         for (offset, symbol) in found {
             target.relocations.push(relocation(target, offset, symbol, symbols)?);
@@ -339,7 +360,10 @@ fn relocation(
     if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > target.size) {
         return Err(Flaw::damaged(
             target.name,
-            format!("a relocation is for offset {offset}, where nothing begins ({} bytes)", target.size),
+            format!(
+                "a relocation is for offset {offset}, where nothing begins ({} bytes)",
+                target.size
+            ),
         ));
     }
     let symbol = symbol.map(|symbol| symbol.0).filter(|&symbol| symbol < symbols);

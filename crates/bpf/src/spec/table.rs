@@ -142,8 +142,7 @@ impl TypeTable {
         let types_len = count(self.words.len() * WORD);
         let mut bytes = MAGIC.to_le_bytes().to_vec();
         bytes.extend([1, 0]);
-        let header =
-            [count(HEADER_LEN), 0, types_len, types_len, count(self.strings.len())];
+        let header = [count(HEADER_LEN), 0, types_len, types_len, count(self.strings.len())];
         bytes.extend(header.iter().chain(&self.words).flat_map(|word| word.to_le_bytes()));
         bytes.extend(&self.strings);
         bytes
@@ -230,9 +229,12 @@ impl TypeTable {
                     continue;
                 }
                 Kind::PTR => 8,
-                Kind::INT | Kind::STRUCT | Kind::UNION | Kind::ENUM | Kind::ENUM64 | Kind::FLOAT => {
-                    found.link
-                }
+                Kind::INT
+                | Kind::STRUCT
+                | Kind::UNION
+                | Kind::ENUM
+                | Kind::ENUM64
+                | Kind::FLOAT => found.link,
                 _ => return None,
             };
             return size.checked_mul(count);

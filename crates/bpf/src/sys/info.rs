@@ -60,59 +60,11 @@ pub(crate) struct ProgramInfo {
 
 const _: () = assert!(size_of::<ProgramInfo>() == 232);
 
-/// `struct bpf_map_info` up to `map_extra` (include/uapi/linux/bpf.h, Linux 6.18).
-#[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct MapInfo {
-    pub(crate) r#type: u32,
-    pub(crate) id: u32,
-    pub(crate) key_size: u32,
-    pub(crate) value_size: u32,
-    pub(crate) max_entries: u32,
-    pub(crate) map_flags: u32,
-    pub(crate) name: [u8; 16],
-    pub(crate) ifindex: u32,
-    pub(crate) btf_vmlinux_value_type_id: u32,
-    pub(crate) netns_dev: u64,
-    pub(crate) netns_ino: u64,
-    pub(crate) btf_id: u32,
-    pub(crate) btf_key_type_id: u32,
-    pub(crate) btf_value_type_id: u32,
-    pub(crate) btf_vmlinux_id: u32,
-    pub(crate) map_extra: u64,
-}
-
-const _: () = assert!(size_of::<MapInfo>() == 88);
-
 /// Asks for what the kernel knows of a program, without its lists.
 pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     let mut info = ProgramInfo::default();
     // SAFETY: the structure holds plain numbers, its lists are null with a length of 0.
     unsafe { info_by_fd(program, &mut info) }?;
-    Ok(info)
-}
-
-/// The program's line records as the kernel keeps them after verification, 16 bytes each.
-pub(crate) fn program_lines(program: BorrowedFd<'_>) -> io::Result<Vec<[u8; 16]>> {
-    let count = program_info(program)?.nr_line_info;
-    let mut lines = vec![[0_u8; 16]; count as usize];
-    let mut info = ProgramInfo {
-        nr_line_info: count,
-        line_info_rec_size: 16,
-        line_info: lines.as_mut_ptr().addr() as u64,
-        ..Default::default()
-    };
-    // SAFETY: the one list that is asked for has room for as many records of that size as it says.
-    unsafe { info_by_fd(program, &mut info) }?;
-    lines.truncate(info.nr_line_info as usize);
-    Ok(lines)
-}
-
-/// Asks for what the kernel knows of a map.
-pub(crate) fn map_info(map: BorrowedFd<'_>) -> io::Result<MapInfo> {
-    let mut info = MapInfo::default();
-    // SAFETY: the structure holds plain numbers.
-    unsafe { info_by_fd(map, &mut info) }?;
     Ok(info)
 }
 

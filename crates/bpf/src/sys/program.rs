@@ -121,7 +121,8 @@ pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
 pub(crate) struct TestRun<'a> {
     pub(crate) data_in: &'a [u8],
     pub(crate) data_out: &'a mut [u8],
-    pub(crate) context_in: &'a [u8],
+    /// Programs of type syscall write to it.
+    pub(crate) context_in: &'a mut [u8],
     pub(crate) context_out: &'a mut [u8],
     pub(crate) repeat: u32,
     pub(crate) flags: u32,
@@ -171,7 +172,11 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<
         repeat: run.repeat,
         ctx_size_in: size(run.context_in.len())?,
         ctx_size_out: size(run.context_out.len())?,
-        ctx_in: pointer(run.context_in),
+        ctx_in: if run.context_in.is_empty() {
+            0
+        } else {
+            run.context_in.as_mut_ptr().addr() as u64
+        },
         ctx_out: if run.context_out.is_empty() {
             0
         } else {
@@ -182,7 +187,8 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<
         ..Default::default()
     };
     // SAFETY: the structure is laid out as the command wants it; its pointers are null or to slices
-    // that outlive the call, with their lengths beside them, and only those for output are written to.
+    // that outlive the call, with their lengths beside them, and only those that are mutable here are
+    // written to.
     unsafe { bpf_in_place(BPF_PROG_TEST_RUN, &mut attr) }?;
     Ok(TestRunOutcome {
         return_value: attr.retval,

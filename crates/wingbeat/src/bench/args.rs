@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn return_values() {
-        let check = |text, expected: Option<u32>| assert_eq!(return_value(text).ok(), expected, "{text}");
+        let check =
+            |text, expected: Option<u32>| assert_eq!(return_value(text).ok(), expected, "{text}");
         check("2", Some(2));
         check("-1", Some(u32::MAX));
         check("4294967295", Some(u32::MAX));
@@ -149,7 +150,8 @@ mod tests {
 
     #[test]
     fn percentages() {
-        let check = |text, expected: Option<f64>| assert_eq!(percent(text).ok(), expected, "{text}");
+        let check =
+            |text, expected: Option<f64>| assert_eq!(percent(text).ok(), expected, "{text}");
         check("1", Some(1.0));
         check("2.5%", Some(2.5));
         check("-1", None);

@@ -49,8 +49,13 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let (plan, warnings) = plan(args)?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
-        None => Done::alone(with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher)), verbose)?,
-        Some(other) if is_csv(other) => against_veristat(args, &spec, &plan, other, quiet, verbose)?,
+        None => Done::alone(
+            with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher)),
+            verbose,
+        )?,
+        Some(other) if is_csv(other) => {
+            against_veristat(args, &spec, &plan, other, quiet, verbose)?
+        }
         Some(other) => {
             let other = Spec::read(other)?;
             let thresholds = args.thresholds();
@@ -108,7 +113,8 @@ fn against_veristat(
     let veristat::AgainstVeristat { cases, unmatched, .. } =
         veristat::against_veristat(&report, &rows, args.thresholds().exact);
     if cases.is_empty() {
-        let reasons: Vec<_> = unmatched.iter().map(|it| format!("{}: {}", it.name, it.reason)).collect();
+        let reasons: Vec<_> =
+            unmatched.iter().map(|it| format!("{}: {}", it.name, it.reason)).collect();
         bail!("{}: nothing to compare: {}", csv.display(), reasons.join("; "));
     }
     let is_worse = is_worse(&cases);
@@ -120,7 +126,8 @@ fn against_veristat(
         time_threshold: args.thresholds().time,
         exact_threshold: args.thresholds().exact,
     };
-    let text = report::write_comparison(args.format, &found, style(args.output.is_some(), verbose))?;
+    let text =
+        report::write_comparison(args.format, &found, style(args.output.is_some(), verbose))?;
     Ok(Done { report: found.report, text: Some(text), is_worse })
 }
 
@@ -187,7 +194,8 @@ pub(crate) fn with_progress<T>(
         handlers.extend(flag::register(signal, Arc::clone(&stop)));
     }
     let is_hidden = quiet || !io::stderr().is_terminal();
-    let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let target =
+        if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(Some(1), target);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
         bar.set_style(style);

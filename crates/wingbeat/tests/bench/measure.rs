@@ -16,8 +16,7 @@ fn the_result_as_json() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
     let instructions = || {
-        let arguments =
-            ["bench", "looping.o", "--time", "2s", "--format", "json", "--allow-stats"];
+        let arguments = ["bench", "looping.o", "--time", "2s", "--format", "json", "--allow-stats"];
         let report = folder.run(&arguments).ended_with(0).json();
         assert_eq!(report["schema_version"], 1);
         assert_eq!(report["is_interrupted"], false);
@@ -59,8 +58,7 @@ fn the_forms_of_the_result() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
     let written = |format: &str, more: &[&str]| {
-        let arguments =
-            ["bench", "looping.o", "--time", "1s", "--allow-stats", "--format", format];
+        let arguments = ["bench", "looping.o", "--time", "1s", "--allow-stats", "--format", format];
         folder.run(&[&arguments, more].concat()).ended_with(0)
     };
 

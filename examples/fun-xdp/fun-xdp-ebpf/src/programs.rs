@@ -3,17 +3,18 @@
 
 use aya_ebpf::{
     bindings::xdp_action::{XDP_ABORTED, XDP_PASS},
-    macros::{map, xdp},
-    maps::Queue,
+    btf_maps::Queue,
+    macros::{btf_map, xdp},
     programs::XdpContext,
 };
 use fun_xdp_common::SourceAddr;
 
 /// Classes on their way to user space. Those that do not fit are lost.
-#[map]
-static SOURCE_ADDR_QUEUE: Queue<SourceAddr> = Queue::with_max_entries(1024, 0);
+#[btf_map]
+static SOURCE_ADDR_QUEUE: Queue<SourceAddr, 1024> = Queue::new();
 
-/// Version 0: looks at the address, and no more.
+/// Version 0: looks at the address, and no more. Without a log that leaves the check of the headers,
+/// which all versions have in common.
 #[xdp]
 pub fn fun_xdp_v0(ctx: XdpContext) -> u32 {
     filter(&ctx, |_| None)
@@ -31,7 +32,7 @@ pub fn fun_xdp_v2(ctx: XdpContext) -> u32 {
     filter(&ctx, SourceAddr::new_v2)
 }
 
-/// Version 3: FizzBuzzFibonacci, computed.
+/// Version 3: FizzBuzzFibonacci, computed. The verifier accepts such a loop since Linux 5.3.
 #[xdp]
 pub fn fun_xdp_v3(ctx: XdpContext) -> u32 {
     filter(&ctx, SourceAddr::new_v3)

@@ -220,7 +220,7 @@ fn any_insn() -> impl Strategy<Value = Insn> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
     fn a_text_stands_for_one_instruction(insn in any_insn(), bit in 0_usize..64, is_wide: bool) {

@@ -16,8 +16,8 @@ const FUNCTIONS_MAX: u32 = 32;
 
 /// Types of an object beside those of a target.
 pub(super) struct Matching<'a> {
-    local: &'a TypeTable,
-    target: &'a TypeTable,
+    pub(super) local: &'a TypeTable,
+    pub(super) target: &'a TypeTable,
     looks_left: Cell<u32>,
 }
 
@@ -39,13 +39,15 @@ impl<'a> Matching<'a> {
             self.fields(path, &mut there)?
         } else if question.is_about_variants() {
             self.variant(path, &mut there)
+        } else if question == Question::TypeMatches {
+            self.is_like(path.root, root)?
         } else {
             self.are_compatible(path.root, root, FUNCTIONS_MAX)?
         };
         Ok(is_found.then_some(there))
     }
 
-    fn look(&self) -> Result<(), String> {
+    pub(super) fn look(&self) -> Result<(), String> {
         let left = self.looks_left.get().checked_sub(1);
         self.looks_left.set(left.ok_or("the types are too much entangled")?);
         Ok(())
@@ -121,7 +123,8 @@ impl<'a> Matching<'a> {
                     return Ok(Some(found));
                 }
             } else if Some(name) == step.name {
-                let Some(own) = self.local.get(step.type_id).and_then(|own| member(own, step.index))
+                let Some(own) =
+                    self.local.get(step.type_id).and_then(|own| member(own, step.index))
                 else {
                     return Ok(None);
                 };
@@ -173,7 +176,12 @@ impl<'a> Matching<'a> {
 
     /// Is a type of the target what the object means by its type of the same name? What it points to
     /// counts, members of structures do not.
-    fn are_compatible(&self, mut local: u32, mut target: u32, functions: u32) -> Result<bool, String> {
+    fn are_compatible(
+        &self,
+        mut local: u32,
+        mut target: u32,
+        functions: u32,
+    ) -> Result<bool, String> {
         loop {
             self.look()?;
             let (own, other) = match (self.local.resolve(local), self.target.resolve(target)) {

@@ -63,7 +63,8 @@ fn low(value: u64) -> i32 {
 }
 
 fn offset(value: u64) -> Result<i16, String> {
-    i16::try_from(value).map_err(|_| format!("its offset, {value}, does not fit into an instruction"))
+    i16::try_from(value)
+        .map_err(|_| format!("its offset, {value}, does not fit into an instruction"))
 }
 
 fn unresolved() -> Insn {
@@ -80,7 +81,10 @@ fn resize(opcode: u8, resized: &Resized) -> Result<u8, String> {
         other => Err(format!("no instruction loads {other} bytes")),
     };
     if opcode & op::SIZE != size(resized.old)? {
-        return Err(format!("the instruction does not take the {} bytes of the field", resized.old));
+        return Err(format!(
+            "the instruction does not take the {} bytes of the field",
+            resized.old
+        ));
     }
     Ok(opcode & !op::SIZE | size(resized.new)?)
 }

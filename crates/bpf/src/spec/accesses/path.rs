@@ -1,11 +1,11 @@
 //! The way to what is accessed: a type, then members and elements.
 
 use super::{
-    Question,
     super::{
         extension::Access,
         table::{Kind, Type, TypeTable},
     },
+    Question,
 };
 
 /// Steps that a way can have.

@@ -45,9 +45,10 @@ impl Outcome {
         let plain = |old, new| Ok(Self { old: Some(old), new: Some(new), resized: None });
         let exists = u64::from(there.is_some());
         match question {
-            Question::FieldExists | Question::VariantExists | Question::TypeExists => {
-                plain(1, exists)
-            }
+            Question::FieldExists
+            | Question::VariantExists
+            | Question::TypeExists
+            | Question::TypeMatches => plain(1, exists),
             // What is not there has no size, and no id.
             Question::TypeSize => plain(size(here)?, there.map_or(Ok(0), size)?),
             Question::TargetId | Question::LocalId => {
@@ -62,7 +63,11 @@ impl Outcome {
         }
     }
 
-    fn field(question: Question, here: &Path<'_>, there: Option<&Path<'_>>) -> Result<Self, String> {
+    fn field(
+        question: Question,
+        here: &Path<'_>,
+        there: Option<&Path<'_>>,
+    ) -> Result<Self, String> {
         let old = Field::of(here)?;
         let new = there.map(Field::of).transpose()?;
         let resized = new.as_ref().filter(|_| question == Question::FieldOffset).and_then(|new| {
@@ -73,8 +78,8 @@ impl Outcome {
                 is_safe: old.is_zero_extended && new.is_zero_extended && old.kind == new.kind,
             })
         });
-        let is_certain = !old.is_bit_field
-            || matches!(question, Question::FieldSigned | Question::ShiftRight);
+        let is_certain =
+            !old.is_bit_field || matches!(question, Question::FieldSigned | Question::ShiftRight);
         let answer = old.answer(question)?;
         Ok(Self {
             old: is_certain.then_some(answer),

@@ -23,8 +23,9 @@ pub(super) fn maps(
     survey
         .symbols_in(index)
         .map(|symbol| {
-            let map = definition(symbol, section)
-                .map_err(|reason| Flaw::damaged(section.name, format!("map {}: {reason}", symbol.name)))?;
+            let map = definition(symbol, section).map_err(|reason| {
+                Flaw::damaged(section.name, format!("map {}: {reason}", symbol.name))
+            })?;
             Ok((Some((index, symbol.value)), map))
         })
         .collect()
@@ -48,7 +49,9 @@ fn definition(symbol: &Symbol<'_>, section: &Section<'_>) -> Result<MapSpec, Str
         1 => true,
         // Pinned for all, not for those of the same object.
         2 if bytes.len() == LEN_IPROUTE2 => true,
-        other => return Err(format!("it is to be pinned in the way {other}, which does not exist")),
+        other => {
+            return Err(format!("it is to be pinned in the way {other}, which does not exist"));
+        }
     };
     Ok(MapSpec {
         flags,

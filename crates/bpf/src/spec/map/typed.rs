@@ -20,7 +20,10 @@ pub(super) fn maps(
 ) -> Result<Vec<Placed>, Flaw> {
     let flaw = |reason: String| Flaw::damaged(section.name, reason);
     let types = types.ok_or_else(|| {
-        flaw("its maps are described by types, and there is no .BTF; was the object stripped?".into())
+        flaw(
+            "its maps are described by types, and there is no .BTF; was the object stripped?"
+                .into(),
+        )
     })?;
     let Some(list) = types.find(Kind::DATASEC, section.name) else {
         return Err(flaw("its maps are described by types, and .BTF does not mention them".into()));
@@ -69,7 +72,8 @@ impl<'a> Definition<'a> {
         for &[name, member, _] in definition.triples() {
             let name = types.text(name).unwrap_or("");
             let number = || {
-                number(types, member).ok_or_else(|| format!("its {name} is not written as a number"))
+                number(types, member)
+                    .ok_or_else(|| format!("its {name} is not written as a number"))
             };
             let size = || {
                 let pointed = types.resolve(member).filter(|found| found.kind == Kind::PTR);
@@ -81,7 +85,10 @@ impl<'a> Definition<'a> {
                 "type" => found.r#type = number()?,
                 "max_entries" => found.entries_max = number()?,
                 "map_flags" => found.flags = number()?,
-                "map_extra" => found.extra = wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?,
+                "map_extra" => {
+                    found.extra =
+                        wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?
+                }
                 "key_size" => found.key_size = number()?,
                 "value_size" => found.value_size = number()?,
                 "key" => (found.type_ids.0, found.key_size) = size()?,
@@ -98,7 +105,9 @@ impl<'a> Definition<'a> {
                         0 => false,
                         1 => true,
                         other => {
-                            return Err(format!("it is to be pinned in the way {other}, which does not exist"));
+                            return Err(format!(
+                                "it is to be pinned in the way {other}, which does not exist"
+                            ));
                         }
                     }
                 }

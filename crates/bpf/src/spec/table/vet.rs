@@ -5,9 +5,7 @@ use super::{EXTERN, Kind, Type, TypeTable};
 /// Checks every type; the error is a reason.
 pub(super) fn check(table: &TypeTable) -> Result<(), String> {
     table.all().try_for_each(|found| {
-        Checked { table, found }
-            .check()
-            .map_err(|reason| format!("type {}: {reason}", found.id))
+        Checked { table, found }.check().map_err(|reason| format!("type {}: {reason}", found.id))
     })
 }
 
@@ -46,9 +44,9 @@ impl Checked<'_> {
             }),
             Kind::ENUM => found.pairs().try_for_each(|&[name, _]| self.name(name)),
             Kind::ENUM64 => found.triples().try_for_each(|&[name, ..]| self.name(name)),
-            Kind::DATASEC => found
-                .triples()
-                .try_for_each(|&[id, ..]| self.kind_of(id, &[Kind::VAR, Kind::FUNC])),
+            Kind::DATASEC => {
+                found.triples().try_for_each(|&[id, ..]| self.kind_of(id, &[Kind::VAR, Kind::FUNC]))
+            }
             _ => Ok(()),
         }
     }

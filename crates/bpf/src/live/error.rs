@@ -1,0 +1,92 @@
+//! Why a program cannot be loaded.
+
+use std::io;
+
+use super::Rejection;
+use crate::{btf::BtfError, spec::SpecError};
+
+/// A program cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The object is at fault.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The rights are missing.
+    #[error(
+        "cannot load {program}: the kernel refuses ({source}) before it looks at it; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: run it with sudo. `wingbeat doctor` tells more"
+    )]
+    Refused {
+        /// Name of the program.
+        program: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// The verifier does not accept the program.
+    #[error("{}", rejected(.program, .rejection, .source))]
+    Rejected {
+        /// Name of the program.
+        program: String,
+        /// Where and why.
+        rejection: Box<Rejection>,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// A setting of the kernel's build that the object asks for cannot be found out.
+    #[error("cannot load the maps of {file}: {reason}")]
+    Setting {
+        /// The object.
+        file: String,
+        /// Which, and why not.
+        reason: String,
+    },
+    /// What the program needs of the kernel, or is to be attached to, is not there.
+    #[error("cannot load {program}: {reason}")]
+    Target {
+        /// Name of the program.
+        program: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// The kernel's own types cannot be read.
+    #[error("cannot load {program}: it needs the kernel's types: {source}")]
+    KernelTypes {
+        /// Name of the program.
+        program: String,
+        /// Why not.
+        source: BtfError,
+    },
+    /// Anything else.
+    #[error("cannot load {program}: {source}")]
+    Failed {
+        /// Name of the program.
+        program: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!("the verifier rejects {program}");
+    match rejection.reason() {
+        Some(reason) => _ = write!(text, ": {reason}"),
+        None => _ = write!(text, ": {source}"),
+    }
+    if let Some(limit) = rejection.limit {
+        _ = write!(text, "; {limit}");
+    }
+    if let Some(missing) = &rejection.missing {
+        _ = write!(text, "; {missing}");
+    }
+    if let Some(line) = &rejection.source {
+        _ = write!(text, "\n  at: {line}");
+    }
+    let tail = rejection.tail();
+    if !tail.is_empty() {
+        _ = write!(text, "\n  the end of the verifier's log (all of it with -v):");
+        for line in tail.lines() {
+            _ = write!(text, "\n    {line}");
+        }
+    }
+    text
+}

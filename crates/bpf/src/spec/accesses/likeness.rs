@@ -1,0 +1,121 @@
+//! Does a type of the target have all that the object's type has (`bpf_core_type_matches`)?
+//!
+//! Stricter than compatibility: members and values are compared by name, integers by size and sign.
+//! Behind pointers, names of structures suffice.
+
+use super::{
+    super::table::{Kind, Type, TypeTable},
+    essential,
+    matching::Matching,
+};
+
+/// How deep structures and functions may be nested in each other.
+const DEPTH_MAX: u32 = 32;
+
+impl Matching<'_> {
+    /// Whether type `target` of the target is like type `local` of the object.
+    pub(super) fn is_like(&self, local: u32, target: u32) -> Result<bool, String> {
+        self.like(local, target, false, DEPTH_MAX)
+    }
+
+    fn like(
+        &self,
+        mut local: u32,
+        mut target: u32,
+        mut is_pointed_to: bool,
+        depth: u32,
+    ) -> Result<bool, String> {
+        let depth = depth.checked_sub(1).ok_or("its types are nested too deeply")?;
+        loop {
+            self.look()?;
+            let (own, other) = match (self.local.resolve(local), self.target.resolve(target)) {
+                (Some(own), Some(other)) => (own, other),
+                // Both are void.
+                (own, other) => return Ok(own.is_none() && other.is_none()),
+            };
+            if !self.have_same_name(own.name, other.name) {
+                return Ok(false);
+            }
+            (local, target) = match (own.kind, own.tail, other.tail) {
+                (Kind::FWD | Kind::STRUCT | Kind::UNION, ..) if is_pointed_to => {
+                    return Ok(composite(own).is_some() && composite(own) == composite(other));
+                }
+                (Kind::ENUM | Kind::ENUM64, ..) => return Ok(self.are_values_there(own, other)),
+                _ if own.kind != other.kind => return Ok(false),
+                (Kind::FWD, ..) => return Ok(own.is_flagged == other.is_flagged),
+                (Kind::STRUCT | Kind::UNION, ..) => {
+                    return self.are_members_there(own, other, depth);
+                }
+                (Kind::INT, ..) => {
+                    let sign = |of: Type<'_>| of.integer().map(|(encoding, _)| encoding & 1);
+                    return Ok(own.link == other.link && sign(own) == sign(other));
+                }
+                (Kind::PTR, ..) => {
+                    is_pointed_to = true;
+                    (own.link, other.link)
+                }
+                (Kind::ARRAY, &[own, _, len], &[other, _, other_len]) if len == other_len => {
+                    (own, other)
+                }
+                (Kind::FUNC_PROTO, ..) if own.vlen == other.vlen => {
+                    for ([_, own], [_, other]) in own.pairs().zip(other.pairs()) {
+                        if !self.like(*own, *other, is_pointed_to, depth)? {
+                            return Ok(false);
+                        }
+                    }
+                    (own.link, other.link)
+                }
+                _ => return Ok(false),
+            };
+        }
+    }
+
+    fn have_same_name(&self, own: u32, other: u32) -> bool {
+        let name = |table: &TypeTable, offset| table.text(offset).map_or("", essential).to_owned();
+        name(self.local, own) == name(self.target, other)
+    }
+
+    /// Each value of the one has one of the same name in the other; the numbers may differ.
+    fn are_values_there(&self, own: Type<'_>, other: Type<'_>) -> bool {
+        let others = other.values();
+        other.kind.is_enumeration()
+            && own.link == other.link
+            && own
+                .values()
+                .iter()
+                .all(|(name, _)| others.iter().any(|(other, _)| self.have_same_name(*name, *other)))
+    }
+
+    fn are_members_there(
+        &self,
+        own: Type<'_>,
+        other: Type<'_>,
+        depth: u32,
+    ) -> Result<bool, String> {
+        for [name, id, _] in own.triples() {
+            let mut is_there = false;
+            for [other_name, other_id, _] in other.triples() {
+                self.look()?;
+                is_there = self.have_same_name(*name, *other_name)
+                    && self.like(*id, *other_id, false, depth)?;
+                if is_there {
+                    break;
+                }
+            }
+            if !is_there {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether it is a structure or a union, declared or defined.
+fn composite(of: Type<'_>) -> Option<Kind> {
+    match of.kind {
+        Kind::FWD if of.is_flagged => Some(Kind::UNION),
+        Kind::FWD => Some(Kind::STRUCT),
+        kind if kind.is_composite() => Some(kind),
+        _ => None,
+    }
+}
