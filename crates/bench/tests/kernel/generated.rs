@@ -6,10 +6,11 @@ use proptest::{
     test_runner::{TestCaseError, TestRunner},
 };
 use wingbeat_bench::instrument::{
-    assemble::listing,
-    generate::{Entry, Program, program},
+    assemble::{Assembler, listing, load, store},
+    generate::{Entry, program},
     interpret::{self, Memory},
 };
+use wingbeat_bpf::code::{Code, Insn, op};
 
 use crate::support::{Kernel, can_load};
 
@@ -19,19 +20,18 @@ const CASES: u32 = 200;
 /// An Ethernet header, which the kernel takes away before a socket filter sees the packet.
 const ETHERNET: usize = 14;
 
-fn check(kernel: &Kernel, program: &Program, packet: &[u8]) -> Result<(), TestCaseError> {
-    let code = program.code();
-    let memory = match program.entry() {
+fn check(entry: Entry, kernel: &Kernel, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> {
+    let memory = match entry {
         Entry::Xdp => Memory::of_xdp(packet, 8),
         Entry::SocketFilter | Entry::Model => Memory::of_socket_filter(&packet[ETHERNET..], 8),
     };
-    let expected = interpret::run(&code, memory).expect("the interpreter runs it");
-    let Some(pair) = kernel.load(&code) else {
+    let expected = interpret::run(code, memory).expect("the interpreter runs it");
+    let Some(pair) = kernel.load(code) else {
         return Err(TestCaseError::reject("the kernel does not take the original"));
     };
     let plain = pair.run_plain(packet);
     let (counted, counts) = pair.run_counted(packet);
-    let context = || listing(&code);
+    let context = || listing(code);
     prop_assert_eq!(plain.return_value, expected.result as u32, "interpreter\n{}", context());
     prop_assert_eq!(counted.return_value, plain.return_value, "return value\n{}", context());
     prop_assert_eq!(counted.data, plain.data, "packet\n{}", context());
@@ -48,9 +48,15 @@ fn check_all(entry: Entry) {
         return;
     }
     let kernel = Kernel::new(entry);
-    let config = ProptestConfig { cases: CASES, failure_persistence: None, ..Default::default() };
-    let found = TestRunner::new(config)
-        .run(&(program(entry), packet()), |(program, packet)| check(&kernel, &program, &packet));
+    let config = ProptestConfig {
+        cases: CASES,
+        max_global_rejects: CASES,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let found = TestRunner::new(config).run(&(program(entry), packet()), |(program, packet)| {
+        check(entry, &kernel, &program.code(), &packet)
+    });
     if let Err(error) = found {
         panic!("{error}");
     }
@@ -88,4 +94,70 @@ fn counts_of_a_hundred_runs_and_two_loads_are_the_same() {
         }
     }
     assert!(loads >= 6, "only {loads} of 10 loads");
+}
+
+/// Begins an XDP program: packet in r2, its end in r3, 0 in r0.
+fn begun() -> Assembler {
+    let mut assembler = Assembler::default();
+    assembler
+        .function("function_0")
+        .emit(load(op::W, 2, 1, 0))
+        .emit(load(op::W, 3, 1, 4))
+        .mov(0, 0);
+    assembler
+}
+
+#[test]
+fn a_program_that_writes_its_packet() {
+    if !can_load() {
+        return;
+    }
+    // Inverts the odd ones of the first 14 bytes, and returns how many there were.
+    let mut it = begun();
+    let (end, mut stores) = (it.label(), vec![]);
+    it.copy(4, 2).add(4, ETHERNET as i32);
+    it.jump(Insn::new(op::JMP | op::JGT | op::X, 4, 3, 0, 0), end);
+    for offset in 0..ETHERNET as i16 {
+        let even = it.label();
+        it.emit(load(op::B, 5, 2, offset)).copy(6, 5).alu_immediate(op::AND, 6, 1);
+        it.branch(op::JEQ, 6, 0, even).alu_immediate(op::XOR, 5, 0xff).add(0, 1);
+        stores.push(it.len());
+        it.emit(store(op::B, 2, offset, 5)).bind(even);
+    }
+    it.bind(end).exit();
+    let pair = Kernel::new(Entry::Xdp).load(&it.finish()).expect("the kernel takes it");
+    let packet: Vec<u8> = (0..64).map(|index| index * 3 / 2).collect();
+    let is_odd: Vec<bool> = packet[..ETHERNET].iter().map(|byte| byte % 2 == 1).collect();
+    let mut expected = packet.clone();
+    for (byte, _) in expected.iter_mut().zip(&is_odd).filter(|(_, is_odd)| **is_odd) {
+        *byte ^= 0xff;
+    }
+    let (plain, (counted, counts)) = (pair.run_plain(&packet), pair.run_counted(&packet));
+    let odd = is_odd.iter().filter(|it| **it).count() as u32;
+    assert_eq!((plain.return_value, &plain.data), (odd, &expected));
+    assert_eq!((counted.return_value, &counted.data), (odd, &expected));
+    assert_eq!(stores.iter().map(|&at| counts[at] == 1).collect::<Vec<_>>(), is_odd);
+}
+
+#[test]
+fn a_jump_that_counters_make_too_long() {
+    if !can_load() {
+        return;
+    }
+    // The first branch spans 32,000 instructions, of at most 32,767. The kernel follows 8,192 branches.
+    let mut it = begun();
+    let end = it.label();
+    it.alu(op::SUB, 3, 2).branch(op::JGT, 3, 2_000, end);
+    for number in 0..8_000 {
+        let skip = it.label();
+        it.branch(op::JEQ, 3, number, skip).add(0, 1).mov(4, number).add_register(0, 4).bind(skip);
+    }
+    it.bind(end).exit();
+    let code = it.finish();
+    let kernel = Kernel::new(Entry::Xdp);
+    for len in [64, 3_000] {
+        if let Err(error) = check(Entry::Xdp, &kernel, &code, &vec![0; len]) {
+            panic!("{}", error.to_string().lines().next().unwrap_or_default());
+        }
+    }
 }

@@ -15,10 +15,13 @@ use wingbeat_bpf::{
     spec::{ProgramSpec, Spec},
 };
 
-use crate::object::{Program, STATICS_FIRST};
+use crate::object::Program;
 
 /// Functions of a generated program besides its entry, at most.
 const STATICS: u32 = 4;
+
+/// Type id of the entry, in [`Program::object`]; those of static functions follow.
+const ENTRY_TYPE_ID: u32 = 4;
 
 /// What the kernel says of it (kernel/bpf/verifier.c, Linux 6.18).
 const REMOVED_CALLBACK: &str = "verifier bug: No program to jit";
@@ -67,7 +70,7 @@ impl Kernel {
             let number = function.name.strip_prefix("function_").and_then(|it| it.parse().ok());
             let number: u32 = number.expect("a generated name");
             assert!(number <= STATICS, "{number}");
-            function.type_id = Some(STATICS_FIRST - 1 + number);
+            function.type_id = Some(ENTRY_TYPE_ID + number);
         }
         let plain = match self.loader.load(&self.program, &code, &[]) {
             Ok(plain) => plain,

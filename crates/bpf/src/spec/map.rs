@@ -262,11 +262,13 @@ impl Maps {
             found.push((None, MapSpec::data(KCONFIG, zero, true)));
         }
         found.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-        let place = |(number, (place, spec)): (usize, &(Option<(usize, u64)>, MapSpec))| {
-            let (section, start) = (*place)?;
-            Some(MapPlace { section, start, number, is_data: spec.initial.is_some() })
-        };
-        let places = found.iter().enumerate().filter_map(place).collect();
+        let mut places = Vec::new();
+        for (number, (place, spec)) in found.iter().enumerate() {
+            if let &Some((section, start)) = place {
+                let is_data = spec.initial.is_some();
+                places.push(MapPlace { section, start, number, is_data });
+            }
+        }
         Ok(Self { specs: found.into_iter().map(|(_, spec)| spec).collect(), places })
     }
 

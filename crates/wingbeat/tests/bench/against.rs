@@ -26,7 +26,15 @@ fn an_object_is_no_worse_than_itself() {
     let report = compared(&folder, 0);
     let measures = report["cases"][0]["measures"].as_array().expect("measures");
     assert!(measures.iter().all(|it| it["is_beyond_threshold"] == false), "{report}");
-    println!("{report}");
+    for name in ["instructions", "verified-instructions", "jited-size", "return-value"] {
+        let found = measure(&report, name);
+        assert_eq!(
+            (&found["verdict"], &found["before"]),
+            (&"same".into(), &found["after"]),
+            "{name}"
+        );
+    }
+    assert_eq!(measure(&report, "instructions")["after"].as_f64(), Some(executed(TURNS) as f64));
 }
 
 #[test]
@@ -36,6 +44,31 @@ fn three_times_the_loop_is_worse() {
     folder.file("old.o", looping(TURNS));
     folder.file("new.o", looping(3 * TURNS));
     let report = compared(&folder, 1);
-    println!("{report} {}", executed(TURNS));
-    measure(&report, "x");
+    let counts = measure(&report, "instructions");
+    assert_eq!(counts["before"].as_f64(), Some(executed(TURNS) as f64));
+    assert_eq!(counts["after"].as_f64(), Some(executed(3 * TURNS) as f64));
+    for name in ["latency", "instructions", "verified-instructions"] {
+        let found = measure(&report, name);
+        assert_eq!(found["verdict"], "worse", "{name}: {found}");
+        assert_eq!(found["is_beyond_threshold"], true, "{name}: {found}");
+    }
+    let change = measure(&report, "latency")["change"].as_f64();
+    assert!(change.is_some_and(|change| change > 0.5 && change < 5.0), "{report}");
+}
+
+#[test]
+fn figures_of_an_earlier_run() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    let bench = ["bench", "looping.o", "--time", "1s", "--allow-stats"];
+    let run = |more: &[&str]| folder.run(&[&bench[..], more].concat());
+    run(&["--format", "csv", "-o", "old.csv"]).ended_with(0);
+    run(&["--against", "old.csv", "--err"]).ended_with(0);
+    folder.file("looping.o", looping(3 * TURNS));
+    run(&["--against", "old.csv"]).ended_with(0);
+    run(&["--against", "old.csv", "--err", "--threshold-exact", "200"]).ended_with(0);
+    let said = run(&["--against", "old.csv", "--err"]).ended_with(1).said();
+    assert!(said.contains("worse"), "{said}");
+    folder.file("old.csv", "a,b\n1,2\n");
+    run(&["--against", "old.csv"]).ended_with(1);
 }

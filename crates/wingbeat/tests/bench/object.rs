@@ -16,12 +16,9 @@ pub(crate) struct Program<'a> {
     pub(crate) insns: &'a [Insn],
     /// Index of the first instruction of each source line, its number, its text.
     pub(crate) lines: &'a [(u32, u32, &'a str)],
-    /// Static functions that the types tell besides, from id [`STATICS_FIRST`] on.
+    /// Static functions that the types tell besides, from id 5 on; that of the program is 4.
     pub(crate) statics: &'a [String],
 }
-
-/// Type id of the first of [`Program::statics`].
-pub(crate) const STATICS_FIRST: u32 = 5;
 
 /// Source file that lines belong to.
 pub(crate) const SOURCE: &str = "program.c";

@@ -9,7 +9,8 @@ use aya_ebpf::{
 };
 use fun_xdp_common::SourceAddr;
 
-/// Classes on their way to user space. Those that do not fit are lost.
+/// Classes on their way to user space. Those that do not fit are lost. Described by BTF, so that
+/// tools on libbpf (bpftool, veristat) load the object too.
 #[btf_map]
 static SOURCE_ADDR_QUEUE: Queue<SourceAddr, 1024> = Queue::new();
 

@@ -87,7 +87,7 @@ impl<'a> Definition<'a> {
                 "map_flags" => found.flags = number()?,
                 "map_extra" => {
                     found.extra =
-                        wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?
+                        wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?;
                 }
                 "key_size" => found.key_size = number()?,
                 "value_size" => found.value_size = number()?,
