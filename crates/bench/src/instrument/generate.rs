@@ -209,7 +209,8 @@ fn simple() -> impl Strategy<Value = Statement> {
         1 => condition().prop_map(Statement::Continue),
         1 => (any::<prop::sample::Index>(), [(); 5].map(|()| operand()))
             .prop_map(|(function, arguments)| Statement::Call { function, arguments }),
-        1 => (any::<prop::sample::Index>(), 0..5)
+        // Linux 6.18 stumbles over callbacks that are never called ("No program to jit").
+        1 => (any::<prop::sample::Index>(), 1..5)
             .prop_map(|(function, turns)| Statement::Loop { function, turns }),
         1 => (condition(), operand()).prop_map(|(condition, operand)| Statement::If {
             condition,

@@ -126,10 +126,9 @@ impl Effects {
             op::JMP | op::JMP32 => jump(insn)?,
             _ => load(insn)?,
         };
+        // The verifier lets code write r10 that is never reached.
         let known = Registers::WRITABLE.or(Registers::one(Registers::FRAME_POINTER));
-        let valid = effects.uses.without(known).is_empty()
-            && effects.writes.without(Registers::WRITABLE).is_empty();
-        valid.then_some(effects)
+        effects.uses.or(effects.writes).without(known).is_empty().then_some(effects)
     }
 
     fn new(uses: &[u8], sets: &[u8]) -> Self {
@@ -274,6 +273,6 @@ mod tests {
     fn registers_that_do_not_exist() {
         assert_eq!(Effects::of(Insn::new(op::ALU64 | op::MOV | op::X, 1, 11, 0, 0)), None);
         assert_eq!(Effects::of(Insn::new(op::ALU64 | op::MOV, 12, 0, 0, 0)), None);
-        assert_eq!(Effects::of(Insn::new(op::ALU64 | op::MOV, 10, 0, 0, 0)), None, "read-only");
+        assert!(Effects::of(Insn::new(op::ALU64 | op::MOV, 10, 0, 0, 0)).is_some());
     }
 }

@@ -1,8 +1,8 @@
 //! Puts instructions into a program, and mends what that breaks: jumps, calls, callbacks, function
 //! and line information.
 //!
-//! A jump that gets too far for its 16 bits becomes a `gotol`, or a conditional jump around one
-//! (Linux 6.6). That makes the program longer, perhaps too long for another jump; lengths are worked
+//! A jump that gets too far for its 16 bits, or nearly so, becomes a `gotol`, or a conditional jump
+//! around one (Linux 6.6). That makes the program longer, perhaps too long for another jump; lengths are worked
 //! out until nothing changes.
 
 mod layout;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, op};
 
-use self::layout::{Layout, Length};
+use self::layout::{Layout, Length, REACH};
 use super::graph::{Edge, EdgeKind, Graph, jump_target};
 
 /// What to put where. Inserted code runs straight through: no jumps, no calls of functions of the
@@ -118,7 +118,8 @@ pub enum RewriteError {
 /// Carries out the edits. The graph has to be that of the code.
 ///
 /// Source lines and functions begin where the insertions at their first instruction begin. What is
-/// inserted on the way of a jump goes to the end of the function and belongs to the line of the jump.
+/// inserted on the way of a jump goes to the end of the function, or nearer if that is far, and belongs
+/// to the line of the jump.
 ///
 /// # Errors
 ///
@@ -133,12 +134,10 @@ pub fn rewrite(code: &Code, graph: &Graph, edits: &Edits) -> Result<Rewritten, R
         new: Code::default(),
         origins: Vec::with_capacity(layout.len),
     };
-    for function in &graph.functions {
-        for index in function.insns.clone() {
-            writer.insn(index)?;
-        }
-        for &index in layout.detours_of(function) {
-            writer.detour(index)?;
+    for index in 0..code.insns.len() {
+        writer.insn(index)?;
+        for &jump in layout.islands.get(&index).into_iter().flatten() {
+            writer.detour(jump)?;
         }
     }
     let Writer { mut new, origins, .. } = writer;
@@ -255,11 +254,15 @@ impl Writer<'_> {
 fn aim(insn: Insn, from: usize, to: usize) -> Result<Insn, RewriteError> {
     let distance = to as i64 - from as i64 - 1;
     let long = || i32::try_from(distance).map_err(|_| RewriteError::TooLong);
-    Ok(match (insn.opcode, i16::try_from(distance)) {
-        (op::JA32, _) => Insn { immediate: long()?, ..insn },
-        (_, Ok(offset)) => Insn { offset, ..insn },
-        (op::JA, Err(_)) => Insn { opcode: op::JA32, offset: 0, immediate: long()?, ..insn },
-        (_, Err(_)) => return Err(RewriteError::TooLong),
+    Ok(match insn.opcode {
+        op::JA32 => Insn { immediate: long()?, ..insn },
+        op::JA if distance.abs() > REACH => {
+            Insn { opcode: op::JA32, offset: 0, immediate: long()?, ..insn }
+        }
+        _ => {
+            let offset = i16::try_from(distance).map_err(|_| RewriteError::TooLong)?;
+            Insn { offset, ..insn }
+        }
     })
 }
 
@@ -290,18 +293,22 @@ fn functions(code: &Code, layout: &Layout) -> Result<Vec<FunctionInfo>, RewriteE
 }
 
 fn lines(code: &Code, layout: &Layout) -> Result<Vec<LineInfo>, RewriteError> {
+    let insns = code.insns.len();
+    let begun = |index: usize| code.lines.partition_point(|it| it.insn_index as usize <= index);
+    let line_of = |index: usize| code.lines.get(begun(index).checked_sub(1)?);
     let mut lines = Vec::with_capacity(code.lines.len() + layout.detours.len());
     for line in &code.lines {
         let insn_index = line.insn_index;
         let start = layout.starts.get(insn_index as usize).copied();
-        let insns = code.insns.len();
-        let start = start.ok_or(RewriteError::NoSuchLine { insn_index, insns })?;
-        lines.push((start, *line));
+        lines.push((start.ok_or(RewriteError::NoSuchLine { insn_index, insns })?, *line));
     }
     for (&jump, &detour) in &layout.detours {
-        let above = code.lines.partition_point(|line| line.insn_index as usize <= jump);
-        let line = above.checked_sub(1).and_then(|last| code.lines.get(last));
-        lines.extend(line.map(|line| (detour, *line)));
+        lines.extend(line_of(jump).map(|line| (detour, *line)));
+    }
+    // Behind detours within a function its line goes on.
+    for next in layout.islands.keys().map(|&index| index + 1).filter(|&next| next < insns) {
+        let goes_on = line_of(next).filter(|line| line.insn_index as usize != next);
+        lines.extend(goes_on.map(|line| (layout.starts[next], *line)));
     }
     lines.sort_by_key(|&(start, _)| start);
     let numbered = lines.into_iter().map(|(start, line)| {

@@ -20,7 +20,17 @@ const CASES: u32 = 200;
 /// An Ethernet header, which the kernel takes away before a socket filter sees the packet.
 const ETHERNET: usize = 14;
 
+/// Linux 6.18 on x86-64 sometimes leaves the upper half of r0 as it was after one of these that
+/// succeeds, seen behind a branch that the verifier pruned; r0 should be the old value, extended by
+/// zeros (Documentation/bpf/standardization/instruction-set.rst).
+fn is_narrow_exchange(insn: Insn) -> bool {
+    insn.opcode == op::STX | op::ATOMIC | op::W && insn.immediate == op::CMPXCHG
+}
+
 fn check(entry: Entry, kernel: &Kernel, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> {
+    if code.insns.iter().any(|insn| is_narrow_exchange(*insn)) {
+        return Err(TestCaseError::reject("a compare-and-exchange of 32 bits"));
+    }
     let memory = match entry {
         Entry::Xdp => Memory::of_xdp(packet, 8),
         Entry::SocketFilter | Entry::Model => Memory::of_socket_filter(&packet[ETHERNET..], 8),
@@ -145,16 +155,19 @@ fn a_jump_that_counters_make_too_long() {
         return;
     }
     // The first branch spans 32,000 instructions, of at most 32,767. The kernel follows 8,192 branches.
+    // What they test is read anew each time, lest the kernel follow each way to the end.
     let mut it = begun();
     let end = it.label();
     it.alu(op::SUB, 3, 2).branch(op::JGT, 3, 2_000, end);
     for number in 0..8_000 {
         let skip = it.label();
-        it.branch(op::JEQ, 3, number, skip).add(0, 1).mov(4, number).add_register(0, 4).bind(skip);
+        it.emit(load(op::W, 3, 1, 4)).alu(op::SUB, 3, 2);
+        it.branch(op::JEQ, 3, number, skip).add(0, 1).bind(skip);
     }
     it.bind(end).exit();
     let code = it.finish();
     let kernel = Kernel::new(Entry::Xdp);
+    // Through all of it, and over it.
     for len in [64, 3_000] {
         if let Err(error) = check(Entry::Xdp, &kernel, &code, &vec![0; len]) {
             panic!("{}", error.to_string().lines().next().unwrap_or_default());

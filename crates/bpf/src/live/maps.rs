@@ -63,7 +63,7 @@ pub struct LiveMap {
     contents: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The maps of one object, in the order of [`Spec::maps`].
+/// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps).
 #[derive(Debug)]
 pub struct LiveMaps {
     maps: Vec<LiveMap>,
@@ -119,7 +119,7 @@ impl LiveMaps {
         Ok(())
     }
 
-    /// The maps, in the order of [`Spec::maps`].
+    /// The maps, in the order of [`Spec::maps`](crate::spec::Spec::maps).
     pub fn all(&self) -> &[LiveMap] {
         &self.maps
     }
@@ -154,7 +154,7 @@ impl LiveMap {
         spec: &MapSpec,
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        let inner = spec.inner.as_deref().map(|inner| create(inner, None, None)).transpose()?;
+        let inner = spec.inner.as_deref().map(|inner| create(inner, None, types)).transpose()?;
         let fd = create(spec, inner.as_ref().map(AsFd::as_fd), types)?;
         let value_len = value_len(spec);
         let contents = match &spec.initial {

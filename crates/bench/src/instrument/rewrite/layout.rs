@@ -1,11 +1,19 @@
 //! Where everything goes, once it is known how long each jump has to be.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 use wingbeat_bpf::code::{Code, Insn, op};
 
 use super::{Edits, RewriteError, inverse};
-use crate::instrument::graph::{Function, Graph, jump_target};
+use crate::instrument::graph::{EdgeKind, Graph, jump_target};
+
+/// How far a jump of 16 bits may go, in instructions. The rest is for the verifier, which puts
+/// instructions into programs itself and refuses those whose jumps reach their targets no longer.
+pub(super) const REACH: i64 = i16::MAX as i64 - 4096;
+
+/// How far behind its jump a detour may lie, in instructions of the original. It lies at the end of the
+/// function if that is nearer, since there it disturbs nobody.
+const DETOUR_DISTANCE: usize = 4096;
 
 /// Rounds in which a jump is made longer only if it has to be. Further rounds make longer what is half
 /// as far already, lest one change after the other takes a round of its own.
@@ -44,7 +52,8 @@ pub(super) struct Layout {
     pub(super) lengths: Vec<Length>,
     /// The code on the way of a jump, by the jump.
     pub(super) detours: BTreeMap<usize, usize>,
-    detours_in_order: Vec<usize>,
+    /// Jumps whose detours lie behind an instruction, by that instruction: nobody falls through there.
+    pub(super) islands: BTreeMap<usize, Vec<usize>>,
     /// Length of the new program.
     pub(super) len: usize,
 }
@@ -58,7 +67,7 @@ impl Layout {
             places: vec![0; insns],
             lengths: vec![Length::Plain; insns],
             detours: edits.on_jump.keys().map(|&jump| (jump, 0)).collect(),
-            detours_in_order: edits.on_jump.keys().copied().collect(),
+            islands: islands(graph, edits),
             len: 0,
         };
         let lasts = graph.blocks.iter().map(|block| block.last);
@@ -67,8 +76,8 @@ impl Layout {
         let mut round = 0;
         loop {
             layout.place(graph, edits);
-            let reach = if round < EXACT_ROUNDS { i16::MAX } else { i16::MAX / 2 };
-            if !layout.lengthen(code, &conditional, i64::from(reach)) {
+            let reach = if round < EXACT_ROUNDS { REACH } else { REACH / 2 };
+            if !layout.lengthen(code, &conditional, reach) {
                 return layout;
             }
             round += 1;
@@ -86,17 +95,15 @@ impl Layout {
         let len = |insns: Option<&Vec<Insn>>| insns.map_or(0, Vec::len);
         let mut above = edits.above.iter().peekable();
         let mut before = edits.before.iter().peekable();
-        for function in &graph.functions {
-            for index in function.insns.clone() {
-                self.starts[index] = next;
-                next += len(above.next_if(|it| *it.0 == index).map(|it| it.1));
-                self.labels[index] = next;
-                next += len(before.next_if(|it| *it.0 == index).map(|it| it.1));
-                self.places[index] = next;
-                next += self.lengths[index].insns();
-            }
-            let range = self.detour_range(function);
-            for &jump in &self.detours_in_order[range] {
+        let mut islands = self.islands.iter().peekable();
+        for index in 0..graph.insns() {
+            self.starts[index] = next;
+            next += len(above.next_if(|it| *it.0 == index).map(|it| it.1));
+            self.labels[index] = next;
+            next += len(before.next_if(|it| *it.0 == index).map(|it| it.1));
+            self.places[index] = next;
+            next += self.lengths[index].insns();
+            for &jump in islands.next_if(|it| *it.0 == index).into_iter().flat_map(|it| it.1) {
                 self.detours.insert(jump, next);
                 next += len(edits.on_jump.get(&jump)) + 1;
             }
@@ -126,16 +133,6 @@ impl Layout {
         changed
     }
 
-    fn detour_range(&self, function: &Function) -> Range<usize> {
-        let below = |end| self.detours_in_order.partition_point(|&jump| jump < end);
-        below(function.insns.start)..below(function.insns.end)
-    }
-
-    /// The jumps of a function that make a detour.
-    pub(super) fn detours_of(&self, function: &Function) -> &[usize] {
-        &self.detours_in_order[self.detour_range(function)]
-    }
-
     /// Where the jump at an index of the old program leads in the new one, without its detour.
     pub(super) fn target(&self, code: &Code, index: usize) -> Option<usize> {
         let target = jump_target(index, *code.insns.get(index)?)?;
@@ -155,6 +152,25 @@ impl Layout {
         let immediate = i32::try_from(distance).map_err(|_| RewriteError::TooLong)?;
         Ok(Insn { immediate, ..insn })
     }
+}
+
+/// Where the detours of all jumps go.
+fn islands(graph: &Graph, edits: &Edits) -> BTreeMap<usize, Vec<usize>> {
+    let mut islands: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut jumps = edits.on_jump.keys().copied().peekable();
+    for function in &graph.functions {
+        let end = function.insns.end - 1;
+        let ends = function.blocks.clone().filter(|&block| {
+            graph.outgoing(block).all(|(_, edge)| edge.kind != EdgeKind::FallThrough)
+        });
+        let mut ends = ends.map(|block| graph.blocks[block].insns.end - 1).peekable();
+        while let Some(jump) = jumps.next_if(|&jump| jump <= end) {
+            let far = (jump + DETOUR_DISTANCE).min(end);
+            while ends.next_if(|&it| it < far).is_some() {}
+            islands.entry(ends.peek().copied().unwrap_or(end)).or_default().push(jump);
+        }
+    }
+    islands
 }
 
 fn is_conditional(insn: Insn) -> bool {

@@ -159,8 +159,9 @@ fn check_far(jump: Insn, between: usize, expected: &[&str]) {
 fn far_jumps() {
     let jump = |opcode| Insn::new(opcode, 1, 0, 0, 5);
     let less = jump(op::JMP | op::JLT);
-    check_far(less, 32_767, &["0 if r1 < 5 goto +32767 <32768>", "1 r9 += 0"]);
-    check_far(less, 32_768, &["0 if r1 >= 5 goto +1 <2>", "1 gotol +32768 <32770>", "2 r9 += 0"]);
+    assert_eq!(REACH, 28_671);
+    check_far(less, 28_671, &["0 if r1 < 5 goto +28671 <28672>", "1 r9 += 0"]);
+    check_far(less, 28_672, &["0 if r1 >= 5 goto +1 <2>", "1 gotol +28672 <28674>", "2 r9 += 0"]);
     check_far(
         jump(op::JMP32 | op::JSGE),
         40_000,
@@ -178,8 +179,8 @@ fn far_jumps() {
         &["0 may_goto +1 <2>", "1 goto +1 <3>", "2 gotol +40000 <40003>", "3 r9 += 0"],
     );
     let goto = Insn::new(op::JA, 0, 0, 0, 0);
-    check_far(goto, 32_767, &["0 goto +32767 <32768>"]);
-    check_far(goto, 32_768, &["0 gotol +32768 <32769>"]);
+    check_far(goto, 28_671, &["0 goto +28671 <28672>"]);
+    check_far(goto, 28_672, &["0 gotol +28672 <28673>"]);
 }
 
 #[test]
@@ -210,6 +211,7 @@ fn lengths_that_depend_on_each_other() {
     // Each jump just reaches its target behind the next jump, until that gets longer; the last one
     // begins. Instructions 2n are the jumps.
     let jumps = 12;
+    let reach = REACH as usize;
     let found = rewritten(
         |it| {
             let mut targets: Vec<_> = (0..=jumps).map(|_| it.label()).collect();
@@ -219,8 +221,8 @@ fn lengths_that_depend_on_each_other() {
             it.mov(0, 0).bind(targets.remove(jumps)).exit();
         },
         |it| {
-            (0..jumps - 1).for_each(|jump| it.before(2 * jump + 1, nops(32_765)));
-            it.before(2 * jumps - 1, nops(32_766));
+            (0..jumps - 1).for_each(|jump| it.before(2 * jump + 1, nops(reach - 2)));
+            it.before(2 * jumps - 1, nops(reach - 1));
         },
     );
     for jump in 0..jumps {
@@ -234,6 +236,43 @@ fn lengths_that_depend_on_each_other() {
         let next = found.places.get(2 * jump + 2).map_or(last, |&next| next as i64 + 2);
         assert_eq!(target, next.min(last), "jump {jump}");
     }
+}
+
+#[test]
+fn detours_of_long_functions() {
+    // Ten pieces of 1,000 instructions, each with an end; the jump in the first makes a detour.
+    let pieces = 10;
+    let found = rewritten(
+        |it| {
+            let top = it.label();
+            it.line(1).bind(top);
+            for piece in 0..pieces {
+                let next = it.label();
+                it.line(10 + piece).branch(op::JEQ, 1, 0, top);
+                (0..996).for_each(|_| _ = it.add(0, 1));
+                it.branch(op::JEQ, 1, 1, next).mov(0, 0).exit();
+                it.bind(next);
+            }
+            it.mov(0, 0).exit();
+        },
+        |it| (0..pieces as usize).for_each(|piece| it.on_jump(1_000 * piece, mark(piece as i32))),
+    );
+    let detours: Vec<usize> = (0..found.code.insns.len())
+        .filter(|&new| found.origins[new].is_none() && found.code.insns[new].opcode != op::JA)
+        .collect();
+    // Behind the first exit that is at least 4,096 instructions on: that of the piece four further.
+    let ends = [4, 5, 6, 7, 8, 9].map(|piece| found.places[1_000 * piece + 999]);
+    assert_eq!(detours[..6], ends.map(|end| end + 1), "{detours:?}");
+    let end = found.places[10_001];
+    assert_eq!(detours[6..], [1, 3, 5, 7].map(|it| end + it), "{detours:?}");
+    // Detours belong to the lines of their jumps, and lines go on behind them.
+    let line_at = |index: usize| {
+        let begun = found.code.lines.partition_point(|line| line.insn_index as usize <= index);
+        found.code.lines[begun - 1].line()
+    };
+    assert_eq!(detours.iter().map(|&it| line_at(it)).collect::<Vec<_>>(), Vec::from_iter(10..20));
+    let lines = (0..pieces as usize).map(|piece| line_at(found.places[1_000 * piece + 998]));
+    assert_eq!(lines.collect::<Vec<_>>(), Vec::from_iter(10..20));
 }
 
 #[test]

@@ -10,10 +10,6 @@ use crate::spec::{
 /// Bytes that a definition has at least: type, sizes of key and value, entries, flags.
 const LEN_MIN: usize = 20;
 
-/// Bytes of iproute2's definition (`struct bpf_elf_map`, include/bpf_elf.h, iproute2 6.1), in which
-/// pinning has a third value.
-const LEN_IPROUTE2: usize = 36;
-
 /// The maps of a section: each symbol is one.
 pub(super) fn maps(
     survey: &Survey<'_>,
@@ -46,9 +42,9 @@ fn definition(symbol: &Symbol<'_>, section: &Section<'_>) -> Result<MapSpec, Str
     // The sixth word is an id of the loader's own.
     let is_pinned_by_name = match word(6).unwrap_or(0) {
         0 => false,
-        1 => true,
-        // Pinned for all, not for those of the same object.
-        2 if bytes.len() == LEN_IPROUTE2 => true,
+        // iproute2 tells two places apart, one for all and one for each object (include/bpf_elf.h,
+        // iproute2 6.1).
+        1 | 2 => true,
         other => {
             return Err(format!("it is to be pinned in the way {other}, which does not exist"));
         }
