@@ -4,6 +4,7 @@
 //! the tools take turns on the same workloads, round after round, each beside an unprofiled run, and
 //! every figure is a median over the rounds with its spread. docs/peers.md says what they mean.
 
+mod bench;
 mod goals;
 mod markdown;
 mod measure;
@@ -30,6 +31,9 @@ use crate::{
 pub(crate) enum Peers {
     /// `wingbeat profile` beside perf, samply, bpftrace, profile-bpfcc and probee
     Profile(ProfileArgs),
+    /// What `wingbeat bench` promises: less spread than bpftool, sure verdicts, exact counts
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 /// How `wingbeat profile` is compared.
@@ -67,7 +71,13 @@ const FULL_HZ: [u32; 3] = [99, 999, 9999];
 
 /// Runs what was asked for.
 pub(crate) fn run(which: &Peers) -> anyhow::Result<ExitCode> {
-    let Peers::Profile(args) = which;
+    match which {
+        Peers::Profile(args) => profile(args),
+        Peers::Bench(which) => bench::run(which),
+    }
+}
+
+fn profile(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
     let record = match &args.from {
         Some(file) => record::read(file)?,
         None => measure(args)?,

@@ -105,7 +105,7 @@ pub(super) fn write(file: &Path, record: &Record) -> anyhow::Result<()> {
 
 /// The text with something else between two marks, each on a line of its own; `None` when it has not
 /// both, in this order.
-fn replace(text: &str, (begin, end): (&str, &str), between: &str) -> Option<String> {
+pub(super) fn replace(text: &str, (begin, end): (&str, &str), between: &str) -> Option<String> {
     let begin_end = line_of(text, begin)? + begin.len();
     let end_start = begin_end + line_of(&text[begin_end..], end)?;
     let (before, after) = (&text[..begin_end], &text[end_start..]);

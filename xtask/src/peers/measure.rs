@@ -161,7 +161,7 @@ fn fresh(dir: &Path) -> anyhow::Result<std::path::PathBuf> {
 }
 
 /// Becomes true on Ctrl-C and SIGTERM, so that settings of the machine are put back.
-fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+pub(super) fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -171,7 +171,7 @@ fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// An empty record that says where and when.
-fn conditions() -> Record {
+pub(super) fn conditions() -> Record {
     let uname = rustix::system::uname();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let kernel = uname.release().to_string_lossy();

@@ -18,6 +18,11 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Of these cells.
+    pub(super) fn new(head: Vec<&'static str>, rows: Vec<Vec<String>>) -> Self {
+        Self { head, rows }
+    }
+
     /// As Markdown, in columns that also read well on a terminal. Nothing without rows.
     pub(super) fn to_markdown(&self) -> String {
         if self.rows.is_empty() {

@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn deviations() {
-        let check = |values: &[f64], expected| assert_eq!(deviation(values), expected, "{values:?}");
+        let check =
+            |values: &[f64], expected| assert_eq!(deviation(values), expected, "{values:?}");
         check(&[], None);
         check(&[1.0], None);
         check(&[3.0, 3.0], Some(0.0));

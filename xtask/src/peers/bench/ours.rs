@@ -48,10 +48,9 @@ pub(super) struct Figures {
     pub(super) net_p50_ns: Option<f64>,
 }
 
-/// How a comparison came out.
+/// How a comparison came out, in the words of the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "as in the JSON")]
 pub(super) enum Verdict {
     Better,
     Worse,
@@ -208,10 +207,12 @@ mod tests {
         let expected = Figures { median_ns: 50.5, net_ns: 40.25, net_p50_ns: Some(41.0) };
         check(&format!(r#"{{"cases": [{full}]}}"#), Ok(expected));
         check(&format!(r#"{{"cases": [{part}]}}"#), Ok(Figures { net_p50_ns: None, ..expected }));
-        let none = "wingbeat was to measure one program with one input, and measured another number";
+        let none =
+            "wingbeat was to measure one program with one input, and measured another number";
         check(r#"{"cases": []}"#, Err(none));
         check(&format!(r#"{{"cases": [{full}, {part}]}}"#), Err(none));
-        let unmeasured = r#"{"latency": {"unavailable": "EPERM"}, "distribution": {"unavailable": ""}}"#;
+        let unmeasured =
+            r#"{"latency": {"unavailable": "EPERM"}, "distribution": {"unavailable": ""}}"#;
         let because = "wingbeat measured nothing: EPERM";
         check(&format!(r#"{{"cases": [{unmeasured}]}}"#), Err(because));
         check("{}", Err("wingbeat's JSON is not understood"));
@@ -223,10 +224,12 @@ mod tests {
             assert_eq!(change(text).ok(), expected, "{text}");
         };
         let json = |measure: &str| format!(r#"{{"cases": [{{"measures": [{measure}]}}]}}"#);
-        let sizes = r#"{"measure": "jited-size", "change": 0.5, "interval": null, "verdict": "worse"}"#;
+        let sizes =
+            r#"{"measure": "jited-size", "change": 0.5, "interval": null, "verdict": "worse"}"#;
         let time = r#"{"measure": "latency", "change": 0.01, "verdict": "no_change_seen",
             "interval": {"lower": 0, "upper": 0.02, "pairs": 12, "smallest_visible": 0.015}}"#;
-        let short = r#"{"measure": "latency", "change": 0.01, "verdict": "unknown", "interval": null}"#;
+        let short =
+            r#"{"measure": "latency", "change": 0.01, "verdict": "unknown", "interval": null}"#;
         let found = Change {
             change: Some(0.01),
             smallest_visible: Some(0.015),

@@ -9,7 +9,8 @@ use anyhow::Context as _;
 
 /// The CPUs that this process may run on, in order.
 pub(super) fn cpus() -> anyhow::Result<Vec<usize>> {
-    let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+    let status =
+        fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.and_then(parse).context("/proc/self/status does not tell the allowed CPUs")
 }

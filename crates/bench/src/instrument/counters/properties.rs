@@ -2,12 +2,13 @@
 //! that agree with what really ran.
 
 use proptest::{prelude::*, test_runner::TestCaseError};
-use wingbeat_bpf::code::Code;
+use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo};
 
 use super::*;
 use crate::instrument::{
     assemble::{Assembler, listing, load},
     generate::{Entry, program},
+    graph::jump_target,
     interpret::{HELPER_LOOP, KFUNC_THROW, Memory, Outcome, Write, run},
 };
 
@@ -19,7 +20,7 @@ fn memory(entry: Entry, packet: &[u8], value_size: u32) -> Memory {
 }
 
 fn throwing(code: &Code) -> BTreeSet<usize> {
-    let is_throw = |insn: &wingbeat_bpf::code::Insn| {
+    let is_throw = |insn: &Insn| {
         insn.opcode == op::CALL
             && insn.src() == op::PSEUDO_KFUNC_CALL
             && insn.immediate == KFUNC_THROW
@@ -153,5 +154,92 @@ proptest! {
     #[test]
     fn calls_that_do_not_return(program in program(Entry::Model), packet in packet()) {
         check(Entry::Model, &program.code(), &packet)?;
+    }
+
+    /// Whatever is in a file, nothing but an error may come of it.
+    #[test]
+    fn nonsense_does_no_harm(code in nonsense(), depth in any::<u32>(), counter in any::<u64>()) {
+        let options = Options {
+            may_throw: BTreeSet::from([0, 3]),
+            stack_depths_bytes: vec![depth; 2],
+            ..Options::default()
+        };
+        if let Ok(mut counted) = instrument(&code, &options) {
+            counted.set_map(3);
+            let counters = vec![counter; counted.plan.slots()];
+            prop_assert_eq!(counted.plan.insn_counts(&counters).len(), code.insns.len());
+            prop_assert_eq!(counted.plan.edge_counts(&counters).len(), counted.plan.graph().edges.len());
+            counted.plan.executed_insns(&counters);
+            let throws = |new: usize| {
+                counted.origins[new].is_some_and(|old| options.may_throw.contains(&old))
+            };
+            Graph::new(&counted.code, &throws).expect("as good as before");
+        }
+    }
+}
+
+/// Instructions in any order, most of them valid, with jumps and calls that sometimes lead somewhere.
+fn nonsense() -> impl Strategy<Value = Code> {
+    let opcodes = vec![
+        op::ALU64 | op::MOV | op::X,
+        op::ALU64 | op::ADD,
+        op::LDX | op::MEM | op::DW,
+        op::STX | op::MEM | op::DW,
+        op::STX | op::ATOMIC | op::DW,
+        op::JMP | op::JEQ,
+        op::JMP32 | op::JSET,
+        op::JA,
+        op::JA32,
+        op::JCOND,
+        op::CALL,
+        op::EXIT,
+        op::LD | op::ABS | op::W,
+    ];
+    let opcode = prop_oneof![30 => prop::sample::select(opcodes), 1 => any::<u8>()];
+    let distance = -8..8_i32;
+    let insn = (opcode, 0..11_u8, 0..3_u8, distance.clone(), distance).prop_map(
+        |(opcode, dst, src, offset, immediate)| {
+            vec![Insn::new(opcode, dst, src, offset as i16, immediate)]
+        },
+    );
+    let double = (0..6_u8, -8..8_i32)
+        .prop_map(|(kind, low)| vec![Insn::new(op::LDIMM64, 1, kind, 0, low), Insn::default()]);
+    let insns = prop::collection::vec(prop_oneof![8 => insn, 1 => double], 0..24);
+    let starts = prop::collection::btree_set(0..30_u32, 0..3);
+    let is_mended = prop::bool::weighted(0.8);
+    (insns, starts.clone(), starts, is_mended).prop_map(|(insns, functions, lines, is_mended)| {
+        let mut insns = insns.concat();
+        insns.extend([Insn::new(op::EXIT, 0, 0, 0, 0); 2]);
+        if is_mended {
+            mend(&mut insns);
+        }
+        let function = |insn_index| FunctionInfo { insn_index, name: "f".into(), type_id: None };
+        let line =
+            |insn_index| LineInfo { insn_index, file_offset: 0, text_offset: 0, line_column: 0 };
+        let functions = functions.into_iter().filter(|&start| !is_mended || start == 0);
+        Code {
+            insns,
+            functions: functions.map(function).collect(),
+            lines: lines.into_iter().map(line).collect(),
+        }
+    })
+}
+
+/// Lets jumps that lead nowhere go to the next instruction, and calls to the last one.
+fn mend(insns: &mut [Insn]) {
+    let len = insns.len();
+    let halves: Vec<bool> = insns.iter().map(|insn| insn.opcode == 0).collect();
+    for (index, insn) in insns.iter_mut().enumerate() {
+        let last = (len - index) as i32 - 2;
+        let target = jump_target(index, *insn).map(|target| target as usize);
+        let is_double = insn.is_ldimm64();
+        match insn.opcode {
+            op::JA32 if target.is_some_and(|it| it >= len - 1 || halves[it]) => insn.immediate = 0,
+            _ if target.is_some_and(|it| it >= len - 1 || halves[it]) => insn.offset = 0,
+            op::CALL if insn.is_local_call() => insn.immediate = last,
+            _ if is_double && insn.src() == op::PSEUDO_FUNC => insn.immediate = last,
+            _ if insn.opcode == op::STX | op::ATOMIC | op::DW => insn.immediate = op::FETCH,
+            _ => {}
+        }
     }
 }
