@@ -6,7 +6,7 @@ use inferno::flamegraph::{self, Options};
 
 use super::{AnnotatedLine, Annotation};
 
-/// One line per source line that executed something: `program;function;file:line count`.
+/// One line per source line that executed something: `program;function;text (file:line) count`.
 pub(super) fn text(found: &Annotation) -> String {
     let mut text = String::new();
     for function in &found.functions {
@@ -24,9 +24,10 @@ fn frame(line: &AnnotatedLine) -> String {
         return "(no line)".to_owned();
     }
     let file = line.file.rsplit('/').next().unwrap_or(&line.file);
+    // The place comes last: a text that ends in a number would be taken for a second count.
     match line.text.trim() {
         "" => format!("{file}:{}", line.line),
-        text => format!("{file}:{} {text}", line.line),
+        text => format!("{text} ({file}:{})", line.line),
     }
 }
 

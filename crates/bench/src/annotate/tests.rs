@@ -76,10 +76,14 @@ main  100.0 %, 10 instructions, called 1×
 #[test]
 fn stacks() {
     let found = annotated(&code(), LOOPED.to_vec(), 1);
-    let expected = "main;main;:1 line 1 1\nmain;main;:2 line 2 6\nmain;main;:3 line 3 3\n";
+    let expected = "\
+main;main;line 1  (:1) 1
+main;main;line 2  (:2) 6
+main;main;line 3  (:3) 3
+";
     assert_eq!(text(&found, Form::Folded), expected);
     let svg = text(&found, Form::FlameGraph);
-    assert!(svg.contains("line 2 (6 instructions"), "{svg}");
+    assert!(svg.contains("line 2  (:2) (6 instructions"), "{svg}");
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn bytecode_stands_below_its_line() {
     write(&found, Form::Human, style, &mut bytes).expect("writing to memory");
     let text = String::from_utf8(bytes).expect("text");
     let line = text.find("│ line 2;").expect("line 2");
-    let call = text.find("call").expect("a call");
+    let call = text.find("call bpf_").expect("a call");
     assert!(line < call && call < text.find("│ line 3;").expect("line 3"), "{text}");
 }
 
