@@ -110,6 +110,8 @@ pub fn findings() -> Vec<Finding> {
         programs::raw_tracepoint(&host),
         programs::btf_tracepoint(&host),
         programs::fentry(&host),
+        programs::by_id(&host),
+        programs::run_statistics(&host),
         programs::uprobes(),
         programs::kprobes(),
         perf::cycles(&host),
@@ -140,15 +142,35 @@ impl Host {
         )
     }
 
-    /// What would give this process more rights.
+    /// What would give this process the rights that `wingbeat profile` uses.
     fn more_rights(&self) -> Mend {
-        match self.rights.as_ref().is_ok_and(|rights| !rights.count()) {
-            true => Mend::Advice(
-                "leave the user namespace: run on the host, or in a container that is not rootless"
+        match self.outside_of_namespace() {
+            Some(mend) => mend,
+            None => Mend::Command(how_to_grant()),
+        }
+    }
+
+    /// What would give this process the capabilities that it lacks.
+    fn rights_for(&self, lacks: &[Capability]) -> Mend {
+        match self.outside_of_namespace() {
+            Some(mend) => mend,
+            None if lacks.contains(&Capability::SysAdmin) => Mend::Advice(
+                "run it with `sudo`; a binary that is given CAP_SYS_ADMIN is as good as root"
                     .to_owned(),
             ),
-            false => Mend::Command(how_to_grant()),
+            None => Mend::Command(how_to_grant()),
         }
+    }
+
+    /// Capabilities are worth nothing in a user namespace.
+    fn outside_of_namespace(&self) -> Option<Mend> {
+        let is_inside = self.rights.as_ref().is_ok_and(|rights| !rights.count());
+        is_inside.then(|| {
+            Mend::Advice(
+                "leave the user namespace: run on the host, or in a container that is not rootless"
+                    .to_owned(),
+            )
+        })
     }
 }
 
@@ -187,7 +209,8 @@ impl Subject {
             matches!(refusal.error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
         if is_for_rights && !lacks.is_empty() {
             let names: Vec<_> = lacks.iter().map(ToString::to_string).collect();
-            return self.missing(format!("needs {}", names.join(" and ")), host.more_rights());
+            let mend = host.rights_for(&lacks);
+            return self.missing(format!("needs {}", names.join(" and ")), mend);
         }
         let despite = match is_for_rights && host.rights.is_ok() {
             true => ", although the rights are there",

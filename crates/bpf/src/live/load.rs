@@ -289,9 +289,18 @@ fn without_attachment(program: &ProgramSpec) -> Result<u32, LoadError> {
     Err(LoadError::Target { program: program.name.clone(), reason })
 }
 
-/// Loads, also when the kernel is interrupted at it (`EAGAIN`, since Linux 5.0) and when the short log
-/// does not hold the statistics.
+/// Loads, also when the short log does not hold the statistics.
 fn load_patiently(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
+    match load_again(request, log) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+            sys::load_verified(LoadRequest { log_level: 0, ..request }, &mut [])
+        }
+        other => other,
+    }
+}
+
+/// Loads, also when the kernel is interrupted at it (`EAGAIN`, since Linux 5.0).
+fn load_again(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut result = sys::load_verified(request, log);
     for _ in 1..TRIES {
         match &result {
@@ -301,12 +310,7 @@ fn load_patiently(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedF
             _ => break,
         }
     }
-    match result {
-        Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-            sys::load_verified(LoadRequest { log_level: 0, ..request }, &mut [])
-        }
-        other => other,
-    }
+    result
 }
 
 /// Loads once more with the whole log, to tell where and why.
@@ -316,20 +320,14 @@ fn explain(
     error: io::Error,
     externs: &[Extern],
 ) -> LoadError {
-    let mut len = 1 << 20;
-    let log = loop {
-        let mut log = vec![0; len];
-        let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
-        let is_short = match sys::load_verified(request, &mut log) {
-            Err(error) => error.raw_os_error() == Some(libc::ENOSPC),
-            Ok(_) => false,
-        };
-        if !is_short || len >= LONG_LOG_MAX {
-            break text(&log);
-        }
-        len *= 4;
-    };
-    if log.trim().is_empty() {
+    // Verifying once more takes as long as it took before, so there is one try only, with all the room.
+    // Pages of it that the log does not reach are never touched. Of a longer log the kernel keeps the
+    // end (since Linux 6.4).
+    let mut log = vec![0; LONG_LOG_MAX];
+    let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
+    let is_taken_now = load_again(request, &mut log).is_ok();
+    let log = text(&log);
+    if is_taken_now || log.trim().is_empty() {
         return match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => LoadError::Refused { program, source: error },
             _ => LoadError::Failed { program, source: error },

@@ -190,6 +190,15 @@ impl LiveMap {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
 
+    /// Sets the one value of a notebook.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses it, or the value has another length.
+    pub fn write_notebook(&self, value: &[u8]) -> Result<(), MapError> {
+        self.update(&[0; 4], value)
+    }
+
     /// Sets the one value of a notebook to zero.
     ///
     /// # Errors
@@ -299,8 +308,9 @@ impl LiveMap {
 
     fn clear_hash(&self) -> Result<(), MapError> {
         let mut key = vec![0; self.spec.key_size as usize];
-        // Bounded, should the kernel ever give a key that it does not let go of.
-        for _ in 0..=self.spec.entries_max {
+        // Bounded, should the kernel ever give a key that it does not let go of. Where each CPU has a
+        // list of its own, the kernel rounds the number of entries up to one that all CPUs can share.
+        for _ in 0..=u64::from(self.spec.entries_max).saturating_add(possible_cpus() as u64) {
             match sys::next_key(self.fd.as_fd(), None, &mut key) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
@@ -312,7 +322,8 @@ impl LiveMap {
                 Err(error) => return Err(self.error("empty", error)),
             }
         }
-        Ok(())
+        let reason = "it has more entries than it can hold, or somebody else adds some";
+        Err(self.error("empty", io::Error::other(reason)))
     }
 
     fn clear_queue(&self) -> Result<(), MapError> {

@@ -102,6 +102,7 @@ fn hint(r#type: ProgramType, input: RunInput<'_>, error: &io::Error) -> String {
             "; the program reads a context, so one has to be given".into()
         }
         Some(libc::EINVAL) => "; most fields of a context must be zero, see docs/bench.md".into(),
+        Some(libc::ENODEV) => "; the context names a network interface that is not there".into(),
         _ => String::new(),
     }
 }
@@ -173,7 +174,7 @@ pub fn run(
 fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunError {
     match source.raw_os_error() {
         Some(ENOTSUPP) => RunError::NotHere(r#type),
-        Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM | libc::EMSGSIZE) => {
+        Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM | libc::EMSGSIZE | libc::ENODEV) => {
             let hint = hint(r#type, input, &source);
             let (bytes, context_bytes) = (input.data.len(), input.context.len());
             RunError::Input { bytes, context_bytes, source, hint }

@@ -89,11 +89,16 @@ const LIMITS: &[(&str, Limit)] = &[
     ("BPF program is too large. Processed", Limit::Instructions),
     ("jumps is too complex", Limit::Jumps),
     ("combined stack size of", Limit::Stack),
-    ("invalid stack off", Limit::Stack),
     ("the call stack of", Limit::CallDepth),
-    ("infinite loop detected", Limit::Loop),
+    (ENDLESS, Limit::Loop),
     ("back-edge from insn", Limit::Loop),
 ];
+
+/// Told behind the instruction, in its line, and followed by the two states that are alike.
+const ENDLESS: &str = "infinite loop detected";
+
+/// Bytes of stack that a function can have.
+const STACK_MAX: i64 = 512;
 
 /// Lines of the log that a message quotes.
 const TAIL_LINES: usize = 12;
@@ -126,13 +131,17 @@ impl Rejection {
             .rev()
             .find_map(|line| line.strip_prefix("; "))
             .map(|text| text.trim().to_owned());
-        let limit = LIMITS.iter().find(|(text, _)| log.contains(text)).map(|&(_, limit)| limit);
-        Self { log, insn_index, source, limit, missing: None }
+        let mut rejection = Self { log, insn_index, source, limit: None, missing: None };
+        rejection.limit = rejection.reason().and_then(limit);
+        rejection
     }
 
     /// The verifier's reason: the last line that is neither an instruction nor a statistic.
     pub fn reason(&self) -> Option<&str> {
-        self.told().last()
+        let is_state =
+            |line: &str| line.starts_with("cur state:") || line.starts_with("old state:");
+        let line = self.told().filter(|line| !is_state(line)).last()?;
+        Some(line.find(ENDLESS).map_or(line, |at| &line[at..]))
     }
 
     /// The number of a helper that the kernel does not have, when that is the reason.
@@ -155,6 +164,22 @@ impl Rejection {
         };
         self.log.lines().filter(move |line| !line.trim().is_empty() && !is_statistic(line))
     }
+}
+
+/// The limit that a reason tells of.
+fn limit(reason: &str) -> Option<Limit> {
+    let named = LIMITS.iter().find(|(text, _)| reason.contains(text)).map(|&(_, limit)| limit);
+    named.or_else(|| is_below_stack(reason).then_some(Limit::Stack))
+}
+
+/// Whether the reason is an access below the least address of the stack: `invalid write to stack R10
+/// off=-520 size=8`, and before Linux 5.12 `invalid stack off=-520 size=8`. Accesses above the frame
+/// read the same but for the offset.
+fn is_below_stack(reason: &str) -> bool {
+    let is_of_stack = reason.starts_with("invalid") && reason.contains("stack");
+    let offset = reason.split_once("off=").and_then(|(_, rest)| rest.split(' ').next());
+    let offset = offset.and_then(|offset| offset.parse::<i64>().ok());
+    is_of_stack && offset.is_some_and(|offset| offset < -STACK_MAX)
 }
 
 #[cfg(test)]
@@ -217,7 +242,25 @@ mod tests {
         check("the call stack of 9 frames is too deep !", Some(Limit::CallDepth));
         check("combined stack size of 2 calls is 544. Too large", Some(Limit::Stack));
         check("The sequence of 8193 jumps is too complex.", Some(Limit::Jumps));
+        check("invalid write to stack R10 off=-520 size=8", Some(Limit::Stack));
+        check("invalid read from stack R10 off=-513 size=1\nprocessed 1 insns", Some(Limit::Stack));
+        check("invalid stack off=-520 size=8", Some(Limit::Stack));
+        check("invalid stack off=0 size=8", None);
+        check("invalid write to stack R10 off=0 size=8", None);
+        check("invalid access to map value, value_size=8 off=-520 size=8", None);
+        check("2: (55) if r2 != 0x5 goto pc-2 infinite loop detected at insn 1", Some(Limit::Loop));
+        // What the source says is no limit.
+        check("; // the call stack of 9 frames\nR1 invalid mem access", None);
         check("R1 invalid mem access", None);
         check("", None);
+    }
+
+    #[test]
+    fn the_reason_of_a_loop_stands_before_its_states() {
+        let log = "1: (55) if r2 != 0x5 goto pc-1 infinite loop detected at insn 1\ncur state: R0=0\n\
+                   old state: R0=0\nprocessed 4 insns\n";
+        let rejection = Rejection::parse(log.to_owned());
+        assert_eq!(rejection.reason(), Some("infinite loop detected at insn 1"));
+        assert_eq!(rejection.limit, Some(Limit::Loop));
     }
 }

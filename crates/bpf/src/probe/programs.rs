@@ -1,6 +1,6 @@
 //! Maps and types of program, each tried with one that does nothing.
 
-use std::{ffi::CStr, os::fd::AsFd as _, path::Path};
+use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 
 use super::{
     Finding, Host, Mend, Refusal, Subject,
@@ -8,7 +8,8 @@ use super::{
     perf,
 };
 use crate::{
-    rights::Capability::{self, Bpf, Perfmon},
+    program::{self, StatisticsOn},
+    rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     sys::{self, Event, ProgramKind},
 };
 
@@ -95,6 +96,42 @@ pub(super) fn fentry(host: &Host) -> Finding {
             refusal,
             Mend::Advice("this kernel forbids it; every verb does without".to_owned()),
         ),
+    }
+}
+
+/// Looking at programs that others have loaded: what `top` and `bench --live` show.
+pub(super) fn by_id(host: &Host) -> Finding {
+    const SUBJECT: Subject =
+        Subject { id: "program_ids", name: "programs by id", needed_by: &[Top], helps: &[Bench] };
+    let attempt = || {
+        let ids = program::ids().map_err(Refusal::at("listing"))?;
+        match ids.last().map(|&id| program::open(id)) {
+            // One that is gone by now was there, and could be looked for.
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Refusal::at("opening one")(error))
+            }
+            _ => Ok(ids.len()),
+        }
+    };
+    match attempt() {
+        Ok(1) => SUBJECT.works("1 is loaded"),
+        Ok(count) => SUBJECT.works(format!("{count} are loaded")),
+        Err(refusal) => SUBJECT.refused(host, &[SysAdmin], refusal, forbidden()),
+    }
+}
+
+/// Having the kernel time every program for a while: where the figures of `top` and `bench --live`
+/// come from. They are on for an instant.
+pub(super) fn run_statistics(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject {
+        id: "run_statistics",
+        name: "run-time statistics",
+        needed_by: &[Top],
+        helps: &[Bench],
+    };
+    match StatisticsOn::new().map_err(Refusal::at("switching them on")) {
+        Ok(_) => SUBJECT.works("switched on, and dropped at once"),
+        Err(refusal) => SUBJECT.refused(host, &[SysAdmin], refusal, forbidden()),
     }
 }
 

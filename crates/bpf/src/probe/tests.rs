@@ -103,6 +103,38 @@ fn a_refusal_is_blamed_on_rights_only_when_they_are_missing() {
 }
 
 #[test]
+fn only_sudo_gives_the_right_to_everything() {
+    fn check(mask: &str, capability: Capability, expected: &str) {
+        let host = Host { rights: Ok(Rights::with(mask)), types: KernelTypes::parse(&[]) };
+        let lacks = host.lacks(&[capability]);
+        let mend = (!lacks.is_empty()).then(|| host.rights_for(&lacks));
+        let text = match &mend {
+            None => "",
+            Some(Mend::Command(text) | Mend::Advice(text)) => text,
+        };
+        assert!(text.starts_with(expected), "{text}");
+        assert_eq!(text.is_empty(), expected.is_empty(), "{text}");
+    }
+    // CAP_BPF and CAP_PERFMON.
+    check("000000c000000000", Capability::SysAdmin, "run it with `sudo`");
+    check("0000000000000000", Capability::Bpf, "sudo setcap ");
+    // CAP_SYS_ADMIN.
+    check("0000000000200000", Capability::SysAdmin, "");
+    check("0000000000200000", Capability::Bpf, "");
+}
+
+#[test]
+fn top_needs_the_right_to_look_at_the_programs_of_others() {
+    let findings = findings();
+    let allowed = Rights::current().unwrap().allow(Capability::SysAdmin);
+    for id in ["program_ids", "run_statistics"] {
+        let found = findings.iter().find(|finding| finding.id == id).expect("a finding");
+        assert_eq!(found.blocks(Verb::Top), !allowed, "{found:?}");
+        assert!(!found.blocks(Verb::Bench) && found.helps.contains(&Verb::Bench), "{found:?}");
+    }
+}
+
+#[test]
 fn every_finding_is_complete() {
     let findings = findings();
     let ids: HashSet<_> = findings.iter().map(|finding| finding.id).collect();

@@ -180,5 +180,3 @@ fn are_alike(a: Kind, b: Kind) -> bool {
     a == b || a.is_enumeration() && b.is_enumeration()
 }
 
-#[cfg(test)]
-mod tests;

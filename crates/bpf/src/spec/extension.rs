@@ -23,6 +23,7 @@ pub(super) struct Records {
     pub(super) functions: BTreeMap<u64, u32>,
     /// Ascending by offset.
     pub(super) lines: Vec<Line>,
+    /// Ascending by offset.
     pub(super) accesses: Vec<Access>,
 }
 
@@ -97,6 +98,7 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> 
     }
     for records in found.values_mut() {
         records.lines.sort_by_key(|line| line.offset);
+        records.accesses.sort_by_key(|access| access.offset);
     }
     Ok(found)
 }

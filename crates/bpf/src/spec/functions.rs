@@ -1,6 +1,6 @@
 //! Functions of an object: their instructions, what these refer to, and what is known of them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     error::Flaw,
@@ -68,7 +68,15 @@ impl Functions {
                 found.push(function(survey, index, symbol, records, externs));
             }
         }
+        check_visible(survey, &found)?;
         Ok(Self(found))
+    }
+
+    /// The functions of a section, with their numbers.
+    pub(super) fn in_section(&self, section: usize) -> impl Iterator<Item = (usize, &Function)> {
+        let start = self.0.partition_point(|found| found.section < section);
+        let those = self.0.iter().enumerate().skip(start);
+        those.take_while(move |(_, found)| found.section == section)
     }
 
     /// The number of the function that begins at an offset of a section.
@@ -93,6 +101,25 @@ fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
         ))),
         None => Ok(()),
     }
+}
+
+/// Programs are asked for by name, so that no two may have the same. What others see has a name of its
+/// own in all that compilers and linkers write.
+fn check_visible(survey: &Survey<'_>, functions: &[Function]) -> Result<(), Flaw> {
+    let mut seen = BTreeMap::new();
+    for function in functions.iter().filter(|function| !function.is_local) {
+        if let Some(other) = seen.insert(&function.name, function.section) {
+            let section = |index: usize| survey.sections.get(index).map_or("", |found| found.name);
+            let reason = format!(
+                "two functions are called {:?}, in sections {} and {}",
+                function.name,
+                section(other),
+                section(function.section)
+            );
+            return Err(Flaw::Damaged(None, reason));
+        }
+    }
+    Ok(())
 }
 
 /// Symbols of functions in a section, ascending. Of several for the same instructions one is kept,
@@ -132,10 +159,10 @@ fn function(
         .ok()
         .zip(usize::try_from(range.end).ok())
         .and_then(|(start, end)| section?.data.get(start..end));
-    let lines = records.lines.iter().filter(|line| range.contains(&line.offset));
-    let accesses = records.accesses.iter().filter(|access| range.contains(&access.offset));
+    let lines = within(&records.lines, &range, |line| line.offset);
+    let accesses = within(&records.accesses, &range, |access| access.offset);
     let relocations = section.map_or(&[][..], |section| &section.relocations);
-    let relocations = relocations.iter().filter(|relocation| range.contains(&relocation.offset));
+    let relocations = within(relocations, &range, |relocation| relocation.offset);
     Function {
         name: symbol.name.to_owned(),
         section: index,
@@ -143,6 +170,7 @@ fn function(
         insns: instructions(bytes.unwrap_or(&[])),
         type_id: records.functions.get(&start).copied(),
         lines: lines
+            .iter()
             .map(|line| LineInfo {
                 insn_index: u32::try_from(insn_index(line.offset)).unwrap_or(u32::MAX),
                 file_offset: line.file,
@@ -151,9 +179,11 @@ fn function(
             })
             .collect(),
         accesses: accesses
+            .iter()
             .map(|access| Access { offset: access.offset - start, ..*access })
             .collect(),
         references: relocations
+            .iter()
             .map(|relocation| {
                 (insn_index(relocation.offset), target(survey, relocation.symbol, externs))
             })
@@ -161,6 +191,13 @@ fn function(
         is_local: symbol.is_local,
         is_hidden: symbol.is_hidden,
     }
+}
+
+/// Those in a range of offsets, of what ascends by them.
+fn within<'a, T>(all: &'a [T], range: &Range<u64>, offset: impl Fn(&T) -> u64) -> &'a [T] {
+    let start = all.partition_point(|one| offset(one) < range.start);
+    let end = all.partition_point(|one| offset(one) < range.end);
+    all.get(start..end).unwrap_or(&[])
 }
 
 fn target(survey: &Survey<'_>, index: usize, externs: &Externs) -> Target {

@@ -169,6 +169,9 @@ impl Spec {
                     )),
                 }
             }
+            (Role::Data { .. } | Role::Maps | Role::LegacyMaps, None) => {
+                Err(format!("it refers to a place before the beginning of section {section_name}"))
+            }
             _ => Err(format!(
                 "it refers to {} in section {section_name}, which is not supported",
                 name_of(target)

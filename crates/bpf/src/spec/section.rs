@@ -218,7 +218,7 @@ pub(super) fn programs(
 ) -> (Vec<(ProgramSpec, usize)>, Vec<OtherCode>) {
     let (mut programs, mut others) = (Vec::new(), Vec::new());
     for (index, section) in survey.with_role(Role::Code { is_text: false }) {
-        let mut own = functions.0.iter().enumerate().filter(|(_, f)| f.section == index).peekable();
+        let mut own = functions.in_section(index).peekable();
         let name = || section.name.to_owned();
         if own.peek().is_none() {
             // Compilers write an empty `.text` in any case, and other sections only with code.

@@ -102,6 +102,8 @@ pub(super) struct Relocation {
 pub(super) struct Survey<'a> {
     pub(super) sections: Vec<Section<'a>>,
     pub(super) symbols: Vec<Symbol<'a>>,
+    /// Indices of the symbols in each section.
+    symbols_in: Vec<Vec<usize>>,
 }
 
 impl<'a> Survey<'a> {
@@ -117,7 +119,15 @@ impl<'a> Survey<'a> {
         let mut sections = sections(&table, bytes)?;
         let symbols = symbols(&table, bytes, &sections)?;
         relocations(&table, bytes, &mut sections, symbols.len())?;
-        Ok(Self { sections, symbols })
+        let mut symbols_in = vec![Vec::new(); sections.len()];
+        for (index, symbol) in symbols.iter().enumerate() {
+            if let Place::Section(section) = symbol.place
+                && let Some(those) = symbols_in.get_mut(section)
+            {
+                those.push(index);
+            }
+        }
+        Ok(Self { sections, symbols, symbols_in })
     }
 
     /// The sections of a role, with their indices.
@@ -139,9 +149,9 @@ impl<'a> Survey<'a> {
 
     /// The symbols in a section that stand for something in it.
     pub(super) fn symbols_in(&self, index: usize) -> impl Iterator<Item = &Symbol<'a>> {
-        self.symbols.iter().filter(move |symbol| {
-            symbol.place == Place::Section(index) && !symbol.is_section && !symbol.name.is_empty()
-        })
+        let those = self.symbols_in.get(index).map_or(&[][..], Vec::as_slice);
+        let those = those.iter().filter_map(|&symbol| self.symbols.get(symbol));
+        those.filter(|symbol| !symbol.is_section && !symbol.name.is_empty())
     }
 }
 

@@ -1,0 +1,89 @@
+//! Accesses to kernel structures (CO-RE) fit the kernel that runs.
+
+use wingbeat_bpf::{
+    KernelTypes,
+    live::{LoadError, Loader, LoaderOptions},
+    spec::TargetTypes,
+};
+
+use crate::{
+    bytecode::give,
+    object::{Function, ObjectFile},
+    support::{can_load, value},
+};
+
+/// Kinds of accesses (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
+const BYTE_OFFSET: u32 = 0;
+const BYTE_SIZE: u32 = 1;
+const EXISTS: u32 = 2;
+
+/// What a program returns whose only value is an access to a member that the object believes to be an
+/// integer at offset 0.
+fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> {
+    let mut file = ObjectFile::new();
+    let type_id = file.types.program("access");
+    let int = file.types.int("int", 4);
+    let local = file.types.structure(structure, 4, &[(member, int, 0)]);
+    // What the instruction holds is right for the object's types.
+    let insns = give(match kind {
+        BYTE_OFFSET => 0,
+        BYTE_SIZE => 4,
+        _ => 1,
+    });
+    file.code("xdp", &[Function { name: "access", insns: &insns, type_id, is_global: true }]);
+    file.access("xdp", 0, local, "0:0", kind);
+    let spec = file.spec();
+    assert!(spec.needs_target_types());
+    let target = TargetTypes::from_kernel().expect("types");
+    let linked = spec.link_program("access", Some(&target)).expect("it is linked");
+    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    loader.load(&linked.program, &linked.code, &[]).map(|loaded| value(&loaded))
+}
+
+#[test]
+fn places_of_members() {
+    if !can_load() {
+        return;
+    }
+    let kernel = KernelTypes::from_kernel().expect("types");
+    let check = |structure: &str, member: &str| {
+        let expected = kernel.member_offset_bytes(structure, member).expect("the kernel has it");
+        let found = accessed(structure, member, BYTE_OFFSET).expect("it loads");
+        assert_eq!(found, expected, "{structure}.{member}");
+    };
+    check("task_struct", "pid");
+    check("task_struct", "tgid");
+    check("sk_buff", "len");
+    // In a structure without a name.
+    check("sk_buff", "skb_iif");
+    check("sock_common", "skc_hash");
+}
+
+#[test]
+fn sizes_and_what_there_is() {
+    if !can_load() {
+        return;
+    }
+    let check = |structure: &str, member: &str, kind, expected| {
+        let found = accessed(structure, member, kind).expect("it loads");
+        assert_eq!(found, expected, "{structure}.{member}");
+    };
+    check("task_struct", "pid", BYTE_SIZE, 4);
+    check("task_struct", "pid", EXISTS, 1);
+    check("task_struct", "no_such_member", EXISTS, 0);
+    check("no_such_structure", "pid", EXISTS, 0);
+    // What flavour of a structure is meant is for people only.
+    check("task_struct___old", "pid", EXISTS, 1);
+}
+
+#[test]
+fn what_the_kernel_does_not_have() {
+    if !can_load() {
+        return;
+    }
+    let error = accessed("task_struct", "no_such_member", BYTE_OFFSET).expect_err("not there");
+    let text = error.to_string();
+    let expected =
+        "; the program accesses a type or a member that this kernel does not have (CO-RE)\n";
+    assert!(text.contains(expected), "{text}");
+}

@@ -1,0 +1,232 @@
+//! What depends on types: spin locks, timers, callbacks, and functions that are checked on their own.
+
+use std::{
+    os::fd::AsFd as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use wingbeat_bpf::{
+    code::{Insn, op},
+    live::{LiveMaps, LoadError, Loaded, Loader, LoaderOptions},
+    spec::Spec,
+};
+
+use crate::{
+    bytecode::{
+        EXIT, alu, alu_reg, call, call_local, copy, function, give, helper, jump, load, map, set,
+        store, store_value,
+    },
+    object::{Function, ObjectFile},
+    raw::RawMap,
+    rejected::rejection,
+    support::{can_load, value},
+    types::{GLOBAL, STATIC},
+};
+
+/// Loads the only program of an object, with and without its types.
+fn load_only(spec: &Spec, without_types: bool) -> Result<(Loaded, LiveMaps), LoadError> {
+    let loader = Loader::new(spec, LoaderOptions { without_types }).expect("a loader");
+    assert_eq!(loader.has_types(), !without_types, "the kernel takes the types");
+    let maps = loader.create_maps().expect("maps");
+    let linked = spec.link_program("only", None).expect("it is linked");
+    loader.load(&linked.program, &linked.code, &maps.descriptors()).map(|loaded| (loaded, maps))
+}
+
+/// An array with one value of a structure: 8 bytes to count in behind what the kernel keeps in it.
+fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[Insn])]) -> Spec {
+    let (name, size, alignment) = kept;
+    let word = file.types.int("unsigned long", 8);
+    let half = file.types.int("unsigned int", 4);
+    let opaque = match alignment {
+        8 => file.types.array(word, half, size / 8),
+        _ => half,
+    };
+    let kept = file.types.structure(name, size, &[("opaque", opaque, 0)]);
+    let at = size.next_multiple_of(8);
+    let members = [("kept", kept, 0), ("count", word, at)];
+    let value = file.types.structure("value", at + 8, &members);
+    file.types.map("state", &[("type", 2), ("max_entries", 1)], &[("key", half), ("value", value)]);
+    let maps = file.data(".maps", &[0; 32]);
+    let symbol = file.variable("state", maps, 0, 32);
+    let type_ids: Vec<u32> = functions
+        .iter()
+        .enumerate()
+        .map(|(index, (name, _))| match index {
+            0 => file.types.program(name),
+            _ => callback_type(&mut file, name),
+        })
+        .collect();
+    let all: Vec<_> = functions
+        .iter()
+        .zip(type_ids)
+        .enumerate()
+        .map(|(index, (&(name, insns), type_id))| Function {
+            name,
+            insns,
+            type_id,
+            is_global: index == 0,
+        })
+        .collect();
+    let code = file.code("tc", &all);
+    let insns = functions.iter().flat_map(|(_, insns)| *insns);
+    for (index, insn) in insns.enumerate() {
+        match insn.src() {
+            op::PSEUDO_MAP_FD if insn.is_ldimm64() => file.refer(code, index as u64, symbol),
+            op::PSEUDO_FUNC if insn.is_ldimm64() => {
+                let callback = file.function(functions[1].0);
+                file.refer(code, index as u64, callback);
+            }
+            _ => {}
+        }
+    }
+    file.spec()
+}
+
+/// `static int NAME(void *map, void *key, void *value)`.
+fn callback_type(file: &mut ObjectFile, name: &str) -> u32 {
+    let (int, any) = (file.types.int("int", 4), file.types.pointer(0));
+    file.types.function(name, STATIC, int, &[("map", any), ("key", any), ("value", any)])
+}
+
+/// `r6 = &state[0]`, or the end.
+fn lookup() -> Vec<Insn> {
+    [
+        &[store_value(op::W, 10, -4, 0)],
+        map(1, 0).as_slice(),
+        &[
+            copy(2, 10),
+            alu(op::ADD, 2, -4),
+            call(helper::MAP_LOOKUP),
+            jump(op::JNE, 0, 0, 2),
+            set(0, -1),
+            EXIT,
+            copy(6, 0),
+        ],
+    ]
+    .concat()
+}
+
+fn run_tc(loaded: &Loaded) -> u32 {
+    let r#type = wingbeat_bpf::ProgramType::SCHED_CLS;
+    crate::support::run(loaded, r#type, &[0; 14], 1).expect("it runs").return_value
+}
+
+#[test]
+fn a_spin_lock() {
+    if !can_load() {
+        return;
+    }
+    let body = [
+        copy(1, 6),
+        call(helper::SPIN_LOCK),
+        load(op::DW, 7, 6, 8),
+        alu(op::ADD, 7, 1),
+        store(op::DW, 6, 8, 7),
+        copy(1, 6),
+        call(helper::SPIN_UNLOCK),
+        copy(0, 7),
+        EXIT,
+    ];
+    let insns = [lookup(), body.to_vec()].concat();
+    let spec = with_map(ObjectFile::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
+    let (loaded, maps) = load_only(&spec, false).expect("it loads");
+    assert_eq!([run_tc(&loaded), run_tc(&loaded)], [1, 2]);
+    maps.reset().expect("they are reset");
+    assert_eq!(run_tc(&loaded), 1, "the count begins anew");
+    let (_, text) = rejection(load_only(&spec, true).expect_err("the lock is not known"));
+    assert!(text.contains("map 'state' has to have BTF in order to use bpf_spin_lock"), "{text}");
+}
+
+#[test]
+fn a_timer() {
+    if !can_load() {
+        return;
+    }
+    // r1 = timer, r2 = map, r3 = CLOCK_MONOTONIC; then the callback, then at once.
+    let body = [
+        &[copy(1, 6)],
+        map(2, 0).as_slice(),
+        &[set(3, 1), call(helper::TIMER_INIT), copy(7, 0), copy(1, 6)],
+        &function(2),
+        &[
+            call(helper::TIMER_SET_CALLBACK),
+            copy(1, 6),
+            set(2, 0),
+            set(3, 0),
+            call(helper::TIMER_START),
+            copy(0, 7),
+            EXIT,
+        ],
+    ]
+    .concat();
+    let insns = [lookup(), body].concat();
+    let callback = [store_value(op::DW, 3, 16, 55), set(0, 0), EXIT];
+    let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
+    let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
+    let (loaded, maps) = load_only(&spec, false).expect("it loads");
+    assert_eq!(run_tc(&loaded), 0, "the timer is new");
+    let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while state.lookup(&[0; 4]).expect("read")[16..] != 55_u64.to_ne_bytes() {
+        assert!(Instant::now() < deadline, "the timer has not expired");
+        thread::sleep(Duration::from_millis(5));
+    }
+    rejection(load_only(&spec, true).expect_err("the timer is not known"));
+}
+
+/// `only` calls `seven`, which returns 7, and reads as much of the stack as it returns.
+fn trusting(linkage: u32) -> Spec {
+    let mut file = ObjectFile::new();
+    let only = file.types.program("only");
+    let int = file.types.int("int", 4);
+    let seven = file.types.function("seven", linkage, int, &[]);
+    let insns = [
+        store_value(op::DW, 10, -8, 0x55),
+        call_local(5),
+        copy(2, 10),
+        alu(op::ADD, 2, -8),
+        alu_reg(op::ADD, 2, 0),
+        load(op::B, 0, 2, -7),
+        EXIT,
+    ];
+    let is_global = linkage == GLOBAL;
+    let functions = [
+        Function { name: "only", insns: &insns, type_id: only, is_global: true },
+        Function { name: "seven", insns: &give(7), type_id: seven, is_global },
+    ];
+    file.code("xdp", &functions);
+    file.spec()
+}
+
+#[test]
+fn a_global_function_is_checked_on_its_own() {
+    if !can_load() {
+        return;
+    }
+    let (loaded, _) = load_only(&trusting(STATIC), false).expect("the verifier follows the call");
+    assert_eq!(value(&loaded), 0x55);
+    let (_, text) =
+        rejection(load_only(&trusting(GLOBAL), false).expect_err("it may return anything"));
+    assert!(text.contains("R2"), "{text}");
+    // Without types nothing tells the two from each other.
+    load_only(&trusting(GLOBAL), true).expect("the verifier follows the call");
+
+    // One that does not trust what it gets.
+    let mut file = ObjectFile::new();
+    let only = file.types.program("only");
+    let int = file.types.int("int", 4);
+    let twice = file.types.function("twice", GLOBAL, int, &[("number", int)]);
+    let insns = [set(1, 21), call_local(1), EXIT];
+    let doubled = [copy(0, 1), alu_reg(op::ADD, 0, 1), EXIT];
+    file.code(
+        "xdp",
+        &[
+            Function { name: "only", insns: &insns, type_id: only, is_global: true },
+            Function { name: "twice", insns: &doubled, type_id: twice, is_global: true },
+        ],
+    );
+    let (loaded, _) = load_only(&file.spec(), false).expect("it loads");
+    assert_eq!(value(&loaded), 42);
+    assert_eq!(loaded.verifier.stack_depths.len(), 2);
+}

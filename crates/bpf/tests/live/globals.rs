@@ -1,0 +1,77 @@
+//! Global variables that are set before a program is loaded change what it does.
+
+use wingbeat_bpf::{
+    code::op,
+    live::{Loader, LoaderOptions},
+    spec::Spec,
+};
+
+use crate::{
+    bytecode::{EXIT, alu_reg, load, map_value},
+    object::{Function, ObjectFile},
+    support::{can_load, value},
+};
+
+/// `return FACTOR * offset`, of a constant in `.rodata` and the second variable in `.data`.
+fn object() -> Spec {
+    let mut file = ObjectFile::new();
+    let constants = file.data(".rodata", &6_u32.to_le_bytes());
+    let factor = file.variable("FACTOR", constants, 0, 4);
+    let variables = file.data(".data", &[1_u32.to_le_bytes(), 7_u32.to_le_bytes()].concat());
+    file.variable("first", variables, 0, 4);
+    let second = file.variable("second", variables, 4, 4);
+    let insns = [
+        map_value(1, 0, 0).as_slice(),
+        &[load(op::W, 0, 1, 0)],
+        &map_value(1, 0, 0),
+        &[load(op::W, 2, 1, 0), alu_reg(op::MUL, 0, 2), EXIT],
+    ]
+    .concat();
+    let function = Function { name: "product", insns: &insns, type_id: 0, is_global: true };
+    let code = file.code("xdp", &[function]);
+    file.refer(code, 0, factor);
+    file.refer(code, 3, second);
+    file.spec()
+}
+
+/// What the program returns, with variables set.
+fn product(set: &[(&str, u32)]) -> u32 {
+    let mut spec = object();
+    for (name, number) in set {
+        spec.set_global(name, &number.to_le_bytes()).expect("it is set");
+    }
+    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    let maps = loader.create_maps().expect("maps");
+    let linked = spec.link_program("product", None).expect("it is linked");
+    let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors());
+    value(&loaded.expect("it loads"))
+}
+
+#[test]
+fn values_that_are_set() {
+    if !can_load() {
+        return;
+    }
+    let check = |set: &[(&str, u32)], expected| assert_eq!(product(set), expected, "{set:?}");
+    check(&[], 42);
+    check(&[("FACTOR", 100)], 700);
+    check(&[("second", 3)], 18);
+    check(&[("FACTOR", 0xffff_ffff), ("second", 1)], 0xffff_ffff);
+    // Its neighbour is another variable.
+    check(&[("first", 99)], 42);
+}
+
+#[test]
+fn constants_cannot_be_written() {
+    if !can_load() {
+        return;
+    }
+    let spec = object();
+    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    let mut maps = loader.create_maps().expect("maps");
+    let constants = maps.get_mut(".rodata").expect("constants");
+    assert_eq!(constants.lookup(&[0; 4]).expect("read"), Some(6_u32.to_le_bytes().to_vec()));
+    let error = constants.fill(&[(vec![0; 4], vec![9; 4])]).expect_err("it is frozen");
+    assert_eq!(error.source.raw_os_error(), Some(libc::EPERM), "{error}");
+    maps.reset().expect("nothing to be done for it");
+}

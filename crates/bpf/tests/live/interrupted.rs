@@ -1,0 +1,125 @@
+//! Runs that signals interrupt: they are made again, counted, and shortened if that does not help.
+
+use std::{
+    io, mem, ptr,
+    sync::{
+        Once,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Insn, op},
+    live::{Loaded, Run, block_signals},
+};
+
+use crate::{
+    bytecode::{EXIT, alu, copy, jump_reg, load, store},
+    support::{can_load, load as load_program, program, run},
+};
+
+/// Runs that take some hundredths of a second.
+const RUNS: u32 = 3_000_000;
+
+/// Counts its runs in the first bytes of the packet, and returns how many that were: each call begins
+/// with a fresh packet, so what comes back counts the runs of the last call alone.
+fn counter() -> Loaded {
+    let insns: [Insn; 10] = [
+        load(op::W, 2, 1, 0),
+        load(op::W, 3, 1, 4),
+        copy(4, 2),
+        alu(op::ADD, 4, 4),
+        alu(op::MOV, 0, 0),
+        jump_reg(op::JGT, 4, 3, 3),
+        load(op::W, 0, 2, 0),
+        alu(op::ADD, 0, 1),
+        store(op::W, 2, 0, 0),
+        EXIT,
+    ];
+    load_program(&program(ProgramType::XDP), &insns, &[]).expect("it loads")
+}
+
+/// Runs the counter while another thread sends signals to this one: so many, every so often.
+fn run_in_storm(signals: u32, every: Duration) -> (Run, u32) {
+    static HANDLER: Once = Once::new();
+    HANDLER.call_once(install_handler);
+    let program = counter();
+    let (is_over, sent) = (AtomicBool::new(false), AtomicU32::new(0));
+    // SAFETY: the call has no conditions.
+    let target = unsafe { libc::pthread_self() };
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) && sent.load(Relaxed) < signals {
+                thread::sleep(every);
+                // SAFETY: the scope keeps that thread alive until this one has ended.
+                let result = unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
+                assert_eq!(result, 0);
+                sent.fetch_add(1, Relaxed);
+            }
+        });
+        let found = run(&program, ProgramType::XDP, &[0; 64], RUNS);
+        is_over.store(true, Relaxed);
+        found
+    });
+    (found.expect("it runs"), sent.into_inner())
+}
+
+/// A handler that does nothing, and after which system calls are not begun anew.
+fn install_handler() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: all zero is a valid structure: no flags, no signals blocked.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the structure is whole, and the handler does nothing that a handler must not do.
+    let result = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut()) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+}
+
+/// The batch that is told is the one that came to its end.
+fn check_batch(found: &Run) {
+    assert_eq!(found.return_value, found.runs, "runs of the last call");
+    assert_eq!(found.data[..4], found.runs.to_le_bytes());
+    assert_eq!(found.data.len(), 64);
+    // The kernel's mean is of time that passed, whether or not this thread was the one that ran.
+    let batch_ns = u64::from(found.mean_ns) * u64::from(found.runs);
+    assert!(batch_ns > 0 && found.elapsed_ns >= batch_ns, "{found:?}");
+}
+
+#[test]
+fn a_few_signals_cost_a_few_retries() {
+    if !can_load() {
+        return;
+    }
+    let (found, sent) = run_in_storm(2, Duration::from_millis(3));
+    check_batch(&found);
+    assert_eq!(found.runs, RUNS, "as many as asked for");
+    assert_eq!(sent, 2, "the run was over before the signals came");
+    assert!((1..=2).contains(&found.retries), "{found:?}");
+}
+
+#[test]
+fn signals_that_never_cease_make_batches_shorter() {
+    if !can_load() {
+        return;
+    }
+    let (found, sent) = run_in_storm(u32::MAX, Duration::from_millis(1));
+    check_batch(&found);
+    assert!((1..RUNS).contains(&found.runs), "{found:?}");
+    assert!(found.retries >= 4 && found.retries <= sent, "{found:?}, {sent} signals");
+}
+
+#[test]
+fn a_thread_that_blocks_signals_is_not_interrupted() {
+    if !can_load() {
+        return;
+    }
+    // For this thread alone, which ends with the test.
+    block_signals().expect("blocked");
+    let (found, sent) = run_in_storm(u32::MAX, Duration::from_millis(1));
+    check_batch(&found);
+    assert_eq!((found.runs, found.retries), (RUNS, 0));
+    assert!(sent > 1, "the run was over before the signals came");
+}

@@ -1,0 +1,23 @@
+//! The live half on the real kernel: programs loaded, rejected, run, found and measured; maps created
+//! and restored.
+//!
+//! Programs are bytecode that is written here, so that every figure is known beforehand. Tests are
+//! skipped only when the kernel refuses this process the least program; with `CI` set that is a failure.
+
+mod accesses;
+mod bytecode;
+mod features;
+mod found;
+mod globals;
+mod interrupted;
+mod limits;
+mod object;
+mod pins;
+mod raw;
+mod rejected;
+mod reset;
+mod run;
+mod statistics;
+mod support;
+mod types;
+mod unprivileged;

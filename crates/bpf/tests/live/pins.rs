@@ -1,0 +1,135 @@
+//! Maps that an object wants to share under their name: nothing is pinned, and nothing that is pinned
+//! is used.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use wingbeat_bpf::{
+    code::op,
+    live::{LiveMap, Loader, LoaderOptions},
+    spec::{MapType, Spec},
+};
+
+use crate::{
+    bytecode::{EXIT, alu, call, copy, helper, jump, load, map, store_value},
+    object::{Function, ObjectFile},
+    raw::{self, RawMap},
+    support::{can_load, value},
+    types::words,
+};
+
+/// Where programs look for pins.
+const BPFFS: &str = "/sys/fs/bpf";
+
+/// An empty bpffs at the usual place, for this thread alone.
+pub(crate) struct PrivateBpffs(());
+
+impl PrivateBpffs {
+    pub(crate) fn enter() -> Self {
+        // SAFETY: only this thread leaves; it has no descriptors of folders that others use.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("a mount namespace");
+        let mount = |words: &[&str]| {
+            let status = Command::new("mount").args(words).status().expect("mount");
+            assert!(status.success(), "mount {words:?}");
+        };
+        mount(&["--make-rprivate", "/"]);
+        mount(&["-t", "bpf", "bpf", BPFFS]);
+        Self(())
+    }
+
+    pub(crate) fn path(&self) -> &'static Path {
+        Path::new(BPFFS)
+    }
+
+    /// Everything in it, folders included.
+    fn list(&self) -> Vec<PathBuf> {
+        let (mut found, mut folders) = (Vec::new(), vec![self.path().to_owned()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder").flatten() {
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                folders.extend(is_folder.then(|| entry.path()));
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Returns what is in a map that is to be pinned, and leaves 7 there. The map is described by types.
+fn by_types() -> Spec {
+    let mut file = ObjectFile::new();
+    let properties =
+        [("type", 2), ("key_size", 4), ("value_size", 8), ("max_entries", 1), ("pinning", 1)];
+    file.types.map("shared", &properties, &[]);
+    program_with_map(file, ".maps", &[0; 40])
+}
+
+/// The same, described by numbers as Aya has it: type, sizes, entries, flags, id, pinning.
+fn by_numbers() -> Spec {
+    program_with_map(ObjectFile::new(), "maps", &words(&[2, 4, 8, 1, 0, 0, 1]))
+}
+
+fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> Spec {
+    let maps = file.data(section, definition);
+    let symbol = file.variable("shared", maps, 0, definition.len() as u64);
+    let insns = [
+        &[store_value(op::W, 10, -4, 0)],
+        map(1, 0).as_slice(),
+        &[
+            copy(2, 10),
+            alu(op::ADD, 2, -4),
+            call(helper::MAP_LOOKUP),
+            jump(op::JNE, 0, 0, 1),
+            EXIT,
+            copy(1, 0),
+            load(op::DW, 0, 1, 0),
+            store_value(op::DW, 1, 0, 7),
+            EXIT,
+        ],
+    ]
+    .concat();
+    let function = Function { name: "reader", insns: &insns, type_id: 0, is_global: true };
+    let code = file.code("xdp", &[function]);
+    file.refer(code, 1, symbol);
+    file.spec()
+}
+
+#[test]
+fn nothing_is_pinned_and_no_pin_is_used() {
+    if !can_load() {
+        return;
+    }
+    let bpffs = PrivateBpffs::enter();
+    // What another program would have left there, under the names that loaders go by.
+    let theirs = LiveMap::notebook(8).expect("a map");
+    let theirs = RawMap { fd: theirs, key_len: 4, value_len: 8 };
+    theirs.update(&[0; 4], &99_u64.to_ne_bytes()).expect("set");
+    raw::pin(&theirs.fd, &bpffs.path().join("shared")).expect("pinned");
+    let folder = bpffs.path().join("by_hand");
+    fs::create_dir(&folder).expect("a folder");
+    raw::pin(&theirs.fd, &folder.join("shared")).expect("pinned");
+    // The kernel may put something of its own there.
+    let before = bpffs.list();
+    assert!(before.len() >= 3 && before.contains(&folder.join("shared")), "{before:?}");
+
+    let check = |spec: Spec, name: &str| {
+        let map = spec.maps().iter().find(|map| map.name == name).expect("the map");
+        assert_eq!((map.r#type, map.is_pinned_by_name), (MapType::ARRAY, true));
+        let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+        let maps = loader.create_maps().expect("maps");
+        let linked = spec.link_program("reader", None).expect("it is linked");
+        let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors());
+        let loaded = loaded.expect("it loads");
+        assert_eq!([value(&loaded), value(&loaded)], [0, 7], "the map is its own");
+        assert_eq!(bpffs.list(), before, "while it is loaded");
+    };
+    check(by_types(), "shared");
+    check(by_numbers(), "shared");
+    assert_eq!(bpffs.list(), before, "afterwards");
+    assert_eq!(theirs.lookup(&[0; 4]).expect("read"), 99_u64.to_ne_bytes());
+}

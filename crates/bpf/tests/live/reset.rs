@@ -1,0 +1,356 @@
+//! Maps go back to what they were after they had been filled, whatever programs did to them.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Insn, op},
+    live::{LiveMaps, ResetError},
+    spec::{MapSpec, MapType, Slot},
+};
+
+use crate::{
+    bytecode::{EXIT, alu, call, copy, give, helper, jump, load, map, set, store_value},
+    raw::RawMap,
+    support::{can_load, load as load_program, program, value},
+};
+
+/// `BPF_F_NO_PREALLOC` and `BPF_F_NO_COMMON_LRU` (include/uapi/linux/bpf.h, Linux 6.18).
+const NO_PREALLOC: u32 = 1;
+const NO_COMMON_LRU: u32 = 2;
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn raw<'a>(maps: &'a LiveMaps, spec: &MapSpec) -> RawMap<BorrowedFd<'a>> {
+    let map = &maps.all()[0];
+    let key_len = if spec.r#type.is_queue() { 0 } else { spec.key_size as usize };
+    RawMap { fd: map.as_fd(), key_len, value_len: map.value_len() }
+}
+
+/// `map[key] = value` for a key of 8 bytes and values of 8 bytes, in a program.
+fn updates(entries: &[(u64, i32)]) -> Vec<Insn> {
+    let update = |&(key, value): &(u64, i32)| {
+        let [low, high] = [key as u32, (key >> 32) as u32].map(u32::cast_signed);
+        [
+            &[
+                store_value(op::W, 10, -16, low),
+                store_value(op::W, 10, -12, high),
+                store_value(op::DW, 10, -8, value),
+            ],
+            map(1, 0).as_slice(),
+            &[
+                copy(2, 10),
+                alu(op::ADD, 2, -16),
+                copy(3, 10),
+                alu(op::ADD, 3, -8),
+                set(4, 0),
+                call(helper::MAP_UPDATE),
+            ],
+        ]
+        .concat()
+    };
+    [entries.iter().flat_map(update).collect(), give(0).to_vec()].concat()
+}
+
+/// Runs a program once that has map 0.
+fn disturb(insns: &[Insn], maps: &LiveMaps) -> u32 {
+    let loaded = load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
+    value(&loaded.expect("it loads"))
+}
+
+/// A map of keys and values of 8 bytes with two entries: a program changes one and adds two more,
+/// user space removes the other.
+fn check_keyed(kind: MapType, flags: u32) {
+    let mut spec = MapSpec::plain("keyed", kind, (8, 8), 16);
+    spec.flags = flags;
+    let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let len = maps.all()[0].value_len();
+    // A trie's keys begin with the number of bits that count.
+    let key = |number: u64| if kind == MapType::LPM_TRIE { 32 | number << 32 } else { number };
+    let filled: Entries = [(key(1), 11_u8), (key(2), 22)]
+        .map(|(key, value)| (key.to_ne_bytes().to_vec(), vec![value; len]))
+        .into();
+    maps.get_mut("keyed").expect("the map").fill(&filled).expect("filled");
+    let before = raw(&maps, &spec).entries();
+    assert_eq!(before, filled, "{kind}");
+    for round in 0..3 {
+        disturb(&updates(&[(key(1), 99), (key(3), 33), (key(4), 44)]), &maps);
+        raw(&maps, &spec).delete(&key(2).to_ne_bytes()).expect("removed");
+        assert_eq!(raw(&maps, &spec).entries().len(), 3, "{kind}, round {round}");
+        maps.reset().expect("it is reset");
+        assert_eq!(raw(&maps, &spec).entries(), before, "{kind}, round {round}");
+    }
+}
+
+#[test]
+fn maps_with_keys() {
+    if !can_load() {
+        return;
+    }
+    check_keyed(MapType::HASH, 0);
+    check_keyed(MapType::HASH, NO_PREALLOC);
+    check_keyed(MapType::PERCPU_HASH, 0);
+    check_keyed(MapType::LRU_HASH, 0);
+    check_keyed(MapType::LRU_HASH, NO_COMMON_LRU);
+    check_keyed(MapType::LRU_PERCPU_HASH, 0);
+    check_keyed(MapType::LPM_TRIE, NO_PREALLOC);
+}
+
+/// More entries than were asked for fit where each CPU has a list of its own.
+#[test]
+fn maps_that_are_full() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind, flags| {
+        let mut spec = MapSpec::plain("full", kind, (8, 8), 3);
+        spec.flags = flags;
+        let maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let entries: Vec<_> = (0..64).map(|key| (key, 1)).collect();
+        disturb(&updates(&entries), &maps);
+        assert!(!raw(&maps, &spec).entries().is_empty(), "{kind}");
+        maps.reset().expect("it is reset");
+        assert_eq!(raw(&maps, &spec).entries(), [], "{kind}");
+    };
+    check(MapType::HASH, 0);
+    check(MapType::LRU_HASH, 0);
+    check(MapType::LRU_HASH, NO_COMMON_LRU);
+    check(MapType::LRU_PERCPU_HASH, NO_COMMON_LRU);
+}
+
+#[test]
+fn arrays() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind: MapType| {
+        let spec = MapSpec::plain("array", kind, (4, 8), 5);
+        let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let len = maps.all()[0].value_len();
+        let entry = |index: u32, value: u8| (index.to_ne_bytes().to_vec(), vec![value; len]);
+        // What was filled in last counts.
+        let filled = [entry(1, 7), entry(1, 8), entry(4, 9)];
+        maps.get_mut("array").expect("the map").fill(&filled).expect("filled");
+        let before = raw(&maps, &spec).entries();
+        assert_eq!(before, [entry(0, 0), entry(1, 8), entry(2, 0), entry(3, 0), entry(4, 9)]);
+        // The program sees four bytes of the key; the upper half is nothing to it.
+        disturb(&updates(&[(1, 99), (2, 99)]), &maps);
+        raw(&maps, &spec).update(&4_u32.to_ne_bytes(), &vec![1; len]).expect("changed");
+        let changed = raw(&maps, &spec).entries();
+        let count = before.iter().zip(&changed).filter(|(before, after)| before != after).count();
+        assert_eq!(count, 3, "{kind}: {changed:?}");
+        maps.reset().expect("it is reset");
+        assert_eq!(raw(&maps, &spec).entries(), before, "{kind}");
+    };
+    check(MapType::ARRAY);
+    check(MapType::PERCPU_ARRAY);
+}
+
+#[test]
+fn queues_and_stacks() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind: MapType, expected: [u64; 2]| {
+        let spec = MapSpec::plain("queue", kind, (0, 8), 4);
+        let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let filled = [1_u64, 2].map(|value| (Vec::new(), value.to_ne_bytes().to_vec()));
+        maps.get_mut("queue").expect("the map").fill(&filled).expect("filled");
+        let push = [
+            &[store_value(op::DW, 10, -8, 3)],
+            map(1, 0).as_slice(),
+            &[copy(2, 10), alu(op::ADD, 2, -8), set(3, 0), call(helper::MAP_PUSH), EXIT],
+        ]
+        .concat();
+        for _ in 0..3 {
+            assert_eq!(disturb(&push, &maps), 0, "{kind}");
+            maps.reset().expect("it is reset");
+        }
+        let expected = expected.map(|value| value.to_ne_bytes().to_vec());
+        assert_eq!(raw(&maps, &spec).drain(), expected, "{kind}");
+        // Taken out by user space.
+        maps.reset().expect("it is reset");
+        assert_eq!(raw(&maps, &spec).drain(), expected, "{kind}");
+    };
+    check(MapType::QUEUE, [1, 2]);
+    check(MapType::STACK, [2, 1]);
+}
+
+#[test]
+fn ring_buffers() {
+    if !can_load() {
+        return;
+    }
+    let spec = MapSpec::plain("ring", MapType::RINGBUF, (0, 0), 4096);
+    let maps = LiveMaps::create(&[spec], None).expect("a map");
+    let output = [
+        &[store_value(op::DW, 10, -8, 3)],
+        map(1, 0).as_slice(),
+        &[
+            copy(2, 10),
+            alu(op::ADD, 2, -8),
+            set(3, 8),
+            set(4, 0),
+            call(helper::RINGBUF_OUTPUT),
+            EXIT,
+        ],
+    ]
+    .concat();
+    // Bytes that nobody has read.
+    let query = [map(1, 0).as_slice(), &[set(2, 0), call(helper::RINGBUF_QUERY), EXIT]].concat();
+    let load = |insns| load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
+    let (output, query) = (load(&output).expect("it loads"), load(&query).expect("it loads"));
+    // A record of 8 bytes has 8 more in front. More of them than fit, in all.
+    for _ in 0..3 {
+        for count in 1..=100 {
+            assert_eq!((value(&output), value(&query)), (0, 16 * count));
+        }
+        maps.reset().expect("it is reset");
+        assert_eq!(value(&query), 0);
+    }
+    // Full: what does not fit is refused, and there is room again afterwards.
+    while value(&output) == 0 {}
+    maps.reset().expect("it is reset");
+    assert_eq!((value(&query), value(&output)), (0, 0));
+}
+
+/// `return inner map[0] of slot`, or 1000 without one.
+fn reads_inner(slot: i32) -> Vec<Insn> {
+    [
+        &[store_value(op::W, 10, -4, slot)],
+        map(1, 0).as_slice(),
+        &[
+            copy(2, 10),
+            alu(op::ADD, 2, -4),
+            call(helper::MAP_LOOKUP),
+            jump(op::JEQ, 0, 0, 9),
+            copy(1, 0),
+            store_value(op::W, 10, -4, 0),
+            copy(2, 10),
+            alu(op::ADD, 2, -4),
+            call(helper::MAP_LOOKUP),
+            jump(op::JEQ, 0, 0, 3),
+            copy(1, 0),
+            load(op::W, 0, 1, 0),
+            EXIT,
+            set(0, 1000),
+            EXIT,
+        ],
+    ]
+    .concat()
+}
+
+#[test]
+fn maps_of_maps_keep_their_maps_and_these_their_values() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind: MapType| {
+        let inner = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 8), 1);
+        let mut outer = MapSpec::plain("outer", kind, (4, 4), 3);
+        outer.inner = Some(Box::new(inner("inner")));
+        outer.slots = vec![(0, Slot::Map("b".into())), (2, Slot::Map("c".into()))];
+        let specs = [outer.clone(), inner("b"), inner("c")];
+        let mut maps = LiveMaps::create(&specs, None).expect("maps");
+        for (name, value) in [("b", 5_u64), ("c", 6)] {
+            let entry = (vec![0; 4], value.to_ne_bytes().to_vec());
+            maps.get_mut(name).expect("the map").fill(&[entry]).expect("filled");
+        }
+        let read = |maps: &LiveMaps| [0, 1, 2].map(|slot| disturb(&reads_inner(slot), maps));
+        assert_eq!(read(&maps), [5, 1000, 6], "{kind}");
+        let ids = raw(&maps, &outer).entries();
+        assert_eq!(ids.len(), 2, "{kind}");
+        let changed = RawMap { fd: maps.all()[1].as_fd(), key_len: 4, value_len: 8 };
+        changed.update(&[0; 4], &7_u64.to_ne_bytes()).expect("changed");
+        assert_eq!(read(&maps), [7, 1000, 6], "{kind}");
+        maps.reset().expect("they are reset");
+        assert_eq!(read(&maps), [5, 1000, 6], "{kind}");
+        assert_eq!(raw(&maps, &outer).entries(), ids, "{kind}");
+    };
+    check(MapType::ARRAY_OF_MAPS);
+    check(MapType::HASH_OF_MAPS);
+}
+
+#[test]
+fn tables_of_programs() {
+    if !can_load() {
+        return;
+    }
+    let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
+    spec.slots = vec![(1, Slot::Program("target".into())), (2, Slot::Program("absent".into()))];
+    let maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let target = load_program(&program(ProgramType::XDP), &give(77), &[]).expect("it loads");
+    let call_slot = |slot| {
+        let insns =
+            [map(2, 0).as_slice(), &[set(3, slot), call(op::HELPER_TAIL_CALL), set(0, 1000), EXIT]]
+                .concat();
+        disturb(&insns, &maps)
+    };
+    assert_eq!([0, 1, 2].map(call_slot), [1000; 3], "before it is loaded");
+    maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
+    assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
+    maps.reset().expect("it is reset");
+    assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
+    // Programs of a table are all of one type.
+    let other = load_program(&program(ProgramType::SCHED_CLS), &give(0), &[]).expect("it loads");
+    let error = maps.fill_programs(|_| Some(other.as_fd())).expect_err("another type");
+    assert!(error.to_string().starts_with("cannot fill map table (prog_array): "), "{error}");
+}
+
+#[test]
+fn tables_for_redirection() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind: MapType, entry: Option<u32>| {
+        let spec = MapSpec::plain("table", kind, (4, 4), 4);
+        let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let filled: Entries =
+            entry.map(|entry| (vec![0; 4], entry.to_ne_bytes().to_vec())).into_iter().collect();
+        maps.get_mut("table").expect("the map").fill(&filled).expect("filled");
+        maps.reset().expect("it is reset");
+        assert_eq!(raw(&maps, &spec).entries(), filled, "{kind}");
+    };
+    // The loopback interface; a queue of 64 frames, of the first CPU.
+    check(MapType::DEVMAP, Some(1));
+    check(MapType::DEVMAP_HASH, Some(1));
+    check(MapType::CPUMAP, Some(64));
+    check(MapType::XSKMAP, None);
+}
+
+/// User space cannot read these; that resetting them does no harm is all there is to see.
+#[test]
+fn tables_that_cannot_be_read() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind: MapType, sizes, entries_max| {
+        let spec = MapSpec::plain("table", kind, sizes, entries_max);
+        let maps = LiveMaps::create(&[spec], None).expect("a map");
+        maps.reset().unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert!(maps.memory_bytes().is_some_and(|bytes| bytes > 0), "{kind}");
+    };
+    check(MapType::PERF_EVENT_ARRAY, (4, 4), 0);
+    check(MapType::CGROUP_ARRAY, (4, 4), 2);
+    check(MapType::USER_RINGBUF, (0, 0), 4096);
+}
+
+#[test]
+fn maps_that_have_to_be_created_anew() {
+    if !can_load() {
+        return;
+    }
+    let check = |kind: MapType, sizes, entries_max| {
+        let spec = MapSpec::plain("stubborn", kind, sizes, entries_max);
+        let maps = LiveMaps::create(&[spec], None).expect("a map");
+        let error = maps.reset().expect_err("it cannot be reset");
+        assert!(matches!(error, ResetError::NotInPlace(_)), "{kind}: {error}");
+        assert_eq!(error.to_string(), "map stubborn cannot be restored in place");
+    };
+    check(MapType::STACK_TRACE, (4, 8), 8);
+    check(MapType::BLOOM_FILTER, (0, 8), 8);
+    check(MapType::SOCKMAP, (4, 4), 8);
+    check(MapType::SOCKHASH, (4, 4), 8);
+    // Restoring it would take longer than creating it.
+    check(MapType::ARRAY, (4, 4096), 257);
+}

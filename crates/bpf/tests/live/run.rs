@@ -1,0 +1,348 @@
+//! `BPF_PROG_TEST_RUN` of every type that has a handler: the value that the program computes, the runs
+//! that it counts, the packet that it leaves.
+
+use std::os::fd::AsFd as _;
+
+use wingbeat_bpf::{
+    KernelTypes, ProgramType,
+    code::{Insn, op},
+    live::{LiveMap, RunError, RunInput, run},
+};
+
+use crate::{
+    bytecode::{
+        EXIT, alu, alu_reg, atomic_add, call, copy, helper, jump, jump_reg, load, map_value, set,
+        store, store_value,
+    },
+    support::{can_load, load as load_program, program},
+};
+
+/// Where the packet's begin and end are in `struct __sk_buff`.
+const SKB: (i16, i16) = (76, 80);
+/// The same in `struct xdp_md`.
+const XDP: (i16, i16) = (0, 4);
+
+/// One packet for all: 60 bytes that say to be no IP, each its own place.
+fn frame() -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..60).collect();
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame
+}
+
+/// An IP header of 20 bytes, and 20 more.
+fn ip_packet() -> Vec<u8> {
+    let mut packet = vec![0; 40];
+    packet[0] = 0x45;
+    packet[3] = 40;
+    packet[9] = 17;
+    packet
+}
+
+/// Counts the run in map 0; leaves r1 as it is.
+fn counting(body: &[Insn]) -> Vec<Insn> {
+    [map_value(2, 0, 0).as_slice(), &[set(3, 1), atomic_add(2, 0, 3)], body].concat()
+}
+
+/// `return *(u32 *)context`: the length, of a socket buffer.
+fn first_word() -> Vec<Insn> {
+    vec![load(op::W, 0, 1, 0), EXIT]
+}
+
+/// `return *(u32 *)(context + offset) == wanted`.
+fn word_is(offset: i16, wanted: i32) -> Vec<Insn> {
+    vec![load(op::W, 2, 1, offset), set(0, 1), jump(op::JEQ, 2, wanted, 1), set(0, 0), EXIT]
+}
+
+/// `return end - begin` of the packet.
+fn packet_len((begin, end): (i16, i16)) -> Vec<Insn> {
+    vec![load(op::W, 2, 1, begin), load(op::W, 0, 1, end), alu_reg(op::SUB, 0, 2), EXIT]
+}
+
+/// Adds one to byte `at` of the packet and returns it.
+fn add_one((begin, end): (i16, i16), at: i16) -> Vec<Insn> {
+    vec![
+        load(op::W, 2, 1, begin),
+        load(op::W, 3, 1, end),
+        copy(4, 2),
+        alu(op::ADD, 4, i32::from(at) + 1),
+        set(0, 255),
+        jump_reg(op::JGT, 4, 3, 3),
+        load(op::B, 0, 2, at),
+        alu(op::ADD, 0, 1),
+        store(op::B, 2, at, 0),
+        EXIT,
+    ]
+}
+
+/// How a program is run, and what is to come of it.
+struct Case<'a> {
+    r#type: ProgramType,
+    attach_type: u32,
+    insns: Vec<Insn>,
+    data: &'a [u8],
+    context: &'a [u8],
+    value: u32,
+    /// The packet afterwards.
+    left: &'a [u8],
+}
+
+/// Runs of one batch.
+const RUNS: u32 = 7;
+
+impl Case<'_> {
+    fn check(self) {
+        let case = format!("{} (attach type {})", self.r#type, self.attach_type);
+        let notebook = LiveMap::notebook(8).expect("a map");
+        let mut spec = program(self.r#type);
+        spec.attach_type = self.attach_type;
+        spec.flags = if self.r#type == ProgramType::SYSCALL { SLEEPABLE } else { 0 };
+        let loaded = load_program(&spec, &counting(&self.insns), &[notebook.as_fd()]);
+        let loaded = loaded.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let input = RunInput { data: self.data, context: self.context };
+        let found = run(&loaded, self.r#type, input, RUNS);
+        let found = found.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(found.return_value, self.value, "{case}");
+        assert_eq!((found.runs, found.retries), (RUNS, 0), "{case}");
+        assert_eq!(found.data, self.left, "{case}");
+        assert!(found.elapsed_ns > 0 && found.cpu_time_ns > 0, "{case}: {found:?}");
+        let counted = notebook.read_notebook().expect("read");
+        assert_eq!(counted, u64::from(RUNS).to_ne_bytes(), "{case}");
+    }
+}
+
+const SLEEPABLE: u32 = 1 << 4;
+
+/// A case of a type that takes a packet and no context.
+fn packet<'a>(
+    r#type: ProgramType,
+    attach_type: u32,
+    insns: Vec<Insn>,
+    data: &'a [u8],
+    value: u32,
+    left: &'a [u8],
+) -> Case<'a> {
+    Case { r#type, attach_type, insns, data, context: &[], value, left }
+}
+
+#[test]
+fn programs_that_see_the_whole_frame() {
+    if !can_load() {
+        return;
+    }
+    let frame = frame();
+    let check = |r#type, attach_type, insns, value, left: &[u8]| {
+        packet(r#type, attach_type, insns, &frame, value, left).check();
+    };
+    // Each run goes on with what the one before has left.
+    let mut counted = frame.clone();
+    counted[20] += RUNS as u8;
+    let last = 20 + RUNS;
+    check(ProgramType::XDP, 0, packet_len(XDP), 60, &frame);
+    check(ProgramType::XDP, 37, add_one(XDP, 20), last, &counted);
+    check(ProgramType::SCHED_CLS, 0, first_word(), 60, &frame);
+    check(ProgramType::SCHED_CLS, 0, add_one(SKB, 20), last, &counted);
+    check(ProgramType::SCHED_CLS, 46, add_one(SKB, 20), last, &counted);
+    check(ProgramType::SCHED_ACT, 0, add_one(SKB, 20), last, &counted);
+    check(ProgramType::FLOW_DISSECTOR, 17, packet_len(SKB), 60, &[]);
+}
+
+/// The kernel takes the Ethernet header away from these, and gives one of zeros back.
+#[test]
+fn programs_that_see_what_is_behind_the_ethernet_header() {
+    if !can_load() {
+        return;
+    }
+    let frame = frame();
+    let mut bare = frame.clone();
+    bare[..14].fill(0);
+    let mut counted = bare.clone();
+    counted[14 + 20] += RUNS as u8;
+    let check = |r#type, attach_type, insns, value, left: &[u8]| {
+        packet(r#type, attach_type, insns, &frame, value, left).check();
+    };
+    check(ProgramType::SOCKET_FILTER, 0, first_word(), 46, &bare);
+    for attach_type in [0, 1] {
+        check(ProgramType::CGROUP_SKB, attach_type, word_is(0, 46), 1, &bare);
+        check(ProgramType::CGROUP_SKB, attach_type, word_is(0, 47), 0, &bare);
+    }
+    check(ProgramType::LWT_IN, 0, first_word(), 46, &bare);
+    check(ProgramType::LWT_OUT, 0, packet_len(SKB), 46, &bare);
+    check(ProgramType::LWT_XMIT, 0, add_one(SKB, 20), 34 + RUNS, &counted);
+}
+
+#[test]
+fn packets_that_grow() {
+    if !can_load() {
+        return;
+    }
+    // 16 bytes more in front, all of which the kernel had left as they were; the last one is set.
+    let insns = vec![
+        copy(6, 1),
+        set(2, -16),
+        call(helper::XDP_ADJUST_HEAD),
+        load(op::W, 2, 6, XDP.0),
+        load(op::W, 3, 6, XDP.1),
+        copy(4, 2),
+        alu(op::ADD, 4, 16),
+        set(0, 0),
+        jump_reg(op::JGT, 4, 3, 5),
+        store_value(op::DW, 2, 0, 0x1111),
+        store_value(op::DW, 2, 8, 0x2222),
+        load(op::W, 2, 6, XDP.0),
+        load(op::W, 0, 6, XDP.1),
+        alu_reg(op::SUB, 0, 2),
+        EXIT,
+    ];
+    let added = [0x1111_u64.to_le_bytes(), 0x2222_u64.to_le_bytes()].concat();
+    let frame = frame();
+    let left = [added.repeat(RUNS as usize), frame.clone()].concat();
+    packet(ProgramType::XDP, 0, insns, &frame, 60 + 16 * RUNS, &left).check();
+}
+
+#[test]
+fn programs_that_see_a_packet_of_the_network_layer() {
+    if !can_load() {
+        return;
+    }
+    let types = KernelTypes::from_kernel().expect("types");
+    let skb = types.member_offset_bytes("bpf_nf_ctx", "skb").expect("its socket buffer");
+    let len = types.member_offset_bytes("sk_buff", "len").expect("its length");
+    let insns = |wanted| {
+        let pointer = load(op::DW, 1, 1, skb as i16);
+        [vec![pointer], word_is(len as i16, wanted)].concat()
+    };
+    let packet_bytes = ip_packet();
+    packet(ProgramType::NETFILTER, 45, insns(40), &packet_bytes, 1, &[]).check();
+    packet(ProgramType::NETFILTER, 45, insns(41), &packet_bytes, 0, &[]).check();
+}
+
+#[test]
+fn programs_that_see_a_context_only() {
+    if !can_load() {
+        return;
+    }
+    let check = |r#type, attach_type, insns, context: &[u8], value| {
+        // Bytes of a packet are nothing that they take; they are left out.
+        Case { r#type, attach_type, insns, data: &[1; 60], context, value, left: &[] }.check();
+    };
+    // The default: to port 8080, at offset 60 of `struct bpf_sk_lookup`.
+    check(ProgramType::SK_LOOKUP, 36, word_is(60, 8080), &[], 1);
+    check(ProgramType::SK_LOOKUP, 36, word_is(60, 8081), &[], 0);
+    let mut other = ProgramType::SK_LOOKUP.default_context();
+    other[60..62].copy_from_slice(&8081_u16.to_ne_bytes());
+    check(ProgramType::SK_LOOKUP, 36, word_is(60, 8081), &other, 1);
+    // It returns what it was given, and writes something else, which the next run must not see.
+    let takes = vec![load(op::DW, 0, 1, 0), store_value(op::DW, 1, 0, 99), EXIT];
+    check(ProgramType::SYSCALL, 0, takes, &41_u64.to_ne_bytes(), 41);
+    let adds = vec![load(op::DW, 0, 1, 0), load(op::DW, 1, 1, 8), alu_reg(op::ADD, 0, 1), EXIT];
+    let arguments = [40_u64.to_ne_bytes(), 2_u64.to_ne_bytes()].concat();
+    check(ProgramType::RAW_TRACEPOINT, 0, adds, &arguments, 42);
+}
+
+/// Runs an empty program of a type under the rules of `rules`; the kernel goes by the program.
+fn outcome(r#type: ProgramType, rules: ProgramType) -> Option<Result<(), RunError>> {
+    let mut spec = program(r#type);
+    spec.attach_type = match r#type {
+        ProgramType::CGROUP_SOCK_ADDR => 10,
+        ProgramType::CGROUP_SOCKOPT => 21,
+        ProgramType::SK_LOOKUP => 36,
+        ProgramType::SK_REUSEPORT => 39,
+        ProgramType::NETFILTER => 45,
+        _ => 0,
+    };
+    spec.flags = if r#type == ProgramType::SYSCALL { SLEEPABLE } else { 0 };
+    let loaded = load_program(&spec, &crate::bytecode::give(1), &[]).ok()?;
+    let data: &[u8] = if r#type == ProgramType::NETFILTER { &ip_packet() } else { &frame() };
+    Some(run(&loaded, rules, RunInput { data, context: &[] }, 1).map(drop))
+}
+
+/// Types of which this kernel runs some programs only, and none that are like those here.
+const ONLY_OWN: [ProgramType; 2] = [ProgramType::TRACING, ProgramType::STRUCT_OPS];
+
+#[test]
+fn the_table_of_handlers_is_that_of_the_kernel() {
+    if !can_load() {
+        return;
+    }
+    let mut refused = Vec::new();
+    for r#type in (1..=ProgramType::NETFILTER.0).map(ProgramType) {
+        if ONLY_OWN.contains(&r#type) {
+            continue;
+        }
+        if r#type.test_run().is_some() {
+            let ran = outcome(r#type, r#type);
+            assert!(matches!(ran, Some(Ok(()))), "{type} should be run: {ran:?}");
+            continue;
+        }
+        // Without a handler: refused here, and the kernel would refuse it too.
+        let Some(found) = outcome(r#type, r#type) else { continue };
+        let error = found.expect_err("there is no handler");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "programs of type {type} cannot be run on demand: only the event itself runs them; \
+                 attach it and use `wingbeat bench --live`"
+            )
+        );
+        let error = outcome(r#type, ProgramType::XDP).expect("it was loaded before");
+        assert!(matches!(error, Err(RunError::NotHere(_))), "{type}: {error:?}");
+        refused.push(r#type);
+    }
+    for r#type in [
+        ProgramType::KPROBE,
+        ProgramType::TRACEPOINT,
+        ProgramType::PERF_EVENT,
+        ProgramType::CGROUP_SOCK,
+        ProgramType::CGROUP_DEVICE,
+        ProgramType::SOCK_OPS,
+        ProgramType::LWT_SEG6LOCAL,
+    ] {
+        assert!(refused.contains(&r#type), "{type} was not tried");
+    }
+}
+
+#[test]
+fn inputs_that_the_kernel_does_not_take() {
+    if !can_load() {
+        return;
+    }
+    let check =
+        |r#type: ProgramType, attach_type, insns: &[Insn], input: RunInput<'_>, expected: &str| {
+            let mut spec = program(r#type);
+            spec.attach_type = attach_type;
+            let loaded = load_program(&spec, insns, &[]).expect("it loads");
+            match run(&loaded, r#type, input, 1) {
+                Ok(_) => panic!("{type} runs, without {expected:?}"),
+                Err(error) => assert!(error.to_string().contains(expected), "{type}: {error}"),
+            }
+        };
+    let bytes = |data| RunInput { data, context: &[] };
+    let xdp = packet_len(XDP);
+    check(
+        ProgramType::XDP,
+        0,
+        &xdp,
+        bytes(&[0; 13]),
+        "(13 bytes of packet, 0 of context): Invalid argument (os error 22); this packet must have \
+         at least 14 bytes, for its headers",
+    );
+    let mut short = frame()[..33].to_vec();
+    short[12..14].copy_from_slice(&[8, 0]);
+    check(ProgramType::SCHED_CLS, 0, &first_word(), bytes(&short), "at least 34 bytes");
+    let accept = crate::bytecode::give(1);
+    check(ProgramType::NETFILTER, 45, &accept, bytes(&[0x45; 19]), "begins with its IP header");
+    check(ProgramType::NETFILTER, 45, &accept, bytes(&[0x45; 5000]), "must fit into a page");
+    check(ProgramType::RAW_TRACEPOINT, 0, &first_word(), bytes(&[]), "a context");
+    let context = |at: usize| {
+        let mut context = vec![0; 192];
+        context[at] = 200;
+        context
+    };
+    // The length, and the interface's number, of `struct __sk_buff`.
+    let zero = "most fields of a context must be zero";
+    for (at, expected) in [(0, zero), (40, "names a network interface that is not there")] {
+        let (data, context) = (frame(), context(at));
+        let input = RunInput { data: &data, context: &context };
+        check(ProgramType::SCHED_CLS, 0, &first_word(), input, expected);
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether there are the rights, turns, and programs without an object.
+
+use std::{
+    io,
+    os::fd::BorrowedFd,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Code, FunctionInfo, Insn},
+    live::{LoadError, Loaded, Loader, Run, RunError, RunInput},
+    spec::ProgramSpec,
+};
+
+use crate::bytecode::give;
+
+/// One at a time of those tests that something common to all processes would disturb.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the kernel takes the least program of this process; that it does not is a failure in CI.
+pub(crate) fn can_load() -> bool {
+    match load(&program(ProgramType::XDP), &give(0), &[]) {
+        Ok(_) => true,
+        Err(error @ LoadError::Refused { .. }) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
+            eprintln!("skipped: {error}");
+            false
+        }
+        Err(error) => panic!("the least program is not taken: {error}"),
+    }
+}
+
+/// A program of a type, for which nothing else has to be said.
+pub(crate) fn program(r#type: ProgramType) -> ProgramSpec {
+    ProgramSpec {
+        name: "by_hand".to_owned(),
+        section: String::new(),
+        r#type,
+        attach_type: 0,
+        flags: 0,
+        attachment: None,
+        insn_count: 0,
+    }
+}
+
+/// Code without types and lines, of functions that begin at `starts`.
+pub(crate) fn code(insns: &[Insn], starts: &[u32]) -> Code {
+    let functions = starts.iter().map(|&insn_index| FunctionInfo {
+        insn_index,
+        name: format!("function_{insn_index}"),
+        type_id: None,
+    });
+    Code { insns: insns.to_vec(), functions: functions.collect(), lines: Vec::new() }
+}
+
+/// Loads a program without types.
+pub(crate) fn load(
+    program: &ProgramSpec,
+    insns: &[Insn],
+    maps: &[BorrowedFd<'_>],
+) -> Result<Loaded, LoadError> {
+    Loader::without_object().load(program, &code(insns, &[0]), maps)
+}
+
+/// Runs it on a packet, for types that take one.
+pub(crate) fn run(
+    program: &Loaded,
+    r#type: ProgramType,
+    data: &[u8],
+    repeat: u32,
+) -> Result<Run, RunError> {
+    wingbeat_bpf::live::run(program, r#type, RunInput { data, context: &[] }, repeat)
+}
+
+/// What an XDP program gives back for an empty packet.
+pub(crate) fn value(program: &Loaded) -> u32 {
+    run(program, ProgramType::XDP, &[0; 14], 1).expect("it runs").return_value
+}
+
+/// Whether an error is the kernel's for rights that are missing.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EPERM)
+}

@@ -1,0 +1,131 @@
+//! Global variables: what code refers to, and values that are set before loading.
+
+use wingbeat_bpf::{code::op, spec::Spec};
+
+use crate::support::{
+    code::{EXIT, address, linked},
+    elf::{Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol},
+    link, link_refusal, main, parse,
+    sample::Sample,
+};
+
+/// Value of the map with a name.
+fn value<'a>(spec: &'a Spec, map: &str) -> &'a [u8] {
+    let map = spec.maps().iter().find(|found| found.name == map).expect("a map");
+    map.initial.as_deref().expect("global data")
+}
+
+#[test]
+fn values_are_put_into_their_places() {
+    let mut spec = parse(&Sample::new().bytes());
+    spec.set_global("limit", &9_u32.to_le_bytes()).unwrap();
+    spec.set_global("total", &[1, 2, 3, 4]).unwrap();
+    spec.set_global("table", &[0xff; 8]).unwrap();
+    assert_eq!(value(&spec, ".data"), [7, 0, 0, 0, 9, 0, 0, 0]);
+    assert_eq!(value(&spec, ".bss"), [1, 2, 3, 4]);
+    assert_eq!(value(&spec, ".rodata"), [0xff; 8]);
+    spec.set_global("limit", &[0; 4]).unwrap();
+    assert_eq!(value(&spec, ".data"), [7, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn what_cannot_be_set() {
+    let mut spec = parse(&Sample::new().bytes());
+    let before = spec.maps().to_vec();
+    let mut check = |name: &str, value: &[u8], expected: &str| {
+        let text = spec.set_global(name, value).unwrap_err().to_string();
+        assert_eq!(text, format!("a.o: cannot set the global {name:?}: {expected}"));
+    };
+    check("limits", &[0; 4], "the object has no such variable");
+    check("", &[0; 4], "the object has no such variable");
+    check("limit", &[0; 8], "it has 4 bytes, and 8 were given");
+    check("limit", &[], "it has 4 bytes, and 0 were given");
+    // A map, a function, a setting of the kernel.
+    check("counts", &[0; 32], "the object has no such variable");
+    check("first", &[0; 64], "the object has no such variable");
+    check("CONFIG_HZ", &[0; 4], "the object has no such variable");
+    assert_eq!(spec.maps(), before);
+}
+
+#[test]
+fn static_variables_of_one_name() {
+    let (mut object, _) = main(&[EXIT]);
+    let data = object.data(".data", &[1, 2, 3]);
+    let hidden = |value| {
+        let (kind, binding) = (STT_OBJECT, STB_LOCAL);
+        Symbol { value, size: 1, kind, binding, ..Symbol::global("same", data) }
+    };
+    object.symbol(hidden(0));
+    object.symbol(hidden(1));
+    let mut spec = parse(&object.write());
+    let text = spec.set_global("same", &[9]).unwrap_err().to_string();
+    let reason = "the object has 2 static variables of this name";
+    assert_eq!(text, format!("a.o: cannot set the global \"same\": {reason}"));
+    // One that others see is meant first.
+    object.variable(data, "same", 2, 1);
+    let mut spec = parse(&object.write());
+    spec.set_global("same", &[9]).unwrap();
+    assert_eq!(value(&spec, ".data"), [1, 2, 9]);
+}
+
+#[test]
+fn code_refers_to_bytes_of_a_section() {
+    #[track_caller]
+    fn check(name: &str, offset: i32, symbol: impl Fn(&mut Object, usize) -> usize, expected: i32) {
+        let [first, second] = address(4, offset);
+        let (mut object, xdp) = main(&[first, second, EXIT]);
+        let data = object.section(name, SHT_NOBITS, SHF_ALLOC, &[]);
+        object.at(data).absent = 64;
+        let symbol = symbol(&mut object, data);
+        object.refer(xdp, 0, symbol);
+        let expected = linked(4, op::PSEUDO_MAP_VALUE, 0, expected);
+        assert_eq!(link(&object.write(), "main").code.insns[..2], expected, "{name}");
+    }
+    check(".bss", 0, |object, data| object.section_symbol(data), 0);
+    check(".bss", 24, |object, data| object.section_symbol(data), 24);
+    check(".bss", 0, |object, data| object.variable(data, "a", 8, 8), 8);
+    check(".bss", 4, |object, data| object.variable(data, "a", 8, 8), 12);
+    // Compilers fold the lower end of an array that does not begin with 0.
+    check(".bss", -8, |object, data| object.variable(data, "a", 8, 8), 0);
+    check(".bss.percpu_like", 1, |object, data| object.section_symbol(data), 1);
+    check(".rodata.str1.1", 3, |object, data| object.section_symbol(data), 3);
+}
+
+#[test]
+fn references_that_lead_nowhere() {
+    #[track_caller]
+    fn check(offset: i32, symbol: impl Fn(&mut Object) -> usize, expected: &str) {
+        let [first, second] = address(4, offset);
+        let (mut object, xdp) = main(&[first, second, EXIT]);
+        let symbol = symbol(&mut object);
+        object.refer(xdp, 0, symbol);
+        let text = link_refusal(&object.write(), "main");
+        assert_eq!(text, format!("a.o: cannot link main: {expected}"));
+    }
+    check(
+        -1,
+        |object| {
+            let data = object.data(".data", &[0; 8]);
+            object.variable(data, "number", 0, 8)
+        },
+        "it refers to a place before the beginning of section .data",
+    );
+    check(
+        0,
+        |object| {
+            let note = object.note(".note", &[0; 8]);
+            object.variable(note, "number", 0, 8)
+        },
+        "it refers to number in section .note, which is not supported",
+    );
+    check(
+        0,
+        |object| object.undefined("gone"),
+        "it refers to gone: the object has no type information",
+    );
+    check(
+        0,
+        |object| object.symbol(Symbol { section: 0xfff1, ..Symbol::global("absolute", 0) }),
+        "it refers to \"absolute\", which is nowhere",
+    );
+}

@@ -1,0 +1,162 @@
+//! Sections: what their names mean, what is passed over, licence and version.
+
+use wingbeat_bpf::{
+    ProgramType,
+    spec::{OtherCode, SpecError},
+};
+
+use crate::support::{
+    code::give,
+    elf::{
+        Object, Relocation, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, STB_LOCAL, STB_WEAK,
+        field, patch_section,
+    },
+    main, parse, refusal,
+};
+
+#[test]
+fn programs_of_any_section() {
+    let mut object = Object::new();
+    let sections = ["xdp", "?tc", "tracepoint/sched/sched_switch", "xdp/cpumap", ".text", "odd"];
+    for (number, section) in sections.into_iter().enumerate() {
+        let section = object.code(section);
+        object.function(section, &format!("p{number}"), &give(0));
+    }
+    let spec = parse(&object.write());
+    let found: Vec<_> =
+        spec.programs().iter().map(|p| (p.name.as_str(), p.section.as_str(), p.r#type)).collect();
+    let expected = [
+        ("p0", "xdp", ProgramType::XDP),
+        ("p1", "?tc", ProgramType::SCHED_CLS),
+        ("p2", "tracepoint/sched/sched_switch", ProgramType::TRACEPOINT),
+        ("p3", "xdp/cpumap", ProgramType::XDP),
+    ];
+    assert_eq!(found, expected);
+    let (section, functions) = ("odd".to_owned(), vec!["p5".to_owned()]);
+    assert_eq!(spec.other_code(), [OtherCode::UnknownType { section, functions }]);
+}
+
+#[test]
+fn programs_that_are_asked_for_and_not_there() {
+    let (mut object, xdp) = main(&give(0));
+    object.static_function(xdp, "inner", &give(1));
+    let odd = object.code("odd");
+    object.function(odd, "strange", &give(1));
+    let spec = parse(&object.write());
+    let check = |name: &str, expected: &str| {
+        assert_eq!(spec.program(name).unwrap_err().to_string(), expected, "{name}");
+    };
+    check("mian", "a.o has no program \"mian\"; did you mean \"main\"?");
+    check("inner", "a.o has no program \"inner\"; it has main");
+    check("", "a.o has no program \"\"; it has main");
+    let types = "libbpf's names tell a type, such as \"xdp\", \"tc\" or \
+                 \"tracepoint/syscalls/sys_enter_open\"";
+    let expected = format!(
+        "a.o: \"strange\" is in section \"odd\", which is of no type that wingbeat knows; {types}"
+    );
+    check("strange", &expected);
+    let empty = parse(&Object::new().write());
+    assert!(empty.programs().is_empty() && empty.link(None).unwrap().is_empty());
+    let error = empty.link_program("main", None).unwrap_err();
+    assert!(matches!(error, SpecError::NoSuchProgram { .. }));
+    assert_eq!(error.to_string(), "a.o has no program \"main\"; it has no programs at all");
+}
+
+#[test]
+fn code_without_functions_is_told() {
+    let mut object = Object::new();
+    let xdp = object.code("xdp");
+    object.at(xdp).data = vec![0; 16];
+    object.code("tc");
+    object.code(".text");
+    let spec = parse(&object.write());
+    assert_eq!(spec.other_code(), [OtherCode::NoFunctions { section: "xdp".to_owned() }]);
+}
+
+#[test]
+fn of_two_symbols_for_one_function_the_visible_is_kept() {
+    let (mut object, xdp) = main(&give(0));
+    let mut alias = object.symbols[0].clone();
+    (alias.name, alias.binding) = ("alias".to_owned(), STB_LOCAL);
+    object.symbols.insert(0, alias);
+    let weak = object.function(xdp, "weak", &give(1));
+    object.symbols[weak].binding = STB_WEAK;
+    let spec = parse(&object.write());
+    let names: Vec<_> = spec.programs().iter().map(|program| program.name.as_str()).collect();
+    assert_eq!(names, ["main", "weak"]);
+}
+
+#[test]
+fn what_is_not_for_programs_is_passed_over() {
+    let (mut object, xdp) = main(&give(0));
+    let expected = parse(&object.write());
+    for name in [".debug_info", ".llvm_addrsig", ".symtab.old", ".datafile", "note", ".data", ""] {
+        object.note(name, b"any bytes");
+    }
+    object.section(".bpf", SHT_NOBITS, SHF_ALLOC | SHF_EXECINSTR, &[]);
+    object.section(".group", 17, 0, &[1, 0, 0, 0]);
+    // Relocations of what is passed over may be anything.
+    object.at(2).relocations.push(Relocation { offset: u64::MAX, symbol: 99, kind: 3 });
+    let spec = parse(&object.write());
+    assert_eq!(spec.programs(), expected.programs());
+    assert!(spec.maps().is_empty() && spec.other_code().is_empty());
+    assert_eq!(object.at(xdp).name, "xdp");
+}
+
+#[test]
+fn empty_sections_of_data_are_no_maps() {
+    let (mut object, _) = main(&give(0));
+    object.data(".data", &[]);
+    object.data(".rodata", &[1]);
+    let spec = parse(&object.write());
+    let names: Vec<_> = spec.maps().iter().map(|map| map.name.as_str()).collect();
+    assert_eq!(names, [".rodata"]);
+}
+
+#[test]
+fn the_licence() {
+    let with = |bytes: &[u8]| {
+        let (mut object, _) = main(&give(0));
+        object.note("license", bytes);
+        object.write()
+    };
+    assert_eq!(parse(&main(&give(0)).0.write()).license(), c"GPL");
+    assert_eq!(parse(&with(b"MIT\0")).license(), c"MIT");
+    assert_eq!(parse(&with(b"GPL\0\0\0more")).license(), c"GPL");
+    assert_eq!(parse(&with(b"\0")).license(), c"");
+    let expected = "a.o is damaged: section license: its text has no terminator";
+    assert_eq!(refusal(&with(b"GPL")), expected);
+    assert_eq!(refusal(&with(b"")), expected);
+}
+
+#[test]
+fn the_version_of_the_kernel() {
+    let with = |bytes: &[u8]| {
+        let (mut object, _) = main(&give(0));
+        object.note("version", bytes);
+        object.write()
+    };
+    let check = |version: u32, expected| {
+        assert_eq!(parse(&with(&version.to_le_bytes())).kernel_version(), expected);
+    };
+    check(0x0006_0c01, Some(0x0006_0c01));
+    check(0, Some(0));
+    check(0xffff_fffe, None);
+    let expected = "a.o is damaged: section version: a version has 4 bytes, and it has 3";
+    assert_eq!(refusal(&with(&[1, 2, 3])), expected);
+}
+
+#[test]
+fn relocations_with_addends() {
+    let (mut object, _) = main(&give(0));
+    let entry: Vec<u8> =
+        [0_u64, 1 << 32 | 1, 5].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let section = object.section(".relaxdp", SHT_RELA, 0, &entry);
+    let mut bytes = object.write();
+    // Of symbols of the table, for the first section; an entry has 24 bytes.
+    patch_section(&mut bytes, section, field::LINK, &[3, 0, 0, 0, 1, 0, 0, 0]);
+    patch_section(&mut bytes, section, field::ENTRY_LEN, &[24]);
+    let expected = "a.o: section xdp: its relocations have addends of their own (RELA), which no \
+                    compiler for eBPF writes";
+    assert_eq!(refusal(&bytes), expected);
+}
