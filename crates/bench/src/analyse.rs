@@ -23,7 +23,7 @@ use crate::{
     instrument::wrapper::Recorded,
     result::{
         Case, Circumstances, Distribution, Failure, Latency, Outcome, Outliers, Part, Report,
-        Ruler, RunCounts, SCHEMA_VERSION, Size, Verifier,
+        Ruler, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
 
@@ -32,6 +32,9 @@ const CONFIDENCE: f64 = 0.95;
 
 /// Bytes of a changed packet that are kept.
 const OUTPUT_BYTES_MAX: usize = 256;
+
+/// Which of the batches, from the fastest, is the floor.
+const FLOOR: f64 = 0.1;
 
 /// Samples that a sound interval needs.
 const SAMPLES_WANTED: u64 = 20;
@@ -59,6 +62,8 @@ pub struct Raw {
     pub failures: Vec<Failure>,
     /// What was left out.
     pub skipped: Vec<Failure>,
+    /// What was loaded and not run.
+    pub verified: Vec<Verified>,
     /// The machine before.
     pub before: Conditions,
     /// The machine after.
@@ -69,15 +74,24 @@ pub struct Raw {
     pub observed: Observed,
 }
 
-/// Batches of one program.
+/// Batches of one program: bursts of calls within one run, in turns with the ruler, or else runs that
+/// the kernel repeated.
 #[derive(Debug, Clone, Default)]
 pub struct RawRun {
     /// Runs in each batch.
     pub runs_per_batch: u32,
     /// Time per run of each batch.
     pub samples_ns: Vec<f64>,
-    /// What the kernel reported for each.
+    /// What the kernel reported for batches that it repeated by itself.
     pub kernel_ns: Vec<u32>,
+    /// How much longer a run took than one of the ruler beside it; empty where the two could not take
+    /// turns within one run.
+    pub net_ns: Vec<f64>,
+    /// Of each run with bursts, the fastest of these; empty where there are none.
+    pub floor_ns: Vec<f64>,
+    /// Of a ruler: time per run of batches that the kernel repeated, where `samples_ns` are of those
+    /// within one run.
+    pub repeated_ns: Vec<f64>,
     /// Single runs, by the clock around the program.
     pub recorded: Option<Recorded>,
 }
@@ -117,6 +131,13 @@ pub struct RawCase {
     pub run: RawRun,
 }
 
+impl RawRun {
+    /// Times of batches that the kernel repeated.
+    fn repeated(&self) -> &[f64] {
+        if self.repeated_ns.is_empty() { &self.samples_ns } else { &self.repeated_ns }
+    }
+}
+
 /// Analyses a measurement.
 pub fn report(mut raw: Raw) -> Report {
     let rulers: Vec<Ruler> = raw
@@ -124,13 +145,18 @@ pub fn report(mut raw: Raw) -> Report {
         .iter()
         .map(|(r#type, run)| Ruler {
             r#type: r#type.name(),
-            latency: latency(run, None, raw.seed),
-            distribution: distribution(run, None, None),
+            latency: latency(run, Base::Itself, raw.seed),
+            distribution: distribution(run, Base::Itself, None),
         })
         .collect();
     let of_type = |r#type: ProgramType| {
         let ruler = rulers.iter().find(|ruler| ruler.r#type == r#type.name());
-        let median = ruler.and_then(|ruler| ruler.latency.measured()).map(|ruler| ruler.median_ns);
+        let median = raw
+            .rulers
+            .iter()
+            .find(|(known, _)| *known == r#type)
+            .and_then(|(_, run)| Sample::new(run.repeated().to_vec()).ok())
+            .map(|sample| sample.median());
         let clock = ruler.and_then(|ruler| ruler.distribution.measured()).map(|ruler| ruler.p50_ns);
         (median, clock)
     };
@@ -158,6 +184,7 @@ pub fn report(mut raw: Raw) -> Report {
         cases,
         failures: raw.failures,
         skipped: raw.skipped,
+        verified: raw.verified,
         conditions: Circumstances {
             before: raw.before,
             after: raw.after,
@@ -192,10 +219,10 @@ fn analysed(
         input_bytes: case.input_data.len(),
         r#type: case.r#type.name(),
         outcome: outcome(case, expect),
-        latency: latency(&case.run, ruler_ns, seed),
-        distribution: distribution(&case.run, clock_ns, case.no_clock.as_deref()),
+        latency: latency(&case.run, Base::Ruler(ruler_ns), seed),
+        distribution: distribution(&case.run, Base::Ruler(clock_ns), case.no_clock.as_deref()),
         counts,
-        verifier: verifier(&case.verifier),
+        verifier: Verifier::from(&case.verifier),
         size: Size {
             object_instructions: case.object_instructions,
             xlated_bytes: case.info.xlated_bytes,
@@ -205,7 +232,29 @@ fn analysed(
     }
 }
 
-fn latency(run: &RawRun, ruler_ns: Option<f64>, seed: u64) -> Part<Latency> {
+/// What a net figure is without.
+#[derive(Debug, Clone, Copy)]
+enum Base {
+    /// A ruler's own figure.
+    Itself,
+    /// That of the ruler of the same type, if there is one.
+    Ruler(Option<f64>),
+}
+
+impl Base {
+    fn of(self, own: f64) -> Option<f64> {
+        match self {
+            Self::Itself => Some(own),
+            Self::Ruler(ruler) => ruler,
+        }
+    }
+
+    fn net(self, own: f64) -> Option<f64> {
+        self.of(own).map(|base| (own - base).max(0.0))
+    }
+}
+
+fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
     let Ok(sample) = Sample::new(run.samples_ns.clone()) else {
         return Part::Unavailable(
             "the time was over before its first batch; give more of it with --time".to_owned(),
@@ -226,7 +275,12 @@ fn latency(run: &RawRun, ruler_ns: Option<f64>, seed: u64) -> Part<Latency> {
         lower_ns: interval.map_or(sample.min(), |interval| interval.lower),
         upper_ns: interval.map_or(sample.max(), |interval| interval.upper),
         confidence: CONFIDENCE,
-        net_ns: ruler_ns.map_or(0.0, |ruler| (median_ns - ruler).max(0.0)),
+        net_ns: match Sample::new(run.net_ns.clone()) {
+            Ok(net) => Some(net.median().max(0.0)),
+            Err(_) => base.net(median_ns),
+        },
+        floor_ns: Sample::new(run.floor_ns.clone())
+            .map_or(sample.quantile(FLOOR), |floors| floors.quantile(FLOOR)),
         // To a standard deviation: 1 / Φ⁻¹(3/4).
         spread_ns: 1.4826 * sample.mad(),
         min_ns: sample.min(),
@@ -242,7 +296,7 @@ fn latency(run: &RawRun, ruler_ns: Option<f64>, seed: u64) -> Part<Latency> {
     })
 }
 
-fn distribution(run: &RawRun, clock_ns: Option<f64>, no_clock: Option<&str>) -> Part<Distribution> {
+fn distribution(run: &RawRun, clock: Base, no_clock: Option<&str>) -> Part<Distribution> {
     if let Some(reason) = no_clock {
         return Part::Unavailable(reason.to_owned());
     }
@@ -268,21 +322,23 @@ fn distribution(run: &RawRun, clock_ns: Option<f64>, no_clock: Option<&str>) -> 
         max_ns: recorded.max_ns,
         min_ns: recorded.min_ns,
         mean_ns,
-        clock_ns: clock_ns.unwrap_or(p50_ns),
-        net_p50_ns: clock_ns.map_or(0.0, |clock| (p50_ns - clock).max(0.0)),
+        clock_ns: clock.of(p50_ns),
+        net_p50_ns: clock.net(p50_ns),
         wrapper_ns: (mean_ns - plain_ns).max(0.0),
     })
 }
 
-fn verifier(told: &VerifierStatistics) -> Verifier {
-    Verifier {
-        processed_instructions: told.processed_instructions,
-        total_states: told.total_states,
-        peak_states: told.peak_states,
-        max_states_per_instruction: told.max_states_per_instruction,
-        mark_read: told.mark_read,
-        stack_depth_bytes: told.stack_depth(),
-        duration_us: told.verification_time_us,
+impl From<&VerifierStatistics> for Verifier {
+    fn from(told: &VerifierStatistics) -> Self {
+        Self {
+            processed_instructions: told.processed_instructions,
+            total_states: told.total_states,
+            peak_states: told.peak_states,
+            max_states_per_instruction: told.max_states_per_instruction,
+            mark_read: told.mark_read,
+            stack_depth_bytes: told.stack_depth(),
+            duration_us: told.verification_time_us,
+        }
     }
 }
 

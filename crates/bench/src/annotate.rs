@@ -7,6 +7,7 @@ mod folded;
 mod human;
 mod lcov;
 mod model;
+mod path;
 #[cfg(test)]
 mod tests;
 
@@ -18,12 +19,22 @@ pub use model::{AnnotatedFunction, AnnotatedLine, Annotation, Block};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// How text for people looks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Whether it has colours: escape sequences of ANSI terminals.
     pub has_colours: bool,
     /// Whether blocks and instructions stand below each line.
     pub has_bytecode: bool,
+    /// Whether files of Rust's library and of crates have their whole paths.
+    pub has_full_paths: bool,
+    /// Characters in a line: source text is cut, counts are not.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { has_colours: false, has_bytecode: false, has_full_paths: false, width: 100 }
+    }
 }
 
 /// A form of an annotation.

@@ -5,6 +5,7 @@
 //! `session` puts all of it in order, [`against()`] two objects side by side. What comes out is data for [`analyse`](crate::analyse).
 
 mod against;
+mod alternation;
 mod batch;
 mod counts;
 mod distribution;
@@ -14,9 +15,12 @@ mod progress;
 mod ruler;
 mod session;
 mod subject;
+mod turn;
+mod verified;
 
 pub use against::against;
 pub use counts::{CountedProgram, count_program};
 pub use error::BenchError;
+pub use place::allowed_cpus;
 pub use progress::{Progress, Watcher};
 pub use session::bench;

@@ -34,6 +34,9 @@ pub struct Report {
     pub failures: Vec<Failure>,
     /// Programs that were not asked for by name and that only an event can run: no failure.
     pub skipped: Vec<Failure>,
+    /// Programs that only an event can run, as far as loading them tells; each is also in `skipped`, or
+    /// in `failures` if it was asked for by name.
+    pub verified: Vec<Verified>,
     /// The machine before and after.
     pub conditions: Circumstances,
     /// What to know before believing the figures.
@@ -67,12 +70,41 @@ pub struct Notice {
 }
 
 /// What could not be measured at all, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// Name of the case: `PROGRAM` or `PROGRAM/INPUT`.
     pub name: String,
     /// Why; may have several lines.
     pub reason: String,
+    /// Whether it is the verifier that stands in the way.
+    pub is_rejected: bool,
+    /// What the verifier counted until it rejected the program.
+    pub verifier: Option<Verifier>,
+    /// The verifier's whole log, for people: up to 64 MiB, of which `reason` has the end.
+    #[serde(skip)]
+    pub log: Option<String>,
+}
+
+impl Failure {
+    /// A failure that is not the verifier's.
+    pub fn new(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), reason: reason.into(), ..Self::default() }
+    }
+}
+
+/// A program that was loaded and cannot be run on demand: the verifier's figures are all there is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Program.
+    pub name: String,
+    /// Type of the program.
+    pub r#type: String,
+    /// Why it was not run.
+    pub reason: String,
+    /// What the verifier told.
+    pub verifier: Verifier,
+    /// Sizes.
+    pub size: Size,
 }
 
 /// An empty program of one type, measured like the others.
@@ -175,8 +207,13 @@ pub struct Latency {
     pub upper_ns: f64,
     /// Confidence of the interval, 0 to 1; it is a bootstrap one.
     pub confidence: f64,
-    /// Median less the median of the ruler of its type; 0 at least. The ruler's own is 0.
-    pub net_ns: f64,
+    /// Median less the median of the ruler of its type; 0 at least. The ruler's own is 0. `None` without
+    /// a ruler.
+    pub net_ns: Option<f64>,
+    /// What a run takes while nothing disturbs: of each batch the fastest twentieth of its bursts, of the
+    /// batches the fastest tenth. It stands still where the median follows what else the machine does.
+    /// Without bursts, the fastest tenth of the batches.
+    pub floor_ns: f64,
     /// Median absolute deviation of the batches, scaled to a standard deviation.
     pub spread_ns: f64,
     /// Fastest batch.
@@ -227,10 +264,11 @@ pub struct Distribution {
     pub min_ns: u64,
     /// Mean, exact.
     pub mean_ns: f64,
-    /// What the same wrapper shows for an empty program: the clock itself. Not subtracted above.
-    pub clock_ns: f64,
-    /// p50 less the clock; 0 at least.
-    pub net_p50_ns: f64,
+    /// What the same wrapper shows for an empty program: the clock itself. Not subtracted above. `None`
+    /// without a ruler.
+    pub clock_ns: Option<f64>,
+    /// p50 less the clock; 0 at least. `None` without a ruler.
+    pub net_p50_ns: Option<f64>,
     /// Mean of these runs less the median of the batches without a clock; 0 at least.
     pub wrapper_ns: f64,
 }

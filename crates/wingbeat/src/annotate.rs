@@ -8,16 +8,16 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use wingbeat_bench::{
     annotate::{Annotation, Form, Style, UnknownSuffix, write},
-    measure,
+    measure::{self, BenchError},
     plan::Plan,
 };
 use wingbeat_bpf::spec::Spec;
 
 use crate::{
-    bench::{InputArgs, told, with_progress},
+    bench::{InputArgs, terminal_width, told, with_progress},
     cli::{styled_warning, tell},
     output::PendingFile,
 };
@@ -37,6 +37,9 @@ pub(crate) struct AnnotateArgs {
     /// Show blocks and instructions below each line
     #[arg(long)]
     bytecode: bool,
+    /// Show whole paths of files of Rust's library and of crates
+    #[arg(long)]
+    full_paths: bool,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -108,7 +111,7 @@ fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
     match (name, spec.programs()) {
         (Some(name), _) => Ok(wingbeat_bench::plan::find(spec, name)?.name.clone()),
         (None, [only]) => Ok(only.name.clone()),
-        (None, []) => bail!("{} has no programs", spec.file()),
+        (None, []) => bail!(BenchError::NoPrograms(spec.file().to_owned())),
         (None, several) => {
             let names: Vec<_> = several.iter().map(|program| program.name.as_str()).collect();
             bail!("which program of {}? It has {}", spec.file(), names.join(", "))
@@ -120,11 +123,14 @@ fn print(found: &Annotation, args: &AnnotateArgs) -> anyhow::Result<()> {
     let form = if args.json { Form::Json } else { Form::Human };
     let choice = anstream::stdout().current_choice();
     let has_colours = !args.json && choice != anstream::ColorChoice::Never;
-    let style = Style { has_colours, has_bytecode: args.bytecode };
+    let style = Style {
+        has_colours,
+        has_bytecode: args.bytecode,
+        has_full_paths: args.full_paths,
+        width: terminal_width(),
+    };
     let mut out = io::BufWriter::new(io::stdout().lock());
-    write(found, form, style, &mut out)?;
-    out.flush()?;
-    Ok(())
+    write(found, form, style, &mut out).and_then(|()| out.flush()).context("cannot write to stdout")
 }
 
 /// Source files, for objects that do not carry the text of their lines. Each is read once.

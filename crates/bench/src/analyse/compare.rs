@@ -3,7 +3,8 @@
 use wingbeat_stats::{bootstrap::Bootstrap, sample::Sample};
 
 use crate::result::{
-    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Report, Verdict,
+    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Report, Size,
+    Verdict, Verified, Verifier,
 };
 
 /// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.
@@ -104,7 +105,8 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
         upper: interval.upper.exp_m1(),
         confidence: CONFIDENCE,
         pairs: logs.len(),
-        smallest_visible: smallest.map(f64::exp_m1),
+        // Where all pairs say the same it is the clock's steps that hide how they differ.
+        smallest_visible: smallest.map(f64::exp_m1).filter(|_| interval.lower < interval.upper),
     });
     found.verdict = match interval {
         it if it.lower > 0.0 => Verdict::Worse,
@@ -126,44 +128,50 @@ pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
         let counts = case.counts.measured()?;
         Some(counts.calls.iter().map(|calls| calls.calls).sum::<u64>())
     };
-    let rows: [Row; 7] = [
+    let return_value = |case: &Case| Some(case.outcome.return_value.into());
+    let run: [Row; 2] = [
         ("instructions", "instructions", executed(old), executed(new), true),
         ("calls", "calls", calls(old), calls(new), true),
+    ];
+    let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size));
+    let outcome: Row = ("return-value", "value", return_value(old), return_value(new), false);
+    judged(run.into_iter().chain(loaded).chain([outcome]), threshold)
+}
+
+/// Compares programs that cannot be run by what the verifier told of them.
+pub fn verified(old: &[Verified], new: &[Verified], threshold: f64) -> Vec<CaseComparison> {
+    let compared = |new: &Verified| {
+        let old = old.iter().find(|old| old.name == new.name)?;
+        let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size));
+        let measures = judged(loaded.into_iter(), threshold);
+        Some(CaseComparison { name: new.name.clone(), measures })
+    };
+    new.iter().filter_map(compared).collect()
+}
+
+/// What is known of a program without running it.
+fn of_loaded(old: (&Verifier, &Size), new: (&Verifier, &Size)) -> [Row; 4] {
+    let ((old, old_size), (new, new_size)) = (old, new);
+    let bytes = |bytes: u32| Some(bytes.into());
+    [
         (
             "verified-instructions",
             "instructions",
-            old.verifier.processed_instructions,
-            new.verifier.processed_instructions,
+            old.processed_instructions,
+            new.processed_instructions,
             true,
         ),
-        ("verifier-states", "states", old.verifier.total_states, new.verifier.total_states, false),
-        (
-            "stack-depth",
-            "bytes",
-            Some(old.verifier.stack_depth_bytes.into()),
-            Some(new.verifier.stack_depth_bytes.into()),
-            false,
-        ),
-        (
-            "jited-size",
-            "bytes",
-            Some(old.size.jited_bytes.into()),
-            Some(new.size.jited_bytes.into()),
-            false,
-        ),
-        (
-            "return-value",
-            "value",
-            Some(old.outcome.return_value.into()),
-            Some(new.outcome.return_value.into()),
-            false,
-        ),
-    ];
-    rows.into_iter()
-        .filter_map(|(measure, unit, before, after, can_fail)| {
-            Some(exact_measure(measure, unit, before?, after?, can_fail.then_some(threshold)))
-        })
-        .collect()
+        ("verifier-states", "states", old.total_states, new.total_states, false),
+        ("stack-depth", "bytes", bytes(old.stack_depth_bytes), bytes(new.stack_depth_bytes), false),
+        ("jited-size", "bytes", bytes(old_size.jited_bytes), bytes(new_size.jited_bytes), false),
+    ]
+}
+
+fn judged(rows: impl Iterator<Item = Row>, threshold: f64) -> Vec<MeasureComparison> {
+    rows.filter_map(|(measure, unit, before, after, can_fail)| {
+        Some(exact_measure(measure, unit, before?, after?, can_fail.then_some(threshold)))
+    })
+    .collect()
 }
 
 /// Compares one exact measure; `threshold` is `None` for those that never fail a run.
@@ -233,6 +241,23 @@ mod tests {
         let found = time(&pairs(&changes), 0.01, 1);
         let smallest = found.interval.and_then(|interval| interval.smallest_visible);
         assert!((0.005..0.02).contains(&smallest.expect("an interval")), "{smallest:?}");
+    }
+
+    #[test]
+    fn pairs_that_all_say_the_same_claim_nothing_of_small_changes() {
+        let check = |change, verdict, is_beyond| {
+            let found = time(&pairs(&[change; 12]), 0.01, 1);
+            let interval = found.interval.expect("an interval");
+            assert!((interval.lower, interval.smallest_visible) == (interval.upper, None));
+            assert_eq!(
+                (found.verdict, found.is_beyond_threshold),
+                (verdict, is_beyond),
+                "{change}"
+            );
+        };
+        check(0.0, Verdict::NoChangeSeen, false);
+        check(0.02, Verdict::Worse, true);
+        check(-0.02, Verdict::Better, false);
     }
 
     #[test]

@@ -11,6 +11,10 @@ const SHORT_INSTRUCTIONS: u64 = 12;
 
 /// All warnings of a measurement.
 pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
+    // Where nothing was run, nothing disturbed it.
+    if cases.is_empty() {
+        return Vec::new();
+    }
     let machine = conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
     let mut notices: Vec<Notice> = machine.iter().map(from_machine).collect();
     notices.extend(feeding(cases));

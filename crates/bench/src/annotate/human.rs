@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use owo_colors::OwoColorize as _;
 
-use super::{AnnotatedFunction, AnnotatedLine, Annotation, Style};
+use super::{AnnotatedFunction, AnnotatedLine, Annotation, Style, path};
 
 /// Share of all instructions from which a line is a hot one.
 const HOT_SHARE: f64 = 0.10;
 
-/// Characters of source text that fit beside the counts in 100 columns.
-const TEXT_MAX: usize = 60;
+/// Characters that the counts beside the source text take, and the fewest that are left for it.
+const COUNTS_WIDTH: usize = 50;
+const TEXT_MIN: usize = 20;
 
 /// The whole text.
 pub(super) fn text(found: &Annotation, style: Style) -> String {
@@ -70,7 +71,8 @@ fn write_function(
     for line in &function.lines {
         if line.file != file {
             file = &line.file;
-            _ = writeln!(text, "{}", dim(&format!("  {file}"), style));
+            let shown = if style.has_full_paths { file } else { path::shortened(file) };
+            _ = writeln!(text, "{}", dim(&format!("  {shown}"), style));
         }
         write_line(text, found, line, style);
         if style.has_bytecode {
@@ -82,7 +84,7 @@ fn write_function(
 fn write_line(text: &mut String, found: &Annotation, line: &AnnotatedLine, style: Style) {
     let share = found.share(line.instructions);
     let source = if line.line == 0 { "(no line)" } else { &line.text };
-    let source: String = source.replace('\t', "    ").chars().take(TEXT_MAX).collect();
+    let source = cut(&source.replace('\t', "    "), style.width.saturating_sub(COUNTS_WIDTH));
     let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
     if line.executions == 0 {
         let row =
@@ -148,6 +150,15 @@ fn write_block(
         for (index, listed) in &block.listing {
             _ = writeln!(text, "{}", dim(&format!("  {index:>18}:   {listed}"), style));
         }
+    }
+}
+
+/// A text that is cut says so.
+fn cut(text: &str, width: usize) -> String {
+    let width = width.max(TEXT_MIN);
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
     }
 }
 

@@ -129,6 +129,25 @@ fn bytecode_stands_below_its_line() {
 }
 
 #[test]
+fn lines_are_as_wide_as_they_may_be() {
+    let counts = Counts { runs: 1, executed: LOOPED.to_vec() };
+    let mut long = |_: &str, _: u32| Some("long ".repeat(40));
+    let types = ObjectTypes::default();
+    let found = Annotation::new("a.o", "main", Vec::new(), &code(), &types, &counts, &mut long);
+    let check = |width, expected: usize| {
+        let mut bytes = Vec::new();
+        let style = Style { width, ..Style::default() };
+        write(&found, Form::Human, style, &mut bytes).expect("writing to memory");
+        let text = String::from_utf8(bytes).expect("text");
+        let cut = text.lines().filter(|line| line.ends_with('…'));
+        assert_eq!(cut.map(|line| line.chars().count()).collect::<Vec<_>>(), [expected; 5]);
+    };
+    check(100, 100);
+    check(80, 80);
+    check(10, 70);
+}
+
+#[test]
 fn suffixes() {
     let check = |path: &str, expected: Option<Form>| {
         assert_eq!(Form::from_path(Path::new(path)).ok(), expected, "{path}");

@@ -13,6 +13,7 @@
 //! [`repeat()`] is the other way round: it calls a short program many times in one run, so that the mean
 //! is not drowned by what a run costs anyway.
 
+pub mod alternate;
 mod bucket;
 mod emit;
 pub mod histogram;
@@ -26,6 +27,7 @@ use wingbeat_bpf::{
     code::{Code, FunctionInfo, Insn, LineInfo, op},
 };
 
+pub use alternate::alternate;
 pub use bucket::bucket_code;
 use emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store};
 pub use histogram::{Recorded, WrongSize, read_histogram};

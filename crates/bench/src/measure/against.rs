@@ -15,6 +15,7 @@ use wingbeat_stats::{random::Random, sample::Sample};
 
 use super::{
     BenchError, Progress, Watcher,
+    alternation::{Alternation, Side},
     batch::{FixedPart, calibrate, time_per_run_ns},
     place,
     ruler::empty_program,
@@ -32,7 +33,7 @@ use crate::{
 const FOURS_PER_PAIR: usize = 3;
 
 /// More pairs say nothing new.
-const PAIRS_MAX: usize = 1_000;
+const PAIRS_MAX: usize = 4_000;
 
 /// How much longer a comparison may take than a measurement.
 const WEIGHT: u32 = 4;
@@ -60,7 +61,10 @@ pub fn against(
     let alone = Plan { time: Some(total.mul_f64(REPORT_SHARE)), ..plan.clone() };
     let report = bench(new, &alone, watcher)?;
     // No batches: its outcome, counts and verifier figures.
-    let old_plan = Plan { samples: Some(0), programs: in_both(&report, old), ..plan.clone() };
+    let mut programs = in_both(&report, old);
+    let verified = report.verified.iter().map(|program| program.name.clone());
+    programs.extend(verified.filter(|name| old.program(name).is_ok()));
+    let old_plan = Plan { samples: Some(0), programs, ..plan.clone() };
     let before = match old_plan.programs.as_slice() {
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),
@@ -70,10 +74,16 @@ pub fn against(
             || Contest::run(new, old, &report, plan, total.mul_f64(1.0 - REPORT_SHARE), watcher);
         scope.spawn(measure).join().unwrap_or(Err(BenchError::Thread))
     })?;
-    let unmatched = unmatched(&report, old, plan);
+    let unmatched = unmatched(&report, new, old, plan);
     let old_file = old.file().to_owned();
-    let before = before.as_ref().map_or(&[][..], |before| &before.cases);
-    Ok(compare::comparison(report, old_file, before, &pairs, unmatched, thresholds, plan.seed))
+    let before = before.as_ref();
+    let verified = before.map_or(&[][..], |before| &before.verified);
+    let verified = compare::verified(verified, &report.verified, thresholds.exact);
+    let before = before.map_or(&[][..], |before| &before.cases);
+    let mut found =
+        compare::comparison(report, old_file, before, &pairs, unmatched, thresholds, plan.seed);
+    found.cases.extend(verified);
+    Ok(found)
 }
 
 /// Programs of the report that `old` has too.
@@ -87,10 +97,9 @@ fn in_both(report: &Report, old: &Spec) -> Vec<String> {
     names
 }
 
-fn unmatched(report: &Report, old: &Spec, plan: &Plan) -> Vec<Failure> {
-    let only = |name: &str, file: &str| Failure {
-        name: name.to_owned(),
-        reason: format!("only {file} has it, so there is nothing to compare"),
+fn unmatched(report: &Report, new: &Spec, old: &Spec, plan: &Plan) -> Vec<Failure> {
+    let only = |name: &str, file: &str| {
+        Failure::new(name, format!("only {file} has it, so there is nothing to compare"))
     };
     let mut names: Vec<Failure> = Vec::new();
     for case in &report.cases {
@@ -100,8 +109,7 @@ fn unmatched(report: &Report, old: &Spec, plan: &Plan) -> Vec<Failure> {
         }
     }
     if plan.programs.is_empty() {
-        let measured = |name: &str| report.cases.iter().any(|case| case.program == name);
-        let others = old.programs().iter().filter(|program| !measured(&program.name));
+        let others = old.programs().iter().filter(|it| new.program(&it.name).is_err());
         names.extend(others.map(|program| only(&program.name, old.file())));
     }
     names
@@ -111,6 +119,8 @@ fn unmatched(report: &Report, old: &Spec, plan: &Plan) -> Vec<Failure> {
 struct Match<'a> {
     name: String,
     input: &'a Input,
+    /// Both in one image, or why that cannot be.
+    alternation: Result<Alternation<'a>, String>,
     /// The old one, then the new one.
     sides: [Subject<'a>; 2],
     runs: [u32; 2],
@@ -141,23 +151,36 @@ impl Contest<'_> {
             Loader::new(new, LoaderOptions::default())?,
         ];
         let contents = [contents(old, plan)?, contents(new, plan)?];
+        let mut random = Random::new(plan.seed);
         let mut matches = Vec::new();
         for program in in_both(report, old) {
             for input in &plan.inputs {
-                let side = |side: usize| -> Result<Option<Subject<'_>>, BenchError> {
+                let side = |side: usize| {
                     let linked = linked[side].iter().find(|linked| linked.program.name == program);
-                    let load = |linked| {
-                        Subject::new(linked, &loaders[side], &contents[side], Forms::PLAIN)
-                    };
-                    linked.map(load).transpose()
+                    linked.map(|linked| Side {
+                        linked,
+                        loader: &loaders[side],
+                        contents: &contents[side],
+                    })
                 };
-                let (Some(a), Some(b)) = (side(0)?, side(1)?) else { continue };
+                let (Some(before), Some(after)) = (side(0), side(1)) else { continue };
+                let (a, b) = (before.subject()?, after.subject()?);
+                let alternation = match changes_packet(&[&a, &b], input, plan)? {
+                    true => Err("a program changes the packet that the other one gets".to_owned()),
+                    false => Alternation::new([before, after], input, &plan.context, &mut random),
+                };
                 let name = case_name(&a.linked.program, input, plan);
                 let runs = [length(&a, input, plan)?, length(&b, input, plan)?];
-                matches.push(Match { name, input, sides: [a, b], runs, pairs: Vec::new() });
+                matches.push(Match {
+                    name,
+                    input,
+                    alternation,
+                    sides: [a, b],
+                    runs,
+                    pairs: Vec::new(),
+                });
             }
         }
-        let random = Random::new(plan.seed);
         let mut contest = Contest { plan, watcher, begun: Instant::now(), total, random };
         contest.take_turns(&mut matches)?;
         Ok(matches.into_iter().map(|it| (it.name, it.pairs)).collect())
@@ -191,6 +214,9 @@ impl Contest<'_> {
 
     /// Loads both anew and lets their batches take turns.
     fn pair(&mut self, it: &mut Match<'_>, fixed: FixedPart) -> Result<Option<Pair>, BenchError> {
+        if let Ok(alternation) = &it.alternation {
+            return Ok(alternation.take_turns(&mut self.random)?.pair());
+        }
         let first = usize::from(self.random.coin());
         for side in [first, 1 - first] {
             it.sides[side].reload()?;
@@ -209,6 +235,20 @@ impl Contest<'_> {
         let [before, after] = times.map(middle);
         Ok(before.zip(after).map(|(before_ns, after_ns)| Pair { before_ns, after_ns }))
     }
+}
+
+/// Whether one of the programs writes into the packet, which the other one would then find changed.
+fn changes_packet(
+    subjects: &[&Subject<'_>],
+    input: &Input,
+    plan: &Plan,
+) -> Result<bool, BenchError> {
+    for subject in subjects {
+        if subject.run(input, &plan.context, 1)?.data != input.data {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Runs per batch of one side.

@@ -7,11 +7,16 @@ use wingbeat_bpf::live::block_signals;
 
 use super::BenchError;
 
+/// The CPUs that this thread may run on, in ascending order.
+pub fn allowed_cpus() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
 /// Pins the calling thread to `cpu` (the last of those allowed if `None`: interrupts tend to go to the
 /// first), and keeps signals from it. Gives the CPU.
 pub(super) fn settle(cpu: Option<usize>) -> Result<usize, BenchError> {
-    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    let all = allowed_cpus();
     let cpu = cpu.or_else(|| all.last().copied()).unwrap_or(0);
     let refused = |source: io::Error| {
         let allowed = all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -7,9 +7,12 @@ use wingbeat_bpf::{
     spec::{Linked, ProgramSpec},
 };
 
+/// Name of the empty program.
+pub(super) const RULER: &str = "wingbeat_ruler";
+
 /// An empty program of the type of `like`, with its attach type and flags.
 pub(super) fn empty_program(like: &ProgramSpec) -> Linked {
-    let name = "wingbeat_ruler".to_owned();
+    let name = RULER.to_owned();
     // `r0 = value; exit`
     let insns = vec![
         Insn::new(0xb7, 0, 0, 0, harmless_value(like.r#type)),
@@ -21,7 +24,7 @@ pub(super) fn empty_program(like: &ProgramSpec) -> Linked {
 }
 
 /// A value that lets the packet pass, where the verifier does not take just any.
-fn harmless_value(r#type: ProgramType) -> i32 {
+pub(super) fn harmless_value(r#type: ProgramType) -> i32 {
     match r#type {
         // XDP_PASS
         ProgramType::XDP => 2,

@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{Loader, LoaderOptions, RunError},
+    live::{LoadError, Loader, LoaderOptions, VerifierStatistics},
     program::Info,
     spec::{Linked, ProgramSpec, Spec, TargetTypes},
 };
@@ -19,23 +19,27 @@ use wingbeat_stats::random::Random;
 
 use super::{
     BenchError, Progress, Watcher,
-    batch::{FixedPart, calibrate, time_per_run_ns},
+    batch::{FixedPart, calibrate},
     counts::{first_run, settled_run},
-    distribution::Clockings,
     place,
-    ruler::empty_program,
+    ruler::{RULER, empty_program},
     subject::{Contents, Forms, Subject},
+    turn::{Turn, collect},
+    verified,
 };
 use crate::{
     analyse::{self, Raw, RawCase, RawRun},
     conditions::{Conditions, Load, LoadReading, Observed},
     input::{Input, MapKind, MapShape, load_map},
     plan::Plan,
-    result::{Failure, Report},
+    result::{Failure, Report, Verifier},
 };
 
 /// Rounds of batches after which single runs are clocked once.
 const ROUNDS_PER_CLOCKING: usize = 3;
+
+/// The same where samples are bursts, which take much less time than batches.
+const ROUNDS_PER_CLOCKING_OF_BURSTS: usize = 12;
 
 /// Inputs of one program up to which it is found out whether its runs feed each other.
 const SETTLED_INPUTS_MAX: usize = 100;
@@ -95,19 +99,6 @@ pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError>
         .collect()
 }
 
-/// One thing that takes turns: a program on an input, or a ruler.
-struct Turn {
-    /// Which subject.
-    subject: usize,
-    /// Which input of the plan.
-    input: usize,
-    runs_per_batch: u32,
-    raw: RawRun,
-    clockings: Clockings,
-    /// Why it was given up.
-    broken: Option<String>,
-}
-
 struct Session<'a> {
     plan: &'a Plan,
     watcher: &'a Watcher<'a>,
@@ -115,6 +106,8 @@ struct Session<'a> {
     total: Duration,
     fixed: Vec<(ProgramType, FixedPart)>,
     random: Random,
+    /// Whether all cases are measured in bursts, which bring the ruler along.
+    has_bursts: bool,
     calls: u64,
     retries: u64,
 }
@@ -131,7 +124,8 @@ impl<'a> Session<'a> {
             return Err(BenchError::NoPrograms(spec.file().to_owned()));
         }
         let chosen = plan.choose(spec)?;
-        let (runnable, skipped) = runnable(plan, &chosen)?;
+        let (runnable, others): (Vec<_>, Vec<_>) =
+            chosen.iter().copied().partition(|program| program.r#type.test_run().is_some());
         let begun = Instant::now();
         let total = plan.time_for(runnable.len() * plan.inputs.len(), 1);
         let mut session = Self {
@@ -141,6 +135,7 @@ impl<'a> Session<'a> {
             total,
             fixed: Vec::new(),
             random: Random::new(plan.seed),
+            has_bursts: false,
             calls: 0,
             retries: 0,
         };
@@ -167,18 +162,24 @@ impl<'a> Session<'a> {
         if counted_at_start && !plan.allow_statistics {
             return Err(BenchError::StatisticsOn);
         }
-        let mut failures = Vec::new();
+        let others = verified::load(&others, &linked, &loader, plan, runnable.is_empty())?;
+        let mut failures = others.failures;
         for linked in &wanted {
             session.show(&format!("{}: loading", linked.program.name));
             match Subject::new(linked, &loader, &contents, Forms::ALL) {
                 Ok(subject) => subjects.push(subject),
-                // The only one: its whole story, with the verifier's log, goes to the caller.
-                Err(error) if wanted.len() == 1 => return Err(error),
-                Err(error) => failures.push(failure(&linked.program.name, &error)),
+                Err(error) => match failure(&linked.program.name, &error) {
+                    // There will be nothing to report.
+                    found if chosen.len() == 1 && !found.is_rejected => return Err(error),
+                    found => failures.push(found),
+                },
             }
         }
         let (mut turns, cases) = session.prepare(&mut subjects, empties.len(), &mut failures)?;
-        session.take_turns(&mut subjects, &mut turns)?;
+        // Rulers alone say nothing.
+        if !cases.is_empty() {
+            session.take_turns(&mut subjects, &mut turns)?;
+        }
         let were_runs_counted = !counted_at_start && session.are_runs_counted(&subjects)?;
         let (rulers, cases) = collect(&subjects, empties.len(), turns, cases, &mut failures);
         let after = Conditions::read(root, number);
@@ -201,7 +202,8 @@ impl<'a> Session<'a> {
             rulers,
             cases,
             failures,
-            skipped,
+            skipped: others.skipped,
+            verified: others.verified,
             before,
             after,
             load,
@@ -210,12 +212,15 @@ impl<'a> Session<'a> {
     }
 
     /// Runs each case once for its outcome and its counts, and finds how long batches have to be.
-    fn prepare(
+    fn prepare<'s>(
         &mut self,
-        subjects: &mut [Subject<'_>],
+        subjects: &mut [Subject<'s>],
         rulers: usize,
         failures: &mut Vec<Failure>,
-    ) -> Result<(Vec<Turn>, Vec<RawCase>), BenchError> {
+    ) -> Result<(Vec<Turn<'s>>, Vec<RawCase>), BenchError>
+    where
+        'a: 's,
+    {
         let mut turns = Vec::new();
         let mut cases = Vec::new();
         for (number, subject) in subjects.iter().enumerate().take(rulers) {
@@ -228,26 +233,34 @@ impl<'a> Session<'a> {
                 calibrate(subject.r#type(), |runs| subject.run(&input, &[], runs))?;
             turns.push(Turn::new(number, 0, runs_per_batch));
         }
-        for (number, subject) in subjects.iter_mut().enumerate().skip(rulers) {
+        let (empties, subjects) = subjects.split_at_mut(rulers);
+        for (number, subject) in subjects.iter_mut().enumerate() {
+            let ruler = (0..turns.len().min(rulers))
+                .map(|at| &empties[turns[at].subject])
+                .find(|ruler| ruler.r#type() == subject.r#type());
             for (index, input) in self.plan.inputs.iter().enumerate() {
                 let name = case_name(&subject.linked.program, input, self.plan);
                 if self.watcher.is_stopped() {
-                    failures.push(Failure {
-                        name,
-                        reason: "interrupted before its first run".to_owned(),
-                    });
+                    failures.push(Failure::new(name, "interrupted before its first run"));
                     continue;
                 }
                 self.show(&format!("{name}: counting"));
                 match self.prepare_case(subject, input, name.clone()) {
                     Ok((case, runs_per_batch)) => {
                         cases.push(case);
-                        turns.push(Turn::new(number, index, runs_per_batch));
+                        let turn = Turn::new(rulers + number, index, runs_per_batch);
+                        turns.push(match ruler {
+                            Some(ruler) => {
+                                turn.beside(ruler, subject, input, self.plan, &mut self.random)
+                            }
+                            None => turn,
+                        });
                     }
                     Err(error) => failures.push(failure(&name, &error)),
                 }
             }
         }
+        self.has_bursts = turns.iter().skip(self.fixed.len()).all(Turn::has_bursts);
         Ok((turns, cases))
     }
 
@@ -310,16 +323,15 @@ impl<'a> Session<'a> {
         Ok((case, runs_per_batch))
     }
 
-    /// Rounds of batches until the time is over.
+    /// Rounds until the time is over.
     fn take_turns(
         &mut self,
         subjects: &mut [Subject<'_>],
-        turns: &mut [Turn],
+        turns: &mut [Turn<'_>],
     ) -> Result<(), BenchError> {
         let rounds_max = self.plan.samples.unwrap_or(usize::MAX);
         let mut order: Vec<usize> = (0..turns.len()).collect();
         for round in 0..rounds_max {
-            let is_clocking = round % ROUNDS_PER_CLOCKING == 0;
             self.random.shuffle(&mut order);
             for &index in &order {
                 if self.is_over(round) {
@@ -329,7 +341,7 @@ impl<'a> Session<'a> {
                 if turn.broken.is_some() {
                     continue;
                 }
-                let taken = self.take_turn(&mut subjects[turn.subject], turn, is_clocking);
+                let taken = self.take_turn(&mut subjects[turn.subject], turn, round);
                 if let Err(error) = taken {
                     turn.broken = Some(error.to_string());
                 }
@@ -338,36 +350,45 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// One batch, and one with the clock if it is time for it.
+    /// One sample, and single runs if it is time for them.
     fn take_turn(
         &mut self,
         subject: &mut Subject<'_>,
-        turn: &mut Turn,
-        is_clocking: bool,
+        turn: &mut Turn<'_>,
+        round: usize,
     ) -> Result<(), BenchError> {
         let own = ruler_input();
-        let is_ruler = subject.linked.program.name == "wingbeat_ruler";
+        let is_ruler = subject.linked.program.name == RULER;
         let (input, context) = match is_ruler {
             true => (&own, &[][..]),
             false => (&self.plan.inputs[turn.input], self.plan.context.as_slice()),
         };
         if !is_ruler {
             self.show(&format!("{}: batches", subject.linked.program.name));
+        }
+        let has_bursts = turn.take_bursts(&mut self.random)?;
+        self.calls += u64::from(has_bursts);
+        // Bursts come with their own ruler, and batches tell little besides them.
+        let is_clocking = match has_bursts || (is_ruler && self.has_bursts) {
+            true => round.is_multiple_of(ROUNDS_PER_CLOCKING_OF_BURSTS),
+            false => round.is_multiple_of(ROUNDS_PER_CLOCKING),
+        };
+        if !is_clocking && (has_bursts || (is_ruler && self.has_bursts)) {
+            return Ok(());
+        }
+        if !is_ruler {
             subject.reset()?;
         }
-        let run = subject.run(input, context, turn.runs_per_batch)?;
-        self.calls += 1;
-        self.retries += u64::from(run.retries);
         let r#type = subject.r#type();
         let fixed = self.fixed.iter().find(|(known, _)| *known == r#type);
         let fixed = fixed.map_or_else(FixedPart::default, |(_, fixed)| *fixed);
-        turn.raw.samples_ns.push(time_per_run_ns(r#type, &run, fixed));
-        turn.raw.kernel_ns.push(run.mean_ns);
+        self.retries += turn.take_batch(subject, input, context, fixed)?;
+        self.calls += 1;
         if is_clocking {
             if !is_ruler {
                 subject.reset()?;
             }
-            turn.clockings.batch(subject, input, context, turn.runs_per_batch)?;
+            turn.take_clocking(subject, input, context)?;
         }
         Ok(())
     }
@@ -398,50 +419,6 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Turn {
-    fn new(subject: usize, input: usize, runs_per_batch: u32) -> Self {
-        Self {
-            subject,
-            input,
-            runs_per_batch,
-            raw: RawRun::default(),
-            clockings: Clockings::default(),
-            broken: None,
-        }
-    }
-
-    fn into_raw(self) -> RawRun {
-        RawRun {
-            runs_per_batch: self.runs_per_batch,
-            recorded: self.clockings.recorded,
-            ..self.raw
-        }
-    }
-}
-
-/// Those of `chosen` that can be run on demand, and the others. One that was asked for by name is no
-/// mere omission.
-fn runnable<'p>(
-    plan: &Plan,
-    chosen: &[&'p ProgramSpec],
-) -> Result<(Vec<&'p ProgramSpec>, Vec<Failure>), BenchError> {
-    let (runnable, others): (Vec<&'p ProgramSpec>, Vec<&'p ProgramSpec>) =
-        chosen.iter().copied().partition(|program| program.r#type.test_run().is_some());
-    let refusal = |program: &ProgramSpec| RunError::NoHandler(program.r#type);
-    match others.first() {
-        Some(first) if !plan.programs.is_empty() || runnable.is_empty() => {
-            Err(BenchError::NotMeasurable(format!("{}: {}", first.name, refusal(first))))
-        }
-        _ => {
-            let skipped = others.iter().map(|program| Failure {
-                name: program.name.clone(),
-                reason: refusal(program).to_string(),
-            });
-            Ok((runnable, skipped.collect()))
-        }
-    }
-}
-
 /// An empty program for each type that occurs.
 fn rulers(wanted: &[&Linked]) -> Vec<Linked> {
     let mut empties: Vec<Linked> = Vec::new();
@@ -466,32 +443,10 @@ pub(super) fn case_name(program: &ProgramSpec, input: &Input, plan: &Plan) -> St
     }
 }
 
-fn failure(name: &str, error: &BenchError) -> Failure {
-    Failure { name: name.to_owned(), reason: error.to_string() }
-}
-
-/// Brings what was measured to where it belongs.
-fn collect(
-    subjects: &[Subject<'_>],
-    rulers: usize,
-    turns: Vec<Turn>,
-    mut cases: Vec<RawCase>,
-    failures: &mut Vec<Failure>,
-) -> (Vec<(ProgramType, RawRun)>, Vec<RawCase>) {
-    let mut ruler_runs = Vec::new();
-    let mut position = 0;
-    for turn in turns {
-        if turn.subject < rulers {
-            ruler_runs.push((subjects[turn.subject].r#type(), turn.into_raw()));
-            continue;
-        }
-        if let Some(case) = cases.get_mut(position) {
-            if let Some(reason) = &turn.broken {
-                failures.push(Failure { name: case.name.clone(), reason: reason.clone() });
-            }
-            case.run = turn.into_raw();
-        }
-        position += 1;
-    }
-    (ruler_runs, cases)
+pub(super) fn failure(name: &str, error: &BenchError) -> Failure {
+    let failure = Failure::new(name, error.to_string());
+    let BenchError::Load(LoadError::Rejected { rejection, .. }) = error else { return failure };
+    let told = VerifierStatistics::parse(&rejection.log);
+    let (verifier, log) = (Some(Verifier::from(&told)), Some(rejection.log.clone()));
+    Failure { is_rejected: true, verifier, log, ..failure }
 }

@@ -9,7 +9,7 @@ use wingbeat_bpf::{
     spec::Linked,
 };
 
-use super::BenchError;
+use super::{BenchError, alternation::Side};
 use crate::{
     input::{Entry, Input, MapKind},
     instrument::{
@@ -80,6 +80,11 @@ impl<'a> Subject<'a> {
     ) -> Result<Self, BenchError> {
         let state = State::load(linked, loader, contents, forms)?;
         Ok(Self { linked, loader, contents, forms, state })
+    }
+
+    /// What brings it into the kernel once more.
+    pub(super) fn side(&self) -> Side<'a> {
+        Side { linked: self.linked, loader: self.loader, contents: self.contents }
     }
 
     pub(super) fn r#type(&self) -> ProgramType {
@@ -168,7 +173,7 @@ impl Counted {
             .map_err(|error| format!("it cannot be given counters: {error}"))?;
         let notebook =
             LiveMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
-        let program = load_form(linked, loader, maps, &notebook, &instrumented.code)
+        let program = load_form(linked, loader, maps.descriptors(), &notebook, &instrumented.code)
             .map_err(|reason| format!("the kernel refuses it with counters: {reason}"))?;
         Ok(Self { program, notebook, instrumented })
     }
@@ -186,21 +191,20 @@ impl Clocked {
         }
         let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
         let notebook = LiveMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
-        let program = load_form(linked, loader, maps, &notebook, &wrapped.code)
+        let program = load_form(linked, loader, maps.descriptors(), &notebook, &wrapped.code)
             .map_err(|reason| format!("the kernel refuses it with a clock around it: {reason}"))?;
         Ok(Self { program, notebook })
     }
 }
 
-/// Loads changed code of a program, with a notebook after the object's maps.
-fn load_form(
+/// Loads changed code of a program, with a notebook after the maps.
+pub(super) fn load_form<'a>(
     linked: &Linked,
     loader: &Loader,
-    maps: &LiveMaps,
-    notebook: &LiveMap,
+    mut descriptors: Vec<BorrowedFd<'a>>,
+    notebook: &'a LiveMap,
     code: &wingbeat_bpf::code::Code,
 ) -> Result<Loaded, String> {
-    let mut descriptors = maps.descriptors();
     descriptors.push(notebook.as_fd());
     loader.load(&linked.program, code, &descriptors).map_err(|error| {
         // The first line says it; the log is that of code which the user did not write.
@@ -209,7 +213,7 @@ fn load_form(
 }
 
 /// Puts the contents into the maps.
-fn fill(maps: &mut LiveMaps, contents: &Contents) -> Result<(), BenchError> {
+pub(super) fn fill(maps: &mut LiveMaps, contents: &Contents) -> Result<(), BenchError> {
     for (name, kind, entries) in contents {
         let Some(map) = maps.get_mut(name) else { continue };
         let cpus = map.value_len() / (map.spec().value_size as usize).next_multiple_of(8).max(1);

@@ -4,28 +4,32 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::result::{Case, Latency, Report};
+use crate::result::{Case, Latency, Report, Size, Verifier};
 
 /// Bytes that Bencher takes for the name of a benchmark (`bencher_valid`, `benchmark_name.rs`, 0.6).
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Writes the cases, each with what was measured of it. `docs/bench.md` lists the measures.
+/// Writes the cases, each with what was measured of it, and what was only loaded. `docs/bench.md` lists the measures.
 ///
 /// # Errors
 ///
 /// Those of the writer, which have no cause here.
 pub fn bmf(report: &Report) -> serde_json::Result<String> {
     let mut benchmarks: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for case in &report.cases {
-        let mut name = cut(&case.name, NAME_BYTES_MAX).to_owned();
+    let cases = report.cases.iter().map(|case| (&case.name, measures(case)));
+    let verified = report.verified.iter().map(|program| {
+        (&program.name, verifier_measures(&program.verifier, &program.size).collect())
+    });
+    for (full_name, measures) in cases.chain(verified) {
+        let mut name = cut(full_name, NAME_BYTES_MAX).to_owned();
         let mut number = 2_usize;
         // Nothing is to vanish because two have the same name.
         while benchmarks.contains_key(&name) {
             let suffix = format!("#{number}");
-            name = format!("{}{suffix}", cut(&case.name, NAME_BYTES_MAX - suffix.len()));
+            name = format!("{}{suffix}", cut(full_name, NAME_BYTES_MAX - suffix.len()));
             number += 1;
         }
-        benchmarks.insert(name, measures(case));
+        benchmarks.insert(name, measures);
     }
     serde_json::to_string_pretty(&benchmarks).map(|json| json + "\n")
 }
@@ -33,25 +37,38 @@ pub fn bmf(report: &Report) -> serde_json::Result<String> {
 fn measures(case: &Case) -> Map<String, Value> {
     let single = case.distribution.measured();
     let counts = case.counts.measured();
-    let size = &case.size;
     let real = |number: f64| finite(number).map(Value::from);
     let latency = case.latency.measured().and_then(latency);
+    let time = case.latency.measured();
     let figures = [
+        ("latency-floor", time.and_then(|time| real(time.floor_ns))),
         ("latency-p50", single.and_then(|single| real(single.p50_ns))),
         ("latency-p99", single.and_then(|single| real(single.p99_ns))),
         ("latency-p999", single.and_then(|single| real(single.p999_ns))),
         ("instructions", counts.map(|counts| counts.instructions.into())),
-        ("verified-instructions", case.verifier.processed_instructions.map(Value::from)),
-        ("verifier-states", case.verifier.total_states.map(Value::from)),
+    ];
+    let latency = latency.map(|latency| ("latency".to_owned(), latency));
+    let verifier = verifier_measures(&case.verifier, &case.size);
+    latency.into_iter().chain(with_values(figures)).chain(verifier).collect()
+}
+
+/// What is known of a program without running it.
+fn verifier_measures(verifier: &Verifier, size: &Size) -> impl Iterator<Item = (String, Value)> {
+    with_values([
+        ("verified-instructions", verifier.processed_instructions.map(Value::from)),
+        ("verifier-states", verifier.total_states.map(Value::from)),
         ("jited-size", Some(size.jited_bytes.into())),
         ("xlated-size", Some(size.xlated_bytes.into())),
-        ("stack-depth", Some(case.verifier.stack_depth_bytes.into())),
+        ("stack-depth", Some(verifier.stack_depth_bytes.into())),
         ("map-memory", size.map_memory_bytes.map(Value::from)),
-    ];
-    let figures = figures.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let figures = figures.map(|(name, value)| (name, json!({ "value": value })));
-    let all = latency.map(|latency| ("latency", latency)).into_iter().chain(figures);
-    all.map(|(name, measure)| (name.to_owned(), measure)).collect()
+    ])
+}
+
+fn with_values<const N: usize>(
+    figures: [(&str, Option<Value>); N],
+) -> impl Iterator<Item = (String, Value)> {
+    let known = figures.map(|(name, value)| Some((name.to_owned(), json!({ "value": value? }))));
+    known.into_iter().flatten()
 }
 
 fn latency(latency: &Latency) -> Option<Value> {

@@ -3,7 +3,7 @@
 use super::table::Column;
 use crate::{
     live::format::{decimal, grouped, printable},
-    result::{Case, Distribution, Latency, Ruler},
+    result::{Case, Distribution, Latency, Ruler, Size, Verified, Verifier},
 };
 
 /// Where a figure should be and is not; a line below the table says why.
@@ -19,11 +19,12 @@ const RUN: &str = "run";
 const VERIFIER: &str = "verifier";
 const BYTES: &str = "bytes";
 
-/// A row: an empty program, or a case.
+/// A row: an empty program, a case, or a program that was loaded and not run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'a> {
     Ruler(&'a Ruler),
     Case(&'a Case),
+    Verified(&'a Verified),
 }
 
 impl<'a> Row<'a> {
@@ -31,6 +32,7 @@ impl<'a> Row<'a> {
         match self {
             Self::Ruler(ruler) => format!("(empty {})", printable(&ruler.r#type)),
             Self::Case(case) => printable(case.name.trim_end()),
+            Self::Verified(program) => printable(program.name.trim_end()),
         }
     }
 
@@ -38,6 +40,7 @@ impl<'a> Row<'a> {
         match self {
             Self::Ruler(ruler) => ruler.latency.measured(),
             Self::Case(case) => case.latency.measured(),
+            Self::Verified(_) => None,
         }
     }
 
@@ -45,23 +48,40 @@ impl<'a> Row<'a> {
         match self {
             Self::Ruler(ruler) => ruler.distribution.measured(),
             Self::Case(case) => case.distribution.measured(),
+            Self::Verified(_) => None,
         }
     }
 
-    /// Time without that of the empty program of the same type, if one of `rows` was measured.
-    pub(super) fn net(self, rows: &[Row]) -> Option<f64> {
-        let Self::Case(case) = self else { return self.latency().map(|time| time.net_ns) };
-        let is_ruler = |row: &Row| match row {
-            Row::Ruler(ruler) => ruler.r#type == case.r#type && row.latency().is_some(),
-            Row::Case(_) => false,
-        };
-        let has_ruler = rows.iter().any(is_ruler);
-        self.latency().filter(|_| has_ruler).map(|time| time.net_ns)
+    /// Time without that of the empty program of the same type, if one was measured.
+    pub(super) fn net(self) -> Option<f64> {
+        self.latency()?.net_ns
+    }
+
+    /// What the verifier told; it is not asked for empty programs.
+    pub(super) fn verifier(self) -> Option<&'a Verifier> {
+        match self {
+            Self::Ruler(_) => None,
+            Self::Case(case) => Some(&case.verifier),
+            Self::Verified(program) => Some(&program.verifier),
+        }
+    }
+
+    pub(super) fn size(self) -> Option<&'a Size> {
+        match self {
+            Self::Ruler(_) => None,
+            Self::Case(case) => Some(&case.size),
+            Self::Verified(program) => Some(&program.size),
+        }
+    }
+
+    /// Whether it was to be timed, so that a time that is not there has to be explained.
+    fn is_timed(self) -> bool {
+        !matches!(self, Self::Verified(_))
     }
 
     pub(super) fn case(self) -> Option<&'a Case> {
         match self {
-            Self::Ruler(_) => None,
+            Self::Ruler(_) | Self::Verified(_) => None,
             Self::Case(case) => Some(case),
         }
     }
@@ -75,6 +95,8 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     columns.extend(run(rows));
     columns.extend(verifier(rows));
     columns.extend(sizes(rows));
+    // Where nothing was run, nothing is said of runs.
+    columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
     columns
 }
 
@@ -84,18 +106,17 @@ fn times(rows: &[Row]) -> Vec<Column> {
     };
     let (lower, upper) = (of(|time| time.lower_ns), of(|time| time.upper_ns));
     let median = of(|time| time.median_ns);
-    // The rulers are the first rows.
-    let net: Vec<_> = rows.iter().map(|row| row.net(rows)).collect();
+    let net: Vec<_> = rows.iter().map(|row| row.net()).collect();
     let decimals = decimals_for([&median, &upper]);
     let confidence = rows.iter().find_map(|row| row.latency()).map_or(0.95, |time| time.confidence);
+    let intervals = intervals(&reals(&lower, decimals), &reals(&upper, decimals));
+    let column = |heading: &str, cells| Column::numbers(TIME, heading, timed(rows, cells));
+    let floor = of(|time| time.floor_ns);
     vec![
-        Column::numbers(TIME, "median", reals(&median, decimals)),
-        Column::numbers(
-            TIME,
-            &format!("{} % interval", percent_of_confidence(confidence)),
-            intervals(&reals(&lower, decimals), &reals(&upper, decimals)),
-        ),
-        Column::numbers(TIME, "net", reals(&net, decimals)),
+        column("floor", reals(&floor, decimals)),
+        column("median", reals(&median, decimals)),
+        column(&format!("{} % interval", percent_of_confidence(confidence)), intervals),
+        column("net", reals(&net, decimals)),
     ]
 }
 
@@ -111,7 +132,9 @@ fn single_runs(rows: &[Row]) -> Vec<Column> {
         rows.iter().map(|row| row.distribution().map(figure)).collect()
     };
     // The clock counts whole nanoseconds.
-    let column = |heading: &str, figure| Column::numbers(SINGLE, heading, reals(&of(figure), 0));
+    let column = |heading: &str, figure| {
+        Column::numbers(SINGLE, heading, timed(rows, reals(&of(figure), 0)))
+    };
     vec![
         column("p50", |single| single.p50_ns),
         column("p99", |single| single.p99_ns),
@@ -135,10 +158,10 @@ fn instructions(rows: &[Row]) -> Vec<Column> {
             cell.push_str("  ");
         }
     }
-    let verified = |case: &Case| whole(case.verifier.processed_instructions);
+    let verified = of_loaded(rows, |row| row.verifier()?.processed_instructions);
     vec![
         Column::numbers(INSTRUCTIONS, "executed", executed),
-        Column::numbers(INSTRUCTIONS, "verified", of_cases(rows, verified)),
+        Column::numbers(INSTRUCTIONS, "verified", verified),
     ]
 }
 
@@ -162,29 +185,48 @@ pub(super) fn returned(case: &Case) -> String {
 }
 
 fn verifier(rows: &[Row]) -> Vec<Column> {
-    let column = |heading: &str, figure: fn(&Case) -> Option<u64>| {
-        Column::numbers(VERIFIER, heading, of_cases(rows, |case| whole(figure(case))))
+    let column = |heading: &str, figure: fn(&Verifier) -> Option<u64>| {
+        Column::numbers(VERIFIER, heading, of_loaded(rows, |row| figure(row.verifier()?)))
     };
     vec![
-        column("states", |case| case.verifier.total_states),
-        column("peak", |case| case.verifier.peak_states),
-        column("time, µs", |case| case.verifier.duration_us),
+        column("states", |verifier| verifier.total_states),
+        column("peak", |verifier| verifier.peak_states),
+        column("time, µs", |verifier| verifier.duration_us),
     ]
 }
 
 fn sizes(rows: &[Row]) -> Vec<Column> {
-    let column = |heading: &str, figure: fn(&Case) -> Option<u64>| {
-        Column::numbers(BYTES, heading, of_cases(rows, |case| whole(figure(case))))
+    let column = |heading: &str, figure: fn(&Row) -> Option<u64>| {
+        Column::numbers(BYTES, heading, of_loaded(rows, figure))
     };
     vec![
-        column("stack", |case| Some(case.verifier.stack_depth_bytes.into())),
-        column("xlated", |case| Some(case.size.xlated_bytes.into())),
-        column("jited", |case| Some(case.size.jited_bytes.into())),
-        column("maps", |case| case.size.map_memory_bytes),
+        column("stack", |row| Some(row.verifier()?.stack_depth_bytes.into())),
+        column("xlated", |row| Some(row.size()?.xlated_bytes.into())),
+        column("jited", |row| Some(row.size()?.jited_bytes.into())),
+        column("maps", |row| row.size()?.map_memory_bytes),
     ]
 }
 
-/// Cells of what only cases have. Those of rulers are empty.
+/// Cells of what the kernel tells of a program that it took. Those of rulers are empty.
+fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> {
+    let cell = |row: &Row| match row {
+        Row::Ruler(_) => String::new(),
+        _ => whole(figure(row)),
+    };
+    rows.iter().map(cell).collect()
+}
+
+/// Empties the cells of programs that were not to be timed.
+fn timed(rows: &[Row], mut cells: Vec<String>) -> Vec<String> {
+    for (row, cell) in rows.iter().zip(&mut cells) {
+        if !row.is_timed() {
+            cell.clear();
+        }
+    }
+    cells
+}
+
+/// Cells of what only cases have. Those of other rows are empty.
 fn of_cases(rows: &[Row], cell: impl Fn(&Case) -> String) -> Vec<String> {
     rows.iter().map(|row| row.case().map_or_else(String::new, &cell)).collect()
 }

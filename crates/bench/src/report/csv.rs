@@ -6,7 +6,7 @@
 
 use std::{io, path::Path};
 
-use crate::result::{Case, Failure, Report};
+use crate::result::{Case, Failure, Report, Size, Verified, Verifier};
 
 /// veristat's columns.
 const VERISTAT_COLUMNS: [&str; 13] = [
@@ -38,8 +38,9 @@ const OWN_COLUMNS: [&str; 9] = [
     "not_measured",
 ];
 
-/// Writes cases and, below them, what was not measured: with the reason, and without a verdict, since
-/// not only the verifier stands in the way. What is not known is empty.
+/// Writes cases and, below them, what was not measured, with the reason: programs that were only
+/// loaded, with the verifier's figures; those that it rejected, with the verdict `failure`; and without a
+/// verdict where something else stands in the way. What is not known is empty.
 ///
 /// # Errors
 ///
@@ -49,10 +50,19 @@ pub fn csv(report: &Report) -> io::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(VERISTAT_COLUMNS.iter().chain(&OWN_COLUMNS))?;
     for case in &report.cases {
-        writer.write_record(veristat_cells(&file, case).iter().chain(&own_cells(case)))?;
+        let cells = veristat_cells(&file, &case.program, &case.r#type, &case.verifier, &case.size);
+        writer.write_record(cells.iter().chain(&own_cells(case)))?;
     }
+    for program in &report.verified {
+        let Verified { name, r#type, reason, verifier, size } = program;
+        let cells = veristat_cells(&file, name, r#type, verifier, size);
+        writer.write_record(cells.iter().chain(&own_cells_of_unmeasured("", reason)))?;
+    }
+    let is_written = |name: &str| report.verified.iter().any(|program| program.name == name);
     for failure in report.failures.iter().chain(&report.skipped) {
-        writer.write_record(unmeasured_cells(&file, failure))?;
+        if !is_written(&failure.name) {
+            writer.write_record(unmeasured_cells(&file, failure))?;
+        }
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     String::from_utf8(bytes).map_err(io::Error::other)
@@ -64,11 +74,16 @@ pub(super) fn file_name(path: &str) -> String {
     name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-fn veristat_cells(file: &str, case: &Case) -> [String; 13] {
-    let verifier = &case.verifier;
+fn veristat_cells(
+    file: &str,
+    program: &str,
+    r#type: &str,
+    verifier: &Verifier,
+    size: &Size,
+) -> [String; 13] {
     [
         file.to_owned(),
-        case.program.clone(),
+        program.to_owned(),
         "success".to_owned(),
         whole(verifier.duration_us),
         whole(verifier.processed_instructions),
@@ -76,9 +91,9 @@ fn veristat_cells(file: &str, case: &Case) -> [String; 13] {
         whole(verifier.peak_states),
         whole(verifier.max_states_per_instruction),
         whole(verifier.mark_read),
-        case.size.object_instructions.to_string(),
-        case.size.jited_bytes.to_string(),
-        case.r#type.clone(),
+        size.object_instructions.to_string(),
+        size.jited_bytes.to_string(),
+        r#type.to_owned(),
         verifier.stack_depth_bytes.to_string(),
     ]
 }
@@ -99,22 +114,37 @@ fn own_cells(case: &Case) -> [String; 9] {
     ]
 }
 
+/// Our own columns of what has none but the reason.
+fn own_cells_of_unmeasured(input: &str, reason: &str) -> [String; 9] {
+    let mut cells = [const { String::new() }; 9];
+    let [.., of_input, _, of_reason] = &mut cells;
+    input.clone_into(of_input);
+    reason.lines().next().unwrap_or_default().clone_into(of_reason);
+    cells
+}
+
 /// The name of a failure is that of its program, with its input where there are several.
 fn unmeasured_cells(file: &str, failure: &Failure) -> Vec<String> {
     let (program, input) = failure.name.split_once('/').unwrap_or((&failure.name, ""));
-    let mut cells = vec![String::new(); VERISTAT_COLUMNS.len() + OWN_COLUMNS.len()];
-    let mut set = |column: &str, text: &str| {
-        let mut names = VERISTAT_COLUMNS.iter().chain(&OWN_COLUMNS);
-        let place = names.position(|name| *name == column);
-        if let Some(cell) = place.and_then(|place| cells.get_mut(place)) {
-            text.clone_into(cell);
-        }
-    };
-    set("file_name", file);
-    set("prog_name", program);
-    set("input", input);
-    set("not_measured", failure.reason.lines().next().unwrap_or_default());
-    cells
+    let verifier = failure.verifier.as_ref().filter(|_| failure.is_rejected);
+    let figure = |figure: fn(&Verifier) -> Option<u64>| whole(verifier.and_then(figure));
+    let cells = [
+        file.to_owned(),
+        program.to_owned(),
+        if failure.is_rejected { "failure".to_owned() } else { String::new() },
+        figure(|verifier| verifier.duration_us),
+        figure(|verifier| verifier.processed_instructions),
+        figure(|verifier| verifier.total_states),
+        figure(|verifier| verifier.peak_states),
+        figure(|verifier| verifier.max_states_per_instruction),
+        figure(|verifier| verifier.mark_read),
+        // Sizes and type are not known of what is not in the kernel.
+        String::new(),
+        String::new(),
+        String::new(),
+        figure(|verifier| Some(verifier.stack_depth_bytes.into())),
+    ];
+    cells.into_iter().chain(own_cells_of_unmeasured(input, &failure.reason)).collect()
 }
 
 fn whole(number: Option<u64>) -> String {

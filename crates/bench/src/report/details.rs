@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     live::format::{decimal, grouped, printable},
-    result::{Case, Distribution, Latency, Outliers, RunCounts},
+    result::{Case, Distribution, Latency, Outliers, RunCounts, Size, Verifier},
 };
 
 /// Columns that the lines of a row begin at: `  outliers  `.
@@ -37,7 +37,9 @@ fn lines(row: Row) -> Vec<(&'static str, String)> {
     if let Some(case) = row.case() {
         lines.extend(case.counts.measured().map(|counts| ("calls", calls(counts))));
         lines.push(("packet", packet(case)));
-        lines.push(("object", object(case)));
+    }
+    if let Some((size, verifier)) = row.size().zip(row.verifier()) {
+        lines.push(("object", object(size, verifier)));
     }
     lines
 }
@@ -84,14 +86,19 @@ fn outliers(latency: &Latency) -> String {
 }
 
 fn single_runs(distribution: &Distribution) -> String {
+    let clock = distribution.clock_ns.zip(distribution.net_p50_ns).map_or_else(
+        String::new,
+        |(clock_ns, net_ns)| {
+            let (clock, net) = (decimal(clock_ns, 0), decimal(net_ns, 0));
+            format!("; the clock takes {clock}, p50 without it {net}")
+        },
+    );
     format!(
-        "{}: mean {}, p90 {}, from {} ns; the clock takes {}, p50 without it {}",
+        "{}: mean {}, p90 {}, from {} ns{clock}",
         plural(usize::try_from(distribution.runs).unwrap_or(usize::MAX), "run"),
         decimal(distribution.mean_ns, 1),
         decimal(distribution.p90_ns, 0),
         grouped(distribution.min_ns),
-        decimal(distribution.clock_ns, 0),
-        decimal(distribution.net_p50_ns, 0),
     )
 }
 
@@ -123,13 +130,13 @@ fn spaced(hex: &str) -> String {
     digits.chunks(8).map(|word| word.iter().collect::<String>()).collect::<Vec<_>>().join(" ")
 }
 
-fn object(case: &Case) -> String {
+fn object(size: &Size, verifier: &Verifier) -> String {
     let whole = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), grouped);
     format!(
         "{}; the verifier saw {} states at one instruction, marks of length {}",
-        plural(case.size.object_instructions, "instruction"),
-        whole(case.verifier.max_states_per_instruction),
-        whole(case.verifier.mark_read),
+        plural(size.object_instructions, "instruction"),
+        whole(verifier.max_states_per_instruction),
+        whole(verifier.mark_read),
     )
 }
 
@@ -148,8 +155,9 @@ mod tests {
                 lower_ns: 0.0,
                 upper_ns: 0.0,
                 confidence: 0.95,
-                net_ns: 0.0,
+                net_ns: None,
                 spread_ns: 0.62,
+                floor_ns: 0.0,
                 min_ns: 0.0,
                 max_ns: 0.0,
                 kernel_ns: 0,

@@ -34,14 +34,17 @@ pub(super) fn head(report: &Report, paint: Paint, width: usize) -> String {
         true => String::new(),
         false => format!(" ({})", printable(&place.join(", "))),
     };
+    let cases = plural(report.cases.len(), "case");
+    let cases = format!("{cases} measured for {}", seconds(report.duration_ns));
+    let loaded = plural(report.verified.len(), "program");
+    let done = match (report.cases.len(), report.verified.len()) {
+        (_, 0) => cases,
+        (0, _) => format!("{loaded} loaded"),
+        (_, _) => format!("{cases}, {loaded} loaded only,"),
+    };
     let end = if report.is_interrupted { ", then interrupted" } else { "" };
     let object = printable(&report.object);
-    let text = format!(
-        "{object}: {} measured for {} on CPU {}{end}{place}",
-        plural(report.cases.len(), "case"),
-        seconds(report.duration_ns),
-        report.cpu,
-    );
+    let text = format!("{object}: {done} on CPU {}{end}{place}", report.cpu);
     let text = paragraph(&text, 2, width) + "\n";
     match text.strip_prefix(&object) {
         Some(rest) => paint.bold(&object) + rest,
@@ -51,7 +54,7 @@ pub(super) fn head(report: &Report, paint: Paint, width: usize) -> String {
 
 /// Tables, what to say about them, and rankings. Nothing if there are no cases.
 pub(super) fn figures(report: &Report, style: Style) -> Vec<String> {
-    if report.cases.is_empty() {
+    if report.cases.is_empty() && report.verified.is_empty() {
         return Vec::new();
     }
     let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
@@ -73,8 +76,10 @@ pub(super) fn figures(report: &Report, style: Style) -> Vec<String> {
 }
 
 fn rows<'a>(report: &'a Report, cases: &[&'a Case]) -> Vec<Row<'a>> {
-    let rulers = report.rulers.iter().map(Row::Ruler);
-    rulers.chain(cases.iter().map(|&case| Row::Case(case))).collect()
+    // Without a case there is nothing to hold against a ruler.
+    let rulers = report.rulers.iter().filter(|_| !cases.is_empty()).map(Row::Ruler);
+    let cases = cases.iter().map(|&case| Row::Case(case));
+    rulers.chain(cases).chain(report.verified.iter().map(Row::Verified)).collect()
 }
 
 fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String {
@@ -82,7 +87,7 @@ fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String
     let table = Table {
         names_heading: "case",
         names: rows.iter().map(|row| row.name()).collect(),
-        dim_rows: report.rulers.len(),
+        dim_rows: if cases.is_empty() { 0 } else { report.rulers.len() },
         columns: columns(&rows),
     };
     table.write(width, paint)

@@ -48,7 +48,7 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for row in rows {
-        for (reason, parts) in missing(*row, rows) {
+        for (reason, parts) in missing(*row) {
             let text = format!("{}\n{reason}", parts.join(", "));
             let place = *places.entry(text.clone()).or_insert(found.len());
             match found.get_mut(place) {
@@ -70,7 +70,7 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
 }
 
 /// Parts that a row has no figures for, by reason, in the order of the columns.
-fn missing<'a>(row: Row<'a>, rulers: &[Row]) -> Vec<(&'a str, Vec<&'static str>)> {
+fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
     let untold = "the kernel did not tell";
     let no_ruler = "no empty program of its type could be measured";
     let parts = match row {
@@ -81,7 +81,7 @@ fn missing<'a>(row: Row<'a>, rulers: &[Row]) -> Vec<(&'a str, Vec<&'static str>)
             let verifier = &case.verifier;
             let figures = [verifier.processed_instructions, verifier.total_states];
             let others = [verifier.peak_states, verifier.duration_us];
-            let has_no_net = row.latency().is_some() && row.net(rulers).is_none();
+            let has_no_net = row.latency().is_some() && row.net().is_none();
             let is_told = figures.iter().chain(&others).all(Option::is_some);
             vec![
                 (case.latency.reason(), "time"),
@@ -92,6 +92,8 @@ fn missing<'a>(row: Row<'a>, rulers: &[Row]) -> Vec<(&'a str, Vec<&'static str>)
                 (case.size.map_memory_bytes.is_none().then_some(untold), "map memory"),
             ]
         }
+        // Dashes of its own are those of the cases, too; what it has no cells for, `skipped` tells.
+        Row::Verified(_) => Vec::new(),
     };
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for (reason, part) in parts {
@@ -130,7 +132,11 @@ pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<Strin
             true => "was not measured to the end",
             false => "was not measured",
         };
-        let first = format!("{} {what}: {}", printable(&failure.name), printable(first));
+        let first = match failure.is_rejected {
+            // Its reason begins with the name.
+            true => printable(first),
+            false => format!("{} {what}: {}", printable(&failure.name), printable(first)),
+        };
         let mut text = headed(&paint.bad("error"), "error".len(), &first, width);
         for line in lines {
             text += &format!("\n{:INDENT$}{}", "", printable(&line.replace('\t', "    ")));
@@ -140,10 +146,10 @@ pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<Strin
     report.failures.iter().map(note).collect()
 }
 
-/// Programs that were left out, together where the reason is the same.
+/// Programs that were not run, together where the reason is the same.
 pub(super) fn skipped(report: &Report, width: usize) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for Failure { name, reason } in &report.skipped {
+    for Failure { name, reason, .. } in &report.skipped {
         match reasons.iter_mut().find(|(known, _)| known == reason) {
             Some((_, names)) => names.push(printable(name)),
             None => reasons.push((reason, vec![printable(name)])),
@@ -151,7 +157,7 @@ pub(super) fn skipped(report: &Report, width: usize) -> Vec<String> {
     }
     let note = |(reason, names): &(&str, Vec<String>)| {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let text = format!("left out: {}: {}", listed(&names, NAMES_WIDTH), one_line(reason));
+        let text = format!("not run: {}: {}", listed(&names, NAMES_WIDTH), one_line(reason));
         paragraph(&text, INDENT, width)
     };
     reasons.iter().map(note).collect()
@@ -170,6 +176,9 @@ pub(super) fn warnings(notices: &[Notice], paint: Paint, width: usize) -> Vec<St
 /// How many programs failed to be measured, and how many were.
 pub(super) fn tally(report: &Report) -> Option<String> {
     match (report.cases.len(), report.failures.len()) {
+        (0, 0) if !report.verified.is_empty() => {
+            Some("nothing was run: loading is all that was done".to_owned())
+        }
         (0, 0) => Some("nothing was measured: there was no program to measure".to_owned()),
         (0, failures) => Some(format!("nothing was measured: {}", plural(failures, "failure"))),
         _ => None,

@@ -51,14 +51,22 @@ fn changed(measure: &MeasureComparison) -> String {
         (false, true) => format!("{} % more", number(change)),
         (false, false) => format!("{} % less", number(-change)),
     };
-    if let Some((lower, upper)) = interval {
-        text += &format!(" ({} … {})", number(lower), number(upper));
+    match interval {
+        // Not an exact change, but one in steps of the clock.
+        Some((lower, upper)) if lower >= upper => text += " in every pair, to a step of the clock",
+        Some((lower, upper)) => text += &format!(" ({} … {})", number(lower), number(upper)),
+        None => {}
     }
     text
 }
 
 fn no_change_seen(interval: Option<ChangeInterval>) -> String {
     let Some(interval) = interval else { return "no change seen".to_owned() };
+    if interval.lower >= interval.upper {
+        return "no change seen: every pair gave the same time, to a step of the clock; a smaller \
+                change would not have been"
+            .to_owned();
+    }
     let decimals = decimals_of(interval.upper - interval.lower);
     let (lower, upper) = (signed(interval.lower, decimals), signed(interval.upper, decimals));
     let seen = format!("no change seen ({lower} … {upper} %)");
@@ -145,6 +153,15 @@ mod tests {
             "no change seen (-0.5 … 1.1 %); one of 1.2 % would have been",
         );
         check(measure("ns", Some(0.5), Verdict::NoChangeSeen), "no change seen");
+        check(
+            time(0.0, (0.0, 0.0), Verdict::NoChangeSeen),
+            "no change seen: every pair gave the same time, to a step of the clock; a smaller \
+             change would not have been",
+        );
+        check(
+            time(0.1, (0.1, 0.1), Verdict::Worse),
+            "slower by 10.00 % in every pair, to a step of the clock",
+        );
         let worse = |change| measure("ns", Some(change), Verdict::Worse);
         check(worse(0.01), "slower by 1.00 %, within the threshold");
         check(worse(0.011), "slower by 1.10 %");

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::csv::file_name;
 use crate::{
     analyse::compare::exact_measure,
-    result::{Case, CaseComparison, Failure, MeasureComparison, Report},
+    result::{CaseComparison, Failure, MeasureComparison, Report, Size, Verifier},
 };
 
 /// Names that stand in a message.
@@ -246,25 +246,27 @@ pub fn against_veristat(report: &Report, rows: &[VeristatRow], threshold: f64) -
     }
     let mut found = AgainstVeristat::default();
     let mut programs = HashSet::new();
-    for case in &report.cases {
-        if !programs.insert(case.program.as_str()) {
+    let cases = report.cases.iter().map(|it| (it.program.as_str(), &it.verifier, &it.size));
+    let verified = report.verified.iter().map(|it| (it.name.as_str(), &it.verifier, &it.size));
+    for (program, verifier, size) in cases.chain(verified) {
+        if !programs.insert(program) {
             continue;
         }
-        let own = by_program.get(case.program.as_str()).map_or(&[][..], Vec::as_slice);
+        let own = by_program.get(program).map_or(&[][..], Vec::as_slice);
         let measures = the_one(own)
             .map_err(|reason| reason.unwrap_or_else(|| absent(&own_file, &own_rows, rows)))
-            .and_then(|row| measures(case, row, threshold));
-        let name = case.program.clone();
+            .and_then(|row| measures(verifier, size, row, threshold));
+        let name = program.to_owned();
         match measures {
             Ok(measures) => found.cases.push(CaseComparison { name, measures }),
-            Err(reason) => found.unmatched.push(Failure { name, reason }),
+            Err(reason) => found.unmatched.push(Failure::new(name, reason)),
         }
     }
     let mut gone = BTreeSet::new();
     for row in own_rows {
         if !programs.contains(row.program.as_str()) && gone.insert(&row.program) {
-            let reason = "only the file of veristat has it".to_owned();
-            found.unmatched.push(Failure { name: row.program.clone(), reason });
+            let reason = "only the file of veristat has it";
+            found.unmatched.push(Failure::new(&row.program, reason));
         }
     }
     found
@@ -309,11 +311,11 @@ fn absent(own_file: &str, own_rows: &[&VeristatRow], rows: &[VeristatRow]) -> St
 
 /// All measures that both have. The names are those of Bencher Metric Format where that has them.
 fn measures(
-    case: &Case,
+    verifier: &Verifier,
+    size: &Size,
     row: &VeristatRow,
     threshold: f64,
 ) -> Result<Vec<MeasureComparison>, String> {
-    let (verifier, size) = (&case.verifier, &case.size);
     // Without the JIT compiler there is no size, not a size of nothing.
     let jited = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0);
     let figures = [

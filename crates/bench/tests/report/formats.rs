@@ -20,6 +20,7 @@ fn bencher_metric_format_holds_what_was_measured() {
     golden::check("typical.bmf.json", &bmf(&sample::typical()).unwrap());
     golden::check("unavailable.bmf.json", &bmf(&sample::unavailable()).unwrap());
     golden::check("inputs.bmf.json", &bmf(&sample::inputs(2)).unwrap());
+    golden::check("verified.bmf.json", &bmf(&sample::only_verified()).unwrap());
     assert_eq!(bmf(&sample::report(Vec::new())).unwrap(), "{}\n");
 }
 
@@ -56,6 +57,7 @@ fn no_value_is_anything_but_a_number() {
 #[test]
 fn csv_begins_with_the_columns_of_veristat() {
     golden::check("typical.csv", &csv(&sample::typical()).unwrap());
+    golden::check("verified.csv", &csv(&sample::only_verified()).unwrap());
     golden::check("unavailable.csv", &csv(&sample::unavailable()).unwrap());
     golden::check("inputs.csv", &csv(&sample::inputs(3)).unwrap());
 }
@@ -66,6 +68,7 @@ fn all_rows_of_a_csv_are_equally_long() {
         let text = csv(&report).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows = reader.records().collect::<Result<Vec<_>, _>>().unwrap();
+        // What was only loaded stands among the skipped, too, and has its row just once.
         assert_eq!(rows.len(), report.cases.len() + report.failures.len() + report.skipped.len());
     }
 }

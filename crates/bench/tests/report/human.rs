@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
     report::{Style, human},
-    result::Report,
+    result::{Failure, Part, Report},
 };
 
 use crate::{golden, sample};
@@ -58,7 +58,14 @@ fn missing_figures_are_explained_once_per_reason() {
 #[test]
 fn without_an_empty_program_nothing_is_subtracted() {
     let mut report = sample::typical();
-    report.rulers[0].r#type = "sched_cls".to_owned();
+    for case in &mut report.cases {
+        if let Part::Measured(latency) = &mut case.latency {
+            latency.net_ns = None;
+        }
+        if let Part::Measured(single) = &mut case.distribution {
+            (single.clock_ns, single.net_p50_ns) = (None, None);
+        }
+    }
     let text = human(&report, style(100));
     assert!(text.contains("63.1 … 63.8    –"), "{text}");
     let note =
@@ -67,9 +74,20 @@ fn without_an_empty_program_nothing_is_subtracted() {
 }
 
 #[test]
+fn what_was_not_run_has_the_figures_of_the_verifier() {
+    check("verified.txt", &sample::only_verified(), style(100));
+    check("verified_narrow.txt", &sample::only_verified(), style(60));
+    let text = human(&sample::typical(), style(100));
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with("on_open")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(!rows[0].contains('–') && rows[0].ends_with("2,048"), "{text}");
+    assert!(text.contains("not run: on_open, on_close: programs of type kprobe"), "{text}");
+}
+
+#[test]
 fn what_broke_in_the_middle_has_figures() {
     let mut report = sample::typical();
-    report.failures[0].name = "fun_xdp_v3".to_owned();
+    report.failures = vec![Failure::new("fun_xdp_v3", "the verifier rejected it")];
     let text = human(&report, style(100));
     assert!(text.contains("fun_xdp_v3 was not measured to the end: the verifier"), "{text}");
 }
@@ -104,6 +122,7 @@ fn nothing_is_said_to_be_nothing() {
     check("empty.txt", &sample::report(Vec::new()), style(100));
     let mut report = sample::typical();
     report.cases.clear();
+    report.verified.clear();
     check("failed.txt", &report, style(100));
 }
 

@@ -27,7 +27,9 @@ fn case() -> impl Strategy<Value = Case> {
             let mut case = sample::case_on(&program, &input, 63.4, 97);
             let reason = reason.join(" ");
             if let Part::Measured(latency) = &mut case.latency {
-                (latency.median_ns, latency.lower_ns, latency.upper_ns, latency.net_ns) = numbers;
+                let net_ns;
+                (latency.median_ns, latency.lower_ns, latency.upper_ns, net_ns) = numbers;
+                latency.net_ns = Some(net_ns).filter(|_| !missing.1);
             }
             if let Part::Measured(single) = &mut case.distribution {
                 (single.p50_ns, single.p99_ns, single.p999_ns, single.wrapper_ns) = numbers;
@@ -56,7 +58,12 @@ fn report() -> impl Strategy<Value = Report> {
         cases.iter_mut().for_each(|case| case.program.clone_from(&program));
         cases
     });
-    prop_oneof![vec(case(), 0..4), several].prop_map(sample::report)
+    let cases = prop_oneof![vec(case(), 0..4), several];
+    (cases, vec(name(), 0..3)).prop_map(|(cases, verified)| {
+        let mut report = sample::report(cases);
+        report.verified = verified.iter().map(|name| sample::verified(name)).collect();
+        report
+    })
 }
 
 fn style() -> impl Strategy<Value = Style> {
@@ -112,12 +119,12 @@ proptest! {
         prop_assert_eq!(value["cases"].as_array().map(Vec::len), Some(report.cases.len()));
         let value: serde_json::Value = serde_json::from_str(&bmf(&report).unwrap()).unwrap();
         let benchmarks = value.as_object().unwrap();
-        prop_assert_eq!(benchmarks.len(), report.cases.len());
+        prop_assert_eq!(benchmarks.len(), report.cases.len() + report.verified.len());
         for measure in benchmarks.values().flat_map(|one| one.as_object().unwrap().values()) {
             prop_assert!(measure["value"].is_number(), "{measure}");
         }
         let csv = csv(&report).unwrap();
         let rows = csv::Reader::from_reader(csv.as_bytes()).records().collect::<Result<Vec<_>, _>>();
-        prop_assert_eq!(rows.unwrap().len(), report.cases.len());
+        prop_assert_eq!(rows.unwrap().len(), report.cases.len() + report.verified.len());
     }
 }

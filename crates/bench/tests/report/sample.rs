@@ -7,7 +7,7 @@ use wingbeat_bench::{
     result::{
         Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution, Failure,
         Latency, MeasureComparison, Notice, Outcome, Outliers, Part, Report, Ruler, RunCounts,
-        SCHEMA_VERSION, Size, Verdict, Verifier,
+        SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
     },
 };
 
@@ -21,7 +21,8 @@ pub(crate) fn latency(median_ns: f64, net_ns: f64) -> Latency {
         lower_ns: median_ns * 0.995,
         upper_ns: median_ns * 1.005,
         confidence: 0.95,
-        net_ns,
+        net_ns: Some(net_ns),
+        floor_ns: median_ns * 0.98,
         spread_ns: median_ns * 0.01,
         min_ns: median_ns * 0.98,
         max_ns: median_ns * 1.2,
@@ -42,8 +43,8 @@ pub(crate) fn distribution(p50_ns: f64) -> Distribution {
         max_ns: 45_325,
         min_ns: (p50_ns as u64).saturating_sub(2),
         mean_ns: p50_ns * 1.02,
-        clock_ns: 21.0,
-        net_p50_ns: p50_ns - 21.0,
+        clock_ns: Some(21.0),
+        net_p50_ns: Some(p50_ns - 21.0),
         wrapper_ns: 26.0,
     }
 }
@@ -123,6 +124,7 @@ pub(crate) fn report(cases: Vec<Case>) -> Report {
         cases,
         failures: Vec::new(),
         skipped: Vec::new(),
+        verified: Vec::new(),
         conditions: Circumstances {
             before: machine.clone(),
             after: machine,
@@ -149,17 +151,18 @@ pub(crate) fn typical() -> Report {
         output_hex: Some("00005e00530200005e005301".repeat(8)),
     };
     let mut report = report(vec![v3, v4]);
+    let told = "the verifier rejects fun_xdp_v2: unknown func\n12: (85) call \
+                bpf_probe_read#4\n\tunknown func bpf_probe_read#4";
+    let counted = Verifier { processed_instructions: Some(13), ..Verifier::default() };
     report.failures = vec![Failure {
-        name: "fun_xdp_v2".to_owned(),
-        reason: "the verifier rejected it\n12: (85) call bpf_probe_read#4\n\tunknown func \
-                 bpf_probe_read#4"
-            .to_owned(),
+        is_rejected: true,
+        verifier: Some(counted),
+        ..Failure::new("fun_xdp_v2", told)
     }];
-    let skipped = |name: &str| Failure {
-        name: name.to_owned(),
-        reason: "programs of type kprobe cannot be run on demand".to_owned(),
-    };
+    let skipped =
+        |name: &str| Failure::new(name, "programs of type kprobe cannot be run on demand");
     report.skipped = vec![skipped("on_open"), skipped("on_close")];
+    report.verified = vec![verified("on_open")];
     report.warnings = vec![
         Notice {
             id: "statistics-on".to_owned(),
@@ -177,6 +180,21 @@ pub(crate) fn typical() -> Report {
             next_step: "set it with `cpupower frequency-set -g performance`".to_owned(),
         },
     ];
+    report
+}
+
+/// A program that only its event can run, as loading it tells.
+pub(crate) fn verified(name: &str) -> Verified {
+    let Case { verifier, size, .. } = case(name, 63.44, 512);
+    let reason = "programs of type kprobe cannot be run on demand".to_owned();
+    Verified { name: name.to_owned(), r#type: "kprobe".to_owned(), reason, verifier, size }
+}
+
+/// Nothing but programs that cannot be run.
+pub(crate) fn only_verified() -> Report {
+    let mut report = report(Vec::new());
+    report.verified = vec![verified("on_open"), verified("on_close")];
+    report.skipped = report.verified.iter().map(|it| Failure::new(&it.name, &it.reason)).collect();
     report
 }
 
@@ -290,10 +308,7 @@ pub(crate) fn compared() -> Comparison {
         report,
         against: "before/fun-xdp.o".to_owned(),
         cases,
-        unmatched: vec![Failure {
-            name: "fun_xdp_v0".to_owned(),
-            reason: "only before/fun-xdp.o has it".to_owned(),
-        }],
+        unmatched: vec![Failure::new("fun_xdp_v0", "only before/fun-xdp.o has it")],
         time_threshold: 0.01,
         exact_threshold: 0.0,
     }

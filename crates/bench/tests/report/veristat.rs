@@ -17,6 +17,7 @@ file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,max_st
 max_mark_read_len,prog_size,prog_size_jited,prog_type,attach_type,stack_depth,mem_peak
 fun-xdp.o,fun_xdp_v3,success,118,4936,3909,2000,8,55,310,1431,xdp,xdp,184,-1
 fun-xdp.o,fun_xdp_v4,failure,9,12,0,0,0,0,310,0,xdp,xdp,0,0
+fun-xdp.o,on_open,success,9,2000,3909,2111,8,55,310,1431,kprobe,,184,0
 ";
 
 fn row(file: &str, program: &str) -> VeristatRow {
@@ -45,7 +46,7 @@ fn what_veristat_writes_is_read() {
         ..row("fun-xdp.o", "fun_xdp_v3")
     };
     let rows = read(VERSION_0_5.as_bytes()).unwrap();
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     assert_eq!(rows[0], v3);
     assert_eq!(rows[1].is_accepted, Some(false));
 }
@@ -129,6 +130,14 @@ fn programs_are_compared_by_name_and_last_component_of_the_file() {
             "fun_xdp_v3 object-instructions 310→310",
             "fun_xdp_v3 jited-size 1431→1431",
             "fun_xdp_v3 stack-depth 184→184",
+            // Of a program that cannot be run the verifier tells as much.
+            "on_open verified-instructions 2000→2048 beyond",
+            "on_open verifier-states 3909→3909",
+            "on_open verifier-peak-states 2111→2111",
+            "on_open verifier-max-states-per-instruction 8→8",
+            "on_open object-instructions 310→310",
+            "on_open jited-size 1431→1431",
+            "on_open stack-depth 184→184",
             "fun_xdp_v4: the verifier had rejected it when veristat ran",
         ]
     );
@@ -147,6 +156,7 @@ fn what_is_not_in_both_is_told() {
         &[
             "fun_xdp_v3: the file of veristat has no fun-xdp.o, only a.o, b.o",
             "fun_xdp_v4: the file of veristat has no fun-xdp.o, only a.o, b.o",
+            "on_open: the file of veristat has no fun-xdp.o, only a.o, b.o",
         ],
     );
     let many: Vec<_> = (1..=8).map(|number| row(&format!("{number}.o"), "a")).collect();
@@ -157,6 +167,7 @@ fn what_is_not_in_both_is_told() {
         &[
             "fun_xdp_v3 verified-instructions 1→4936 beyond",
             "fun_xdp_v4: the file of veristat does not have it",
+            "on_open: the file of veristat does not have it",
             "gone: only the file of veristat has it",
         ],
     );
@@ -165,6 +176,7 @@ fn what_is_not_in_both_is_told() {
         &[
             "fun_xdp_v3: the file of veristat has no programs",
             "fun_xdp_v4: the file of veristat has no programs",
+            "on_open: the file of veristat has no programs",
         ],
     );
 }

@@ -5,6 +5,7 @@ use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
 use wingbeat_bench::{
     analyse::compare::Thresholds,
     input::{MapSource, Source},
+    measure::allowed_cpus,
     report::{Format, UnknownFormat},
 };
 
@@ -50,7 +51,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) samples: Option<usize>,
     /// CPU to run on [default: the last that is allowed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = cpu)]
     pub(crate) cpu: Option<usize>,
     /// Fail unless every program returns this value
     #[arg(long, value_name = "RETVAL", allow_negative_numbers = true, value_parser = return_value)]
@@ -120,6 +121,26 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A CPU that this process may run on.
+fn cpu(text: &str) -> Result<usize, String> {
+    let allowed = allowed_cpus();
+    match text.parse() {
+        Ok(cpu) if allowed.contains(&cpu) => Ok(cpu),
+        _ => Err(format!("this process may run on {}", cpu_list(&allowed))),
+    }
+}
+
+/// `CPU 0`, `CPUs 0-3, 8`.
+fn cpu_list(cpus: &[usize]) -> String {
+    let ranges = cpus.chunk_by(|cpu, next| cpu + 1 == *next);
+    let ranges = ranges.map(|range| match range {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => range.iter().map(ToString::to_string).collect(),
+    });
+    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    format!("{noun} {}", ranges.collect::<Vec<_>>().join(", "))
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
@@ -146,6 +167,16 @@ mod tests {
         check("4294967295", Some(u32::MAX));
         check("4294967296", None);
         check("XDP_PASS", None);
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        let check = |cpus: &[usize], expected: &str| assert_eq!(cpu_list(cpus), expected);
+        check(&[0], "CPU 0");
+        check(&[0, 1], "CPUs 0-1");
+        check(&[0, 1, 2, 5, 8, 9], "CPUs 0-2, 5, 8-9");
+        assert!(allowed_cpus().iter().all(|one| cpu(&one.to_string()) == Ok(*one)));
+        assert!(["", "-1", "all", "99999999999999999999"].iter().all(|text| cpu(text).is_err()));
     }
 
     #[test]

@@ -65,7 +65,9 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
         Some(file) => drop(file.write(|writer| writer.write_all(text.as_bytes()))?),
         None => {
             let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+            out.write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .context("cannot write to stdout")?;
         }
     }
     Ok(tell_rest(&report, &options, quiet, verbose))

@@ -67,6 +67,9 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             Done { is_worse: is_worse(&found.cases), text: Some(text), report: found.report }
         }
     };
+    if verbose {
+        tell_logs(&done.report.failures);
+    }
     let text = match done.text {
         Some(text) => text,
         None => report::write(args.format, &done.report, style)?,
@@ -173,10 +176,12 @@ impl InputArgs {
 
 /// With `-v` the whole log of the verifier goes before the error.
 pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Result<T> {
-    if let Err(BenchError::Load(LoadError::Rejected { rejection, .. })) = &found
-        && verbose
-    {
-        tell!("{}", rejection.log);
+    if let Err(error @ BenchError::Load(LoadError::Rejected { rejection, .. })) = &found {
+        if verbose {
+            tell!("{}", rejection.log);
+        }
+        // The kernel's bare "permission denied" after the end of the log would only mislead.
+        bail!("{error}");
     }
     Ok(found?)
 }
@@ -228,7 +233,8 @@ fn style(is_file: bool, verbose: bool) -> Style {
     }
 }
 
-fn terminal_width() -> usize {
+/// Columns of the terminal that stdout is, or as many as a table may have elsewhere.
+pub(crate) fn terminal_width() -> usize {
     rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| match size.ws_col {
         0 => WIDTH,
         columns => usize::from(columns),
@@ -240,10 +246,21 @@ fn write(output: Option<PendingFile>, text: &str) -> anyhow::Result<()> {
         Some(file) => drop(file.write(|writer| writer.write_all(text.as_bytes()))?),
         None => {
             let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+            out.write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .context("cannot write to stdout")?;
         }
     }
     Ok(())
+}
+
+/// The verifier's whole logs; the results have only their ends.
+fn tell_logs(failures: &[Failure]) {
+    for failure in failures {
+        if let Some(log) = &failure.log {
+            tell!("the verifier's log of {}:\n{}\n", failure.name, log.trim_end());
+        }
+    }
 }
 
 /// Machine formats have no room for these, and nobody should miss them.
@@ -252,7 +269,11 @@ fn tell_notices(warnings: &[Notice], failures: &[Failure]) {
         tell!("{}: {}: {}; {}", styled_warning(), notice.cause, notice.effect, notice.next_step);
     }
     for failure in failures {
-        tell!("{}: {}: {}", styled_error(), failure.name, failure.reason);
+        match failure.is_rejected {
+            // Its reason begins with the name.
+            true => tell!("{}: {}", styled_error(), failure.reason),
+            false => tell!("{}: {}: {}", styled_error(), failure.name, failure.reason),
+        }
     }
 }
 

@@ -82,7 +82,9 @@ pub(crate) fn run(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::start()?;
     thread::sleep(args.delay);
-    let report = arranged(watch.next_report()?, Sort::by(args.sort), &args.filter);
+    let report = watch.next_report()?;
+    let loaded = report.programs.len();
+    let report = arranged(report, Sort::by(args.sort), &args.filter);
     // The switch goes back before anybody can make us wait.
     drop(watch);
     if !quiet {
@@ -90,7 +92,13 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             tell!("{}: {warning}", crate::cli::styled_warning());
         }
     }
-    let text = args.format.write(&report)?;
+    let text = match args.format {
+        Format::Human if report.programs.is_empty() && loaded > 0 => format!(
+            "no program has {:?} in its name, type or owners; {loaded} loaded\n",
+            args.filter
+        ),
+        format => format.write(&report)?,
+    };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to stdout")?;
     Ok(ExitCode::SUCCESS)

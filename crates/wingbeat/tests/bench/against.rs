@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, TURNS, executed, looping, turn};
+use crate::support::{Folder, TURNS, executed, looping, probe, turn};
 
 /// Compares `new.o` with `old.o`, and gives the JSON of it.
 fn compared(folder: &Folder, code: i32) -> Value {
@@ -54,6 +54,20 @@ fn three_times_the_loop_is_worse() {
     }
     let change = measure(&report, "latency")["change"].as_f64();
     assert!(change.is_some_and(|change| change > 0.5 && change < 5.0), "{report}");
+}
+
+#[test]
+fn what_cannot_be_run_is_compared_as_the_verifier_sees_it() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    folder.file("old.o", probe(true));
+    folder.file("new.o", probe(true));
+    // Nothing was measured, which is no success.
+    let report = compared(&folder, 1);
+    assert_eq!(report["cases"][0]["name"], "on_event");
+    let verified = measure(&report, "verified-instructions");
+    assert_eq!((&verified["verdict"], &verified["after"]), (&"same".into(), &3.0.into()));
+    assert_eq!(report["unmatched"], serde_json::json!([]));
 }
 
 #[test]

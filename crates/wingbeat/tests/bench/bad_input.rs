@@ -88,12 +88,26 @@ fn arguments_that_do_not_fit() {
     check(&["--input", "missing.bin"], 1, &["missing.bin", "No such file"]);
     check(&["--map", "nope=map.json"], 1, &["looping.o has no map \"nope\""]);
     check(&["--map", "nope"], 2, &["NAME=FILE"]);
-    check(&["--cpu", "9999"], 1, &["cannot run on CPU 9999", "this process may use "]);
+    check(&["--cpu", "9999"], 2, &["'9999' for '--cpu <N>': this process may run on CPU"]);
     check(&["--samples", "0"], 2, &["a number from 1 on"]);
     check(&["--expect", "XDP_PASS"], 2, &["a number of 32 bits"]);
     check(&["--err"], 2, &["--against"]);
     check(&["--format", "xml"], 2, &["xml"]);
     check(&["-o", "/no/such/folder/x"], 1, &["/no/such/folder"]);
+}
+
+#[test]
+fn a_full_disk_is_told_with_what_was_written() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::with_object();
+    let bench = ["bench", "looping.o", "--time", "1s", "--allow-stats"];
+    let annotate = ["annotate", "looping.o"];
+    for arguments in [&bench[..], &annotate] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
+        let found = finished(output).ended_with(1);
+        assert!(found.stderr.contains("cannot write to stdout: No space left"), "{}", found.stderr);
+    }
 }
 
 /// A classic capture without packets.

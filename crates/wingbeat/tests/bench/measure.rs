@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Folder, PASS, PROGRAM, TURNS, executed, finished, json, turn};
+use crate::support::{Folder, PASS, PROGRAM, TURNS, executed, finished, json, probe, turn};
 
 #[test]
 fn the_result_as_json() {
@@ -88,6 +88,56 @@ fn the_forms_of_the_result() {
     let verified = named("total_insns").and_then(|text| text.parse().ok());
     // The verifier walks the loop turn by turn.
     assert!(verified.is_some_and(|insns: u64| insns >= executed(TURNS)), "{table}");
+}
+
+#[test]
+fn what_cannot_be_run_has_the_figures_of_the_verifier() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    folder.file("probe.o", probe(true));
+    // Nothing was measured, which is no success.
+    let bench = |more: &[&str]| folder.run(&[&["bench", "probe.o"], more].concat()).ended_with(1);
+    for arguments in [&["--format", "json"][..], &["on_event", "--format", "json"]] {
+        let report = bench(arguments).json();
+        let found = &report["verified"][0];
+        assert_eq!((&found["name"], &found["type"]), (&"on_event".into(), &"kprobe".into()));
+        assert_eq!(found["verifier"]["processed_instructions"], 3);
+        assert_eq!(found["size"]["object_instructions"], 3);
+        assert!(found["size"]["xlated_bytes"].as_u64() >= Some(24), "{found}");
+        let told = if arguments.len() == 2 { "skipped" } else { "failures" };
+        assert_eq!(report[told][0]["name"], "on_event", "{report}");
+        assert_eq!(report["cases"], json("[]"));
+    }
+    let said = bench(&[]).said();
+    assert!(said.contains("not run: on_event: only its event runs such a program"), "{said}");
+    let csv = bench(&["--format", "csv"]).stdout;
+    assert!(csv.contains("\nprobe.o,on_event,success,") && csv.contains(",kprobe,0,,"), "{csv}");
+    let measures = bench(&["--format", "bmf"]).json();
+    assert_eq!(measures["on_event"]["verified-instructions"]["value"], 3);
+    assert_eq!(measures["on_event"]["latency"], json("null"));
+}
+
+#[test]
+fn what_the_verifier_rejects_is_told_with_line_and_log() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    folder.file("probe.o", probe(false));
+    let bench = |more: &[&str]| folder.run(&[&["bench", "probe.o"], more].concat()).ended_with(1);
+    let report = bench(&["--format", "json"]).json();
+    let failure = &report["failures"][0];
+    assert_eq!(failure["is_rejected"], true, "{report}");
+    assert_eq!(failure["verifier"]["processed_instructions"], 2, "{report}");
+    let csv = bench(&["--format", "csv"]).stdout;
+    assert!(csv.contains("\nprobe.o,on_event,failure,"), "{csv}");
+    let brief = bench(&[]);
+    let said = brief.said();
+    assert!(said.contains("the verifier rejects on_event: R1 invalid mem access"), "{said}");
+    assert!(said.contains("at: return *first; @ program.c:21"), "{said}");
+    // The statistics are in the whole log only.
+    assert!(!said.contains("processed 2 insns"), "{said}");
+    let whole = bench(&["-v"]).stderr;
+    assert!(whole.contains("the verifier's log of on_event:\n"), "{whole}");
+    assert!(whole.contains("processed 2 insns"), "{whole}");
 }
 
 #[test]

@@ -87,6 +87,17 @@ pub(crate) fn looping(turns: u16) -> Vec<u8> {
     Program { name: PROGRAM, section: "xdp", insns: &insns, lines: &lines, statics }.object()
 }
 
+/// An object with one program of a type that no kernel runs on demand. It returns its context's first
+/// word if `is_sound`, else what that word points to, which the verifier does not let it read.
+pub(crate) fn probe(is_sound: bool) -> Vec<u8> {
+    let load = |dst, src| Insn::new(op::LDX | op::MEM | op::DW, dst, src, 0, 0);
+    let again = if is_sound { Insn::new(op::ALU64 | op::MOV, 0, 0, 0, 0) } else { load(0, 1) };
+    let insns = [load(1, 1), again, Insn::new(op::EXIT, 0, 0, 0, 0)];
+    let lines = [(0, 20, "long *first = ctx->first;"), (1, 21, "return *first;")];
+    let (name, section) = ("on_event", "kprobe/schedule");
+    Program { name, section, insns: &insns, lines: &lines, statics: &[] }.object()
+}
+
 /// A folder with files in it; gone afterwards. Readable by all, for tests without rights.
 pub(crate) struct Folder(TempDir);
 

@@ -58,6 +58,8 @@ fn filters_orders_and_forms() {
         droppers.iter().all(|dropper| human.contains(&format!("{}  xdp", dropper.id))),
         "{human}"
     );
+    let nobody = top(&["--filter", "nobody has this"]).stdout;
+    assert!(nobody.starts_with("no program has \"nobody has this\" in its name,"), "{nobody}");
     let csv = top(&["--format", "csv", "--filter", "other"]).stdout;
     let rows: Vec<_> = csv.lines().collect();
     assert!(rows.len() == 2 && rows[0].starts_with("id,type,name,"), "{csv}");

@@ -40,13 +40,19 @@ pub const CALLS_MAX: u32 = 8 * 1024 * 1024 + 1;
 /// As [`wrap`](super::wrap), and for programs with tail calls.
 pub fn repeat(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
     check(code, options)?;
+    check_repeatable(code)?;
+    prepend(front(options.map_fd), code, VALUE_SIZE as u32)
+}
+
+/// Refuses what goes another way when it is called again in the same run.
+pub(super) fn check_repeatable(code: &Code) -> Result<(), NotWrappable> {
     let is_tail_call = |insn: Insn| {
         insn.opcode == op::CALL && insn.src() == 0 && insn.immediate == op::HELPER_TAIL_CALL
     };
-    if let Some((insn_index, _)) = instructions(code).find(|&(_, insn)| is_tail_call(insn)) {
-        return Err(NotWrappable::TailCall { insn_index });
+    match instructions(code).find(|&(_, insn)| is_tail_call(insn)) {
+        Some((insn_index, _)) => Err(NotWrappable::TailCall { insn_index }),
+        None => Ok(()),
     }
-    prepend(front(options.map_fd), code, VALUE_SIZE as u32)
 }
 
 /// The value that the map must have before a run that shall make so many calls, from 1 to

@@ -1,0 +1,244 @@
+//! Two programs in one image that take turns within one run: see
+//! [`alternate`](crate::instrument::wrapper::alternate).
+//!
+//! A run of this kind needs no repetition by the kernel, so XDP programs are spared the dispatcher's
+//! swap of 16 to 40 ms, and two neighbouring bursts are a few microseconds apart.
+
+use std::os::fd::AsFd as _;
+
+use wingbeat_bpf::{
+    live::{LiveMap, LiveMaps, Loaded, Loader},
+    spec::Linked,
+};
+use wingbeat_stats::{random::Random, sample::Sample};
+
+use super::{
+    BenchError,
+    ruler::harmless_value,
+    subject::{Contents, Forms, Subject, fill, load_form, run_form},
+};
+use crate::{
+    analyse::compare::Pair,
+    input::Input,
+    instrument::wrapper::{
+        self,
+        alternate::{BURSTS_MAX, Turns},
+    },
+};
+
+/// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
+const BURST_NS: f64 = 10_000.0;
+
+/// Most calls in a burst.
+const CALLS_MAX: f64 = 100_000.0;
+
+/// Time of one run. The kernel ends a loop after 250 ms.
+const RUN_NS: f64 = 10e6;
+
+/// Positions in the cache line at which the programs may begin, in instructions of 5 to 7 bytes.
+const PLACES: usize = 24;
+
+/// Share of the pairs of bursts that is cut off at each end.
+const TRIMMED: f64 = 0.25;
+
+/// Which of the bursts of a run, from the fastest, is taken for undisturbed.
+const FASTEST: f64 = 0.05;
+
+/// One side: what it is, and what it needs to come into the kernel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) linked: &'a Linked,
+    pub(super) loader: &'a Loader,
+    pub(super) contents: &'a Contents,
+}
+
+impl<'a> Side<'a> {
+    /// The program alone.
+    pub(super) fn subject(self) -> Result<Subject<'a>, BenchError> {
+        Subject::new(self.linked, self.loader, self.contents, Forms::PLAIN)
+    }
+}
+
+/// Two programs that can take turns.
+#[derive(Debug)]
+pub(super) struct Alternation<'a> {
+    sides: [Side<'a>; 2],
+    input: &'a Input,
+    context: &'a [u8],
+    calls: [u32; 2],
+    bursts: usize,
+}
+
+impl<'a> Alternation<'a> {
+    /// Loads both once and finds out how many calls make a burst; or says why they cannot take turns.
+    pub(super) fn new(
+        sides: [Side<'a>; 2],
+        input: &'a Input,
+        context: &'a [u8],
+        random: &mut Random,
+    ) -> Result<Self, String> {
+        if sides.iter().any(|side| !side.linked.kfuncs.is_empty()) {
+            return Err(
+                "a program that calls functions of the kernel needs its own types".to_owned()
+            );
+        }
+        let mut found = Self { sides, input, context, calls: [1, 1], bursts: 16 };
+        let live = found.load(random)?;
+        // Twice: the first bursts of single calls tell the order of magnitude, longer ones the rest.
+        for _ in 0..2 {
+            let times = found.run(&live, random).map_err(|error| error.to_string())?;
+            let per_call = |side: u8| {
+                let times = times.iter().filter(|time| time.0 == side).map(|time| time.1);
+                Sample::new(times.collect()).map_or(BURST_NS, |it| it.median().max(1.0))
+            };
+            let both = [per_call(0), per_call(1)];
+            // Within 1 and CALLS_MAX.
+            found.calls = both.map(|ns| (BURST_NS / ns).clamp(1.0, CALLS_MAX) as u32);
+            let burst_ns: f64 =
+                both.iter().zip(found.calls).map(|(ns, calls)| ns * f64::from(calls)).sum::<f64>()
+                    / 2.0;
+            found.bursts = (RUN_NS / burst_ns).clamp(2.0, BURSTS_MAX as f64) as usize & !1;
+        }
+        Ok(found)
+    }
+
+    /// Loads both anew, at another place, and lets them take turns.
+    pub(super) fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
+        let live = self.load(random).map_err(BenchError::NotMeasurable)?;
+        Ok(Bursts::of(&self.run(&live, random)?))
+    }
+
+    /// Calls in a burst of the second side.
+    pub(super) fn calls(&self) -> u32 {
+        self.calls[1]
+    }
+
+    fn load(&self, random: &mut Random) -> Result<Live, String> {
+        let is_swapped = random.coin();
+        let sides = if is_swapped { [self.sides[1], self.sides[0]] } else { self.sides };
+        // The one under test: the other may be a ruler, which has another licence and no object.
+        let wanted = self.sides[1];
+        let make = |side: Side<'_>| -> Result<LiveMaps, BenchError> {
+            let mut maps = side.loader.create_maps()?;
+            fill(&mut maps, side.contents)?;
+            Ok(maps)
+        };
+        let [first, second] = sides;
+        let maps = [make(first), make(second)].map(|maps| maps.map_err(|error| error.to_string()));
+        let [first_maps, second_maps] = maps;
+        let (first_maps, second_maps) = (first_maps?, second_maps?);
+        let number = |count: usize| i32::try_from(count).map_err(|_| "too many maps".to_owned());
+        let first_count = number(first_maps.all().len())?;
+        let options = wrapper::Options {
+            map_fd: first_count + number(second_maps.all().len())?,
+            program_type: wanted.linked.program.r#type,
+            throw_btf_id: None,
+        };
+        let padding = random.below(PLACES);
+        let result = harmless_value(wanted.linked.program.r#type);
+        let codes = [&first.linked.code, &second.linked.code];
+        let alternated = wrapper::alternate(codes, first_count, result, padding, options)
+            .map_err(|error| error.to_string())?;
+        let notebook = LiveMap::notebook(alternated.value_size_bytes).map_err(|e| e.to_string())?;
+        let mut descriptors = first_maps.descriptors();
+        descriptors.extend(second_maps.descriptors());
+        let program =
+            load_form(wanted.linked, wanted.loader, descriptors, &notebook, &alternated.code)
+                .map_err(|reason| format!("the kernel refuses them together: {reason}"))?;
+        Ok(Live { program, notebook, _maps: [first_maps, second_maps], is_swapped })
+    }
+
+    /// Time per call of each burst, in nanoseconds, with the side.
+    fn run(&self, live: &Live, random: &mut Random) -> Result<Vec<(u8, f64)>, BenchError> {
+        let mut order = Vec::with_capacity(self.bursts);
+        for _ in 0..self.bursts / 2 {
+            let first = u8::from(random.coin());
+            order.extend([first, 1 - first]);
+        }
+        let calls = if live.is_swapped { [self.calls[1], self.calls[0]] } else { self.calls };
+        let turns = Turns { calls, order };
+        live.notebook.write_notebook(&turns.to_value())?;
+        let r#type = self.sides[0].linked.program.r#type;
+        run_form(live.program.as_fd(), r#type, self.input, self.context, 1)?;
+        let value = live.notebook.read_notebook()?;
+        let side = |position: u8| if live.is_swapped { 1 - position } else { position };
+        Ok(turns.read(&value).map(|(position, ns)| (side(position), ns)).collect())
+    }
+}
+
+/// Both programs in the kernel.
+#[derive(Debug)]
+struct Live {
+    program: Loaded,
+    notebook: LiveMap,
+    _maps: [LiveMaps; 2],
+    /// Whether the second side comes first in the image.
+    is_swapped: bool,
+}
+
+/// Times per call of neighbouring bursts of the first and the second side, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Bursts(Vec<[f64; 2]>);
+
+impl Bursts {
+    fn of(times: &[(u8, f64)]) -> Self {
+        let neighbours = times.chunks_exact(2).map(|two| match two[0].0 {
+            0 => [two[0].1, two[1].1],
+            _ => [two[1].1, two[0].1],
+        });
+        Self(neighbours.filter(|pair| pair.iter().all(|&ns| ns > 0.0)).collect())
+    }
+
+    /// Time per call of one side: the mean of the middle half of its bursts.
+    pub(super) fn side_ns(&self, side: usize) -> Option<f64> {
+        middle(self.0.iter().map(|pair| pair[side]))
+    }
+
+    /// Time per call of one side while nothing disturbs: its fastest twentieth.
+    pub(super) fn floor_ns(&self, side: usize) -> Option<f64> {
+        let times = self.0.iter().map(|pair| pair[side]).collect();
+        Sample::new(times).ok().map(|sample| sample.quantile(FASTEST))
+    }
+
+    /// How much longer a call of the second side takes, by neighbours, which what disturbs meets alike.
+    pub(super) fn difference_ns(&self) -> Option<f64> {
+        middle(self.0.iter().map(|[first, second]| second - first))
+    }
+
+    /// One pair of times from all neighbours: their ratio is that of neighbours.
+    pub(super) fn pair(&self) -> Option<Pair> {
+        let ratio = middle(self.0.iter().map(|[first, second]| (second / first).ln()))?.exp();
+        let before_ns = self.side_ns(0)?;
+        Some(Pair { before_ns, after_ns: before_ns * ratio })
+    }
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    Sample::new(values.collect()).ok().map(|sample| sample.trimmed_mean(TRIMMED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_compared() {
+        // The machine became twice as slow in the middle.
+        let times = [
+            (0, 10.0),
+            (1, 11.0),
+            (1, 22.0),
+            (0, 20.0),
+            (0, 20.0),
+            (1, 22.0),
+            (1, 11.0),
+            (0, 10.0),
+        ];
+        let bursts = Bursts::of(&times);
+        let pair = bursts.pair().expect("a pair");
+        assert!((pair.after_ns / pair.before_ns - 1.1).abs() < 1e-9, "{pair:?}");
+        assert_eq!(bursts.side_ns(0), Some(15.0));
+        assert_eq!(bursts.difference_ns(), Some(1.5));
+        assert_eq!(Bursts::of(&[]).pair(), None);
+    }
+}

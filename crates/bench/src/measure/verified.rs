@@ -1,0 +1,92 @@
+//! Programs that only an event can run: loaded for what the verifier says of them, and not run.
+
+use wingbeat_bpf::{
+    live::{Loader, RunError},
+    spec::{Linked, ProgramSpec},
+};
+
+use super::{BenchError, session::failure};
+use crate::{
+    plan::Plan,
+    result::{Failure, Size, Verified, Verifier},
+};
+
+/// Why a program has the verifier's figures alone. The same for all types, so that it is told once.
+const NOT_RUN: &str = "only its event runs such a program; attach it and use `wingbeat bench --live` for \
+                       its times";
+
+/// What became of them.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) verified: Vec<Verified>,
+    pub(super) skipped: Vec<Failure>,
+    pub(super) failures: Vec<Failure>,
+}
+
+/// Loads `programs`. One that was asked for by name is no mere omission, and neither is one that the
+/// verifier rejects.
+///
+/// # Errors
+///
+/// When they are `all` that there is, and not one can be loaded.
+pub(super) fn load(
+    programs: &[&ProgramSpec],
+    linked: &[Linked],
+    loader: &Loader,
+    plan: &Plan,
+    are_all: bool,
+) -> Result<Found, BenchError> {
+    let mut found = Found::default();
+    let mut first_error = None;
+    for program in programs {
+        let Some(linked) = linked.iter().find(|it| it.program.name == program.name) else {
+            continue;
+        };
+        let left_out = match verify(linked, loader) {
+            Ok(verified) => {
+                let reason = verified.reason.clone();
+                found.verified.push(verified);
+                Failure::new(&program.name, reason)
+            }
+            Err(error) => match failure(&program.name, &error) {
+                rejected if rejected.is_rejected => {
+                    found.failures.push(rejected);
+                    continue;
+                }
+                other => {
+                    let reason = RunError::NoHandler(program.r#type);
+                    let reason = format!("{reason}; nor does the verifier tell: {}", other.reason);
+                    let text = format!("{}: {reason}", program.name);
+                    first_error = first_error.or(Some(BenchError::NotMeasurable(text)));
+                    Failure::new(&program.name, reason)
+                }
+            },
+        };
+        match plan.programs.is_empty() {
+            true => found.skipped.push(left_out),
+            false => found.failures.push(left_out),
+        }
+    }
+    let has_figures = !found.verified.is_empty() || found.failures.iter().any(|it| it.is_rejected);
+    match first_error {
+        Some(error) if are_all && !has_figures => Err(error),
+        _ => Ok(found),
+    }
+}
+
+fn verify(linked: &Linked, loader: &Loader) -> Result<Verified, BenchError> {
+    let maps = loader.create_maps()?;
+    let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
+    Ok(Verified {
+        name: linked.program.name.clone(),
+        r#type: linked.program.r#type.name(),
+        reason: NOT_RUN.to_owned(),
+        verifier: Verifier::from(&loaded.verifier),
+        size: Size {
+            object_instructions: linked.code.insns.len(),
+            xlated_bytes: loaded.info.xlated_bytes,
+            jited_bytes: loaded.info.jited_bytes,
+            map_memory_bytes: maps.memory_bytes(),
+        },
+    })
+}
