@@ -20,6 +20,20 @@ use wingbeat_profile::{
 };
 use wingbeat_profile_common::{RecordKind, Stop};
 
+// The writer of objects that the tests of their reader have.
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../../crates/bpf/tests/spec/support/btf.rs"]
+mod btf;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../../crates/bpf/tests/spec/support/code.rs"]
+mod code;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../../crates/bpf/tests/spec/support/elf.rs"]
+mod elf;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../../crates/bpf/tests/spec/support/sample.rs"]
+mod sample;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
@@ -37,6 +51,8 @@ fn main() -> Result<()> {
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
     save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
     save("proc", "maps", MAPS)?;
+    save("changes_input", "labels.csv", b"day,a,\"b, ms\"\nmon,1,2e3\ntue,,NaN\n")?;
+    save("changes_input", "two.json", br#"{"b": [1.5, null, -2e3], "a": []}"#)?;
     save("folded", "two", b"p;main;work 3\n# note\np;main 1.5\r\n")?;
     for (name, format) in [("plain.folded", Format::Folded), ("packed", Format::Pprof)] {
         let mut bytes = Vec::new();
@@ -46,7 +62,9 @@ fn main() -> Result<()> {
             save("pprof", "plain", &unpack(&seeds.join("pprof/packed"))?)?;
         }
     }
-    save("btf", "types", &btf())?;
+    save("btf", "types", &kernel_types())?;
+    save("object_file", "sample", &sample::Sample::new().bytes())?;
+    save("object_file", "legacy", &legacy_object())?;
     save("capture", "pcap", &pcap())?;
     save("capture", "pcapng", &pcapng())?;
     save("hex_input", "plain", b"# two words\n0x0a000001, ff 0x5\n")?;
@@ -176,7 +194,7 @@ fn unpack(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Types with the names that the target `btf` asks for (Documentation/bpf/btf.rst).
-fn btf() -> Vec<u8> {
+fn kernel_types() -> Vec<u8> {
     const STRINGS: &[u8] = b"\0s\0u\0a\0b\0f\0t\0int\0";
     let [s, u, a, b, f, t, int] = [1, 3, 5, 7, 9, 11, 13];
     let kind = |kind: u32, members: u32| kind << 24 | members;
@@ -207,6 +225,20 @@ fn btf() -> Vec<u8> {
     bytes.extend(header.iter().chain(&types).flat_map(|word| word.to_le_bytes()));
     bytes.extend(STRINGS);
     bytes
+}
+
+/// An object without types, its map described by numbers.
+fn legacy_object() -> Vec<u8> {
+    let mut object = elf::Object::new();
+    let classifier = object.code("classifier");
+    let [first, second] = code::address(1, 0);
+    object.function(classifier, "main", &[first, second, code::EXIT]);
+    let maps = object.data("maps", &btf::bytes(&[1, 4, 8, 16, 0, 0, 1]));
+    let counts = object.variable(maps, "counts", 0, 28);
+    object.refer(classifier, 0, counts);
+    object.note("license", b"GPL\0");
+    object.note("version", &btf::bytes(&[0x0006_0c00]));
+    object.write()
 }
 
 /// Two packets, little-endian, the second not whole.

@@ -5,6 +5,7 @@
 //! every figure is a median over the rounds with its spread. docs/peers.md says what they mean.
 
 mod bench;
+mod changes;
 mod goals;
 mod markdown;
 mod measure;
@@ -34,6 +35,8 @@ pub(crate) enum Peers {
     /// What `wingbeat bench` promises: less spread than bpftool, sure verdicts, exact counts
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// What `wingbeat changes` finds in made series, beside Apache Otava
+    Changes(changes::ChangesArgs),
 }
 
 /// How `wingbeat profile` is compared.
@@ -74,6 +77,7 @@ pub(crate) fn run(which: &Peers) -> anyhow::Result<ExitCode> {
     match which {
         Peers::Profile(args) => profile(args),
         Peers::Bench(which) => bench::run(which),
+        Peers::Changes(args) => changes::run(args),
     }
 }
 

@@ -8,23 +8,29 @@
 //! - [`interval`]: a lower and an upper bound, from [`student`]'s distribution or by [`bootstrap`].
 //! - [`rank`]: tests and shifts that know only the order of the values.
 //! - [`power`]: how small an effect could have been seen.
+//! - [`changes`]: where the level of a series changes for good.
 //! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel records into.
 //! - [`linear`]: a line through points.
+//! - [`prediction`]: level and spread of a series, and how far off values are; [`tail`]: how often
+//!   that happens by chance.
 //! - [`normal`], [`student`], [`random`]: what the others are made of.
 //!
 //! `docs/how-numbers-are-judged.md` says in plain words what all of this is for.
 
 pub mod bootstrap;
+pub mod changes;
 pub mod histogram;
 pub mod interval;
 pub mod linear;
 pub mod normal;
 pub mod outliers;
 pub mod power;
+pub mod prediction;
 pub mod random;
 pub mod rank;
 pub mod sample;
 pub mod student;
+pub mod tail;
 
 pub use interval::Interval;
 pub use sample::Sample;

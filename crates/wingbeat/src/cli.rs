@@ -6,7 +6,14 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::export::{Format, UnknownFormat};
 
-use crate::{annotate::AnnotateArgs, bench::BenchArgs, doctor::DoctorArgs, top::TopArgs};
+use crate::{
+    annotate::AnnotateArgs,
+    bench::BenchArgs,
+    changes::ChangesArgs,
+    doctor::DoctorArgs,
+    run::{MockArgs, RunArgs},
+    top::TopArgs,
+};
 
 /// Tells what eBPF and Rust code costs, down to the line, before it reaches production
 #[derive(Debug, Parser)]
@@ -42,6 +49,14 @@ pub(crate) enum Verb {
     /// What do the loaded eBPF programs cost now? A live table of all of them
     #[command(after_help = TOP_EXAMPLES, after_long_help = TOP_EXAMPLES)]
     Top(TopArgs),
+    /// Did this change make it slower? Runs benchmarks, compares with their history, stores, alerts
+    #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Prints made-up results to try `wingbeat run` with
+    Mock(MockArgs),
+    /// Where did a series of results change for good? Finds change points in CSV or JSON
+    #[command(after_help = CHANGES_EXAMPLES, after_long_help = CHANGES_EXAMPLES)]
+    Changes(ChangesArgs),
     /// Does it work here? What kernel, rights and hardware allow, and how to get the rest
     #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -89,6 +104,26 @@ Examples:
 
 CPU % is of one CPU. It needs CAP_SYS_ADMIN (sudo). While it runs, every run of every program is some
 tens of nanoseconds slower, because the kernel reads its clock; afterwards all is as before.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  wingbeat run cargo bench                         compare with the history of this branch, and store
+  wingbeat run --start-point main --err cargo bench    in a pull request: 1 if something is worse
+  wingbeat run --adapter json --file results.json  results that are there already
+  wingbeat run 'wingbeat bench xdp.o --format bmf' an eBPF program's cost, instructions included
+  wingbeat run --branch main wingbeat mock         made-up results, to see how it goes
+
+The exit status is 0; 1 on failure, and with --err when there are alerts; 2 for wrong usage.
+docs/run.md tells the rest.";
+
+const CHANGES_EXAMPLES: &str = "\
+Examples:
+  wingbeat changes history.csv                     a table of all changes
+  wingbeat changes history.csv --last 10 --err     1 if one is among the last ten points
+  generate | wingbeat changes - --format json | jq '.latency[].index'
+
+The exit status is 0; 1 on failure, and with --err when a change is reported; 2 for wrong usage.
+docs/changes.md tells what counts as a change.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

@@ -4,11 +4,13 @@
 
 mod annotate;
 mod bench;
+mod changes;
 mod cli;
 mod diff;
 mod doctor;
 mod output;
 mod profile;
+mod run;
 mod top;
 
 use std::{io, process::ExitCode};
@@ -38,6 +40,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Top(args) => top::run(args, cli.quiet),
         Verb::Annotate(args) => annotate::run(args, cli.quiet, cli.verbose),
         Verb::Bench(args) => bench::run(args, cli.quiet, cli.verbose),
+        Verb::Run(args) => run::run(args, cli.quiet, cli.verbose),
+        Verb::Mock(args) => run::mock(args),
+        Verb::Changes(args) => changes::run(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args),
     }
 }

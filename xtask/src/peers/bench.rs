@@ -128,7 +128,8 @@ impl Bed {
         const TRIAL: u64 = 10_000;
         let trial = self.file("trial.o", &Work::of(TRIAL).object()?)?;
         let found = self.wingbeat.bench(&trial, "2s").context("the trial cannot be measured")?;
-        Pace::new(TRIAL, found.median_ns, found.net_ns)
+        let net_ns = found.net_ns.context("no empty program could be measured beside the trial")?;
+        Pace::new(TRIAL, found.median_ns, net_ns)
     }
 }
 
@@ -153,7 +154,7 @@ impl Pace {
         Ok(Self { empty_ns: median_ns - net_ns, instruction_ns })
     }
 
-    /// A program that takes about this long, the test-run loop included; no less than an empty one.
+    /// A program that takes about this long, the loop around it included; no less than an empty one.
     fn work(self, duration_ns: f64) -> Work {
         Work::of(self.instructions(duration_ns - self.empty_ns))
     }

@@ -40,12 +40,16 @@ impl<T> Part<T> {
 /// What `wingbeat bench` says about a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
+    /// What a run takes while nothing disturbs.
+    pub(super) floor_ns: f64,
     /// Median of the batches.
     pub(super) median_ns: f64,
-    /// The same less the empty program's.
-    pub(super) net_ns: f64,
+    /// Without what an empty program takes; `None` where none could be measured.
+    pub(super) net_ns: Option<f64>,
     /// Median of the single runs less the clock; `None` where they could not be timed.
     pub(super) net_p50_ns: Option<f64>,
+    /// Mean of the single runs less that of an empty program; `None` where one of them is missing.
+    pub(super) net_mean_ns: Option<f64>,
 }
 
 /// How a comparison came out, in the words of the JSON.
@@ -115,7 +119,12 @@ impl Wingbeat {
 fn figures(json: &str) -> anyhow::Result<Figures> {
     #[derive(Deserialize)]
     struct Report {
+        rulers: Vec<Ruler>,
         cases: Vec<Case>,
+    }
+    #[derive(Deserialize)]
+    struct Ruler {
+        distribution: Part<Distribution>,
     }
     #[derive(Deserialize)]
     struct Case {
@@ -124,20 +133,31 @@ fn figures(json: &str) -> anyhow::Result<Figures> {
     }
     #[derive(Deserialize)]
     struct Latency {
+        floor_ns: f64,
         median_ns: f64,
-        net_ns: f64,
+        net_ns: Option<f64>,
     }
     #[derive(Deserialize)]
     struct Distribution {
-        net_p50_ns: f64,
+        mean_ns: f64,
+        net_p50_ns: Option<f64>,
     }
     let report: Report = serde_json::from_str(json).context("wingbeat's JSON is not understood")?;
     let Ok([case]) = <[Case; 1]>::try_from(report.cases) else {
         bail!("wingbeat was to measure one program with one input, and measured another number");
     };
     let latency = case.latency.measured()?;
-    let net_p50_ns = case.distribution.measured().ok().map(|found| found.net_p50_ns);
-    Ok(Figures { median_ns: latency.median_ns, net_ns: latency.net_ns, net_p50_ns })
+    // All rulers are of the type of the one program.
+    let ruler = report.rulers.into_iter().next().and_then(|it| it.distribution.measured().ok());
+    let single = case.distribution.measured().ok();
+    let mean = |found: &Option<Distribution>| found.as_ref().map(|found| found.mean_ns);
+    Ok(Figures {
+        floor_ns: latency.floor_ns,
+        median_ns: latency.median_ns,
+        net_ns: latency.net_ns,
+        net_mean_ns: mean(&single).zip(mean(&ruler)).map(|(own, ruler)| own - ruler),
+        net_p50_ns: single.and_then(|found| found.net_p50_ns),
+    })
 }
 
 fn change(json: &str) -> anyhow::Result<Change> {
@@ -196,25 +216,41 @@ mod tests {
             let found = figures(text).map_err(|error| error.to_string());
             assert_eq!(found, expected.map_err(str::to_owned), "{text}");
         };
-        let case = |distribution: &str| {
+        let report = |cases: &[&str], ruler: &str| {
+            let (cases, ruler) = (cases.join(", "), ruler.replace('\'', "\""));
+            format!(r#"{{"rulers": [{ruler}], "cases": [{cases}]}}"#)
+        };
+        let case = |net: &str, distribution: &str| {
             format!(
-                r#"{{"latency": {{"measured": {{"median_ns": 50.5, "net_ns": 40.25, "more": 1}}}},
-                "distribution": {distribution}}}"#
+                r#"{{"latency": {{"measured": {{"floor_ns": 48, "median_ns": 50.5,
+                "net_ns": {net}, "more": 1}}}}, "distribution": {distribution}}}"#
             )
         };
-        let full = case(r#"{"measured": {"net_p50_ns": 41}}"#);
-        let part = case(r#"{"unavailable": "no room"}"#);
-        let expected = Figures { median_ns: 50.5, net_ns: 40.25, net_p50_ns: Some(41.0) };
-        check(&format!(r#"{{"cases": [{full}]}}"#), Ok(expected));
-        check(&format!(r#"{{"cases": [{part}]}}"#), Ok(Figures { net_p50_ns: None, ..expected }));
+        let ruler = "{'distribution': {'measured': {'mean_ns': 30.5, 'net_p50_ns': 0}}}";
+        let no_ruler = "{'distribution': {'unavailable': 'no time'}}";
+        let full = case("40.25", r#"{"measured": {"net_p50_ns": 41, "mean_ns": 72}}"#);
+        let without_ruler = case("null", r#"{"measured": {"net_p50_ns": null, "mean_ns": 72}}"#);
+        let part = case("40.25", r#"{"unavailable": "no room"}"#);
+        let expected = Figures {
+            floor_ns: 48.0,
+            median_ns: 50.5,
+            net_ns: Some(40.25),
+            net_p50_ns: Some(41.0),
+            net_mean_ns: Some(41.5),
+        };
+        let without_single = Figures { net_p50_ns: None, net_mean_ns: None, ..expected };
+        check(&report(&[&full], ruler), Ok(expected));
+        check(&report(&[&part], ruler), Ok(without_single));
+        check(&report(&[&full], no_ruler), Ok(Figures { net_mean_ns: None, ..expected }));
+        check(&report(&[&without_ruler], ""), Ok(Figures { net_ns: None, ..without_single }));
         let none =
             "wingbeat was to measure one program with one input, and measured another number";
-        check(r#"{"cases": []}"#, Err(none));
-        check(&format!(r#"{{"cases": [{full}, {part}]}}"#), Err(none));
+        check(&report(&[], ruler), Err(none));
+        check(&report(&[&full, &part], ruler), Err(none));
         let unmeasured =
             r#"{"latency": {"unavailable": "EPERM"}, "distribution": {"unavailable": ""}}"#;
         let because = "wingbeat measured nothing: EPERM";
-        check(&format!(r#"{{"cases": [{unmeasured}]}}"#), Err(because));
+        check(&report(&[unmeasured], ruler), Err(because));
         check("{}", Err("wingbeat's JSON is not understood"));
     }
 

@@ -23,18 +23,22 @@ const FALSE_MAX: f64 = 0.01;
 #[derive(Debug, Args)]
 pub(crate) struct PowerArgs {
     /// Comparisons for each effect
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
     rounds: u32,
-    /// Slowdowns in percent; 0 is the same program twice
+    /// Comparisons of a program with itself
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    same: u32,
+    /// Slowdowns in percent
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = effect)]
-    #[arg(default_values_t = [0.0, 0.5, 1.0, 2.0, 4.0])]
+    #[arg(default_values_t = [0.25, 0.5, 1.0, 2.0])]
     effect: Vec<f64>,
     /// Seconds of each comparison
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Time of the faster program, the test-run loop included
+    /// Time of the faster program, the loop around it included
     #[arg(long, value_name = "NS", default_value_t = 50)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=20_000))]
     length: u32,
@@ -77,21 +81,26 @@ pub(super) fn run(args: &PowerArgs) -> anyhow::Result<ExitCode> {
     let base = pace.work(f64::from(args.length));
     let base_file = bed.file("base.o", &base.object()?)?;
     let mut effects: Vec<(Effect, PathBuf)> = Vec::new();
-    for (index, &aimed_percent) in args.effect.iter().enumerate() {
+    for (index, aimed_percent) in [0.0].into_iter().chain(args.effect.iter().copied()).enumerate() {
         let extra = extra(pace, f64::from(args.length), aimed_percent);
         let file = bed.file(&format!("slower{index}.o"), &base.and(extra).object()?)?;
         effects.push((Effect { aimed_percent, extra, comparisons: Vec::new() }, file));
     }
-    let comparisons = u64::from(args.rounds) * effects.len() as u64;
+    let wanted = |effect: &Effect| if effect.extra == 0 { args.same } else { args.rounds };
+    let comparisons: u64 = effects.iter().map(|(effect, _)| u64::from(wanted(effect))).sum();
+    let rounds = effects.iter().map(|(effect, _)| wanted(effect)).max().unwrap_or(0);
     let minutes = (comparisons * u64::from(args.seconds)).div_ceil(60);
     eprintln!("{comparisons} comparisons, some {minutes} minutes");
     let time = format!("{}s", args.seconds);
-    'rounds: for round in 0..args.rounds {
+    'rounds: for round in 0..rounds {
         for (effect, slower) in &mut effects {
             if bed.is_stopped() {
                 break 'rounds;
             }
-            let slower_is_new = round % 2 == 0;
+            if !is_due(round, rounds, wanted(effect)) {
+                continue;
+            }
+            let slower_is_new = effect.comparisons.len().is_multiple_of(2);
             let pair =
                 if slower_is_new { (&**slower, &*base_file) } else { (&*base_file, &**slower) };
             let change = match bed.wingbeat.against(pair, &time, u64::from(round)) {
@@ -116,9 +125,15 @@ pub(super) fn run(args: &PowerArgs) -> anyhow::Result<ExitCode> {
 
 fn effect(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("a percentage from 0 to 100 is wanted".to_owned()),
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
+        _ => Err("a percentage above 0, up to 100, is wanted".to_owned()),
     }
+}
+
+/// Whether one of `wanted` comparisons, spread evenly over the rounds, is due in this one.
+fn is_due(round: u32, rounds: u32, wanted: u32) -> bool {
+    let until = |round: u32| u64::from(round) * u64::from(wanted) / u64::from(rounds.max(1));
+    until(round + 1) > until(round)
 }
 
 /// Instructions that slow down by so much; one at least, unless nothing is wanted.
@@ -294,6 +309,29 @@ mod tests {
             text.contains("| 1.5 %         | 2           | 50.0 % (9.5 % to 90.5 %) |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn comparisons_are_spread_over_the_rounds() {
+        let check = |rounds, wanted, expected: &[u32]| {
+            let due: Vec<u32> = (0..rounds).filter(|&it| is_due(it, rounds, wanted)).collect();
+            assert_eq!(due, expected, "{wanted} in {rounds}");
+        };
+        check(6, 6, &[0, 1, 2, 3, 4, 5]);
+        check(6, 2, &[2, 5]);
+        check(5, 3, &[1, 3, 4]);
+        check(3, 0, &[]);
+        check(0, 0, &[]);
+    }
+
+    #[test]
+    fn slowdowns_are_percentages() {
+        let check = |text, expected: Option<f64>| assert_eq!(effect(text).ok(), expected, "{text}");
+        check("0.25", Some(0.25));
+        check("100", Some(100.0));
+        check("0", None);
+        check("101", None);
+        check("much", None);
     }
 
     #[test]

@@ -112,10 +112,11 @@ pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
                 Err(error) => return Err(error),
             };
             eprintln!(
-                "round {}, {}: wingbeat {:.2} ns, bpftool {usual} ns and {long} ns",
+                "round {}, {}: wingbeat {:.2} ns, floor {:.2} ns, bpftool {usual} ns and {long} ns",
                 round + 1,
                 program.name,
-                ours.median_ns
+                ours.median_ns,
+                ours.floor_ns
             );
             program.wingbeat.push(ours);
             program.usual_ns.push(usual);
@@ -139,9 +140,12 @@ fn repeat(seconds: u32, duration_ns: f64) -> u32 {
 fn text(record: &Record) -> String {
     let version = &record.bpftool;
     format!(
-        "{}\nReported time of a run, in ns; bpftool {version}, which tells whole nanoseconds. Goal: \
-         a standard deviation of at most {RATIO_MAX} × bpftool's.\n\n{}\nNet median of batches and \
-         net p50 of single runs, which are to agree within {GAP_MAX_NS} ns:\n\n{}",
+        "{}\nReported time of a run, in ns; bpftool {version}, which tells whole nanoseconds. The \
+         median is the time on this machine as it was, the floor is without what disturbs. Goal for \
+         both: a standard deviation of at most {RATIO_MAX} × bpftool's.\n\n{}\nThe programs always \
+         execute the same instructions. So p50 and mean of single runs, each without that of an \
+         empty program, are to agree within {GAP_MAX_NS} ns, and so are p50 and the net time of \
+         bursts:\n\n{}",
         record.origin.text(),
         spreads(&record.programs).to_markdown(),
         gaps(&record.programs).to_markdown()
@@ -151,34 +155,32 @@ fn text(record: &Record) -> String {
 fn spreads(programs: &[Program]) -> Table {
     let mut rows = Vec::new();
     for program in programs {
-        let ours: Vec<f64> = program.wingbeat.iter().map(|figures| figures.median_ns).collect();
-        let our_deviation = deviation(&ours);
-        let usual = format!("bpftool, {USUAL_REPEAT} runs");
-        let peers = [(usual, &program.usual_ns), ("bpftool, as long".to_owned(), &program.long_ns)];
-        for (tool, times) in [("wingbeat".to_owned(), &ours)].into_iter().chain(peers) {
+        let of = |figure: fn(&Figures) -> f64| -> Vec<f64> {
+            program.wingbeat.iter().map(figure).collect()
+        };
+        let (floor, median) = (of(|figures| figures.floor_ns), of(|figures| figures.median_ns));
+        let ours = [deviation(&floor), deviation(&median)];
+        let tools = [
+            ("wingbeat, floor".to_owned(), &floor, [None; 2]),
+            ("wingbeat, median".to_owned(), &median, [None; 2]),
+            (format!("bpftool, {USUAL_REPEAT} runs"), &program.usual_ns, ours),
+            ("bpftool, as long".to_owned(), &program.long_ns, ours),
+        ];
+        for (tool, times, ours) in tools {
             let Some((spread, deviation)) = Spread::of(times.iter().copied()).zip(deviation(times))
             else {
                 continue;
             };
-            let is_ours = tool == "wingbeat";
-            let (ratio, verdict) = match our_deviation {
-                _ if is_ours => (String::new(), ""),
-                // All of bpftool's whole nanoseconds were the same.
-                _ if deviation == 0.0 => ("–".to_owned(), "not comparable"),
-                Some(ours) if ours / deviation <= RATIO_MAX => (two(ours / deviation), "reached"),
-                Some(ours) => (two(ours / deviation), "**missed**"),
-                None => ("–".to_owned(), ""),
-            };
-            rows.push(vec![
+            let mut row = vec![
                 program.name.clone(),
                 program.instructions.to_string(),
                 tool,
                 two(spread.median),
                 two(deviation),
                 two(spread.max - spread.min),
-                ratio,
-                verdict.to_owned(),
-            ]);
+            ];
+            row.extend(ours.into_iter().flat_map(|ours| compared(ours, deviation)));
+            rows.push(row);
         }
     }
     let head = vec![
@@ -188,21 +190,40 @@ fn spreads(programs: &[Program]) -> Table {
         "median",
         "standard deviation",
         "max − min",
-        "wingbeat's ÷ its",
+        "floor's ÷ its",
+        "goal",
+        "median's ÷ its",
         "goal",
     ];
     Table::new(head, rows)
 }
 
+/// Our standard deviation ÷ bpftool's, and a verdict; nothing in rows of our own.
+fn compared(ours: Option<f64>, theirs: f64) -> [String; 2] {
+    match ours {
+        None => [String::new(), String::new()],
+        // All of bpftool's whole nanoseconds were the same.
+        Some(_) if theirs == 0.0 => ["–".to_owned(), "not comparable".to_owned()],
+        Some(ours) => {
+            let verdict = if ours / theirs <= RATIO_MAX { "reached" } else { "**missed**" };
+            [two(ours / theirs), verdict.to_owned()]
+        }
+    }
+}
+
 fn gaps(programs: &[Program]) -> Table {
     let row = |program: &Program| {
-        let gaps = program.wingbeat.iter().filter_map(|f| Some(f.net_p50_ns? - f.net_ns));
-        let gap = Spread::of(gaps)?;
-        let verdict = if gap.median.abs() <= GAP_MAX_NS { "reached" } else { "**missed**" };
-        let range = format!("{} ({} to {})", two(gap.median), two(gap.min), two(gap.max));
-        Some(vec![program.name.clone(), range, verdict.to_owned()])
+        let gap = |of: fn(&Figures) -> Option<f64>| {
+            let gap = Spread::of(program.wingbeat.iter().filter_map(of))?;
+            let verdict = if gap.median.abs() <= GAP_MAX_NS { "reached" } else { "**missed**" };
+            let range = format!("{} ({} to {})", two(gap.median), two(gap.min), two(gap.max));
+            Some([range, verdict.to_owned()])
+        };
+        let from_mean = gap(|figures| Some(figures.net_p50_ns? - figures.net_mean_ns?))?;
+        let from_net = gap(|figures| Some(figures.net_p50_ns? - figures.net_ns?))?;
+        Some([vec![program.name.clone()], from_mean.into(), from_net.into()].concat())
     };
-    let head = vec!["program", "p50 − median, ns", "goal"];
+    let head = vec!["program", "p50 − mean, ns", "goal", "p50 − net of bursts, ns", "goal"];
     Table::new(head, programs.iter().filter_map(row).collect())
 }
 
@@ -214,11 +235,14 @@ fn two(value: f64) -> String {
 mod tests {
     use super::*;
 
+    /// A program whose floors are half as far apart as its medians.
     fn program(ours: &[f64], usual: &[f64], long: &[f64]) -> Program {
         let figures = |&median_ns: &f64| Figures {
+            floor_ns: median_ns / 2.0,
             median_ns,
-            net_ns: median_ns - 10.0,
+            net_ns: Some(median_ns - 10.0),
             net_p50_ns: Some(median_ns - 5.0),
+            net_mean_ns: Some(median_ns - 4.0),
         };
         Program {
             name: "50 ns".to_owned(),
@@ -231,30 +255,44 @@ mod tests {
 
     #[test]
     fn verdicts_on_spread() {
-        let check = |ours: &[f64], theirs: &[f64], expected: &str| {
+        let check = |ours: &[f64], theirs: &[f64], expected: [&str; 4]| {
             let text = spreads(&[program(ours, theirs, theirs)]).to_markdown();
-            assert_eq!(text.matches(expected).count(), 2, "{text}");
+            let cells = |row: &str| -> Vec<String> {
+                row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+            };
+            let rows: Vec<Vec<String>> = text.lines().skip(2).map(cells).collect();
+            let verdicts: Vec<&[String]> = rows.iter().map(|row| &row[6..]).collect();
+            assert_eq!(verdicts, [[""; 4], [""; 4], expected, expected], "{text}");
         };
-        check(&[50.0, 51.0], &[50.0, 52.0], "| 0.50             | reached");
-        check(&[50.0, 51.5], &[50.0, 52.0], "| 0.75             | **missed**");
-        check(&[50.0, 51.0], &[50.0, 50.0], "not comparable");
+        let (reached, missed) = ("reached", "**missed**");
+        check(&[50.0, 51.0], &[50.0, 52.0], ["0.25", reached, "0.50", reached]);
+        check(&[50.0, 51.5], &[50.0, 52.0], ["0.38", reached, "0.75", missed]);
+        check(&[50.0, 52.5], &[50.0, 52.0], ["0.62", missed, "1.25", missed]);
+        check(&[50.0, 51.0], &[50.0, 50.0], ["–", "not comparable", "–", "not comparable"]);
     }
 
     #[test]
     fn the_table_shows_median_and_range() {
         let text = spreads(&[program(&[50.0, 51.0, 50.5], &[50.0, 53.0], &[])]).to_markdown();
         assert!(
-            text.contains("| wingbeat              | 50.50  | 0.50               | 1.00 "),
+            text.contains("| wingbeat, median      | 50.50  | 0.50               | 1.00 ")
+                && text.contains("| wingbeat, floor       | 25.25  | 0.25               | 0.50 "),
             "{text}"
         );
-        assert_eq!(text.lines().count(), 4, "nothing was measured for long: {text}");
+        assert_eq!(text.lines().count(), 5, "nothing was measured for long: {text}");
         assert_eq!(spreads(&[Program::default()]).to_markdown(), "");
     }
 
     #[test]
     fn gaps_are_judged() {
-        let text = gaps(&[program(&[50.0, 51.0], &[], &[])]).to_markdown();
-        assert!(text.contains("| 5.00 (5.00 to 5.00) | **missed** |"), "{text}");
+        let mut measured = program(&[50.0, 51.0], &[], &[]);
+        let text = gaps(&[measured.clone()]).to_markdown();
+        let expected =
+            "| −1.00 (−1.00 to −1.00) | reached | 5.00 (5.00 to 5.00)     | **missed** |";
+        assert!(text.contains(expected), "{text}");
+        measured.wingbeat[0].net_ns = None;
+        measured.wingbeat[1].net_ns = None;
+        assert_eq!(gaps(&[measured]).to_markdown(), "", "nothing to compare with");
     }
 
     #[test]

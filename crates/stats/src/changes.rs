@@ -1,0 +1,141 @@
+//! Where the level of a series changes for good: change points.
+//!
+//! A series of results over time has levels that last, and noise on top of them: spikes of a few
+//! points, heavy tails, two levels by turns, values that hang together with their predecessors. What
+//! is looked for is the first point of a new level, and nothing else. The way there:
+//!
+//! 1. `clean`: values far from the median of their neighbours are drawn in, so that spikes of up to
+//!    five points weigh little. Steps stay where they are, since running medians keep edges.
+//! 2. `scan`: windows of many lengths slide over the series; where the means of two neighbouring
+//!    windows differ most, there may be a change. Far too many places come out of this.
+//! 3. `noise`: how much do the means of neighbouring windows differ where nothing happens? That is
+//!    measured, not derived, so that dependent values and slow wobble count as the noise that they are.
+//! 4. `segments`: the least probable place goes, its two neighbours are judged anew, and so on, until
+//!    all that are left stand the test (`evidence`): a t-test with the noise of step 3, and rules for
+//!    what is no lasting step of the level. Then the noise is measured once more, within the levels
+//!    that were found, and so on until nothing changes.
+//!
+//! The scheme of candidates by moving sums at several scales, which are then pruned together, is that
+//! of Cho & Kirch, "Two-stage data segmentation permitting multiscale change points, heavy tails and
+//! dependence", Annals of the Institute of Statistical Mathematics 74 (2022).
+//!
+//! Time and memory are linear in the length of the series, but for one sort of its values: no window is
+//! longer than a fixed number of points. Nothing is random.
+
+mod clean;
+mod evidence;
+mod noise;
+mod scan;
+mod segments;
+
+use self::{clean::Clean, evidence::Judge, noise::Noise, segments::Segments};
+
+/// Fewer points have no changes.
+pub const POINTS_MIN: usize = 2 * END_MIN;
+
+/// Points that a level between two changes has to last, at least; what is shorter is a spike.
+const LENGTH_MIN: usize = 6;
+
+/// Points that the first and the last level have to last, at least: they may go on outside the series.
+const END_MIN: usize = 4;
+
+/// The longest window for the noise while changes are still looked for, which look like noise until
+/// then, the more so the longer the window.
+const WINDOW_SHORT: usize = 8;
+
+/// How often the noise is measured and the changes are found anew; two or three times is usual.
+const ROUNDS_MAX: usize = 6;
+
+/// What counts as a change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// The chance that a series without changes shows one, whatever its length: from 0 to 1.
+    pub false_alarm_chance: f64,
+    /// Least change of the level as a share of the level before, without sign; 0 asks for none.
+    pub change_min: f64,
+}
+
+/// One series of noise in 1,000; a quarter of a percent.
+impl Default for Settings {
+    fn default() -> Self {
+        Self { false_alarm_chance: 0.001, change_min: 0.0025 }
+    }
+}
+
+/// A lasting change of the level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The first point of the new level, counted from 0 over all points, gaps included.
+    pub index: usize,
+    /// Level from the change before, or the beginning, to this one: the mean, with far values drawn in.
+    pub before: f64,
+    /// Level from this change to the next one, or to the end, likewise.
+    pub after: f64,
+    /// The chance of a step so clear anywhere in a series of this length that has none.
+    pub p_value: f64,
+}
+
+impl Change {
+    /// The change as a share of the level before, `after / before − 1`; `None` if that was 0.
+    pub fn relative(&self) -> Option<f64> {
+        let share = self.after / self.before - 1.0;
+        share.is_finite().then_some(share)
+    }
+}
+
+/// The changes of a series, in their order. Values that are not finite are gaps.
+///
+/// ```
+/// use wingbeat_stats::changes::{Settings, find};
+///
+/// let level = |i| if i < 40 { 100.0 } else { 110.0 };
+/// let series: Vec<f64> = (0..60).map(|i| f64::from(i % 3) + level(i)).collect();
+/// let found = find(&series, &Settings::default());
+/// assert_eq!(found.len(), 1);
+/// assert_eq!((found[0].index, found[0].before.round()), (40, 101.0));
+/// ```
+pub fn find(series: &[f64], settings: &Settings) -> Vec<Change> {
+    let places: Vec<usize> = (0..series.len()).filter(|&at| series[at].is_finite()).collect();
+    if places.len() < POINTS_MIN {
+        return Vec::new();
+    }
+    // By a power of two, which changes no digit, lest squares of very large values be infinite.
+    let scale = scale_of(series);
+    let values: Vec<f64> = places.iter().map(|&place| series[place] * scale).collect();
+    let Some(clean) = Clean::new(&values) else {
+        return Vec::new();
+    };
+    let candidates = scan::candidates(&clean);
+    let find = |noise: &Noise| Segments::find(&Judge::new(&clean, noise, settings), &candidates);
+    let mut segments = find(&Noise::strong());
+    let mut noise = Noise::measure(&clean, segments.boundaries(), WINDOW_SHORT);
+    for _ in 0..ROUNDS_MAX {
+        let found = find(&noise);
+        let is_stable = found.boundaries() == segments.boundaries();
+        segments = found;
+        if is_stable {
+            break;
+        }
+        // The more changes are known, the less of them is taken for noise.
+        noise = Noise::measure(&clean, segments.boundaries(), WINDOW_SHORT).min(&noise);
+    }
+    let noise = Noise::measure(&clean, segments.boundaries(), usize::MAX);
+    let found = find(&noise).changes(&clean);
+    let in_series = |change: Change| Change {
+        index: places[change.index],
+        before: change.before / scale,
+        after: change.after / scale,
+        ..change
+    };
+    found.into_iter().map(in_series).collect()
+}
+
+/// A power of two that brings the largest value near 1.
+fn scale_of(series: &[f64]) -> f64 {
+    let finite = series.iter().filter(|value| value.is_finite());
+    let largest = finite.fold(0.0_f64, |largest, value| largest.max(value.abs()));
+    if largest > 0.0 { (-largest.log2()).floor().clamp(-1000.0, 1000.0).exp2() } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests;

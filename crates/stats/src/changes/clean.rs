@@ -1,0 +1,150 @@
+//! A series with spikes drawn in, and the size of its noise at each place.
+
+use std::ops::Range;
+
+use crate::sample::quantile_of_sorted;
+
+/// Points on each side of a value whose median it is compared with: spikes of as many are drawn in.
+const REACH: usize = 5;
+
+/// Values farther from the running median than so many times the noise are drawn in to there.
+const FAR: f64 = 2.5;
+
+/// Points for which the noise is taken to be the same.
+const BLOCK: usize = 32;
+
+/// Points on each side of a block that its noise is measured with as well.
+const AROUND: usize = 48;
+
+/// Standard deviations of normal values in one median absolute deviation, inverted.
+const SIGMAS_PER_MAD: f64 = 1.482_602_218_505_602;
+
+/// Standard deviation of normal values ÷ the mean of the nearer nine tenths of their distances.
+const SIGMAS_PER_TRIMMED: f64 = 1.527;
+
+/// Standard deviation of normal values ÷ their root mean square distance to the running median.
+const SIGMAS_PER_DISTANCE: f64 = 1.03;
+
+/// A cleaned series, shifted so that its median is 0.
+#[derive(Debug)]
+pub(super) struct Clean {
+    /// The values with spikes drawn in, less `origin`.
+    pub(super) values: Vec<f64>,
+    /// What was taken off.
+    pub(super) origin: f64,
+    /// Standard deviation of the noise, by blocks.
+    sigmas: Vec<f64>,
+    /// Sums of the values before each place.
+    sums: Vec<f64>,
+}
+
+impl Clean {
+    /// `None` if all values are the same. The values have to be finite.
+    pub(super) fn new(series: &[f64]) -> Option<Self> {
+        let mut sorted = series.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let origin = quantile_of_sorted(&sorted, 0.5);
+        let quantum = smallest_gap(&sorted)?;
+        let mut values: Vec<f64> = series.iter().map(|value| value - origin).collect();
+        let medians = running_medians(&values);
+        let distances: Vec<f64> =
+            values.iter().zip(&medians).map(|(value, median)| (value - median).abs()).collect();
+        // Between two values that lie next to each other nothing can be told.
+        let sigmas = sigmas(&distances, quantum / 4.0);
+        for (place, (value, median)) in values.iter_mut().zip(&medians).enumerate() {
+            let far = FAR * sigmas[place / BLOCK];
+            *value = value.clamp(median - far, median + far);
+        }
+        let squares = values.iter().zip(&medians).map(|(value, median)| (value - median).powi(2));
+        let sigmas = drawn_in_sigmas(&squares.collect::<Vec<f64>>(), quantum / 4.0);
+        let sums = sums(&values);
+        Some(Self { values, origin, sigmas, sums })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Standard deviation of the noise near a place.
+    pub(super) fn sigma(&self, place: usize) -> f64 {
+        self.sigmas[(place / BLOCK).min(self.sigmas.len() - 1)]
+    }
+
+    /// Mean of the values from one place up to another, which is behind it.
+    pub(super) fn mean(&self, from: usize, to: usize) -> f64 {
+        (self.sums[to] - self.sums[from]) / (to - from) as f64
+    }
+}
+
+/// The least distance of two different values; rounding errors are none.
+fn smallest_gap(sorted: &[f64]) -> Option<f64> {
+    let largest = sorted.first()?.abs().max(sorted.last()?.abs());
+    let gaps = sorted.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.filter(|&gap| gap > largest * 1e-12).reduce(f64::min)
+}
+
+/// The median of the values around each place; near the ends, of those that there are.
+fn running_medians(values: &[f64]) -> Vec<f64> {
+    let mut window: Vec<f64> = Vec::with_capacity(2 * REACH + 2);
+    let insert = |window: &mut Vec<f64>, value: f64| {
+        window.insert(window.partition_point(|&other| other < value), value);
+    };
+    for &value in values.iter().take(REACH) {
+        insert(&mut window, value);
+    }
+    let mut medians = Vec::with_capacity(values.len());
+    for place in 0..values.len() {
+        if let Some(&entering) = values.get(place + REACH) {
+            insert(&mut window, entering);
+        }
+        if let Some(leaving) = place.checked_sub(REACH + 1) {
+            window.remove(window.partition_point(|&other| other < values[leaving]));
+        }
+        medians.push(quantile_of_sorted(&window, 0.5));
+    }
+    medians
+}
+
+/// The size of the noise in each block, from distances to the running median.
+fn sigmas(distances: &[f64], least: f64) -> Vec<f64> {
+    let blocks = distances.len().div_ceil(BLOCK);
+    let mut sorted = Vec::with_capacity(BLOCK + 2 * AROUND);
+    let sigma = |block: usize| {
+        sorted.clear();
+        sorted.extend_from_slice(&distances[around(block, distances.len())]);
+        sorted.sort_unstable_by(f64::total_cmp);
+        let median = quantile_of_sorted(&sorted, 0.5);
+        // Of values that are mostly the same, the median distance is 0.
+        let nearer = &sorted[..sorted.len() - sorted.len() / 10];
+        let trimmed = nearer.iter().sum::<f64>() / nearer.len() as f64;
+        (median * SIGMAS_PER_MAD).max(trimmed * SIGMAS_PER_TRIMMED).max(least)
+    };
+    (0..blocks).map(sigma).collect()
+}
+
+/// The size of the noise in each block once spikes are drawn in, from squared distances to the running
+/// median: what is left of the spikes, and both of two levels by turns, count here.
+fn drawn_in_sigmas(squares: &[f64], least: f64) -> Vec<f64> {
+    let sigma = |block: usize| {
+        let around = around(block, squares.len());
+        let mean = squares[around.clone()].iter().sum::<f64>() / around.len() as f64;
+        (mean.sqrt() * SIGMAS_PER_DISTANCE).max(least)
+    };
+    (0..squares.len().div_ceil(BLOCK)).map(sigma).collect()
+}
+
+/// The places that the noise of a block is measured at.
+fn around(block: usize, len: usize) -> Range<usize> {
+    (block * BLOCK).saturating_sub(AROUND)..(block * BLOCK + BLOCK + AROUND).min(len)
+}
+
+fn sums(values: &[f64]) -> Vec<f64> {
+    let mut sum = 0.0;
+    let mut sums = Vec::with_capacity(values.len() + 1);
+    sums.push(sum);
+    for value in values {
+        sum += value;
+        sums.push(sum);
+    }
+    sums
+}

@@ -1,0 +1,116 @@
+//! How much the means of neighbouring windows differ where nothing happens.
+//!
+//! For independent values the variance of a mean of m values is σ²/m. Results of a benchmark are not
+//! independent: neighbours resemble each other, hosts take turns, the level wobbles. So the variance is
+//! measured at several lengths, as the *inflation* of σ²/m. That is the idea of the variogram, and of
+//! batch means in simulation.
+
+use super::clean::Clean;
+use crate::{normal, sample::quantile_of_sorted};
+
+/// Lengths of windows at which the inflation is measured.
+const WINDOWS: [usize; 5] = [4, 8, 16, 32, 64];
+
+/// Beyond this window the growth is bounded, because there are few pairs of such windows, and steps
+/// that were not found yet weigh much in them.
+const WINDOW_SURE: usize = 8;
+
+/// How much the inflation may grow from one window to one of twice the length.
+const GROWTH_MAX: f64 = 1.4;
+
+/// A first guess of the inflation, on the safe side: that of a first-order autoregression with ρ = 0.71.
+const STRONG: f64 = 6.0;
+
+/// The share of pairs of windows that is to differ less than the measured variance tells: steps that
+/// were not found yet lie in the others.
+const SHARE: f64 = 0.4;
+
+/// Fewer pairs of windows side by side tell nothing.
+const PAIRS_MIN: usize = 8;
+
+/// The variance of means, for windows of any length.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Noise {
+    /// Variance of a mean × its values ÷ σ², at `WINDOWS`; at least 1 and never falling.
+    inflations: [f64; WINDOWS.len()],
+}
+
+impl Noise {
+    /// Far more than there is in most series: what is found in such noise is beyond doubt.
+    pub(super) fn strong() -> Self {
+        Self { inflations: [STRONG; WINDOWS.len()] }
+    }
+
+    /// Measures it within the segments between these boundaries, with windows up to `window_max`.
+    pub(super) fn measure(clean: &Clean, boundaries: &[usize], window_max: usize) -> Self {
+        let starts = [0].into_iter().chain(boundaries.iter().copied());
+        let ends = boundaries.iter().copied().chain([clean.len()]);
+        let segments: Vec<(usize, usize)> = starts.zip(ends).collect();
+        let mut inflation = 1.0_f64;
+        let mut growth = 1.0_f64;
+        let inflations = WINDOWS.map(|window| {
+            let before = inflation;
+            if window > window_max {
+                // As in autoregressions, the growth slows down from one doubling to the next.
+                growth = growth.sqrt();
+                inflation *= growth;
+            } else {
+                let measured = inflation_of(clean, &segments, window).unwrap_or(1.0);
+                let most = if window > WINDOW_SURE { before * GROWTH_MAX } else { f64::INFINITY };
+                inflation = measured.min(most).max(before);
+                growth = if window == WINDOWS[0] { 1.0 } else { inflation / before };
+            }
+            inflation
+        });
+        Self { inflations }
+    }
+
+    /// The lesser of both at every length.
+    pub(super) fn min(mut self, other: &Self) -> Self {
+        for (mine, others) in self.inflations.iter_mut().zip(other.inflations) {
+            *mine = mine.min(others);
+        }
+        self
+    }
+
+    /// Variance of a mean of so many values, as a share of σ².
+    pub(super) fn variance_of_mean(&self, values: usize) -> f64 {
+        let longer = WINDOWS.iter().position(|&window| window >= values);
+        let inflation = match longer {
+            Some(0) => self.inflations[0],
+            Some(at) => {
+                // Between two lengths, by their logarithms.
+                let (low, high) = (WINDOWS[at - 1] as f64, WINDOWS[at] as f64);
+                let share = (values as f64 / low).ln() / (high / low).ln();
+                self.inflations[at - 1] * (1.0 - share) + self.inflations[at] * share
+            }
+            None => self.inflations[WINDOWS.len() - 1],
+        };
+        inflation / values as f64
+    }
+}
+
+/// The median over all pairs of neighbouring windows, so that a few steps do not count.
+fn inflation_of(clean: &Clean, segments: &[(usize, usize)], window: usize) -> Option<f64> {
+    let mut squares = Vec::new();
+    for &(start, end) in segments {
+        let mut place = start + window;
+        while place + window <= end {
+            let difference = clean.mean(place, place + window) - clean.mean(place - window, place);
+            squares.push((difference / clean.sigma(place)).powi(2));
+            place += window.div_ceil(2);
+        }
+    }
+    if squares.len() < 2 * PAIRS_MIN {
+        return None;
+    }
+    squares.sort_unstable_by(f64::total_cmp);
+    // Both means vary.
+    let variance = quantile_of_sorted(&squares, SHARE) / square_at(SHARE) / 2.0;
+    Some(variance * window as f64)
+}
+
+/// The value that the square of a standard normal value does not exceed with this chance.
+fn square_at(chance: f64) -> f64 {
+    normal::quantile(0.5 + chance / 2.0).powi(2)
+}

@@ -1,0 +1,62 @@
+//! Places where the level may change: where the means of two neighbouring windows differ most.
+
+use super::{END_MIN, clean::Clean};
+
+/// The longest window. Longer ones would find smaller steps, and cost as much time again.
+pub(super) const WINDOW_MAX: usize = 226;
+
+/// The shortest window.
+const WINDOW_MIN: usize = 5;
+
+/// Windows grow by this factor.
+const GROWTH: f64 = std::f64::consts::SQRT_2;
+
+/// Least difference of the means, in standard errors of independent values.
+const DIFFERENCE_MIN: f64 = 2.5;
+
+/// Candidates in ascending order, each a first point of a new level.
+pub(super) fn candidates(clean: &Clean) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut window = WINDOW_MIN;
+    while window <= WINDOW_MAX.min(clean.len() - END_MIN) {
+        peaks(clean, window, &mut found);
+        window = (window as f64 * GROWTH).round() as usize;
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Adds the places where the difference is the greatest within half a window on both sides.
+fn peaks(clean: &Clean, window: usize, found: &mut Vec<usize>) {
+    let reach = window.div_ceil(2);
+    // The best place since, and how far back it lies.
+    let mut best: Option<(usize, f64)> = None;
+    for place in END_MIN..=clean.len() - END_MIN {
+        let difference = difference(clean, window, place);
+        match best {
+            Some((peak, height)) if difference <= height => {
+                if place - peak >= reach {
+                    if height >= DIFFERENCE_MIN {
+                        found.push(peak);
+                    }
+                    best = Some((place, difference));
+                }
+            }
+            _ => best = Some((place, difference)),
+        }
+    }
+    found.extend(best.filter(|(_, height)| *height >= DIFFERENCE_MIN).map(|(peak, _)| peak));
+}
+
+/// Difference of the means before and after a place, in standard errors. Windows end where the series
+/// does.
+fn difference(clean: &Clean, window: usize, place: usize) -> f64 {
+    let from = place.saturating_sub(window);
+    let to = (place + window).min(clean.len());
+    let difference = clean.mean(place, to) - clean.mean(from, place);
+    // The calmer side: beside a wild stretch a calm one may step unseen otherwise.
+    let sigma = clean.sigma(from).min(clean.sigma(to - 1));
+    let per_point = 1.0 / (place - from) as f64 + 1.0 / (to - place) as f64;
+    difference.abs() / (sigma * per_point.sqrt())
+}

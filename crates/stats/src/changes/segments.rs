@@ -1,0 +1,182 @@
+//! From far too many candidates to the changes: the weakest goes, again and again.
+
+use std::{cmp::Ordering, collections::BinaryHeap};
+
+use super::{
+    Change,
+    clean::Clean,
+    evidence::{Evidence, Judge, WINDOW, around},
+};
+
+/// How far a boundary may move when its place is looked for again.
+const MOVE_MAX: usize = 40;
+
+/// Points that a boundary leaves on both sides when it moves. Fewer than a level has to last: else an
+/// outage would be stretched until it is long enough.
+const RUN_MIN: usize = 2;
+
+/// The levels of a series.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    boundaries: Vec<usize>,
+    p_values: Vec<f64>,
+}
+
+/// A boundary in the queue, weakest first; out of date if its version is.
+#[derive(Debug, PartialEq)]
+struct Queued {
+    t: f64,
+    at: usize,
+    version: u32,
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.t.total_cmp(&self.t).then(other.at.cmp(&self.at))
+    }
+}
+
+impl Segments {
+    /// The first points of the new levels, ascending.
+    pub(super) fn boundaries(&self) -> &[usize] {
+        &self.boundaries
+    }
+
+    /// Finds the changes among candidates, which are ascending.
+    pub(super) fn find(judge: &Judge<'_>, candidates: &[usize]) -> Self {
+        let mut boundaries = candidates.to_vec();
+        loop {
+            let count = boundaries.len();
+            boundaries = without_weak(judge, &boundaries);
+            relocate(judge, &mut boundaries);
+            boundaries = without_weak(judge, &boundaries);
+            remove_weakest_of_no_steps(judge, &mut boundaries);
+            if boundaries.len() == count {
+                break;
+            }
+        }
+        let evidence = all_evidence(judge, &boundaries);
+        let p_values = evidence.iter().map(|evidence| judge.p_value(evidence)).collect();
+        Self { boundaries, p_values }
+    }
+
+    /// With levels and chances; the places are those in the cleaned series.
+    pub(super) fn changes(&self, clean: &Clean) -> Vec<Change> {
+        let neighbours = neighbours(&self.boundaries, clean.len());
+        let changes =
+            neighbours.zip(&self.p_values).map(|((start, index, end), &p_value)| Change {
+                index,
+                before: clean.mean(start, index) + clean.origin,
+                after: clean.mean(index, end) + clean.origin,
+                p_value,
+            });
+        changes.collect()
+    }
+}
+
+/// Each boundary with the one before it, or the beginning, and the one after it, or the end.
+fn neighbours(
+    boundaries: &[usize],
+    len: usize,
+) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+    boundaries.iter().enumerate().map(move |(at, &place)| {
+        let start = at.checked_sub(1).map_or(0, |before| boundaries[before]);
+        (start, place, boundaries.get(at + 1).copied().unwrap_or(len))
+    })
+}
+
+fn all_evidence(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<Evidence> {
+    let all = neighbours(boundaries, judge.clean.len());
+    all.map(|(start, place, end)| judge.evidence(start, place, end)).collect()
+}
+
+/// Removes the weakest boundary, judges its neighbours anew, until all are significant.
+fn without_weak(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<usize> {
+    let none = usize::MAX;
+    let count = boundaries.len();
+    let mut before: Vec<usize> = (0..count).map(|at| at.checked_sub(1).unwrap_or(none)).collect();
+    let mut after: Vec<usize> =
+        (0..count).map(|at| if at + 1 < count { at + 1 } else { none }).collect();
+    let mut versions = vec![0_u32; count];
+    let mut is_there = vec![true; count];
+    let judged = |at: usize, before: &[usize], after: &[usize]| {
+        let start = boundaries.get(before[at]).copied().unwrap_or(0);
+        let end = boundaries.get(after[at]).copied().unwrap_or(judge.clean.len());
+        judge.evidence(start, boundaries[at], end)
+    };
+    let mut queue = BinaryHeap::with_capacity(count);
+    let mut evidence: Vec<Evidence> = (0..count).map(|at| judged(at, &before, &after)).collect();
+    queue.extend((0..count).map(|at| Queued { t: evidence[at].t, at, version: 0 }));
+    while let Some(Queued { at, version, .. }) = queue.pop() {
+        if !is_there[at] || versions[at] != version || judge.is_significant(&evidence[at]) {
+            continue;
+        }
+        is_there[at] = false;
+        let (left, right) = (before[at], after[at]);
+        if left != none {
+            after[left] = right;
+        }
+        if right != none {
+            before[right] = left;
+        }
+        for neighbour in [left, right].into_iter().filter(|&neighbour| neighbour != none) {
+            evidence[neighbour] = judged(neighbour, &before, &after);
+            versions[neighbour] += 1;
+            let (t, version) = (evidence[neighbour].t, versions[neighbour]);
+            queue.push(Queued { t, at: neighbour, version });
+        }
+    }
+    let left = boundaries.iter().zip(&is_there).filter(|(_, is_there)| **is_there);
+    left.map(|(&place, _)| place).collect()
+}
+
+/// Moves each boundary to where the two levels beside it fit best.
+fn relocate(judge: &Judge<'_>, boundaries: &mut [usize]) {
+    let clean = judge.clean;
+    for at in 0..boundaries.len() {
+        let start = at.checked_sub(1).map_or(0, |before| boundaries[before]);
+        let end = boundaries.get(at + 1).copied().unwrap_or(clean.len());
+        let place = boundaries[at];
+        let from = (start + RUN_MIN).max(place.saturating_sub(MOVE_MAX));
+        let to = (place + MOVE_MAX).min(end.saturating_sub(RUN_MIN));
+        let (start, end) = around(start, place, end, WINDOW);
+        // The sum of squares that a step here explains.
+        let explained = |place: usize| {
+            let difference = clean.mean(place, end) - clean.mean(start, place);
+            let (before, after) = ((place - start) as f64, (end - place) as f64);
+            difference * difference * before * after / (before + after)
+        };
+        if let Some(best) =
+            (from..=to).max_by(|&a, &b| explained(a).total_cmp(&explained(b)).then(b.cmp(&a)))
+        {
+            boundaries[at] = best;
+        }
+    }
+}
+
+/// Removes the weakest boundary of those that are no steps, from each run of them.
+fn remove_weakest_of_no_steps(judge: &Judge<'_>, boundaries: &mut Vec<usize>) {
+    let evidence = all_evidence(judge, boundaries);
+    let is_step: Vec<bool> = neighbours(boundaries, judge.clean.len())
+        .map(|(start, place, end)| judge.is_step(start, place, end))
+        .collect();
+    // Neighbours of what goes are judged anew, so of two neighbours only the weaker goes.
+    let is_weaker = |at: usize, other: Option<usize>| {
+        other.is_none_or(|other| {
+            is_step.get(other).is_none_or(|&is_step| is_step) || evidence[at].t <= evidence[other].t
+        })
+    };
+    let stays: Vec<bool> = (0..boundaries.len())
+        .map(|at| is_step[at] || !(is_weaker(at, at.checked_sub(1)) && is_weaker(at, Some(at + 1))))
+        .collect();
+    let mut stays = stays.into_iter();
+    boundaries.retain(|_| stays.next().unwrap_or(true));
+}

@@ -1,0 +1,254 @@
+//! Golden cases, what must never alarm, and what must not depend on units or direction.
+
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+use crate::{normal, random::Random};
+
+/// Standard normal noise.
+fn noise(points: usize, seed: u64) -> Vec<f64> {
+    let mut random = Random::new(seed);
+    let mut value = || normal::quantile((random.unit() + f64::EPSILON).min(1.0 - f64::EPSILON));
+    (0..points).map(|_| value()).collect()
+}
+
+/// Noise of standard deviation 1 around 100, with jumps by so much at these places.
+fn stepped(points: usize, steps: &[(usize, f64)], seed: u64) -> Vec<f64> {
+    let level = |at| steps.iter().filter(|(place, _)| *place <= at).map(|(_, by)| by).sum::<f64>();
+    let noise = noise(points, seed).into_iter().enumerate();
+    noise.map(|(at, value)| 100.0 + value + level(at)).collect()
+}
+
+fn indexes(series: &[f64]) -> Vec<usize> {
+    let found = find(series, &Settings::default());
+    found.iter().map(|change| change.index).collect()
+}
+
+#[test]
+fn clear_steps_are_found_at_their_place() {
+    let check = |steps: &[(usize, f64)]| {
+        let expected: Vec<usize> = steps.iter().map(|(place, _)| *place).collect();
+        for seed in 0..5 {
+            let found = indexes(&stepped(300, steps, seed));
+            assert_eq!(found, expected, "{steps:?}, seed {seed}");
+        }
+    };
+    check(&[]);
+    check(&[(150, 6.0)]);
+    check(&[(150, -6.0)]);
+    check(&[(20, 10.0)]);
+    check(&[(280, -10.0)]);
+    check(&[(100, 8.0), (200, -8.0)]);
+    check(&[(100, 8.0), (140, 8.0), (200, -30.0)]);
+    check(&[(150, 900.0)]);
+}
+
+#[test]
+fn levels_and_chance() {
+    let series = stepped(200, &[(120, 10.0)], 7);
+    let found = find(&series, &Settings::default());
+    let [Change { index: 120, before, after, p_value }] = *found else {
+        panic!("{found:?}");
+    };
+    assert!((before - 100.0).abs() < 0.3, "{before}");
+    assert!((after - 110.0).abs() < 0.4, "{after}");
+    assert!(p_value < 1e-20, "{p_value}");
+    let share = found[0].relative().expect("before is not 0");
+    assert!((share - (after / before - 1.0)).abs() < 1e-12);
+}
+
+#[test]
+fn shares_of_a_level() {
+    let check = |before, after, expected: Option<f64>| {
+        let change = Change { index: 1, before, after, p_value: 0.0 };
+        assert_eq!(change.relative(), expected, "{before} → {after}");
+    };
+    check(100.0, 150.0, Some(0.5));
+    check(4.0, 1.0, Some(-0.75));
+    check(-1.0, -2.0, Some(1.0));
+    check(0.0, 1.0, None);
+    check(0.0, 0.0, None);
+}
+
+/// What people do not call a change.
+#[test]
+fn no_alarm() {
+    let check = |name: &str, series: Vec<f64>| {
+        assert_eq!(indexes(&series), [0; 0], "{name}");
+    };
+    check("nothing", vec![]);
+    check("one", vec![1.0]);
+    check("four", vec![1.0, 1.0, 9.0, 9.0]);
+    check("constant", vec![5.0; 500]);
+    check("zeros", vec![0.0; 500]);
+    check("constant but for rounding", (0..500).map(|i| 0.1 + f64::from(i % 3) * 1e-17).collect());
+    check("gaps only", vec![f64::NAN; 50]);
+    check("infinite", vec![f64::INFINITY; 50]);
+    check("zero mean", noise(1000, 3));
+    check("quantised", noise(1000, 4).iter().map(|value| value.round()).collect());
+    let with = |change: fn(usize, f64) -> f64| -> Vec<f64> {
+        let noise = noise(600, 5).into_iter().enumerate();
+        noise.map(|(at, value)| change(at, 100.0 + value)).collect()
+    };
+    check("a spike", with(|at, value| if at == 300 { 900.0 } else { value }));
+    check("spikes", with(|at, value| if at % 17 == 0 { value + 30.0 } else { value }));
+    check("five points", with(|at, value| if (300..305).contains(&at) { 150.0 } else { value }));
+    check("the last point", with(|at, value| if at == 599 { 200.0 } else { value }));
+    check("the last three", with(|at, value| if at >= 597 { 200.0 } else { value }));
+    check("slow drift", with(|at, value| value + at as f64 * 0.01));
+    check(
+        "more noise",
+        with(|at, value| if at >= 300 { 100.0 + 3.0 * (value - 100.0) } else { value }),
+    );
+    check("by turns", with(|at, value| if at % 2 == 0 { value + 20.0 } else { value }));
+}
+
+#[test]
+fn steps_without_noise() {
+    let check = |series: &[f64], expected: &[usize]| {
+        assert_eq!(indexes(series), expected, "{series:?}");
+    };
+    let levels = |runs: &[(usize, f64)]| -> Vec<f64> {
+        runs.iter().flat_map(|&(points, level)| std::iter::repeat_n(level, points)).collect()
+    };
+    check(&levels(&[(5, 1.0), (5, 2.0)]), &[5]);
+    check(&levels(&[(40, 1024.0), (40, 1040.0), (40, 1024.0)]), &[40, 80]);
+    check(&levels(&[(40, 1e6), (4, 2e6)]), &[40]);
+    check(&levels(&[(40, 1e6), (3, 2e6)]), &[]);
+    check(&levels(&[(40, 0.0), (40, 1.0)]), &[40]);
+    check(&levels(&[(40, -3.0), (40, 0.0)]), &[40]);
+}
+
+#[test]
+fn gaps_are_counted_but_are_no_values() {
+    let mut series = stepped(200, &[(100, 8.0)], 1);
+    for at in [0, 3, 50, 51, 52, 150, 199] {
+        series[at] = f64::NAN;
+    }
+    series[60] = f64::INFINITY;
+    assert_eq!(indexes(&series), [100]);
+    series[100] = f64::NAN;
+    assert_eq!(indexes(&series), [101]);
+}
+
+#[test]
+fn the_least_change_is_heeded() {
+    let series = stepped(300, &[(150, 6.0)], 2);
+    let check = |change_min, expected| {
+        let settings = Settings { change_min, ..Settings::default() };
+        assert_eq!(find(&series, &settings).len(), expected, "{change_min}");
+    };
+    check(0.0, 1);
+    check(0.055, 1);
+    check(0.065, 0);
+    check(f64::INFINITY, 0);
+}
+
+#[test]
+fn extreme_values_do_no_harm() {
+    let check = |unit: f64| {
+        let series = stepped(100, &[(60, 9.0)], 3);
+        let series: Vec<f64> = series.iter().map(|value| value * unit).collect();
+        let found = find(&series, &Settings::default());
+        assert_eq!(found.len(), 1, "{unit:e}");
+        assert_eq!(found[0].index, 60, "{unit:e}");
+        assert!((found[0].before / unit - 100.0).abs() < 1.0, "{unit:e}: {}", found[0].before);
+    };
+    check(1e300);
+    check(1e-300);
+    let mixed = [f64::MAX, f64::MIN, 0.0, f64::MIN_POSITIVE, 1.0, 5e-324, -1.0, 2.0, 3.0, 4.0];
+    for change in find(&mixed.repeat(5), &Settings::default()) {
+        assert!(change.before.is_finite() && change.after.is_finite(), "{change:?}");
+    }
+}
+
+/// One series of noise in 1,000 may alarm; of 2,000 series that is 2, and with that mean 9 or more
+/// come once in 4,000.
+#[test]
+fn noise_alarms_as_seldom_as_promised() {
+    let alarms = (0..2000).filter(|&seed| !indexes(&noise(100, seed)).is_empty()).count();
+    assert!(alarms < 9, "{alarms} of 2,000");
+}
+
+#[test]
+fn two_sigmas_are_found() {
+    let is_found = |seed: &u64| {
+        let found = indexes(&stepped(300, &[(150, 2.0)], 100 + seed));
+        found.iter().any(|index| index.abs_diff(150) <= 5)
+    };
+    let found = (0..100).filter(is_found).count();
+    assert!(found >= 90, "{found} of 100");
+}
+
+/// Steps and noise from numbers that shrink well: levels of at least six points, and any noise.
+fn any_series() -> impl Strategy<Value = Vec<f64>> {
+    vec((6_usize..60, -20_i32..20), 1..6).prop_flat_map(|levels| {
+        let points = levels.iter().map(|(points, _)| points).sum::<usize>();
+        vec(-1.0..1.0, points).prop_map(move |noise| {
+            let level = levels.iter().flat_map(|&(n, by)| std::iter::repeat_n(f64::from(by), n));
+            level.zip(noise).map(|(level, noise)| 500.0 + 3.0 * level + noise).collect()
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// By powers of two, which change no digit.
+    #[test]
+    fn units_do_not_matter(series in any_series(), exponent in -40..40) {
+        let factor = 2.0_f64.powi(exponent);
+        let scaled: Vec<f64> = series.iter().map(|value| value * factor).collect();
+        prop_assert_eq!(indexes(&series), indexes(&scaled));
+    }
+
+    #[test]
+    fn the_zero_does_not_matter(series in any_series(), shift in -1000_i32..1000) {
+        let settings = Settings { change_min: 0.0, ..Settings::default() };
+        // Sixteenths, lest the sums be rounded.
+        let series: Vec<f64> = series.iter().map(|value| (value * 16.0).round() / 16.0).collect();
+        let shifted: Vec<f64> = series.iter().map(|value| value + f64::from(shift)).collect();
+        let found = |series: &[f64]| -> Vec<usize> {
+            find(series, &settings).iter().map(|change| change.index).collect()
+        };
+        prop_assert_eq!(found(&series), found(&shifted));
+    }
+
+    #[test]
+    fn up_is_as_good_as_down(series in any_series()) {
+        let settings = Settings { change_min: 0.0, ..Settings::default() };
+        let flipped: Vec<f64> = series.iter().map(|value| -value).collect();
+        let (found, mirrored) = (find(&series, &settings), find(&flipped, &settings));
+        let indexes = |found: &[Change]| found.iter().map(|it| it.index).collect::<Vec<_>>();
+        prop_assert_eq!(indexes(&found), indexes(&mirrored));
+    }
+
+    #[test]
+    fn clear_steps_are_found_from_both_ends(
+        lengths in vec(20_usize..60, 2..6),
+        noise in vec(-1.0..1.0, 300),
+    ) {
+        let level = lengths.iter().enumerate();
+        let level = level.flat_map(|(at, &n)| std::iter::repeat_n((at % 2) as f64 * 30.0, n));
+        let series: Vec<f64> = level.zip(&noise).map(|(level, noise)| 100.0 + level + noise).collect();
+        let reversed: Vec<f64> = series.iter().rev().copied().collect();
+        let mut back: Vec<usize> = indexes(&reversed).iter().map(|at| series.len() - at).collect();
+        back.reverse();
+        prop_assert_eq!(indexes(&series), back);
+    }
+
+    #[test]
+    fn anything_goes(
+        series in vec(prop_oneof![any::<f64>(), -1.0..1.0, Just(0.0), Just(f64::NAN)], 0..200),
+        false_alarm_chance in 0.0..=1.0,
+        change_min in 0.0..2.0,
+    ) {
+        let found = find(&series, &Settings { false_alarm_chance, change_min });
+        prop_assert!(found.is_sorted_by(|a, b| a.index < b.index));
+        for change in found {
+            prop_assert!(series[change.index].is_finite());
+            prop_assert!(change.before.is_finite() && change.after.is_finite());
+            prop_assert!((0.0..=1.0).contains(&change.p_value), "{}", change.p_value);
+        }
+    }
+}

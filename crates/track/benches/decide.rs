@@ -1,0 +1,59 @@
+//! What a decision costs: 1,000 series of 255 points are to take 200 ms at most.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use time::OffsetDateTime;
+use wingbeat_stats::{normal, random::Random};
+use wingbeat_track::{
+    decide::{Point, ReportInput, Series, Settings, decide},
+    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+};
+
+const SERIES: usize = 1_000;
+const POINTS: usize = 255;
+
+fn decisions(criterion: &mut Criterion) {
+    let mut random = Random::new(1);
+    let mut value = || 100.0 + 3.0 * normal::quantile(random.unit().max(1e-17));
+    let environment = Environment::default();
+    let time = OffsetDateTime::UNIX_EPOCH;
+    let mut point = || Point {
+        value: value(),
+        samples: &[],
+        start_time: time,
+        environment: Some(&environment),
+        hash: None,
+        is_alert: false,
+    };
+    let names: Vec<BenchmarkName> =
+        (0..SERIES).map(|i| BenchmarkName::new(format!("b{i}")).expect("a name")).collect();
+    let histories: Vec<Vec<Point<'_>>> =
+        (0..SERIES).map(|_| (0..POINTS).map(|_| point()).collect()).collect();
+    let (measure, metric) = (Measure::latency(), Metric::new(101.0));
+    let mut group = criterion.benchmark_group("1,000 series of 255 points");
+    group.sample_size(20);
+    for test in [Test::Auto, Test::ChangePoint, Test::TTest] {
+        let upper_boundary = (test == Test::TTest).then_some(0.99);
+        let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
+        let series = names.iter().zip(&histories).map(|(benchmark, history)| Series {
+            iteration: 0,
+            benchmark,
+            measure: &measure,
+            metric: &metric,
+            repeats: &[],
+            is_ignored: false,
+            model: Some(&model),
+            history,
+        });
+        let report =
+            ReportInput { start_time: time, environment: &environment, series: series.collect() };
+        group.bench_function(test.name(), |bencher| {
+            bencher.iter(|| decide(black_box(&report), &Settings::default()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decisions);
+criterion_main!(benches);

@@ -1,0 +1,146 @@
+//! What a store costs on the way of a report: storing it, its history, a plot, an export, in a store of a
+//! million metrics.
+//!
+//! The aims: a report of 1,000 metrics in 50 ms, its history and a plot in 100 ms.
+
+use std::{hint::black_box, path::Path};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+use wingbeat_track::{
+    adapter::Adapter,
+    decide::{Boundary, Outcome, Verdict},
+    model::{BenchmarkName, Environment, Measure, Metric, Report},
+    results::Results,
+    store::{HistoryQuery, PlotQuery, ReportFilter, Store},
+};
+
+fn benchmark(index: usize) -> BenchmarkName {
+    BenchmarkName::new(format!("module::benchmark_{index:04}")).expect("a name")
+}
+
+/// A report of that many metrics, each with a verdict.
+fn report(number: u64, metrics: usize) -> Report {
+    let mut results = Results::default();
+    let mut verdicts = Vec::new();
+    for index in 0..metrics {
+        let value = 1000.0 + (number * 7919 + index as u64 * 104_729) as f64 % 97.0;
+        let metric = Metric::new(value).within(value - 3.0, value + 3.0);
+        results.add(benchmark(index), Measure::latency(), metric).expect("added");
+        verdicts.push(Verdict {
+            iteration: 0,
+            benchmark: benchmark(index),
+            measure: Measure::latency().slug,
+            outcome: Outcome::NoChange,
+            test: None,
+            boundary: Some(Boundary {
+                baseline: Some(1048.0),
+                lower_limit: None,
+                upper_limit: Some(1100.0),
+            }),
+            limit: None,
+            change: None,
+            p: Some(0.4),
+            smallest_visible: Some(0.03),
+            points: 64,
+            reason: "within the limits of 64 points".to_owned(),
+        });
+    }
+    let start_time = OffsetDateTime::UNIX_EPOCH + Duration::minutes(number as i64);
+    Report {
+        uuid: Uuid::from_u64_pair(metrics as u64, number),
+        project: "project".parse().expect("a name"),
+        branch: "main".parse().expect("a name"),
+        hash: Some(format!("{number:040x}")),
+        epoch: 0,
+        start_point: None,
+        testbed: "testbed".parse().expect("a name"),
+        start_time,
+        end_time: start_time,
+        adapter: Adapter::Json,
+        environment: Environment::default(),
+        iterations: vec![results],
+        verdicts,
+        alerts: Vec::new(),
+        confirms: None,
+    }
+}
+
+fn filled(path: &Path, reports: u64, metrics: usize) -> Store {
+    let mut store = Store::open(path).expect("a store");
+    for number in 0..reports {
+        store.insert(&report(number, metrics)).expect("stored");
+    }
+    store
+}
+
+/// 1,000 reports of 1,000 metrics.
+fn a_million_metrics(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("results.db");
+    let mut store = filled(&path, 1000, 1000);
+    let size = std::fs::metadata(&path).expect("a file").len();
+    println!("1,000 reports of 1,000 metrics: {} MB", size / 1_000_000);
+    let mut group = criterion.benchmark_group("a million metrics");
+    group.sample_size(20);
+
+    let new = report(1_000_000, 1000);
+    for reports_max in [64, 255] {
+        let query = HistoryQuery { reports_max, ..HistoryQuery::of(&new) };
+        group.bench_function(format!("history of 1,000 series, {reports_max} points"), |bencher| {
+            bencher.iter(|| black_box(store.history(&query).expect("a history")));
+        });
+    }
+    let plot = PlotQuery {
+        branches: vec![new.branch.clone()],
+        benchmarks: (0..8).map(|index| benchmark(index * 100)).collect(),
+        measures: vec![Measure::latency().slug],
+        ..PlotQuery::of(new.project.clone())
+    };
+    group.bench_function("plot of 8 series, 1,000 points", |bencher| {
+        bencher.iter(|| black_box(store.plot(&plot).expect("a plot")));
+    });
+    group.bench_function("log of 20 reports", |bencher| {
+        let filter = ReportFilter::default();
+        bencher.iter(|| black_box(store.reports(&filter, 20).expect("a list")));
+    });
+    group.bench_function("open", |bencher| {
+        bencher.iter(|| black_box(Store::open_existing(&path).expect("a store")));
+    });
+    let mut number = 1000;
+    group.bench_function("store a report of 1,000 metrics", |bencher| {
+        let next = || {
+            number += 1;
+            report(number, 1000)
+        };
+        let size = criterion::BatchSize::LargeInput;
+        bencher.iter_batched(next, |report| store.insert(&report).expect("stored"), size);
+    });
+    group.finish();
+}
+
+/// 10,000 reports of 10 metrics, of which one has no file yet.
+fn ten_thousand_reports(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = filled(&folder.path().join("results.db"), 10_000, 10);
+    let files = folder.path().join("files");
+    store.export(&files).expect("exported");
+    let mut group = criterion.benchmark_group("ten thousand reports");
+    group.sample_size(20);
+    let mut number = 10_000;
+    group.bench_function("export of one new report", |bencher| {
+        bencher.iter(|| {
+            number += 1;
+            store.insert(&report(number, 10)).expect("stored");
+            assert_eq!(store.export(&files).expect("exported").reports, 1);
+        });
+    });
+    group.bench_function("import of what is there", |bencher| {
+        bencher.iter(|| assert_eq!(store.import(&files).expect("imported").reports, 0));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, a_million_metrics, ten_thousand_reports);
+criterion_main!(benches);

@@ -1,0 +1,278 @@
+//! Adapters: the output of one benchmark tool in, [`Results`] out. Pure: bytes in, metrics out.
+//!
+//! Each file below reads one tool. All of them follow the same rules: what is not understood is skipped
+//! if it may be text of something else, and refused if it is a broken result of the tool; a benchmark
+//! that failed inside of a good run is a failure, never a fast result; times become nanoseconds and
+//! throughput operations per second; values of a tool's own units keep them.
+
+mod bpftool;
+mod c_sharp_dot_net;
+mod cpp_catch2;
+mod cpp_google;
+pub mod criterion_dir;
+mod dart_benchmark_harness;
+mod documents;
+mod figure;
+mod go_bench;
+mod java_jmh;
+mod js_benchmark;
+mod js_time;
+mod js_vitest;
+mod json;
+mod line;
+mod magic;
+mod naming;
+mod objects;
+mod perf_stat;
+mod python_asv;
+mod python_pytest;
+mod ruby_benchmark;
+mod rust_bench;
+mod rust_criterion;
+mod rust_divan;
+mod rust_gungraun;
+mod rust_iai;
+mod shell_hyperfine;
+mod text;
+mod unit;
+mod veristat;
+mod wingbeat_bench;
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::{AddError, Average, Results};
+
+/// A tool whose output can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adapter {
+    /// Finds out which.
+    Magic,
+    /// Bencher Metric Format.
+    Json,
+    /// `cargo bench` of libtest, and Criterion's `--output-format bencher`.
+    RustBench,
+    /// Criterion.
+    RustCriterion,
+    /// Divan.
+    RustDivan,
+    /// Iai.
+    RustIai,
+    /// Gungraun, formerly iai-callgrind.
+    #[serde(alias = "rust_iai_callgrind")]
+    RustGungraun,
+    /// Google Benchmark, JSON.
+    CppGoogle,
+    /// Catch2.
+    CppCatch2,
+    /// `go test -bench`.
+    GoBench,
+    /// JMH, JSON.
+    JavaJmh,
+    /// BenchmarkDotNet, JSON.
+    CSharpDotNet,
+    /// Benchmark.js.
+    JsBenchmark,
+    /// `console.time`.
+    JsTime,
+    /// Vitest's JSON.
+    JsVitest,
+    /// Airspeed velocity.
+    PythonAsv,
+    /// pytest-benchmark, JSON.
+    PythonPytest,
+    /// Ruby's benchmark module and benchmark-ips.
+    RubyBenchmark,
+    /// Hyperfine, JSON.
+    ShellHyperfine,
+    /// Dart's benchmark_harness.
+    DartBenchmarkHarness,
+    /// `wingbeat bench --format json`.
+    WingbeatBench,
+    /// `perf stat -j`.
+    PerfStat,
+    /// `bpftool prog run`.
+    Bpftool,
+    /// `veristat -o csv`.
+    Veristat,
+}
+
+/// How an adapter is called.
+type Parse = fn(&str, Option<Average>) -> Result<Results, AdapterError>;
+
+/// Name, function, and the averages that it can give (none: it takes no choice).
+struct Entry(Adapter, &'static str, Parse, &'static [Average]);
+
+use Average::{Mean, Median};
+
+/// All adapters, in the order of the documentation.
+const ADAPTERS: &[Entry] = &[
+    Entry(Adapter::Magic, "magic", magic::parse, &[Mean, Median]),
+    Entry(Adapter::Json, "json", json::parse, &[Mean, Median]),
+    Entry(Adapter::RustBench, "rust_bench", rust_bench::parse, &[Median]),
+    Entry(Adapter::RustCriterion, "rust_criterion", rust_criterion::parse, &[Mean]),
+    Entry(Adapter::RustDivan, "rust_divan", rust_divan::parse, &[Mean, Median]),
+    Entry(Adapter::RustIai, "rust_iai", rust_iai::parse, &[]),
+    Entry(Adapter::RustGungraun, "rust_gungraun", rust_gungraun::parse, &[]),
+    Entry(Adapter::CppGoogle, "cpp_google", cpp_google::parse, &[Mean]),
+    Entry(Adapter::CppCatch2, "cpp_catch2", cpp_catch2::parse, &[Mean]),
+    Entry(Adapter::GoBench, "go_bench", go_bench::parse, &[Mean]),
+    Entry(Adapter::JavaJmh, "java_jmh", java_jmh::parse, &[Mean]),
+    Entry(Adapter::CSharpDotNet, "c_sharp_dot_net", c_sharp_dot_net::parse, &[Mean, Median]),
+    Entry(Adapter::JsBenchmark, "js_benchmark", js_benchmark::parse, &[Median]),
+    Entry(Adapter::JsTime, "js_time", js_time::parse, &[]),
+    Entry(Adapter::JsVitest, "js_vitest", js_vitest::parse, &[Mean, Median]),
+    Entry(Adapter::PythonAsv, "python_asv", python_asv::parse, &[Median]),
+    Entry(Adapter::PythonPytest, "python_pytest", python_pytest::parse, &[Mean, Median]),
+    Entry(Adapter::RubyBenchmark, "ruby_benchmark", ruby_benchmark::parse, &[Mean]),
+    Entry(Adapter::ShellHyperfine, "shell_hyperfine", shell_hyperfine::parse, &[Mean, Median]),
+    Entry(
+        Adapter::DartBenchmarkHarness,
+        "dart_benchmark_harness",
+        dart_benchmark_harness::parse,
+        &[Mean],
+    ),
+    Entry(Adapter::WingbeatBench, "wingbeat_bench", wingbeat_bench::parse, &[Mean, Median]),
+    Entry(Adapter::PerfStat, "perf_stat", perf_stat::parse, &[Mean]),
+    Entry(Adapter::Bpftool, "bpftool", bpftool::parse, &[Mean]),
+    Entry(Adapter::Veristat, "veristat", veristat::parse, &[]),
+];
+
+/// Other spellings.
+const ALIASES: &[(&str, Adapter)] =
+    &[("rust_iai_callgrind", Adapter::RustGungraun), ("rust_callgrind", Adapter::RustGungraun)];
+
+/// Why an output could not be read.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AdapterError {
+    /// No adapter of that name.
+    #[error("there is no adapter {0:?}; the adapters are {names}", names = names())]
+    NoSuchAdapter(String),
+    /// There is no result in it.
+    #[error(
+        "the adapter {0} found no result in this output; is it the right one (--adapter), and does the \
+         command print its results on stdout?"
+    )]
+    Nothing(Adapter),
+    /// The tool tells another average only.
+    #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
+    Average {
+        /// The adapter.
+        adapter: Adapter,
+        /// What was asked for.
+        asked: &'static str,
+        /// What there is.
+        tool_has: &'static str,
+    },
+    /// A result of that tool that is broken.
+    #[error("the adapter {adapter} cannot read line {line}: {reason}")]
+    Malformed {
+        /// The adapter.
+        adapter: Adapter,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A metric that cannot be.
+    #[error("{0}")]
+    Metric(#[from] AddError),
+}
+
+impl Adapter {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ADAPTERS.iter().map(|entry| entry.0)
+    }
+
+    /// As it is written on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// Reads an output.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is in it, something in it is broken, or the average is not to be had.
+    pub fn parse(self, output: &[u8], average: Option<Average>) -> Result<Results, AdapterError> {
+        let Entry(_, _, parse, averages) = self.entry();
+        if let Some(asked) = average
+            && !averages.contains(&asked)
+        {
+            let tool_has = match averages {
+                [] => "the tool gives one figure, which is no average",
+                [Mean] => "the tool tells the mean",
+                _ => "the tool tells the median",
+            };
+            let asked = if asked == Mean { "mean" } else { "median" };
+            return Err(AdapterError::Average { adapter: self, asked, tool_has });
+        }
+        let text = String::from_utf8_lossy(output);
+        let results = parse(&text, average)?;
+        if results.is_empty() { Err(AdapterError::Nothing(self)) } else { Ok(results) }
+    }
+
+    fn entry(self) -> &'static Entry {
+        // Every adapter has an entry; a test checks it.
+        ADAPTERS.iter().find(|entry| entry.0 == self).unwrap_or(&ADAPTERS[0])
+    }
+}
+
+impl fmt::Display for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Adapter {
+    type Err = AdapterError;
+
+    fn from_str(text: &str) -> Result<Self, AdapterError> {
+        let alias = ALIASES.iter().find(|alias| alias.0 == text).map(|alias| alias.1);
+        alias
+            .or_else(|| Self::all().find(|adapter| adapter.name() == text))
+            .ok_or_else(|| AdapterError::NoSuchAdapter(text.to_owned()))
+    }
+}
+
+/// All names, for messages.
+fn names() -> String {
+    ADAPTERS.iter().map(|entry| entry.1).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_adapters_and_back() {
+        for adapter in Adapter::all() {
+            assert_eq!(adapter.name().parse(), Ok(adapter));
+            let json = serde_json::to_value(adapter).expect("a name");
+            assert_eq!(json, adapter.name(), "the JSON has the same name");
+        }
+        assert_eq!("rust_iai_callgrind".parse(), Ok(Adapter::RustGungraun));
+        assert!("rust".parse::<Adapter>().is_err());
+    }
+
+    #[test]
+    fn averages_that_a_tool_does_not_have() {
+        let error = Adapter::RustBench.parse(b"", Some(Average::Mean)).expect_err("no mean");
+        let text = "the adapter rust_bench cannot give the mean: the tool tells the median";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn no_output_has_a_result_only_if_there_is_one() {
+        for adapter in Adapter::all() {
+            for output in [&b""[..], b"\n", b"hello\nworld\n", b"{}", b"[]", b"\xff\xfe"] {
+                let found = adapter.parse(output, None);
+                assert!(found.is_err(), "{adapter}: {found:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `bpftool prog run`: `Return value: 2, duration (average): 45ns`, or the same as JSON (`-j`, `-p`).
+//!
+//! bpftool does not tell which program ran, so the benchmark is called `bpftool prog run`, and several
+//! results in one output are repetitions. The kernel tells whole nanoseconds, and 0 for types of program
+//! that it does not time: that is no fast run, but a failure.
+
+use serde::Deserialize;
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    objects::objects,
+    text::without_colors,
+    unit,
+};
+use crate::{
+    model::{Measure, Metric},
+    results::{Average, Results},
+};
+
+const NAME: &str = "bpftool prog run";
+
+#[derive(Deserialize)]
+struct Run {
+    retval: Option<i64>,
+    duration: Option<f64>,
+    error: Option<String>,
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let mut results = Results::default();
+    for (line, content) in numbered(&text) {
+        let at = At { adapter: Adapter::Bpftool, line };
+        if let Some(rest) = content.strip_prefix("Return value: ") {
+            let duration = rest.split_once(", duration (average): ").and_then(|(_, time)| {
+                let digits = time.trim().strip_suffix("ns")?;
+                unit::number(digits.trim())
+            });
+            let broken = || at.malformed(format!("{rest:?} has no duration in nanoseconds"));
+            add(&mut results, at, duration.ok_or_else(broken)?)?;
+        } else if let Some(reason) = content.strip_prefix("Error: ") {
+            results.fail(at.name(NAME)?, reason);
+        }
+    }
+    for object in objects::<Run>(&text) {
+        let at = At { adapter: Adapter::Bpftool, line: object.line };
+        match object.content {
+            Ok(Run { retval: Some(_), duration: Some(duration), .. }) => {
+                add(&mut results, at, duration)?;
+            }
+            Ok(Run { error: Some(reason), .. }) => results.fail(at.name(NAME)?, reason),
+            _ => {}
+        }
+    }
+    Ok(results)
+}
+
+fn add(results: &mut Results, at: At, duration_ns: f64) -> Result<(), AdapterError> {
+    let name = at.name(NAME)?;
+    if duration_ns > 0.0 {
+        results.add(name, Measure::latency(), Metric::new(duration_ns))?;
+    } else {
+        results
+            .fail(name, "the kernel told a duration of 0: it does not time this type of program");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<f64>) {
+        let results = parse(text, None).expect(text);
+        let found = results.benchmarks.first().map(|benchmark| benchmark.metrics[0].1.value);
+        assert_eq!(found, expected, "{text}");
+        assert_eq!(results.failures.len(), usize::from(expected.is_none()), "{text}");
+    }
+
+    #[test]
+    fn text_and_json() {
+        check("0000000\t28bf | (..8\nReturn value: 2, duration (average): 45ns\n", Some(45.0));
+        check("Return value: 4294967295, duration (average): 1ns", Some(1.0));
+        check("{\"retval\":2,\"duration\":43}", Some(43.0));
+        check(
+            "{\n    \"data_out\": [1,2\n    ],\n    \"retval\": 2,\n    \"duration\": 44\n}",
+            Some(44.0),
+        );
+        check(
+            "Return value: 2, duration (average): 40ns\nReturn value: 2, duration (average): 50ns\n",
+            Some(45.0),
+        );
+    }
+
+    #[test]
+    fn what_failed() {
+        check("Return value: 0, duration (average): 0ns", None);
+        check("{\"retval\":0,\"duration\":0}", None);
+        check("Error: failed to run program: Invalid argument", None);
+        check("{\"error\":\"failed to run program\"}", None);
+    }
+
+    #[test]
+    fn what_is_broken() {
+        let error =
+            parse("Return value: 2, duration (average): xns", None).expect_err("x").to_string();
+        assert!(error.contains("line 1"), "{error}");
+    }
+}

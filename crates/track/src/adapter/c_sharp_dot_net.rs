@@ -1,0 +1,212 @@
+//! BenchmarkDotNet's JSON exporters, brief and full. Times are in nanoseconds.
+
+use serde::Deserialize;
+
+use super::{
+    Adapter, AdapterError,
+    documents::documents,
+    figure::{Figure, around},
+    line::At,
+    naming,
+};
+use crate::{
+    model::{BenchmarkName, Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Summary {
+    benchmarks: Vec<Benchmark>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Benchmark {
+    #[serde(default)]
+    display_info: String,
+    namespace: Option<String>,
+    #[serde(rename = "Type")]
+    class: Option<String>,
+    method: String,
+    parameters: Option<String>,
+    full_name: Option<String>,
+    /// Lacks where the benchmark failed.
+    statistics: Option<Statistics>,
+    memory: Option<Memory>,
+    #[serde(default)]
+    measurements: Vec<Measurement>,
+    #[serde(default)]
+    metrics: Vec<OfDiagnoser>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Statistics {
+    mean: Figure,
+    #[serde(default)]
+    standard_deviation: Figure,
+    #[serde(default)]
+    median: Figure,
+    #[serde(default)]
+    interquartile_range: Figure,
+    #[serde(default)]
+    original_values: Vec<Figure>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Memory {
+    #[serde(default)]
+    gen0_collections: Figure,
+    #[serde(default)]
+    gen1_collections: Figure,
+    #[serde(default)]
+    gen2_collections: Figure,
+    #[serde(default)]
+    total_operations: Figure,
+    #[serde(default)]
+    bytes_allocated_per_operation: Figure,
+}
+
+/// One iteration of one launch.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Measurement {
+    iteration_mode: String,
+    iteration_stage: String,
+    operations: Figure,
+    nanoseconds: Figure,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct OfDiagnoser {
+    value: Figure,
+    descriptor: Descriptor,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Descriptor {
+    id: String,
+    #[serde(default)]
+    display_name: String,
+    #[serde(default)]
+    unit: Option<String>,
+    #[serde(default)]
+    the_greater_the_better: bool,
+}
+
+pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+    let adapter = Adapter::CSharpDotNet;
+    let summaries = documents::<Summary>(adapter, text, &["\"Benchmarks\"", "\"Method\""])?;
+    let average = average.unwrap_or(Average::Mean);
+    let mut results = Results::default();
+    for (line, summary) in summaries.found {
+        let pairs = summary.benchmarks.iter().map(|b| (name(b), b.display_info.as_str()));
+        let ambiguous = naming::ambiguous(pairs);
+        for benchmark in &summary.benchmarks {
+            let mut text = name(benchmark);
+            if ambiguous.contains(&text) {
+                text = format!("{text} [{}]", job(&benchmark.display_info));
+            }
+            let name = At { adapter, line }.name(&naming::in_one_line(&text))?;
+            add(&mut results, name, benchmark, average)?;
+        }
+    }
+    Ok(results)
+}
+
+/// BenchmarkDotNet's own identity: `Namespace.Class.Method(Size: 8)`.
+fn name(benchmark: &Benchmark) -> String {
+    if let Some(name) = benchmark.full_name.as_ref().filter(|name| !name.is_empty()) {
+        return name.clone();
+    }
+    let parts =
+        [benchmark.namespace.as_deref(), benchmark.class.as_deref(), Some(&benchmark.method)];
+    let parts: Vec<_> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    match benchmark.parameters.as_deref() {
+        None | Some("") => parts.join("."),
+        Some(parameters) => format!("{}({parameters})", parts.join(".")),
+    }
+}
+
+/// The job out of `Class.Method: Job(Runtime=.NET 9.0) [Size=8]`.
+fn job(display_info: &str) -> &str {
+    let job = display_info.split_once(": ").map_or(display_info, |(_, job)| job);
+    job.rsplit_once(" [").map_or(job, |(job, _)| job)
+}
+
+fn add(
+    results: &mut Results,
+    name: BenchmarkName,
+    benchmark: &Benchmark,
+    average: Average,
+) -> Result<(), AdapterError> {
+    let metric = benchmark.statistics.as_ref().and_then(|statistics| {
+        let (value, spread) = match average {
+            Average::Mean => (statistics.mean, statistics.standard_deviation),
+            Average::Median => (statistics.median, statistics.interquartile_range),
+        };
+        around(value, spread, samples(statistics, &benchmark.measurements), 1.0)
+    });
+    let Some(latency) = metric else {
+        results.fail(name, "it has no statistics: BenchmarkDotNet could not run it");
+        return Ok(());
+    };
+    results.add(name.clone(), Measure::latency(), latency)?;
+    if let Some(memory) = &benchmark.memory {
+        // How many collections and operations there are depends on how many the tool chose to run.
+        let count = |title, units| Measure::custom(title, units, Direction::Unknown, Kind::Noisy);
+        let figures = [
+            (Measure::named("allocated"), memory.bytes_allocated_per_operation),
+            (count("Gen0 Collects", "collects"), memory.gen0_collections),
+            (count("Gen1 Collects", "collects"), memory.gen1_collections),
+            (count("Gen2 Collects", "collects"), memory.gen2_collections),
+            (count("Total Operations", "operations"), memory.total_operations),
+        ];
+        for (measure, value) in figures {
+            if let Some(value) = value.0 {
+                results.add(name.clone(), measure, Metric::new(value))?;
+            }
+        }
+    }
+    for metric in &benchmark.metrics {
+        if let Some(value) = metric.value.0
+            && !is_of_memory(&metric.descriptor.id)
+        {
+            results.add(name.clone(), measure(&metric.descriptor), Metric::new(value))?;
+        }
+    }
+    Ok(())
+}
+
+/// The times of one operation: of the iterations that count.
+fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<f64> {
+    let original: Option<Vec<f64>> =
+        statistics.original_values.iter().map(|value| value.0).collect();
+    match original {
+        Some(values) if !values.is_empty() => values,
+        _ => measurements
+            .iter()
+            .filter(|m| m.iteration_mode == "Workload" && m.iteration_stage == "Result")
+            .filter_map(|m| Some(m.nanoseconds.0? / m.operations.0.filter(|&count| count > 0.0)?))
+            .collect(),
+    }
+}
+
+/// Whether a diagnoser's metric says what the field `Memory` says.
+fn is_of_memory(id: &str) -> bool {
+    id == "Allocated Memory" || (id.starts_with("Gen") && id.ends_with("Collects"))
+}
+
+fn measure(descriptor: &Descriptor) -> Measure {
+    let name =
+        if descriptor.display_name.is_empty() { &descriptor.id } else { &descriptor.display_name };
+    let direction = match descriptor.the_greater_the_better {
+        true => Direction::HigherIsBetter,
+        false => Direction::LowerIsBetter,
+    };
+    naming::counter(name, descriptor.unit.as_deref().unwrap_or_default(), direction)
+}

@@ -1,0 +1,222 @@
+//! Catch2's console reporter, versions 2 and 3. Long names are broken into lines, and the values stand
+//! below one another:
+//!
+//! ```text
+//! a name that is very long indeed,
+//! longer than the column                           5           587    237.735 us
+//!                                         7.96593 ns    7.65894 ns    8.82896 ns
+//!                                        0.571307 ns  0.0102442 ns   0.751956 ns
+//! ```
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    naming,
+    text::without_colors,
+    unit::{nanoseconds, number},
+};
+use crate::{
+    model::{BenchmarkName, Measure, Metric},
+    results::{Average, FailedBenchmark, Results},
+};
+
+/// Where the reader is.
+enum Place {
+    /// Between test cases.
+    Outside,
+    /// Between two rules: the name of the test case and of its sections.
+    TestCase,
+    /// Below the head of a table, which ends with a rule.
+    Head,
+    /// Among benchmarks.
+    Table,
+}
+
+/// A benchmark of which not all lines have come.
+#[derive(Default)]
+struct Row {
+    name: String,
+    /// Whether the line with the samples has come, so that the mean is next.
+    has_samples: bool,
+    mean_ns: Option<f64>,
+}
+
+struct Reader {
+    place: Place,
+    test_case: String,
+    /// Whether the table tells standard deviations (`--benchmark-no-analysis` leaves them out).
+    has_deviation: bool,
+    row: Row,
+    results: Results,
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let mut reader = Reader {
+        place: Place::Outside,
+        test_case: String::new(),
+        has_deviation: false,
+        row: Row::default(),
+        results: Results::default(),
+    };
+    let mut lines = numbered(&text).peekable();
+    while let Some((line, text)) = lines.next() {
+        let at = At { adapter: Adapter::CppCatch2, line };
+        if text.ends_with(": FAILED:") && !reader.test_case.is_empty() {
+            let said = lines.peek().map_or("", |(_, next)| next.trim());
+            let reason = format!("{} {said}", text.trim());
+            let name = at.name(&naming::in_one_line(&reader.test_case))?;
+            // A benchmark that threw has been told by its own name.
+            let is_known = |failed: &FailedBenchmark| {
+                let rest = failed.name.as_str().strip_prefix(name.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
+            };
+            if !reader.results.failures.iter().any(is_known) {
+                reader.results.fail(name, reason);
+            }
+            reader.place = Place::Outside;
+        }
+        reader.read(at, text)?;
+    }
+    Ok(reader.results)
+}
+
+impl Reader {
+    fn read(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
+        if is_rule(line) {
+            self.row = Row::default();
+            self.place = match self.place {
+                Place::TestCase => Place::Outside,
+                Place::Head => Place::Table,
+                Place::Outside | Place::Table => {
+                    self.test_case.clear();
+                    Place::TestCase
+                }
+            };
+        } else if line.starts_with("benchmark name ") {
+            self.place = Place::Head;
+            self.has_deviation = false;
+        } else {
+            match self.place {
+                Place::Outside => {}
+                Place::TestCase => append(&mut self.test_case, line),
+                Place::Head => self.has_deviation |= line.trim_start().starts_with("std dev"),
+                Place::Table => self.row(at, line)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a line of a benchmark.
+    fn row(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
+        if let Some((name, said)) = line.trim_end().split_once("Benchmark failed (") {
+            append(&mut self.row.name, name);
+            let name = self.name(at)?;
+            self.results.fail(name, said.strip_suffix(')').unwrap_or(said));
+            self.row = Row::default();
+        } else if !self.row.has_samples {
+            match samples_and_time(line) {
+                Some((name, _)) if self.has_deviation => {
+                    append(&mut self.row.name, name);
+                    self.row.has_samples = true;
+                }
+                Some((name, mean_ns)) => {
+                    append(&mut self.row.name, name);
+                    self.add(at, Metric::new(mean_ns))?;
+                }
+                None if line.trim().is_empty() => self.row = Row::default(),
+                None => append(&mut self.row.name, line),
+            }
+        } else if let Some((name, time_ns)) = three_times(line) {
+            // Old versions go on with the name beside the values.
+            append(&mut self.row.name, name);
+            match self.row.mean_ns {
+                None => self.row.mean_ns = Some(time_ns),
+                Some(mean) => {
+                    self.add(at, Metric::new(mean).within(mean - time_ns, mean + time_ns))?;
+                }
+            }
+        } else {
+            let name = &self.row.name;
+            return Err(
+                at.malformed(format!("the times of {name:?} should stand here, and do not"))
+            );
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, at: At, metric: Metric) -> Result<(), AdapterError> {
+        let name = self.name(at)?;
+        self.row = Row::default();
+        Ok(self.results.add(name, Measure::latency(), metric)?)
+    }
+
+    /// `Test case section: benchmark`
+    fn name(&self, at: At) -> Result<BenchmarkName, AdapterError> {
+        at.name(&naming::in_one_line(&format!("{}: {}", self.test_case, self.row.name)))
+    }
+}
+
+fn is_rule(line: &str) -> bool {
+    let line = line.trim_end();
+    line.len() >= 20 && line.bytes().all(|byte| byte == b'-')
+}
+
+/// Joins the lines of a name.
+fn append(name: &mut String, line: &str) {
+    let line = line.trim();
+    if !name.is_empty() && !line.is_empty() {
+        name.push(' ');
+    }
+    name.push_str(line);
+}
+
+/// The last word of a text, and what stands before it.
+fn last_word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_end();
+    let at = text.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+    (at < text.len()).then(|| (&text[..at], &text[at..]))
+}
+
+/// A time at the end of a text in nanoseconds, and what stands before it.
+fn last_time(text: &str) -> Option<(&str, f64)> {
+    let (text, unit) = last_word(text)?;
+    let (text, value) = last_word(text)?;
+    Some((text, number(value)? * nanoseconds(unit)?))
+}
+
+/// Name and time of `name  100  208  7.1968 ms`.
+fn samples_and_time(line: &str) -> Option<(&str, f64)> {
+    let (rest, time_ns) = last_time(line)?;
+    let (rest, iterations) = last_word(rest)?;
+    let (rest, samples) = last_word(rest)?;
+    iterations.parse::<u64>().ok()?;
+    samples.parse::<u64>().ok()?;
+    Some((rest, time_ns))
+}
+
+/// What stands before three times, and the first of them.
+fn three_times(line: &str) -> Option<(&str, f64)> {
+    let (rest, _) = last_time(line)?;
+    let (rest, _) = last_time(rest)?;
+    last_time(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_benchmark() {
+        let check = |line, expected| assert_eq!(samples_and_time(line), expected, "{line:?}");
+        check("fib 10    5   141    237.5 us ", Some(("fib 10    ", 237_500.0)));
+        check("5   141    237.5 us ", Some(("", 237_500.0)));
+        check("fib 10", None);
+        check("a b c 1 us", None);
+        check("", None);
+        let check = |line, expected| assert_eq!(three_times(line), expected, "{line:?}");
+        check("a name  344 ns   341 ns   349 ns ", Some(("a name  ", 344.0)));
+        check("  1.5 ms   341 ns   349 ns", Some(("  ", 1.5e6)));
+        check("341 ns   349 ns", None);
+    }
+}

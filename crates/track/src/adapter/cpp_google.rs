@@ -1,0 +1,232 @@
+//! Google Benchmark's `--benchmark_format=json`: C++, and its Python bindings.
+//!
+//! Repetitions are samples. The aggregates of repetitions that are there themselves are passed over; where
+//! only aggregates are told, the mean counts, within one standard deviation.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+use super::{
+    Adapter, AdapterError,
+    documents::documents,
+    figure::{Figure, around},
+    line::At,
+    naming, unit,
+};
+use crate::{
+    model::{Direction, Measure, Metric},
+    results::{Average, Results},
+};
+
+#[derive(Deserialize)]
+struct Report {
+    #[serde(rename = "context")]
+    _context: IgnoredAny,
+    benchmarks: Vec<Run>,
+}
+
+/// One entry: a repetition, or an aggregate of several.
+#[derive(Default)]
+struct Run {
+    name: String,
+    /// Name without the ending of an aggregate. Old versions do not have it.
+    run_name: Option<String>,
+    /// `mean`, `median`, `stddev`, `cv`, `BigO`, `RMS`.
+    aggregate: Option<String>,
+    is_failed: bool,
+    message: Option<String>,
+    real_time: Figure,
+    cpu_time: Figure,
+    time_unit: Option<String>,
+    /// Whatever else is a number.
+    counters: Vec<(String, Figure)>,
+}
+
+impl Run {
+    fn run_name(&self) -> &str {
+        self.run_name.as_deref().unwrap_or(&self.name)
+    }
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let adapter = Adapter::CppGoogle;
+    let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"real_time\""])?;
+    let mut results = Results::default();
+    let mut measures = HashMap::new();
+    for (line, report) in reports.found {
+        let at = At { adapter, line };
+        let name_of = |run: &Run| at.name(&naming::in_one_line(run.run_name()));
+        let mut failed = HashSet::new();
+        let mut repeated = HashSet::new();
+        for run in &report.benchmarks {
+            if run.is_failed {
+                if failed.insert(run.run_name()) {
+                    let reason = run.message.as_deref().unwrap_or("it was skipped");
+                    results.fail(name_of(run)?, reason);
+                }
+            } else if run.aggregate.is_none() {
+                repeated.insert(run.run_name());
+            }
+        }
+        // Where repetitions are not told one by one, the deviation of each goes with its mean.
+        let deviations: HashMap<&str, &Run> = report
+            .benchmarks
+            .iter()
+            .filter(|run| run.aggregate.as_deref() == Some("stddev"))
+            .map(|run| (run.run_name(), run))
+            .collect();
+        for run in &report.benchmarks {
+            let run_name = run.run_name();
+            if failed.contains(run_name) {
+                continue;
+            }
+            let deviation = match run.aggregate.as_deref() {
+                None => None,
+                Some("mean") if !repeated.contains(run_name) => deviations.get(run_name).copied(),
+                Some(_) => continue,
+            };
+            let Some(metrics) = metrics(at, run, deviation, &mut measures)? else {
+                results.fail(name_of(run)?, "its time is no number");
+                continue;
+            };
+            let name = name_of(run)?;
+            for (measure, metric) in metrics {
+                results.add(name.clone(), measure, metric)?;
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// What a repetition measured, or a mean with its deviation; `None` if there is no time.
+fn metrics(
+    at: At,
+    run: &Run,
+    deviation: Option<&Run>,
+    measures: &mut HashMap<String, Measure>,
+) -> Result<Option<Vec<(Measure, Metric)>>, AdapterError> {
+    let unit = run.time_unit.as_deref().unwrap_or("ns");
+    let Some(factor) = unit::nanoseconds(unit) else {
+        let reason = format!("{:?} has the time unit {unit:?}, which is none", run.name);
+        return Err(at.malformed(reason));
+    };
+    let spread = |of: fn(&Run) -> Figure| deviation.map_or(Figure(None), of);
+    let mut metrics = Vec::with_capacity(2 + run.counters.len());
+    let mut add = |label: &str, value, spread, factor| {
+        let metric = around(value, spread, Vec::new(), factor)?;
+        let known = measures.get(label).cloned();
+        let measure = known.unwrap_or_else(|| {
+            let made = measure(label);
+            measures.insert(label.to_owned(), made.clone());
+            made
+        });
+        metrics.push((measure, metric));
+        Some(())
+    };
+    if add(LATENCY, run.real_time, spread(|run| run.real_time), factor).is_none() {
+        return Ok(None);
+    }
+    add(CPU_TIME, run.cpu_time, spread(|run| run.cpu_time), factor);
+    for (label, value) in &run.counters {
+        let same =
+            |run: &Run| run.counters.iter().find(|other| other.0 == *label).map(|other| other.1);
+        add(label, *value, deviation.and_then(same).unwrap_or_default(), 1.0);
+    }
+    Ok(Some(metrics))
+}
+
+/// Labels of the times. They cannot be those of counters, which stand in the same object.
+const LATENCY: &str = "real_time";
+const CPU_TIME: &str = "cpu_time";
+
+/// The measure of a time or a counter. Rates that the library knows are known; of others nobody says which
+/// way is better.
+fn measure(counter: &str) -> Measure {
+    match counter {
+        LATENCY => Measure::latency(),
+        CPU_TIME => Measure::named("cpu-time"),
+        "bytes_per_second" | "items_per_second" => Measure::named(&counter.replace('_', "-")),
+        "allocs_per_iter" => naming::counter(counter, "allocations", Direction::LowerIsBetter),
+        "max_bytes_used" | "total_allocated_bytes" | "net_heap_growth" => {
+            naming::counter(counter, "bytes (B)", Direction::LowerIsBetter)
+        }
+        _ => naming::counter(counter, "", Direction::Unknown),
+    }
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Run;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a benchmark")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Run, A::Error> {
+                let mut run = Run::default();
+                let mut is_aggregate = false;
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "name" => run.name = map.next_value()?,
+                        "run_name" => run.run_name = map.next_value()?,
+                        "run_type" => is_aggregate = map.next_value::<String>()? == "aggregate",
+                        "aggregate_name" => run.aggregate = map.next_value()?,
+                        "error_occurred" | "skipped" => {
+                            run.is_failed |= map.next_value::<bool>()?;
+                        }
+                        "error_message" | "skip_message" => run.message = map.next_value()?,
+                        "real_time" => run.real_time = map.next_value()?,
+                        "cpu_time" => run.cpu_time = map.next_value()?,
+                        "time_unit" => run.time_unit = map.next_value()?,
+                        "family_index"
+                        | "per_family_instance_index"
+                        | "repetitions"
+                        | "repetition_index"
+                        | "threads"
+                        | "iterations"
+                        | "label"
+                        | "aggregate_unit"
+                        | "cpu_coefficient"
+                        | "real_coefficient"
+                        | "big_o"
+                        | "rms" => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                        _ => {
+                            if let Counter::Number(value) = map.next_value()? {
+                                run.counters.push((key, value));
+                            }
+                        }
+                    }
+                }
+                if run.name.is_empty() {
+                    return Err(serde::de::Error::missing_field("name"));
+                }
+                if is_aggregate && run.aggregate.is_none() {
+                    run.aggregate = Some("unknown".to_owned());
+                }
+                Ok(run)
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// A field that this version of the adapter does not know.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Counter {
+    Number(Figure),
+    Other(IgnoredAny),
+}

@@ -1,0 +1,87 @@
+//! Dart's `benchmark_harness`: `NAME(RunTime): 123.4 us.`, and what its emitter for `perf` adds.
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    naming,
+    text::without_colors,
+    unit::{nanoseconds, number},
+};
+use crate::{
+    model::{Direction, Measure, Metric},
+    results::{Average, Results},
+};
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let mut results = Results::default();
+    let latency = Measure::latency();
+    for (line, text) in numbered(&text) {
+        let Some(score) = score(text, &latency) else { continue };
+        let name = At { adapter: Adapter::DartBenchmarkHarness, line }.name(score.name)?;
+        match score.value {
+            Some((measure, value)) => results.add(name, measure, Metric::new(value))?,
+            None => results.fail(name, "its time is no finite number"),
+        }
+    }
+    Ok(results)
+}
+
+struct Score<'t> {
+    name: &'t str,
+    /// `None` for a time that is no number.
+    value: Option<(Measure, f64)>,
+}
+
+fn score<'t>(line: &'t str, latency: &Measure) -> Option<Score<'t>> {
+    let (name, value) = line.trim_end().rsplit_once("): ")?;
+    let (name, metric) = name.rsplit_once('(')?;
+    let mut words = value.split_whitespace();
+    let (value, unit) = (words.next()?, words.next().unwrap_or(""));
+    if words.next().is_some() || name.trim().is_empty() {
+        return None;
+    }
+    if metric == "RunTime" {
+        let factor = nanoseconds(unit.strip_suffix('.')?)?;
+        let is_none = matches!(value, "NaN" | "Infinity" | "-Infinity");
+        let value = if is_none { None } else { Some((latency.clone(), number(value)? * factor)) };
+        return Some(Score { name, value });
+    }
+    let (title, units) = match metric {
+        "CpuCycles" => ("CPU Cycles", "cycles"),
+        "MajorPageFaults" => ("Major Page Faults", "page faults"),
+        _ => return None,
+    };
+    let measure = naming::counter(title, units, Direction::LowerIsBetter);
+    Some(Score { name, value: Some((measure, number(value)?)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let check = |line, expected: Option<(&str, &str, f64)>| {
+            let found = score(line, &Measure::latency()).and_then(|score| {
+                let (measure, value) = score.value?;
+                Some((score.name, measure.slug.as_str().to_owned(), value))
+            });
+            let expected = expected.map(|(name, slug, value)| (name, slug.to_owned(), value));
+            assert_eq!(found, expected, "{line:?}");
+        };
+        check("Template(RunTime): 0.25 us.", Some(("Template", "latency", 250.0)));
+        check("a (b)(RunTime): 1e-3 us.", Some(("a (b)", "latency", 1.0)));
+        check("Template(CpuCycles): 12.5", Some(("Template", "cpu-cycles", 12.5)));
+        check("Template.totalIterations(Count): 12.0", None);
+        check("Template(RunTime): 0.25 bees", None);
+        check("(RunTime): 0.25 us.", None);
+        check("f(x): 3", None);
+    }
+
+    #[test]
+    fn a_time_that_is_none() {
+        let results = parse("a(RunTime): 1.0 us.\nb(RunTime): NaN us.\n", None).expect("results");
+        assert_eq!(results.failures[0].name.as_str(), "b");
+    }
+}

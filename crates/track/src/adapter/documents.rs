@@ -1,0 +1,269 @@
+//! JSON documents of one tool among other text: what a command prints before, between and after them.
+//!
+//! A document begins at the start of a line or right behind another. Documents of other tools are passed
+//! over. One that bears the marks of the tool and cannot be read is an error.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr_iter, memchr2, memmem};
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
+use serde_json::error::Category;
+
+use super::{Adapter, AdapterError, line::At};
+
+/// What was found in an output.
+pub(super) struct Documents<T> {
+    /// Each document with the line, from 1, at which it begins.
+    pub(super) found: Vec<(usize, T)>,
+    /// The text that is no part of them.
+    pub(super) rest: String,
+}
+
+/// Finds all documents of the shape `T`. A document of that shape has all of the `marks` in it; one that
+/// has them and is not of that shape is malformed.
+pub(super) fn documents<T: DeserializeOwned>(
+    adapter: Adapter,
+    text: &str,
+    marks: &[&str],
+) -> Result<Documents<T>, AdapterError> {
+    let has_marks = |text: &str| {
+        marks.iter().all(|mark| memmem::find(text.as_bytes(), mark.as_bytes()).is_some())
+    };
+    let mut found = Vec::new();
+    if !has_marks(text) {
+        return Ok(Documents { found, rest: text.to_owned() });
+    }
+    let mut text = Cow::Borrowed(text);
+    let mut rest = String::new();
+    // The line of the byte `at`.
+    let (mut at, mut line) = (0, 1);
+    while let Some(start) = next_start(&text, at) {
+        rest.push_str(&text[at..start]);
+        line += count_lines(&text[at..start]);
+        let mut result = first::<T>(&text[start..]);
+        if let Err(error) = &result
+            && is_at_no_number(&text[start..], error)
+        {
+            let plain = without_no_numbers(&text[start..]);
+            text = Cow::Owned(format!("{}{plain}", &text[..start]));
+            result = first::<T>(&text[start..]);
+        }
+        let end = match result {
+            Ok((document, length)) => {
+                let end = start + length;
+                // Shapes are lenient: another tool's document may have this one.
+                match has_marks(&text[start..end]) {
+                    true => found.push((line, document)),
+                    false => rest.push_str(&text[start..end]),
+                }
+                end
+            }
+            Err(error) => {
+                let end = end_of_foreign(&text, start, &error, has_marks).map_err(|reason| {
+                    At { adapter, line: line + error.line().max(1) - 1 }.malformed(reason)
+                })?;
+                rest.push_str(&text[start..end]);
+                end
+            }
+        };
+        line += count_lines(&text[start..end]);
+        at = end;
+    }
+    rest.push_str(&text[at..]);
+    Ok(Documents { found, rest })
+}
+
+/// Where the text ends that looked like a document and is none of the tool's, or what is wrong with it if
+/// it is.
+fn end_of_foreign(
+    text: &str,
+    start: usize,
+    error: &serde_json::Error,
+    has_marks: impl Fn(&str) -> bool,
+) -> Result<usize, String> {
+    // Somebody else's document, or no JSON at all.
+    let foreign = first::<IgnoredAny>(&text[start..]).map(|(_, length)| start + length);
+    let end = match (&foreign, error.classify()) {
+        (Ok(end), _) => *end,
+        (Err(_), Category::Eof) => text.len(),
+        (Err(_), _) => start + place_of(&text[start..], error),
+    };
+    if has_marks(&text[start..end]) {
+        return Err(reason(error));
+    }
+    Ok(foreign.unwrap_or_else(|_| end_of_line(text, start)))
+}
+
+/// What is wrong, without the place, which is counted from the document's start.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+/// The first document of a text, and how long it is.
+fn first<T: DeserializeOwned>(text: &str) -> Result<(T, usize), serde_json::Error> {
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter();
+    match stream.next() {
+        Some(document) => document.map(|document| (document, stream.byte_offset())),
+        None => Err(serde_json::Error::custom("it is empty")),
+    }
+}
+
+/// Where a document may begin at or after `at`: a bracket behind nothing but space.
+fn next_start(text: &str, mut at: usize) -> Option<usize> {
+    loop {
+        // .NET writes a byte order mark.
+        let line = text[at..].trim_start_matches([' ', '\t', '\r', '\n', '\u{feff}']);
+        let start = text.len() - line.len();
+        if line.starts_with(['{', '[']) {
+            return Some(start);
+        }
+        at = end_of_line(text, start);
+        if at == text.len() {
+            return None;
+        }
+    }
+}
+
+fn count_lines(text: &str) -> usize {
+    memchr_iter(b'\n', text.as_bytes()).count()
+}
+
+/// The byte behind the line of the byte `at`.
+fn end_of_line(text: &str, at: usize) -> usize {
+    memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |length| at + length + 1)
+}
+
+/// The byte at which the parser stopped.
+fn place_of(text: &str, error: &serde_json::Error) -> usize {
+    let mut start = 0;
+    for _ in 1..error.line() {
+        start = end_of_line(text, start);
+    }
+    let mut at = (start + error.column()).min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Words that Python and C++ write where a number is none, and that JSON does not have. The parser stops
+/// within them: `nan` begins as `null` does, and `-inf` as a number.
+const NO_NUMBERS: [&str; 4] = ["NaN", "nan", "Infinity", "inf"];
+
+/// Whether the parser stopped at one of them.
+fn is_at_no_number(text: &str, error: &serde_json::Error) -> bool {
+    if error.classify() != Category::Syntax {
+        return false;
+    }
+    let place = place_of(text, error);
+    let is_part = |c: char| c.is_ascii_alphabetic();
+    let start = text[..place].trim_end_matches(is_part).len();
+    let word = text[start..].split(|c| !is_part(c)).next().unwrap_or("");
+    NO_NUMBERS.contains(&word)
+}
+
+/// The text with `null` for each of them outside of strings.
+fn without_no_numbers(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = String::with_capacity(text.len());
+    let mut copied = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = end_of_string(bytes, at + 1),
+            byte if byte.is_ascii_alphabetic() => {
+                let length = bytes[at..].iter().take_while(|b| b.is_ascii_alphabetic()).count();
+                if NO_NUMBERS.contains(&&text[at..at + length]) {
+                    let start = if bytes[copied..at].ends_with(b"-") { at - 1 } else { at };
+                    plain.push_str(&text[copied..start]);
+                    plain.push_str("null");
+                    copied = at + length;
+                }
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    plain.push_str(&text[copied..]);
+    plain
+}
+
+/// Behind the quote that ends the string whose text begins at `at`.
+fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
+        at += next + 1;
+        if bytes[at - 1] == b'"' {
+            return at;
+        }
+        at = (at + 1).min(bytes.len());
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::{super::figure::Figure, *};
+
+    #[derive(Deserialize)]
+    struct Bee {
+        bee: Figure,
+    }
+
+    fn bees(text: &str) -> Result<Documents<Bee>, AdapterError> {
+        documents(Adapter::Json, text, &["\"bee\""])
+    }
+
+    #[test]
+    fn documents_among_text() {
+        let check = |text: &str, expected: &[(usize, f64)], rest: &str| {
+            let documents = bees(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+            let bee = |(line, bee): &(usize, Bee)| (*line, bee.bee.0.expect("a number"));
+            let found: Vec<_> = documents.found.iter().map(bee).collect();
+            assert_eq!(found, expected, "{text:?}");
+            assert_eq!(documents.rest, rest, "{text:?}");
+        };
+        check(r#"{"bee": 1}"#, &[(1, 1.0)], "");
+        check("\u{feff}{\"bee\": 1}\n", &[(1, 1.0)], "\u{feff}\n");
+        check("[INFO] a\n{x\n {\"bee\":\n 1} tail\n", &[(3, 1.0)], "[INFO] a\n{x\n  tail\n");
+        check("{\"bee\":1}{\"bee\":2}\n\n{\"bee\":3}", &[(1, 1.0), (1, 2.0), (3, 3.0)], "\n\n");
+        check("{\"wasp\":1}\n[1]\n{\"bee\":1}", &[(3, 1.0)], "{\"wasp\":1}\n[1]\n");
+        check("{\"wasp\n{\"bee\":1}\n", &[(2, 1.0)], "{\"wasp\n\n");
+        check("", &[], "");
+        check("{\"wasp\": [", &[], "{\"wasp\": [");
+    }
+
+    #[test]
+    fn numbers_that_are_none() {
+        for none in ["NaN", "Infinity", "-Infinity", "nan", "-nan", "inf", "-inf", "null"] {
+            let strings = r#""NaN \" in", "\\": "-inf""#;
+            let text =
+                format!("say \"\n{{\"a\": {strings}, \"bee\": {none}}}\n{{\"bee\": {none}}}");
+            let documents = bees(&text).unwrap_or_else(|error| panic!("{none}: {error}"));
+            let found: Vec<_> =
+                documents.found.iter().map(|(line, bee)| (*line, bee.bee.0)).collect();
+            assert_eq!(found, [(2, None), (3, None)], "{none}");
+        }
+    }
+
+    #[test]
+    fn broken_documents_of_the_tool() {
+        let check = |text, line, reason: &str| match bees(text).err() {
+            Some(AdapterError::Malformed { line: found, reason: told, .. }) => {
+                assert_eq!(found, line, "{text:?}");
+                assert!(told.contains(reason), "{told}");
+            }
+            other => panic!("{text:?}: {other:?}"),
+        };
+        check("a\n{\"bee\": true}", 2, "expected a number");
+        check("a\n\n{\"bee\":\n\"x\"}", 4, "\"x\" is no number");
+        check("{\"a\": [{\"bee\": 1", 1, "EOF");
+        check("{\"bee\": 1,,}", 1, "key must be a string");
+        check("{\"bee\": nanny}", 1, "expected ident");
+    }
+}

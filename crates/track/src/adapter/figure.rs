@@ -1,0 +1,106 @@
+//! A number in a tool's JSON that may be none: tools write `null`, `"NaN"` or `""` for what they could
+//! not work out.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+
+use super::unit::number;
+use crate::model::Metric;
+
+/// A finite number, or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Figure(pub Option<f64>);
+
+impl Figure {
+    /// The number in another unit, of which one of this unit holds `factor`.
+    pub(super) fn scaled(self, factor: f64) -> Option<f64> {
+        self.0.map(|value| value * factor)
+    }
+}
+
+/// A metric of a value and a spread on both sides of it, if there is a value. `factor` is what one unit of
+/// the figures and the samples is in units of the measure.
+pub(super) fn around(
+    value: Figure,
+    spread: Figure,
+    samples: Vec<f64>,
+    factor: f64,
+) -> Option<Metric> {
+    let value = value.scaled(factor)?;
+    let samples = samples.into_iter().map(|sample| sample * factor).collect();
+    let metric = Metric::new(value).with_samples(samples);
+    Some(match spread.scaled(factor) {
+        Some(spread) => metric.within(value - spread, value + spread),
+        None => metric,
+    })
+}
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+
+        impl Visitor<'_> for Number {
+            type Value = Figure;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Figure, E> {
+                Ok(Figure(Some(value).filter(|value| value.is_finite())))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Figure, E> {
+                Ok(Figure(Some(value as f64)))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Figure, E> {
+                Ok(Figure(Some(value as f64)))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Figure, E> {
+                Ok(Figure(None))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Figure, E> {
+                match text {
+                    "" | "NaN" | "Infinity" | "-Infinity" | "Inf" | "+Inf" | "-Inf" => {
+                        Ok(Figure(None))
+                    }
+                    _ => match number(text) {
+                        Some(value) => Ok(Figure(Some(value))),
+                        None => Err(E::custom(format!("{text:?} is no number"))),
+                    },
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_as_tools_write_them() {
+        let check = |text, expected| {
+            let found = serde_json::from_str::<Figure>(text).ok();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("1.5", Some(Figure(Some(1.5))));
+        check("-3", Some(Figure(Some(-3.0))));
+        check("\"2.5\"", Some(Figure(Some(2.5))));
+        for nothing in ["null", "\"\"", "\"NaN\"", "\"Infinity\""] {
+            check(nothing, Some(Figure(None)));
+        }
+        check("\"abc\"", None);
+        check("true", None);
+        check("[1]", None);
+    }
+}

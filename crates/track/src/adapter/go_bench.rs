@@ -1,0 +1,250 @@
+//! `go test -bench`, with everything that it prints per operation, and the same within `-json`.
+//!
+//! ```text
+//! BenchmarkJoin-8     97244     113.4 ns/op     32 B/op     2 allocs/op
+//! ```
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
+use serde::Deserialize;
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    naming,
+    text::without_colors,
+    unit::number,
+};
+use crate::{
+    model::{Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+/// One line of `go test -json`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Event<'t> {
+    #[serde(borrow)]
+    package: Option<Cow<'t, str>>,
+    #[serde(borrow)]
+    output: Option<Cow<'t, str>>,
+}
+
+/// A benchmark's result, or why there is none.
+struct Line<'t> {
+    line: usize,
+    package: &'t str,
+    name: &'t str,
+    outcome: Result<Vec<(f64, &'t str)>, &'t str>,
+}
+
+/// What `Unit` lines tell of a unit: `Unit B/op better=lower assume=exact`.
+#[derive(Default, Clone, Copy)]
+struct UnitFacts {
+    direction: Option<Direction>,
+    is_exact: bool,
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let text = out_of_events(&text);
+    let mut units = HashMap::new();
+    let lines = read(&text, &mut units);
+    let ambiguous = naming::ambiguous(lines.iter().map(|line| (line.name, line.package)));
+    let failed: HashSet<_> = lines
+        .iter()
+        .filter(|line| line.outcome.is_err())
+        .map(|line| (line.package, line.name))
+        .collect();
+    // A failure is told without the number of CPUs.
+    let has_failed = |line: &Line<'_>| {
+        [line.name, without_cpus(line.name)]
+            .iter()
+            .any(|name| failed.contains(&(line.package, *name)))
+    };
+    let mut measures: HashMap<&str, (Measure, f64)> = HashMap::new();
+    let mut results = Results::default();
+    for line in &lines {
+        let name = match ambiguous.contains(line.name) && !line.package.is_empty() {
+            true => Cow::Owned(format!("{}.{}", line.package, line.name)),
+            false => Cow::Borrowed(line.name),
+        };
+        let name = At { adapter: Adapter::GoBench, line: line.line }.name(&name)?;
+        match &line.outcome {
+            Err(reason) => results.fail(name, *reason),
+            // One repetition of several may have failed.
+            Ok(_) if has_failed(line) => {}
+            Ok(values) => {
+                if let Some((_, unit)) = values.iter().find(|(value, _)| !value.is_finite()) {
+                    results.fail(name, format!("its {unit} is no finite number"));
+                    continue;
+                }
+                for &(value, unit) in values {
+                    let (measure, factor) = measures.entry(unit).or_insert_with(|| {
+                        measure(unit, units.get(unit).copied().unwrap_or_default())
+                    });
+                    let metric = Metric::new(value * *factor);
+                    results.add(name.clone(), measure.clone(), metric)?;
+                }
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// The text that events of `-json` carry, package by package; a text without events as it is.
+fn out_of_events(text: &str) -> Cow<'_, str> {
+    let is_event = |line: &str| line.starts_with("{\"") && line.contains("\"Action\":");
+    if !text.lines().any(is_event) {
+        return Cow::Borrowed(text);
+    }
+    let mut packages: Vec<(Cow<'_, str>, String)> = Vec::new();
+    for line in text.lines().filter(|line| is_event(line)) {
+        let Ok(Event { package, output: Some(output) }) = serde_json::from_str(line) else {
+            continue;
+        };
+        let package = package.unwrap_or_default();
+        // Events of several packages take turns; there are few packages, and mostly the last goes on.
+        match packages.iter_mut().rfind(|known| known.0 == package) {
+            Some(known) => known.1.push_str(&output),
+            None => packages.push((package, output.into_owned())),
+        }
+    }
+    Cow::Owned(packages.into_iter().map(|(_, output)| output + "\n").collect())
+}
+
+fn read<'t>(text: &'t str, units: &mut HashMap<&'t str, UnitFacts>) -> Vec<Line<'t>> {
+    let mut lines: Vec<Line<'t>> = Vec::new();
+    let mut package = "";
+    // What a benchmark says stands below its failure, and above it within `-json`.
+    let mut previous = "";
+    // The benchmark whose name was printed before it ran, and whose result has not come yet.
+    let mut pending: Option<(usize, &'t str)> = None;
+    let mut numbered = numbered(text).peekable();
+    while let Some((number, line)) = numbered.next() {
+        if let Some(name) = line.strip_prefix("pkg: ") {
+            package = name.trim();
+        } else if let Some(facts) = line.strip_prefix("Unit ") {
+            add_unit_facts(facts, units);
+        } else if let Some(name) = failed(line) {
+            let next = numbered.peek().map_or("", |(_, next)| *next);
+            let said = [next, previous].into_iter().find(|said| said.starts_with("    "));
+            let outcome = Err(said.map_or("go test says FAIL", str::trim));
+            // The name with the number of CPUs stands before, if it was printed at all.
+            let known = pending.take().map(|known| known.1).filter(|known| known.starts_with(name));
+            lines.push(Line { line: number, package, name: known.unwrap_or(name), outcome });
+        } else if let Some(name) = benchmark_name(line) {
+            let rest = &line[name.len()..];
+            match values(rest) {
+                Some(values) => {
+                    pending = None;
+                    lines.push(Line { line: number, package, name, outcome: Ok(values) });
+                }
+                None => pending = rest.starts_with([' ', '\t']).then_some((number, name)),
+            }
+        } else if let Some((started, name)) = pending {
+            // What the benchmark prints stands between its name and its result.
+            if let Some(values) = values(line) {
+                lines.push(Line { line: started, package, name, outcome: Ok(values) });
+                pending = None;
+            } else if let Some(reason) = ended(line) {
+                lines.push(Line { line: started, package, name, outcome: Err(reason) });
+                pending = None;
+            }
+        }
+        if let Some((started, name)) = pending
+            && let Some(at) = line.find("panic: ").or_else(|| line.find("fatal error: "))
+        {
+            lines.push(Line { line: started, package, name, outcome: Err(line[at..].trim()) });
+            pending = None;
+        }
+        previous = line;
+    }
+    lines
+}
+
+/// The name in `--- FAIL: BenchmarkX-8`, which may stand behind the name that was printed before.
+fn failed(line: &str) -> Option<&str> {
+    let at = line.find("--- FAIL: ")?;
+    benchmark_name(&line[at + "--- FAIL: ".len()..])
+}
+
+/// `BenchmarkX` of `BenchmarkX-8`.
+fn without_cpus(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((rest, cpus)) if cpus.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => name,
+    }
+}
+
+/// What ends a run without a result.
+fn ended(line: &str) -> Option<&str> {
+    (line.starts_with("exit status ") || line.starts_with("FAIL\t") || line == "FAIL")
+        .then_some(line)
+}
+
+/// `BenchmarkX-8` at the beginning of a line.
+fn benchmark_name(line: &str) -> Option<&str> {
+    let name = line.split([' ', '\t']).next()?;
+    let rest = name.strip_prefix("Benchmark")?;
+    // As for go test: `Benchmarking` is no benchmark.
+    (!rest.starts_with(|c: char| c.is_lowercase())).then_some(name)
+}
+
+/// Iterations, then pairs of a value and its unit.
+fn values(text: &str) -> Option<Vec<(f64, &str)>> {
+    let mut words = text.split_ascii_whitespace();
+    words.next()?.parse::<u64>().ok()?;
+    let mut values = Vec::new();
+    while let Some(value) = words.next() {
+        let value = match value {
+            "NaN" | "+Inf" | "-Inf" => f64::NAN,
+            _ => number(value)?,
+        };
+        values.push((value, words.next()?));
+    }
+    (!values.is_empty()).then_some(values)
+}
+
+fn add_unit_facts<'t>(text: &'t str, units: &mut HashMap<&'t str, UnitFacts>) {
+    let mut words = text.split_ascii_whitespace();
+    let Some(unit) = words.next() else { return };
+    for fact in words {
+        let known: &mut UnitFacts = units.entry(unit).or_default();
+        match fact {
+            "better=lower" => known.direction = Some(Direction::LowerIsBetter),
+            "better=higher" => known.direction = Some(Direction::HigherIsBetter),
+            "assume=exact" => known.is_exact = true,
+            _ => {}
+        }
+    }
+}
+
+/// The measure of a unit, and what its values are multiplied by.
+fn measure(unit: &str, facts: UnitFacts) -> (Measure, f64) {
+    let (mut measure, factor) = match unit {
+        "ns/op" => (Measure::latency(), 1.0),
+        "MB/s" => (Measure::named("bytes-per-second"), 1e6),
+        // What grows by steps is divided by an iteration count that differs from run to run.
+        "B/op" => (Measure { kind: Kind::Noisy, ..Measure::named("allocated") }, 1.0),
+        "allocs/op" => (Measure::named("allocations"), 1.0),
+        _ => {
+            let direction = match unit {
+                _ if unit.ends_with("/s") || unit.ends_with("/sec") => Direction::HigherIsBetter,
+                _ if unit.ends_with("/op") || unit.ends_with("ns") => Direction::LowerIsBetter,
+                _ => Direction::Unknown,
+            };
+            (naming::counter(unit, unit, direction), 1.0)
+        }
+    };
+    if let Some(direction) = facts.direction {
+        measure.direction = direction;
+    }
+    if facts.is_exact {
+        measure.kind = Kind::Exact;
+    }
+    (measure, factor)
+}

@@ -1,0 +1,199 @@
+//! JMH's `-rf json`. A benchmark with parameters is one for each set of them. Benchmarks that failed are
+//! not in the file; JMH's own output beside it tells them.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use serde::Deserialize;
+
+use super::{
+    Adapter, AdapterError, documents::documents, figure::Figure, json::Ordered, line::At, naming,
+    text::without_colors, unit,
+};
+use crate::{
+    model::{Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Benchmark {
+    benchmark: String,
+    /// `thrpt`, `avgt`, `sample`, `ss`.
+    mode: String,
+    params: Option<Ordered<String>>,
+    primary_metric: Score,
+    secondary_metrics: Option<Ordered<Score>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Score {
+    score: Figure,
+    #[serde(default)]
+    score_confidence: [Figure; 2],
+    score_unit: String,
+    /// A list for each fork.
+    #[serde(default)]
+    raw_data: Vec<Vec<Figure>>,
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let adapter = Adapter::JavaJmh;
+    let reports =
+        documents::<Vec<Benchmark>>(adapter, text, &["\"primaryMetric\"", "\"scoreUnit\""])?;
+    let mut results = Results::default();
+    for (line, benchmarks) in reports.found {
+        let at = At { adapter, line };
+        let pairs = benchmarks
+            .iter()
+            .map(|b| ((name(b), b.primary_metric.score_unit.starts_with("ops/")), b.mode.clone()));
+        let ambiguous = naming::ambiguous(pairs);
+        for benchmark in benchmarks {
+            let mut text = name(&benchmark);
+            let is_rate = benchmark.primary_metric.score_unit.starts_with("ops/");
+            if ambiguous.contains(&(text.clone(), is_rate)) {
+                text = format!("{text} [{}]", benchmark.mode);
+            }
+            let name = at.name(&naming::in_one_line(&text))?;
+            let unit = &benchmark.primary_metric.score_unit;
+            let Some((measure, factor)) = known_measure(unit) else {
+                return Err(at.malformed(format!(
+                    "{text:?} has the unit {unit:?}, which is neither a time nor a rate"
+                )));
+            };
+            let Some(metric) = metric(&benchmark.primary_metric, factor) else {
+                results.fail(name, "its score is no number");
+                continue;
+            };
+            results.add(name.clone(), measure, metric)?;
+            for (label, score) in
+                benchmark.secondary_metrics.into_iter().flat_map(|metrics| metrics.0)
+            {
+                let Some((measure, factor)) = secondary(&label, &score.score_unit) else {
+                    continue;
+                };
+                if let Some(metric) = metric_of(&score, factor) {
+                    results.add(name.clone(), measure, metric)?;
+                }
+            }
+        }
+    }
+    if !results.is_empty() {
+        add_failures(&mut results, &without_colors(&reports.rest))?;
+    }
+    Ok(results)
+}
+
+/// `package.Class.method (size=8, text=a)`
+fn name(benchmark: &Benchmark) -> String {
+    let params: Vec<_> = benchmark
+        .params
+        .iter()
+        .flat_map(|params| params.0.iter().map(|(name, value)| format!("{name}={value}")))
+        .collect();
+    with_params(&benchmark.benchmark, &params)
+}
+
+fn with_params(benchmark: &str, params: &[String]) -> String {
+    if params.is_empty() {
+        benchmark.to_owned()
+    } else {
+        format!("{benchmark} ({})", params.join(", "))
+    }
+}
+
+/// The measure of a time per operation or of operations per time, and what its values are multiplied by.
+fn known_measure(unit: &str) -> Option<(Measure, f64)> {
+    let nanoseconds = |unit: &str| match unit {
+        "hr" => Some(3600e9),
+        "day" => Some(86_400e9),
+        _ => unit::nanoseconds(unit),
+    };
+    match (unit.strip_suffix("/op"), unit.strip_prefix("ops/")) {
+        (Some(time), _) => Some((Measure::latency(), nanoseconds(time)?)),
+        (_, Some(time)) => Some((Measure::throughput(), 1e9 / nanoseconds(time)?)),
+        _ => None,
+    }
+}
+
+/// The measure of a secondary metric: percentiles, allocated bytes, and counters of the benchmark. What
+/// the profilers of the collector tell beyond that depends on how long the run took.
+fn secondary(label: &str, unit: &str) -> Option<(Measure, f64)> {
+    // Older versions write `method·p0.50` and `·gc.alloc.rate.norm`.
+    let label = label.rsplit('\u{b7}').next().unwrap_or(label);
+    if label == "gc.alloc.rate.norm" {
+        return Some((Measure { kind: Kind::Noisy, ..Measure::named("allocated") }, 1.0));
+    }
+    if label.starts_with("gc.") {
+        return None;
+    }
+    if let Some(quantile) = label.strip_prefix("p").filter(|rest| rest.starts_with(['0', '1'])) {
+        let slug = match quantile {
+            "0.50" => "latency-p50",
+            "0.90" => "latency-p90",
+            "0.99" => "latency-p99",
+            "0.999" => "latency-p999",
+            "1.00" => "latency-max",
+            _ => return None,
+        };
+        return Some((Measure::named(slug), known_measure(unit)?.1));
+    }
+    let direction = match unit {
+        _ if unit.starts_with("ops/") => Direction::HigherIsBetter,
+        _ if unit.ends_with("/op") => Direction::LowerIsBetter,
+        _ => Direction::Unknown,
+    };
+    Some((naming::counter(label, unit, direction), 1.0))
+}
+
+fn metric(score: &Score, factor: f64) -> Option<Metric> {
+    let samples: Option<Vec<_>> =
+        score.raw_data.iter().flatten().map(|sample| sample.scaled(factor)).collect();
+    Some(metric_of(score, factor)?.with_samples(samples.unwrap_or_default()))
+}
+
+/// The same without samples.
+fn metric_of(score: &Score, factor: f64) -> Option<Metric> {
+    let metric = Metric::new(score.score.scaled(factor)?);
+    let [lower, upper] = score.score_confidence.map(|end| end.scaled(factor));
+    Some(match lower.zip(upper) {
+        Some((lower, upper)) => metric.within(lower, upper),
+        None => metric,
+    })
+}
+
+/// Finds the benchmarks that failed in JMH's own output:
+///
+/// ```text
+/// # Benchmark: com.example.Hive.fails
+/// # Parameters: (size = 64)
+/// Warmup Iteration   1: <failure>
+///
+/// java.lang.IllegalStateException: no bees
+/// ```
+fn add_failures(results: &mut Results, text: &str) -> Result<(), AdapterError> {
+    let mut benchmark = "";
+    let mut params = Vec::new();
+    let mut known = HashSet::new();
+    let mut lines = text.lines().map(str::trim).enumerate();
+    while let Some((index, line)) = lines.next() {
+        if let Some(name) = line.strip_prefix("# Benchmark: ") {
+            benchmark = name;
+            params = Vec::new();
+        } else if let Some(list) = line.strip_prefix("# Parameters: (") {
+            let list = list.strip_suffix(')').unwrap_or(list);
+            params = list.split(", ").map(|pair| pair.replacen(" = ", "=", 1)).collect();
+        } else if line.ends_with("<failure>") && !benchmark.is_empty() {
+            let name = with_params(benchmark, &params);
+            let reason = lines
+                .find(|(_, line)| !line.is_empty())
+                .map_or("JMH says that it failed", |found| found.1);
+            if known.insert(name.clone()) {
+                let at = At { adapter: Adapter::JavaJmh, line: index + 1 };
+                let name: Cow<'_, str> = naming::in_one_line(&name);
+                results.fail(at.name(&name)?, reason);
+            }
+        }
+    }
+    Ok(())
+}

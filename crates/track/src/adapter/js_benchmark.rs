@@ -1,0 +1,73 @@
+//! Benchmark.js: `NAME x 1,234 ops/sec ±0.50% (90 runs sampled)`.
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    text::without_colors,
+    unit::number,
+};
+use crate::{
+    model::{Measure, Metric},
+    results::{Average, Results},
+};
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let mut results = Results::default();
+    let throughput = Measure::throughput();
+    let mut failures = Vec::new();
+    for (line, text) in numbered(&text) {
+        let at = At { adapter: Adapter::JsBenchmark, line };
+        if let Some((name, metric)) = result(text) {
+            results.add(at.name(name)?, throughput.clone(), metric)?;
+        } else if let Some(name) = failure(text) {
+            failures.push(at.name(name)?);
+        }
+    }
+    // Such lines are no failures of benchmarks where there are none.
+    if !results.is_empty() {
+        for name in failures {
+            results.fail(name, "it threw an error");
+        }
+    }
+    Ok(results)
+}
+
+fn result(line: &str) -> Option<(&str, Metric)> {
+    let (rest, runs) = line.trim_end().rsplit_once(" (")?;
+    let runs = runs.strip_suffix(" sampled)")?;
+    runs.strip_suffix(" runs").or_else(|| runs.strip_suffix(" run"))?.parse::<u64>().ok()?;
+    let (rest, error) = rest.strip_suffix('%')?.rsplit_once(" ops/sec \u{b1}")?;
+    let (name, rate) = rest.rsplit_once(" x ")?;
+    let metric = Metric::new(number(rate)?);
+    // With a single run there is no error.
+    let Some(error) = number(error).map(|percent| metric.value * percent / 100.0) else {
+        return Some((name, metric));
+    };
+    let (lower, upper) = (metric.value - error, metric.value + error);
+    Some((name, metric.within(lower, upper)))
+}
+
+/// What is printed for a benchmark that threw an `Error`: its name, and nothing of the error.
+fn failure(line: &str) -> Option<&str> {
+    line.strip_suffix(": ").filter(|name| !name.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        let check = |line, expected: Option<(&str, f64, f64)>| {
+            let found = result(line).map(|(name, m)| (name, m.value, m.upper_value.unwrap_or(0.0)));
+            assert_eq!(found, expected, "{line:?}");
+        };
+        check("a x 1,000,000 ops/sec ±50.00% (2 runs sampled)", Some(("a", 1e6, 1.5e6)));
+        check("a x 2 x 48.00 ops/sec ±0.00% (1 run sampled)", Some(("a x 2", 48.0, 48.0)));
+        check("a x 48.00 ops/sec ±NaN% (1 run sampled)", Some(("a", 48.0, 0.0)));
+        check("a x Infinity ops/sec ±0.00% (1 run sampled)", None);
+        check("a x 48.00 ops/sec ±0.00% (no runs sampled)", None);
+        check("a: ", None);
+    }
+}

@@ -1,0 +1,226 @@
+//! Vitest: `vitest bench --outputJson` up to version 4, and `--reporter=json` from version 5 on, where
+//! benchmarks are part of tests.
+
+use serde::Deserialize;
+
+use super::{
+    Adapter, AdapterError,
+    documents::documents,
+    figure::{Figure, around},
+    line::At,
+    naming,
+};
+use crate::{
+    model::{BenchmarkName, Measure},
+    results::{Average, Results},
+};
+
+const NS_PER_MS: f64 = 1e6;
+
+/// A report of either kind.
+#[derive(Deserialize)]
+struct Report {
+    files: Option<Vec<File>>,
+    #[serde(rename = "testResults")]
+    test_files: Option<Vec<TestFile>>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    full_name: String,
+    benchmarks: Vec<Benchmark>,
+}
+
+/// One that failed has a name and no figures. Times are in milliseconds.
+#[derive(Deserialize)]
+struct Benchmark {
+    name: String,
+    #[serde(default)]
+    hz: Figure,
+    #[serde(default)]
+    mean: Figure,
+    #[serde(default)]
+    median: Figure,
+    #[serde(default)]
+    sd: Figure,
+    #[serde(default)]
+    rme: Figure,
+    #[serde(default)]
+    samples: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TestFile {
+    /// Path of the file.
+    name: String,
+    #[serde(default)]
+    assertion_results: Vec<Test>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Test {
+    #[serde(default)]
+    ancestor_titles: Vec<String>,
+    title: String,
+    status: String,
+    #[serde(default)]
+    failure_messages: Vec<String>,
+    /// Lacks in the reports of what is no benchmark run.
+    benchmarks: Option<Vec<Comparison>>,
+}
+
+#[derive(Deserialize)]
+struct Comparison {
+    name: String,
+    tasks: Vec<Task>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    name: String,
+    latency: Statistics,
+    throughput: Statistics,
+    /// Whether it was read from a file instead of measured.
+    #[serde(default)]
+    from_store: bool,
+}
+
+#[derive(Deserialize)]
+struct Statistics {
+    mean: Figure,
+    #[serde(default)]
+    p50: Figure,
+    #[serde(default)]
+    sd: Figure,
+    #[serde(default)]
+    rme: Figure,
+    #[serde(default)]
+    samples: Option<Vec<f64>>,
+}
+
+pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+    let adapter = Adapter::JsVitest;
+    let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullName\""])?;
+    let average = average.unwrap_or(Average::Mean);
+    let mut results = Results::default();
+    for (line, report) in reports.found {
+        let at = At { adapter, line };
+        for group in report.files.into_iter().flatten().flat_map(|file| file.groups) {
+            for benchmark in group.benchmarks {
+                let name = at.name(&joined([group.full_name.as_str(), &benchmark.name]))?;
+                add(&mut results, name, benchmark, average)?;
+            }
+        }
+        add_tests(&mut results, at, report.test_files.unwrap_or_default(), average)?;
+    }
+    Ok(results)
+}
+
+/// The parts of a name as Vitest joins them.
+fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
+    let parts: Vec<_> =
+        parts.into_iter().map(naming::in_one_line).filter(|part| !part.is_empty()).collect();
+    parts.join(" > ")
+}
+
+fn add(
+    results: &mut Results,
+    name: BenchmarkName,
+    benchmark: Benchmark,
+    average: Average,
+) -> Result<(), AdapterError> {
+    let (value, spread) = match average {
+        Average::Mean => (benchmark.mean, benchmark.sd),
+        // No quartiles are told.
+        Average::Median => (benchmark.median, Figure(None)),
+    };
+    let Some(latency) = around(value, spread, benchmark.samples, NS_PER_MS) else {
+        results.fail(name, "it has no time: it threw an error, or never ran");
+        return Ok(());
+    };
+    results.add(name.clone(), Measure::latency(), latency)?;
+    let error = benchmark.hz.0.zip(benchmark.rme.0).map(|(hz, rme)| hz * rme / 100.0);
+    if let Some(throughput) = around(benchmark.hz, Figure(error), Vec::new(), 1.0) {
+        results.add(name, Measure::throughput(), throughput)?;
+    }
+    Ok(())
+}
+
+/// Adds the benchmarks of version 5. Their names do not tell the file unless two files share one.
+fn add_tests(
+    results: &mut Results,
+    at: At,
+    files: Vec<TestFile>,
+    average: Average,
+) -> Result<(), AdapterError> {
+    let test_name =
+        |test: &Test| joined(test.ancestor_titles.iter().chain([&test.title]).map(String::as_str));
+    let pairs = files.iter().flat_map(|file| {
+        file.assertion_results.iter().map(move |test| (test_name(test), file.name.as_str()))
+    });
+    let ambiguous = naming::ambiguous(pairs);
+    for file in &files {
+        let file_name = file.name.rsplit(['/', '\\']).next().unwrap_or(&file.name);
+        for test in &file.assertion_results {
+            let Some(benchmarks) = &test.benchmarks else { continue };
+            let own_name = test_name(test);
+            let prefix = if ambiguous.contains(&own_name) { file_name } else { "" };
+            let tasks: Vec<_> = benchmarks
+                .iter()
+                .flat_map(|comparison| comparison.tasks.iter().map(move |task| (comparison, task)))
+                .filter(|(_, task)| !task.from_store)
+                .collect();
+            let failure = (test.status == "failed").then(|| {
+                let message =
+                    test.failure_messages.first().and_then(|message| message.lines().next());
+                message.unwrap_or("Vitest says that the test failed")
+            });
+            if let (Some(reason), true) = (failure, tasks.is_empty()) {
+                results.fail(at.name(&joined([prefix, &own_name]))?, reason);
+            }
+            for (comparison, task) in tasks {
+                let name = at.name(&joined([prefix, &comparison.name, &task.name]))?;
+                match failure {
+                    Some(reason) => results.fail(name, reason),
+                    None => add_task(results, name, task, average)?,
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_task(
+    results: &mut Results,
+    name: BenchmarkName,
+    task: &Task,
+    average: Average,
+) -> Result<(), AdapterError> {
+    let of = |statistics: &Statistics, spread: Figure, factor| {
+        let samples = statistics.samples.clone().unwrap_or_default();
+        match average {
+            Average::Mean => around(statistics.mean, spread, samples, factor),
+            Average::Median => around(statistics.p50, Figure(None), samples, factor),
+        }
+    };
+    let Some(latency) = of(&task.latency, task.latency.sd, NS_PER_MS) else {
+        results.fail(name, "it has no time");
+        return Ok(());
+    };
+    results.add(name.clone(), Measure::latency(), latency)?;
+    let rates = &task.throughput;
+    let error = rates.mean.0.zip(rates.rme.0).map(|(mean, rme)| mean * rme / 100.0);
+    if let Some(throughput) = of(rates, Figure(error), 1.0) {
+        results.add(name, Measure::throughput(), throughput)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`.
+//!
+//! Results of `wingbeat` may add `samples`, which Bencher passes over.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+
+use super::{Adapter, AdapterError};
+use crate::{
+    model::{BenchmarkName, Measure, Metric},
+    results::{Average, Results},
+};
+
+#[derive(Deserialize)]
+struct Value {
+    value: f64,
+    #[serde(default)]
+    lower_value: Option<f64>,
+    #[serde(default)]
+    upper_value: Option<f64>,
+    #[serde(default)]
+    samples: Vec<f64>,
+}
+
+/// A JSON object in the order of its text.
+pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
+            type Value = Ordered<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<T>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Ordered(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs(std::marker::PhantomData))
+    }
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let malformed = |line, reason| AdapterError::Malformed { adapter: Adapter::Json, line, reason };
+    let benchmarks: Ordered<Ordered<Value>> = serde_json::from_str(text)
+        .map_err(|error| malformed(error.line().max(1), error.to_string()))?;
+    let mut results = Results::default();
+    for (name, measures) in benchmarks.0 {
+        let name = BenchmarkName::new(name).map_err(|error| malformed(1, error.to_string()))?;
+        for (measure, value) in measures.0 {
+            let metric = Metric {
+                value: value.value,
+                lower_value: value.lower_value,
+                upper_value: value.upper_value,
+                samples: value.samples,
+            };
+            results.add(name.clone(), Measure::named(&measure), metric)?;
+        }
+    }
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document() {
+        let text = r#"{
+            "b": {"latency": {"value": 88, "lower_value": 87.5, "upper_value": 88.5}},
+            "a": {"latency": {"value": 1.5, "lower_value": null}, "my score": {"value": 2}}
+        }"#;
+        let results = parse(text, None).expect("results");
+        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["b", "a"], "in the order of the text");
+        let expected = Metric::new(88.0).within(87.5, 88.5);
+        assert_eq!(results.benchmarks[0].metrics, [(Measure::latency(), expected)]);
+        assert_eq!(results.benchmarks[1].metrics[1].0.slug.as_str(), "my-score");
+    }
+
+    #[test]
+    fn what_is_wrong_and_where() {
+        let check = |text, expected: &str| {
+            let error = parse(text, None).expect_err(text).to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("{\n\"a\": {\"latency\": {}}}", "line 2: missing field `value`");
+        check("{\"a\": {\"latency\": {\"value\": \"1\"}}}", "invalid type: string");
+        check("{\"\": {\"latency\": {\"value\": 1}}}", "it is empty");
+        check("{} {}", "trailing characters");
+    }
+}

@@ -1,0 +1,93 @@
+//! Finds out which tool wrote an output: the first of the adapters that finds a result in it.
+//!
+//! The order is from what can be nothing else to what is easily mistaken. Before an adapter is tried,
+//! the output has to hold the words that the tool always writes, which costs next to nothing.
+
+use super::{Adapter, AdapterError};
+use crate::results::{Average, Results};
+
+/// An adapter, and words that its tool always writes: all of one of the groups.
+type Candidate = (Adapter, &'static [&'static [&'static str]]);
+
+const CANDIDATES: &[Candidate] = &[
+    // JSON documents with fields of their own.
+    (Adapter::WingbeatBench, &[&["\"schema_version\"", "\"rulers\""]]),
+    (
+        Adapter::CppGoogle,
+        &[&["\"benchmarks\"", "\"real_time\""], &["\"benchmarks\"", "\"error_occurred\""]],
+    ),
+    (Adapter::JavaJmh, &[&["\"primaryMetric\""]]),
+    (Adapter::CSharpDotNet, &[&["\"Benchmarks\"", "\"Statistics\""]]),
+    (Adapter::PythonPytest, &[&["\"benchmarks\"", "\"fullname\""]]),
+    (Adapter::JsVitest, &[&["\"files\"", "\"groups\""], &["\"testResults\""]]),
+    (Adapter::ShellHyperfine, &[&["\"results\"", "\"command\""]]),
+    (Adapter::PerfStat, &[&["\"counter-value\""]]),
+    (Adapter::RustGungraun, &[&["\"module_path\"", "\"profiles\""], &["::", "|"]]),
+    (
+        Adapter::Bpftool,
+        &[&["Return value: ", "duration (average): "], &["\"retval\"", "\"duration\""]],
+    ),
+    (Adapter::Json, &[&["{", "\"value\""]]),
+    // Tables and lines with words of their own.
+    (Adapter::Veristat, &[&["file_name", "prog_name"]]),
+    (Adapter::RustIai, &[&["L1 Accesses:"]]),
+    (Adapter::RustDivan, &[&["fastest", "slowest", "│"]]),
+    (Adapter::RustCriterion, &[&["time:", "["]]),
+    (Adapter::RustBench, &[&[" ... bench:"]]),
+    (Adapter::CppCatch2, &[&["benchmark name"]]),
+    (Adapter::GoBench, &[&["Benchmark", "/op"], &["Benchmark", "--- FAIL"]]),
+    (Adapter::JsBenchmark, &[&["ops/sec"]]),
+    (Adapter::PythonAsv, &[&["%] "]]),
+    (Adapter::DartBenchmarkHarness, &[&["(RunTime)"]]),
+    (Adapter::RubyBenchmark, &[&["user", "system", "real"], &["i/s"]]),
+    // Anything with a colon and a time.
+    (Adapter::JsTime, &[&[": "]]),
+];
+
+pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+    let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    let mut broken = None;
+    for (adapter, words) in CANDIDATES {
+        if !words.iter().any(|all| all.iter().all(has)) {
+            continue;
+        }
+        match adapter.parse(text.as_bytes(), None) {
+            // Which tool it is does not depend on the average that is asked for.
+            Ok(results) if average.is_none() => return Ok(results),
+            Ok(_) => return adapter.parse(text.as_bytes(), average),
+            Err(AdapterError::Nothing(_)) => {}
+            // It may be a whole result of a tool that comes later.
+            Err(error) => broken = broken.or(Some(error)),
+        }
+    }
+    Err(broken.unwrap_or(AdapterError::Nothing(Adapter::Magic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_adapter_is_tried_once() {
+        for adapter in Adapter::all().filter(|adapter| *adapter != Adapter::Magic) {
+            let times = CANDIDATES.iter().filter(|candidate| candidate.0 == adapter).count();
+            assert_eq!(times, 1, "{adapter}");
+        }
+    }
+
+    #[test]
+    fn an_average_that_the_tool_does_not_have() {
+        let text = "test a ... bench: 1 ns/iter (+/- 0)";
+        assert!(parse(text, Some(Average::Median)).is_ok());
+        let error = parse(text, Some(Average::Mean)).expect_err("no mean").to_string();
+        assert!(error.contains("the adapter rust_bench cannot give the mean"), "{error}");
+    }
+
+    #[test]
+    fn a_broken_result_is_told() {
+        let error = parse("test a ... bench: x ns/iter", None).expect_err("broken").to_string();
+        assert!(error.contains("rust_bench cannot read line 1"), "{error}");
+        let error = parse("nothing here", None).expect_err("nothing");
+        assert_eq!(error, AdapterError::Nothing(Adapter::Magic));
+    }
+}

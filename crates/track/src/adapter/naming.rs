@@ -1,0 +1,94 @@
+//! Names that tools give their benchmarks, as names that can be kept.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
+
+use crate::model::{Direction, Kind, Measure};
+
+/// The name of a benchmark in one line: commands may have several.
+pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let parts: Vec<_> = text.split(char::is_control).filter(|part| !part.is_empty()).collect();
+    Cow::Owned(parts.join(" "))
+}
+
+/// A measure that a benchmark made up, or a tool that nobody else shares it with. It keeps out of the way
+/// of measures that are known by their slugs.
+pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure {
+    let label = in_one_line(label);
+    let units = match units.trim() {
+        "" => format!("{label} (units)"),
+        units => units.to_owned(),
+    };
+    let measure = Measure::custom(&label, &units, direction, Kind::Noisy);
+    let by_slug = Measure::from_slug(measure.slug.clone());
+    // A slug that is not known is its own name.
+    if by_slug.name == by_slug.slug.as_str() {
+        return measure;
+    }
+    Measure::custom(&format!("{label} counter"), &units, direction, Kind::Noisy)
+}
+
+/// The keys that occur with more than one qualifier: what they name is not one benchmark, and has to be
+/// told apart by the qualifier.
+pub(super) fn ambiguous<K: Hash + Eq, Q: PartialEq>(
+    pairs: impl Iterator<Item = (K, Q)>,
+) -> HashSet<K> {
+    let mut first = HashMap::new();
+    let mut several = HashSet::new();
+    for (key, qualifier) in pairs {
+        match first.get(&key) {
+            None => {
+                first.insert(key, qualifier);
+            }
+            Some(known) if *known == qualifier => {}
+            Some(_) => {
+                several.insert(key);
+            }
+        }
+    }
+    several
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_one_line() {
+        let check =
+            |text: &str, expected: &str| assert_eq!(in_one_line(text), expected, "{text:?}");
+        check(" a b ", "a b");
+        check("for i in 1 2\r\ndo\n\ttrue", "for i in 1 2 do true");
+        check("größe \"q\"", "größe \"q\"");
+        check("\n", "");
+    }
+
+    #[test]
+    fn counters_keep_out_of_the_way() {
+        let check = |label, units, slug: &str, expected: &str| {
+            let measure = counter(label, units, Direction::Unknown);
+            assert_eq!(
+                (measure.slug.as_str(), measure.units.as_str()),
+                (slug, expected),
+                "{label}"
+            );
+        };
+        check("Foo", "", "foo", "Foo (units)");
+        check("p99-ns", "ns", "p99-ns", "ns");
+        check("latency", "", "latency-counter", "latency (units)");
+        check("CPU Time", "s", "cpu-time-counter", "s");
+    }
+
+    #[test]
+    fn what_one_name_does_not_tell_apart() {
+        let found = ambiguous([("a", 1), ("b", 1), ("a", 1), ("b", 2)].into_iter());
+        assert_eq!(found, HashSet::from(["b"]));
+    }
+}

@@ -1,0 +1,176 @@
+//! `perf stat -j`: a JSON object for each event. The events are the measures.
+//!
+//! perf does not tell what it ran, so the benchmark is called `perf stat`; with `-A`, `--per-socket` and
+//! the like, the place follows. Times become nanoseconds. What the machine cannot count is passed over;
+//! repetitions (`-r`) come as a mean and its standard error.
+
+use serde::Deserialize;
+
+use super::{Adapter, AdapterError, line::At, objects::objects, unit};
+use crate::{
+    model::{Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+const NAME: &str = "perf stat";
+
+#[derive(Deserialize)]
+struct Counter {
+    event: Option<String>,
+    #[serde(rename = "counter-value")]
+    value: Option<String>,
+    #[serde(default)]
+    unit: String,
+    /// Standard error of the mean of repetitions, in percent of it.
+    variance: Option<f64>,
+    cpu: Option<String>,
+    core: Option<String>,
+    cluster: Option<String>,
+    cache: Option<String>,
+    die: Option<String>,
+    socket: Option<String>,
+    node: Option<String>,
+    thread: Option<String>,
+    cgroup: Option<String>,
+}
+
+impl Counter {
+    /// Name of the benchmark.
+    fn name(&self) -> String {
+        let places = [
+            ("cpu", &self.cpu),
+            ("core", &self.core),
+            ("cluster", &self.cluster),
+            ("cache", &self.cache),
+            ("die", &self.die),
+            ("socket", &self.socket),
+            ("node", &self.node),
+            ("thread", &self.thread),
+            ("cgroup", &self.cgroup),
+        ];
+        places
+            .iter()
+            .filter_map(|(kind, place)| Some((kind, place.as_ref()?)))
+            .fold(NAME.to_owned(), |name, (kind, place)| format!("{name}/{kind} {place}"))
+    }
+}
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let mut results = Results::default();
+    for object in objects::<Counter>(text) {
+        let at = At { adapter: Adapter::PerfStat, line: object.line };
+        let is_ours =
+            object.head.lines().next().is_some_and(|line| line.contains("\"counter-value\""));
+        match object.content {
+            Ok(counter) => add(&mut results, at, &counter)?,
+            Err(error) if is_ours => {
+                return Err(at.malformed(format!(
+                    "{error}; if perf wrote decimal commas, run it with LC_ALL=C"
+                )));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(results)
+}
+
+fn add(results: &mut Results, at: At, counter: &Counter) -> Result<(), AdapterError> {
+    let (Some(event), Some(text)) = (&counter.event, &counter.value) else { return Ok(()) };
+    if text.starts_with('<') {
+        // <not supported>, <not counted>
+        return Ok(());
+    }
+    // A comma would be taken for one between thousands.
+    let value = Some(text).filter(|text| !text.contains(',')).and_then(|text| unit::number(text));
+    let value = value.ok_or_else(|| {
+        at.malformed(format!("{event} is {text:?}, which is no number; run perf with LC_ALL=C"))
+    })?;
+    let scale = unit::nanoseconds(match counter.unit.as_str() {
+        "msec" => "ms",
+        other => other,
+    });
+    let units = match (scale, counter.unit.as_str()) {
+        (Some(_), _) => "nanoseconds (ns)".to_owned(),
+        (None, "") => "events".to_owned(),
+        (None, own) => own.to_owned(),
+    };
+    // Cycles, misses, faults, time, energy: each is cost. What comes as a ratio may be anything.
+    let direction = match counter.unit.as_str() {
+        unit if unit.contains('%') || unit.contains('/') => Direction::Unknown,
+        _ => Direction::LowerIsBetter,
+    };
+    let value = value * scale.unwrap_or(1.0);
+    let mut metric = Metric::new(value);
+    if let Some(percent) = counter.variance.filter(|percent| *percent > 0.0) {
+        let error = value * percent / 100.0;
+        metric = metric.within(value - error, value + error);
+    }
+    let name = at.name(&counter.name())?;
+    // Also instructions: an interrupt is counted, too.
+    let measure = Measure::custom(event, &units, direction, Kind::Noisy);
+    Ok(results.add(name, measure, metric)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> Option<(String, String, String, Metric)> {
+        let mut results = parse(line, None).expect(line);
+        let mut benchmark = results.benchmarks.pop()?;
+        let (measure, metric) = benchmark.metrics.pop()?;
+        Some((benchmark.name.to_string(), measure.slug.to_string(), measure.units, metric))
+    }
+
+    #[test]
+    fn counters() {
+        let check = |fields: &str, slug: &str, units: &str, metric: Metric| {
+            let (_, found, found_units, found_metric) =
+                one(&format!("{{{fields}}}")).expect(fields);
+            assert_eq!((found.as_str(), found_units.as_str(), found_metric), (slug, units, metric));
+        };
+        let ns = "nanoseconds (ns)";
+        let time = r#""counter-value" : "0.5", "unit" : "msec", "event" : "task-clock""#;
+        check(time, "task-clock", ns, Metric::new(5e5));
+        let repeated =
+            r#""counter-value" : "200.0", "unit" : "", "event" : "page-faults", "variance" : 1.50"#;
+        check(repeated, "page-faults", "events", Metric::new(200.0).within(197.0, 203.0));
+        let wall = r#""counter-value" : "17.0", "unit" : "ns", "event" : "duration_time""#;
+        check(wall, "duration-time", ns, Metric::new(17.0));
+        let energy = r#""counter-value" : "1.5", "unit" : "Joules", "event" : "power/energy-pkg/""#;
+        check(energy, "power-energy-pkg", "Joules", Metric::new(1.5));
+    }
+
+    #[test]
+    fn places() {
+        let check = |place: &str, name: &str| {
+            let line = format!("{{{place}, \"counter-value\" : \"1.0\", \"event\" : \"cycles\"}}");
+            assert_eq!(one(&line).expect("a counter").0, name);
+        };
+        check("\"cpu\" : \"0\"", "perf stat/cpu 0");
+        check("\"socket\" : \"S0\", \"aggregate-number\" : 2", "perf stat/socket S0");
+        check("\"interval\" : 0.1", "perf stat");
+    }
+
+    #[test]
+    fn what_was_not_counted() {
+        for value in ["<not supported>", "<not counted>"] {
+            assert!(
+                one(&format!("{{\"counter-value\" : \"{value}\", \"event\" : \"cycles\"}}"))
+                    .is_none()
+            );
+        }
+        assert!(one("{\"metric-value\" : 1.0, \"metric-unit\" : \"insn per cycle\"}").is_none());
+    }
+
+    #[test]
+    fn decimal_commas_are_no_thousands() {
+        for line in [
+            r#"{"counter-value" : "0,595194", "unit" : "msec", "event" : "task-clock"}"#,
+            r#"{"counter-value" : "0,5", "event" : "task-clock", "pcnt-running" : 100,00}"#,
+        ] {
+            let error = parse(&format!("hello\n{line}"), None).expect_err(line).to_string();
+            assert!(error.contains("line 2") && error.contains("LC_ALL=C"), "{error}");
+        }
+    }
+}

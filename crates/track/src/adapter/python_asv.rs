@@ -1,0 +1,157 @@
+//! airspeed velocity's console: `[ 50.00%] ··· NAME   1.2±0.3ms`, and the tables of benchmarks with
+//! parameters. How such a table is laid out depends on the width of the terminal; the names do not.
+
+mod table;
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    naming,
+    text::without_colors,
+    unit::{nanoseconds, number},
+};
+use crate::{
+    model::{Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+const FAILED: &str = "asv says that it failed";
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let lines: Vec<(usize, &str)> = numbered(&text).collect();
+    let mut results = Results::default();
+    let mut commit = None;
+    for (index, &(line, text)) in lines.iter().enumerate() {
+        let at = At { adapter: Adapter::PythonAsv, line };
+        let Some(told) = behind_marker(text) else { continue };
+        if let Some(hash) = commit_of(told) {
+            if commit.is_some_and(|known| known != hash) {
+                return Err(at.malformed("results of several commits are in it; run asv for one"));
+            }
+            commit = Some(hash);
+        }
+        let Some((name, value)) = told.split_once(char::is_whitespace) else { continue };
+        let (name, value) = (name.trim(), value.trim());
+        if value == "failed" {
+            results.fail(at.name(name)?, reason(&lines[index + 1..]));
+        } else if value == "ok" || value.ends_with(" failed") {
+            // The table follows, behind a marker of its own.
+            let rows = table::rows(&lines[(index + 1).min(lines.len())..], behind_marker);
+            for (parameters, value) in rows {
+                let name_of_row = at.name(&format!("{name} ({parameters})"))?;
+                if value == "failed" {
+                    results.fail(name_of_row, FAILED);
+                } else if let Some((measure, metric)) = metric(name, &value) {
+                    results.add(name_of_row, measure, metric)?;
+                }
+            }
+        } else if let Some((measure, metric)) = metric(name, value) {
+            results.add(at.name(name)?, measure, metric)?;
+        }
+    }
+    Ok(results)
+}
+
+/// What stands behind `[ 50.00%] ··· `. Where a terminal has no such dots, hyphens stand for them.
+fn behind_marker(line: &str) -> Option<&str> {
+    let (share, rest) = line.strip_prefix('[')?.split_once("%] ")?;
+    number(share.trim())?;
+    let told = rest.trim_start_matches(['\u{b7}', '-']);
+    (told.len() < rest.len()).then_some(told.strip_prefix(' ')?)
+}
+
+/// The hash in `For PROJECT commit HASH <BRANCH>:`.
+fn commit_of(told: &str) -> Option<&str> {
+    let (_, rest) = told.strip_prefix("For ")?.split_once(" commit ")?;
+    rest.split([' ', ':']).next()
+}
+
+/// What the last line of a traceback says: it ends at an empty line.
+fn reason<'t>(lines: &[(usize, &'t str)]) -> &'t str {
+    let Some(((_, first), rest)) = lines.split_first() else { return FAILED };
+    if behind_marker(first).is_none() || !first.contains("Traceback") {
+        return FAILED;
+    }
+    let traceback = rest.iter().map(|(_, line)| line.trim());
+    let said =
+        traceback.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("asv: "));
+    said.last().unwrap_or(FAILED)
+}
+
+/// The measure and metric of a value as asv writes it. What is no time is told apart by the names that
+/// asv prescribes.
+fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
+    let value = value.strip_suffix(";...").unwrap_or(value);
+    let end = value.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
+    let (figures, unit) = value.split_at(end);
+    // `~` stands for `±` where a terminal does not have it.
+    let (figure, spread) = match figures.split_once(['\u{b1}', '~']) {
+        Some((figure, spread)) => (number(figure)?, Some(number(spread)?)),
+        None => (number(figures)?, None),
+    };
+    let function = name.rsplit('.').next().unwrap_or(name);
+    let (measure, factor) = match (nanoseconds(unit), size(unit)) {
+        (Some(factor), _) => (Measure::latency(), factor),
+        (None, Some(factor)) if function.starts_with("peakmem_") => (bytes("Peak Memory"), factor),
+        (None, Some(factor)) if function.starts_with("mem_") => (bytes("Object Size"), factor),
+        (None, Some(factor)) => (naming::counter("tracked value", "", Direction::Unknown), factor),
+        _ => return None,
+    };
+    let metric = Metric::new(figure * factor);
+    let metric = match spread {
+        Some(spread) => metric.within((figure - spread) * factor, (figure + spread) * factor),
+        None => metric,
+    };
+    Some((measure, metric))
+}
+
+fn bytes(name: &str) -> Measure {
+    Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Noisy)
+}
+
+/// Prefixes of sizes, which are powers of 1,000.
+fn size(suffix: &str) -> Option<f64> {
+    Some(match suffix {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values() {
+        let check = |name: &str, value, expected: Option<(&str, f64, f64)>| {
+            let found = metric(name, value).map(|(measure, metric)| {
+                (measure.slug.as_str().to_owned(), metric.value, metric.upper_value.unwrap_or(0.0))
+            });
+            let expected = expected.map(|(slug, value, upper)| (slug.to_owned(), value, upper));
+            assert_eq!(found, expected, "{value}");
+        };
+        check("a.time_b", "322±100ns", Some(("latency", 322.0, 422.0)));
+        check("a.time_b", "1.5±0.5μs", Some(("latency", 1500.0, 2000.0)));
+        check("a.time_b", "2~1ms", Some(("latency", 2e6, 3e6)));
+        check("a.track_b", "2.00s", Some(("latency", 2e9, 0.0)));
+        check("a.peakmem_b", "24.5M", Some(("peak-memory", 24.5e6, 0.0)));
+        check("a.mem_b", "120", Some(("object-size", 120.0, 0.0)));
+        check("a.track_b", "42;...", Some(("tracked-value", 42.0, 0.0)));
+        check("a.time_b", "n/a", None);
+        check("Building", "for existing-py3.11", None);
+        check("a", "", None);
+    }
+
+    #[test]
+    fn several_commits_do_not_mix() {
+        let text = "[ 0.00%] · For hive commit 8ebeead3 <a>:\n[50.00%] ··· t.time_a  1±0ms\n\
+                    [50.00%] · For hive commit 00000000 <b>:\n[99.00%] ··· t.time_a  2±0ms\n";
+        let error = parse(text, None).expect_err("two commits").to_string();
+        assert!(error.contains("line 3: results of several commits"), "{error}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Criterion: `NAME time: [LOW UNIT MID UNIT HIGH UNIT]`, and throughput in lines `thrpt: […]` below.
+//!
+//! A name of more than 23 bytes stands on a line of its own. The same words begin the lines about
+//! changes, whose numbers are percentages. A measurement that is none of time keeps its units.
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    text::without_colors,
+    unit,
+};
+use crate::{
+    model::{BenchmarkName, Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+/// Title, factor and measure of a unit of throughput.
+const RATES: &[(&str, f64, &str)] = &[
+    ("elem/s", 1.0, "throughput"),
+    ("Kelem/s", 1e3, "throughput"),
+    ("Melem/s", 1e6, "throughput"),
+    ("Gelem/s", 1e9, "throughput"),
+    ("B/s", 1.0, "bytes-per-second"),
+    ("KB/s", 1e3, "bytes-per-second"),
+    ("MB/s", 1e6, "bytes-per-second"),
+    ("GB/s", 1e9, "bytes-per-second"),
+    ("KiB/s", 1024.0, "bytes-per-second"),
+    ("MiB/s", 1_048_576.0, "bytes-per-second"),
+    ("GiB/s", 1_073_741_824.0, "bytes-per-second"),
+    ("b/s", 1.0, "bits-per-second"),
+    ("Kb/s", 1e3, "bits-per-second"),
+    ("Mb/s", 1e6, "bits-per-second"),
+    ("Gb/s", 1e9, "bits-per-second"),
+];
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let mut results = Results::default();
+    let mut running = Running::default();
+    // The line before, if it may be a name.
+    let mut above = "";
+    // The benchmark that lines of throughput belong to.
+    let mut current: Option<BenchmarkName> = None;
+    for (line, content) in numbered(&text) {
+        let at = At { adapter: Adapter::RustCriterion, line };
+        running.see(&mut results, at, content)?;
+        if let Some((name, values)) = labelled(content, "time:") {
+            let name = if name.is_empty() { above } else { name };
+            let Some((measure, metric)) = time(at, values)? else { continue };
+            let name = at.name(name)?;
+            running.is_done(name.as_str());
+            results.add(name.clone(), measure, metric)?;
+            current = Some(name);
+        } else if let (Some(("", values)), Some(name)) = (labelled(content, "thrpt:"), &current)
+            && let Some((measure, metric)) = rate(at, values)?
+        {
+            results.add(name.clone(), measure, metric)?;
+        }
+        above = match content.starts_with("Benchmarking ") {
+            true => "",
+            false => content.trim(),
+        };
+    }
+    Ok(results)
+}
+
+/// The text before the label, and what stands in the brackets after it up to the end of the line.
+fn labelled<'a>(line: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
+    let values = line.trim_end().strip_suffix(']')?;
+    let (before, values) = values.rsplit_once('[')?;
+    let name = before.trim_end().strip_suffix(label)?;
+    // A label follows space: the name, filled up, or an indentation.
+    (name.is_empty() || name.ends_with(' ')).then(|| (name.trim(), values))
+}
+
+/// Three numbers with their units; `None` for changes, which are percentages.
+fn triple(at: At, values: &str) -> Result<Option<[(f64, &str); 3]>, AdapterError> {
+    let tokens: Vec<_> = values.split_ascii_whitespace().collect();
+    let broken = || at.malformed(format!("[{values}] is not three numbers, each with its unit"));
+    match tokens.as_slice() {
+        changes @ [_, _, _] if changes.iter().all(|change| change.ends_with('%')) => Ok(None),
+        [low, low_unit, middle, middle_unit, high, high_unit] => {
+            let number = |text| unit::number(text).ok_or_else(broken);
+            let low = (number(low)?, *low_unit);
+            let middle = (number(middle)?, *middle_unit);
+            Ok(Some([low, middle, (number(high)?, *high_unit)]))
+        }
+        _ => Err(broken()),
+    }
+}
+
+type Found = Result<Option<(Measure, Metric)>, AdapterError>;
+
+fn time(at: At, values: &str) -> Found {
+    let Some(triple) = triple(at, values)? else { return Ok(None) };
+    let in_ns = triple.map(|(value, name)| unit::nanoseconds(name).map(|scale| value * scale));
+    if let [Some(low), Some(middle), Some(high)] = in_ns {
+        return Ok(Some((Measure::latency(), Metric::new(middle).within(low, high))));
+    }
+    // A measurement of something else, such as cycles.
+    let [(low, _), (middle, units), (high, _)] = triple;
+    if triple.iter().any(|(_, other)| *other != units) {
+        return Err(at.malformed(format!("[{values}] has units that cannot be converted")));
+    }
+    let measure = Measure::custom(units, units, Direction::Unknown, Kind::Noisy);
+    Ok(Some((measure, Metric::new(middle).within(low, high))))
+}
+
+fn rate(at: At, values: &str) -> Found {
+    let Some(triple) = triple(at, values)? else { return Ok(None) };
+    let mut measures = [""; 3];
+    let mut values = [0.0; 3];
+    for (index, (value, name)) in triple.into_iter().enumerate() {
+        let Some(known) = RATES.iter().find(|known| known.0 == name) else {
+            // Of a measurement that is none of time.
+            return Ok(None);
+        };
+        measures[index] = known.2;
+        values[index] = value * known.1;
+    }
+    let [low, middle, high] = values;
+    let measure = match measures[1] {
+        "bits-per-second" => {
+            let units = "bits / second (b/s)";
+            Measure::custom("Bits per Second", units, Direction::HigherIsBetter, Kind::Noisy)
+        }
+        known => Measure::named(known),
+    };
+    Ok(Some((measure, Metric::new(middle).within(low, high))))
+}
+
+/// The benchmark that runs, as far as Criterion tells it on stderr: one that panics never ends.
+#[derive(Default)]
+struct Running(Option<String>);
+
+impl Running {
+    fn see(&mut self, results: &mut Results, at: At, line: &str) -> Result<(), AdapterError> {
+        if let Some(rest) = line.strip_prefix("Benchmarking ") {
+            let name = rest.split_once(": Warming up for ").map(|(name, _)| name.to_owned());
+            self.0 = name.or(self.0.take());
+        } else if line.starts_with("thread '")
+            && line.contains(" panicked at ")
+            && let Some(name) = self.0.take()
+        {
+            results.fail(at.name(&name)?, "it panicked");
+        }
+        Ok(())
+    }
+
+    fn is_done(&mut self, name: &str) {
+        self.0.take_if(|running| running == name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Benchmark, measure and the metric's three values.
+    type Row = (String, String, [f64; 3]);
+
+    fn rows(text: &str) -> Vec<Row> {
+        let results = parse(text, None).expect(text);
+        let row = |name: &BenchmarkName, (measure, metric): &(Measure, Metric)| {
+            let ends = metric.lower_value.zip(metric.upper_value).expect("ends");
+            // To ten digits: units are multiplied.
+            let values = [ends.0, metric.value, ends.1].map(|value| (value * 1e10).round() / 1e10);
+            (name.to_string(), measure.slug.to_string(), values)
+        };
+        let rows = |benchmark: &crate::results::BenchmarkResults| {
+            let metrics = benchmark.metrics.iter();
+            metrics.map(|metric| row(&benchmark.name, metric)).collect::<Vec<_>>()
+        };
+        results.benchmarks.iter().flat_map(rows).collect()
+    }
+
+    #[test]
+    fn times() {
+        let check = |text: &str, name: &str, values: [f64; 3]| {
+            assert_eq!(rows(text), [(name.to_owned(), "latency".to_owned(), values)]);
+        };
+        let ns = [1.0, 2.0, 3.0];
+        check("a                       time:   [1.0000 ns 2.0000 ns 3.0000 ns]", "a", ns);
+        check("long name\n             time:   [1 ns 2 ns 3 ns]\n", "long name", ns);
+        check("a time: [9 ns 9 ns 9 ns] time:   [1 ns 2 ns 3 ns]", "a time: [9 ns 9 ns 9 ns]", ns);
+        check(
+            "a time: [x]/1\r\n                        time:   [1 ns 2 ns 3 ns]\r\n",
+            "a time: [x]/1",
+            ns,
+        );
+        check("\rBenchmarking a\r\u{1b}[Ka    time:   [1 ns 2 ns 3 ns]", "a", ns);
+        check("a  time:   [999.50 ps 1.0010 ns 1.1000 µs]", "a", [0.9995, 1.001, 1100.0]);
+        check("a  time:   [1.5 ms 2 s 2.5 s]", "a", [1.5e6, 2e9, 2.5e9]);
+    }
+
+    #[test]
+    fn throughput() {
+        let check = |line: &str, slug: &str, values: [f64; 3]| {
+            let text = format!("a  time:   [1 ns 1 ns 1 ns]\n                  thrpt:  [{line}]");
+            assert_eq!(rows(&text)[1..], [("a".to_owned(), slug.to_owned(), values)]);
+        };
+        check("460.99  elem/s 1 Kelem/s 2 Melem/s", "throughput", [460.99, 1e3, 2e6]);
+        check("512   B/s 1 KiB/s 1 MiB/s", "bytes-per-second", [512.0, 1024.0, 1_048_576.0]);
+        check("1 MB/s 2 MB/s 1 GiB/s", "bytes-per-second", [1e6, 2e6, 1_073_741_824.0]);
+        check("1 Kb/s 2 Mb/s 3 Gb/s", "bits-per-second", [1e3, 2e6, 3e9]);
+    }
+
+    #[test]
+    fn two_kinds_of_throughput() {
+        let text = "a  time:   [1 ns 1 ns 1 ns]\n  thrpt:  [1 elem/s 2 elem/s 3 elem/s]\n  thrpt:  [4 B/s 5 B/s 6 B/s]\n";
+        let slugs: Vec<_> = rows(text).into_iter().map(|row| row.1).collect();
+        assert_eq!(slugs, ["latency", "throughput", "bytes-per-second"]);
+    }
+
+    #[test]
+    fn changes_are_passed_over() {
+        let text = "a                       time:   [1 ns 2 ns 3 ns]\n\
+                    \x20                change:\n\
+                    \x20                       time:   [+1.0% +2.0% +3.0%] (p = 0.00 < 0.05)\n\
+                    \x20                       thrpt:  [−3.0% −2.0% −1.0%]\n\
+                    \x20                       change: [+1.0% +2.0% +3.0%] (p = 0.00 < 0.05)\n\
+                    \x20                       Performance has regressed.\n";
+        assert_eq!(rows(text).len(), 1);
+    }
+
+    #[test]
+    fn units_of_another_measurement() {
+        let found = rows("a  time:   [10.000 cycles 11.000 cycles 12.000 cycles]");
+        assert_eq!(found, [("a".to_owned(), "cycles".to_owned(), [10.0, 11.0, 12.0])]);
+    }
+
+    #[test]
+    fn what_is_broken() {
+        let check = |text: &str, expected: &str| {
+            let error = parse(text, None).expect_err(text).to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("a  time:   [1 ns 2 ns]", "line 1: [1 ns 2 ns] is not three numbers");
+        check("a  time:   [x ns 2 ns 3 ns]", "is not three numbers");
+        check("a  time:   [1 ns 2 eons 3 ns]", "units that cannot be converted");
+        check("\n         time:   [1 ns 2 ns 3 ns]", "line 2");
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_of_what_runs() {
+        let text = "Benchmarking a\nBenchmarking a: Warming up for 100.00 ms\nBenchmarking a: Analyzing\n\
+                    a                       time:   [1 ns 2 ns 3 ns]\n\n\
+                    Benchmarking b: c\nBenchmarking b: c: Warming up for 100.00 ms\n\
+                    thread 'main' (5) panicked at benches/b.rs:1:2:\nno luck\n";
+        let results = parse(text, None).expect("results");
+        assert_eq!(results.benchmarks.len(), 1);
+        assert_eq!(results.failures[0].name.as_str(), "b: c");
+    }
+}

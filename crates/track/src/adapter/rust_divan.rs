@@ -1,0 +1,316 @@
+//! Divan: a tree of names, with the columns fastest, slowest, median, mean, samples and iters.
+//!
+//! Rows without a name below a benchmark tell its throughput and its allocations. A name is joined of
+//! those above it, the program's first: `bench::group::sum::1000`. Divan prints a name before it runs
+//! the benchmark, so a row that ends with its name is one that panicked.
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    text::without_colors,
+    unit,
+};
+use crate::{
+    model::{Direction, Kind, Measure, Metric},
+    results::{Average, Results},
+};
+
+/// The columns that are read, in their order.
+const FASTEST: usize = 0;
+const SLOWEST: usize = 1;
+const MEDIAN: usize = 2;
+const MEAN: usize = 3;
+
+/// Titles of the rows about allocations, and the measures of their counts and of their bytes.
+const ALLOCATIONS: &[(&str, &str, &str)] = &[
+    ("max alloc:", "Max Allocations", "Max Allocated"),
+    ("alloc:", "allocations", "allocated"),
+    ("dealloc:", "Deallocations", "Deallocated"),
+    ("grow:", "Grows", "Grown"),
+    ("shrink:", "Shrinks", "Shrunk"),
+];
+
+/// Letters of the powers of 1,000, or of 1,024 with an `i` behind them.
+const SCALES: &str = "KMGTP";
+
+pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let average = match average {
+        Some(Average::Mean) => MEAN,
+        Some(Average::Median) | None => MEDIAN,
+    };
+    let mut reader = Reader { average, results: Results::default(), tree: None };
+    for (line, content) in numbered(&text) {
+        reader.line(At { adapter: Adapter::RustDivan, line }, content)?;
+    }
+    Ok(reader.results)
+}
+
+struct Reader {
+    /// The column that stands for a benchmark.
+    average: usize,
+    results: Results,
+    tree: Option<Tree>,
+}
+
+/// The tree that the lines belong to.
+struct Tree {
+    /// Characters before the first column.
+    names_width: usize,
+    /// Names from the root to the row.
+    path: Vec<String>,
+    /// Whether the last row with a name has figures, so that rows below it may have more.
+    is_measured: bool,
+    /// Which allocations the rows below are about.
+    allocations: Option<(&'static str, &'static str)>,
+}
+
+impl Reader {
+    fn line(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
+        if let Some((before, columns)) = heading(line) {
+            // The row of a benchmark that panicked has no end, and this program's tree follows it.
+            let root = match branch(before) {
+                Some((depth, rest)) => {
+                    let rest = rest.trim_end();
+                    let (name, root) = rest.rsplit_once("  ").unwrap_or((rest, ""));
+                    self.panicked(at, depth, name)?;
+                    root
+                }
+                None => before.trim(),
+            };
+            let before_root = before.trim_end().len() - root.len();
+            self.tree = Some(Tree {
+                names_width: before[before_root..].chars().count() + columns,
+                path: vec![root.trim().to_owned()],
+                is_measured: false,
+                allocations: None,
+            });
+            return Ok(());
+        }
+        let Some(tree) = &mut self.tree else { return Ok(()) };
+        let at_columns = line.char_indices().nth(tree.names_width).map_or(line.len(), |(at, _)| at);
+        let (names, columns) = line.split_at(at_columns);
+        let Some((depth, name)) = branch(names) else {
+            let is_below = names.chars().all(|c| c == '│' || c == ' ');
+            return match is_below && tree.is_measured && columns.contains('│') {
+                true => self.more(at, columns),
+                false => Ok(()),
+            };
+        };
+        if !columns.contains('│') {
+            return self.panicked(at, depth, name);
+        }
+        tree.path.truncate(depth + 1);
+        tree.path.push(name.trim().to_owned());
+        tree.allocations = None;
+        let cells = cells(columns);
+        tree.is_measured = !matches!(cells[FASTEST], "" | "(ignored)");
+        if !tree.is_measured {
+            return Ok(());
+        }
+        let name = at.name(&tree.path.join("::"))?;
+        let time = |cell: &str| {
+            let (value, units) = cell.split_once(' ')?;
+            Some(unit::number(value)? * unit::nanoseconds(units)?)
+        };
+        let times = cells.map(time);
+        let [Some(fastest), Some(slowest), Some(_), Some(_)] = times else {
+            return Err(at.malformed(format!("{} has a time that cannot be read", name.as_str())));
+        };
+        let value = times[self.average].unwrap_or_default();
+        let metric = Metric::new(value).within(fastest, slowest);
+        Ok(self.results.add(name, Measure::latency(), metric)?)
+    }
+
+    /// A row of throughput or of allocations.
+    fn more(&mut self, at: At, columns: &str) -> Result<(), AdapterError> {
+        let Some(tree) = &mut self.tree else { return Ok(()) };
+        let cells = cells(columns);
+        if let Some(known) = ALLOCATIONS.iter().find(|known| known.0 == cells[FASTEST]) {
+            tree.allocations = Some((known.1, known.2));
+            return Ok(());
+        }
+        let name = at.name(&tree.path.join("::"))?;
+        let broken = || at.malformed(format!("{:?} is no figure of {name}", cells[FASTEST]));
+        let values = cells.map(scaled);
+        if cells[self.average].starts_with("inf ") {
+            // Divan divided by a time of 0.
+            return Ok(());
+        }
+        let (value, units) = values[self.average].ok_or_else(broken)?;
+        let (measure, metric) = match tree.allocations {
+            Some((count, _)) if units.is_empty() => (allocations(count), Metric::new(value)),
+            Some((_, bytes)) if units == "B" => (allocated(bytes), Metric::new(value)),
+            Some(_) => return Err(broken()),
+            None => {
+                let measure = rate(units).ok_or_else(broken)?;
+                let ends = values[SLOWEST].zip(values[FASTEST]);
+                let metric = Metric::new(value);
+                let metric = match ends {
+                    Some(((lower, _), (upper, _))) => metric.within(lower, upper),
+                    None => metric,
+                };
+                (measure, metric)
+            }
+        };
+        Ok(self.results.add(name, measure, metric)?)
+    }
+
+    fn panicked(&mut self, at: At, depth: usize, name: &str) -> Result<(), AdapterError> {
+        let Some(tree) = &mut self.tree else { return Ok(()) };
+        tree.path.truncate(depth + 1);
+        tree.is_measured = false;
+        let path = format!("{}::{}", tree.path.join("::"), name.trim());
+        self.results
+            .fail(at.name(&path)?, "it printed no result: it panicked, or the run was ended");
+        Ok(())
+    }
+}
+
+/// What stands before the columns of a heading, and the characters of space after it.
+fn heading(line: &str) -> Option<(&str, usize)> {
+    let is_heading = line.trim_end().ends_with("│ iters") && line.contains("│ slowest ");
+    let at = is_heading.then(|| line.rfind("fastest "))??;
+    let before = line[..at].trim_end();
+    Some((before, at - before.len()))
+}
+
+/// Depth of a row with a name, and what follows the branch.
+fn branch(names: &str) -> Option<(usize, &str)> {
+    let (at, mark) = names.char_indices().find(|(_, c)| !matches!(c, '│' | ' '))?;
+    let rest = names[at..].strip_prefix("├─ ").or_else(|| names[at..].strip_prefix("╰─ "))?;
+    matches!(mark, '├' | '╰').then(|| (names[..at].chars().count() / 3, rest))
+}
+
+/// The first four cells.
+fn cells(columns: &str) -> [&str; 4] {
+    let mut cells = columns.split('│').map(str::trim);
+    std::array::from_fn(|_| cells.next().unwrap_or_default())
+}
+
+/// A number, multiplied by the letter before its units.
+fn scaled(cell: &str) -> Option<(f64, &str)> {
+    let (value, units) = cell.split_once(' ').unwrap_or((cell, ""));
+    let value = unit::number(value)?;
+    let mut letters = units.chars();
+    let power = letters.next().and_then(|letter| SCALES.find(letter));
+    let Some(power) = power else { return Some((value, units)) };
+    let power = i32::try_from(power + 1).ok()?;
+    Some(match letters.as_str().strip_prefix('i') {
+        Some(units) if units.starts_with('B') => (value * 1024_f64.powi(power), units),
+        _ => (value * 1000_f64.powi(power), letters.as_str()),
+    })
+}
+
+fn rate(units: &str) -> Option<Measure> {
+    let custom = |name, units| Measure::custom(name, units, Direction::HigherIsBetter, Kind::Noisy);
+    Some(match units {
+        "item/s" => Measure::throughput(),
+        "B/s" => Measure::named("bytes-per-second"),
+        "char/s" => custom("Characters per Second", "characters / second (char/s)"),
+        "Hz" => custom("Cycles per Second", "cycles / second (Hz)"),
+        _ => return None,
+    })
+}
+
+fn allocations(name: &str) -> Measure {
+    match name {
+        "allocations" => Measure::named(name),
+        _ => Measure::custom(name, "allocations", Direction::LowerIsBetter, Kind::Exact),
+    }
+}
+
+fn allocated(name: &str) -> Measure {
+    match name {
+        "allocated" => Measure::named(name),
+        _ => Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Exact),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "b          fastest       │ slowest       │ median        │ mean          │ samples │ iters\n";
+
+    fn latencies(text: &str, average: Option<Average>) -> Vec<(String, f64)> {
+        let results = parse(text, average).expect(text);
+        let rows = results.benchmarks.iter();
+        rows.map(|b| (b.name.to_string(), b.metrics[0].1.value)).collect()
+    }
+
+    #[test]
+    fn averages() {
+        let text = format!(
+            "{HEAD}╰─ add     1 ns          │ 4 µs          │ 2 ns          │ 3 ns          │ 100     │ 9\n"
+        );
+        assert_eq!(latencies(&text, None), [("b::add".to_owned(), 2.0)]);
+        assert_eq!(latencies(&text, Some(Average::Median)), [("b::add".to_owned(), 2.0)]);
+        assert_eq!(latencies(&text, Some(Average::Mean)), [("b::add".to_owned(), 3.0)]);
+        let metric = parse(&text, None).expect("results").benchmarks[0].metrics[0].1.clone();
+        assert_eq!(metric, Metric::new(2.0).within(1.0, 4000.0));
+    }
+
+    /// A row with a name and figures, or with a name alone.
+    fn row(name: &str, has_figures: bool) -> String {
+        let cells = match has_figures {
+            true => "1 ns          │ 1 ns          │ 1 ns          │ 1 ns          │ 100     │ 9",
+            false => "              │               │               │               │         │",
+        };
+        format!("{name:<11}{cells}\n")
+    }
+
+    #[test]
+    fn the_path_of_a_name() {
+        let rows = [
+            row("├─ g", false),
+            row("│  ├─ h", false),
+            row("│  │  ╰─ 1", true),
+            row("│  ╰─ i│", true),
+            row("╰─ j  k", true),
+        ];
+        let names =
+            latencies(&format!("{HEAD}{}", rows.concat()), None).into_iter().map(|row| row.0);
+        assert_eq!(names.collect::<Vec<_>>(), ["b::g::h::1", "b::g::i│", "b::j  k"]);
+    }
+
+    #[test]
+    fn scaled_numbers() {
+        let check = |cell, expected| assert_eq!(scaled(cell), expected, "{cell}");
+        check("12", Some((12.0, "")));
+        check("16 B", Some((16.0, "B")));
+        check("4.096 KB", Some((4096.0, "B")));
+        check("1 MiB/s", Some((1_048_576.0, "B/s")));
+        check("2.5 Gitem/s", Some((2.5e9, "item/s")));
+        check("900 Mitem/s", Some((900e6, "item/s")));
+        check("1 Kchar/s", Some((1e3, "char/s")));
+        check("370.3 GHz", Some((370.3e9, "Hz")));
+        check("x", None);
+    }
+
+    #[test]
+    fn a_panic_inside_of_a_tree() {
+        let (good, add) = (row("├─ good", true), row("╰─ add", true));
+        let next = HEAD.replace("b   ", "next");
+        let text = format!("{HEAD}{good}├─ bad     {next}{add}");
+        let results = parse(&text, None).expect("results");
+        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["b::good", "next::add"]);
+        assert_eq!(results.failures[0].name.as_str(), "b::bad");
+        for end in
+            ["├─ bad     ", "├─ bad     \nthread 'main' (1) panicked at b.rs:1:2:\nno luck\n"]
+        {
+            let results = parse(&format!("{HEAD}{end}"), None).expect("results");
+            assert_eq!(results.failures[0].name.as_str(), "b::bad");
+        }
+    }
+
+    #[test]
+    fn what_is_broken() {
+        let text = format!(
+            "{HEAD}╰─ add     1 eon         │ 4 µs          │ 2 ns          │ 3 ns          │ 100     │ 9\n"
+        );
+        let error = parse(&text, None).expect_err("eons").to_string();
+        assert!(error.contains("line 2: b::add has a time"), "{error}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Summaries as JSON: a document for each benchmark, in a line or over many (`--output-format`).
+//!
+//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. What differs from the
+//! text: the name is `file::group::benchmark::id`, as Bencher makes it, and all counts are there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::measures::measure;
+use crate::{
+    adapter::{Adapter, AdapterError, line::At, objects::objects},
+    model::Metric,
+    results::Results,
+};
+
+/// What a summary has in its beginning, and hardly anything else.
+const MARKS: [&str; 2] = ["\"benchmark_exe\"", "\"baselines\""];
+
+#[derive(Deserialize)]
+struct Summary {
+    module_path: String,
+    id: Option<String>,
+    version: String,
+    profiles: Vec<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    tool: String,
+    /// Version 6.
+    summaries: Option<Parts<TotalOf6>>,
+    /// Version 7.
+    data: Option<Parts<TotalOf7>>,
+}
+
+#[derive(Deserialize)]
+struct Parts<T> {
+    total: T,
+}
+
+#[derive(Deserialize)]
+struct TotalOf6 {
+    summary: ToolSummary,
+}
+
+#[derive(Deserialize)]
+enum ToolSummary {
+    None,
+    #[serde(alias = "Cachegrind", alias = "Dhat", alias = "ErrorTool")]
+    Callgrind(BTreeMap<String, MetricOf6>),
+}
+
+#[derive(Deserialize)]
+struct MetricOf6 {
+    metrics: Sides,
+}
+
+#[derive(Deserialize)]
+enum Sides {
+    Left(Number),
+    Both(Number, IgnoredAny),
+    Right(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+enum Number {
+    Int(f64),
+    Float(f64),
+}
+
+#[derive(Deserialize)]
+struct TotalOf7 {
+    metrics: BTreeMap<String, MetricOf7>,
+}
+
+#[derive(Deserialize)]
+struct MetricOf7 {
+    values: Values,
+}
+
+#[derive(Deserialize)]
+struct Values {
+    new: Option<f64>,
+}
+
+/// The summaries in a text; none, if there is no JSON of Gungraun in it.
+pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
+    let mut results = Results::default();
+    for document in objects::<Summary>(text) {
+        let at = At { adapter: Adapter::RustGungraun, line: document.line };
+        match document.content {
+            Ok(summary) => add(&mut results, at, summary)?,
+            Err(error) if MARKS.iter().all(|mark| document.head.contains(mark)) => {
+                return Err(at.malformed(format!("the summary is broken: {error}")));
+            }
+            // Of another tool, such as Cargo.
+            Err(_) => {}
+        }
+    }
+    Ok(results)
+}
+
+fn add(results: &mut Results, at: At, summary: Summary) -> Result<(), AdapterError> {
+    if !matches!(summary.version.as_str(), "6" | "7") {
+        let version = summary.version;
+        return Err(at.malformed(format!("the summary has version {version}; 6 and 7 can be read")));
+    }
+    let name = match &summary.id {
+        Some(id) if !id.is_empty() => format!("{}::{id}", summary.module_path),
+        _ => summary.module_path,
+    };
+    let name = at.name(&name)?;
+    let has_callgrind = summary.profiles.iter().any(|profile| profile.tool == "Callgrind");
+    if summary.profiles.is_empty() {
+        results.fail(name, "it has no result; the runner tells why on stderr");
+        return Ok(());
+    }
+    for profile in summary.profiles {
+        let tool = profile.tool;
+        for (metric, value) in values(profile.summaries, profile.data) {
+            let measure = measure(&tool, &metric, has_callgrind);
+            results.add(name.clone(), measure, Metric::new(value))?;
+        }
+    }
+    Ok(())
+}
+
+/// The values of the new run.
+fn values(six: Option<Parts<TotalOf6>>, seven: Option<Parts<TotalOf7>>) -> Vec<(String, f64)> {
+    let six = match six.map(|parts| parts.total.summary) {
+        Some(ToolSummary::Callgrind(metrics)) => metrics,
+        Some(ToolSummary::None) | None => BTreeMap::new(),
+    };
+    let six = six.into_iter().filter_map(|(metric, value)| {
+        let new = match value.metrics {
+            Sides::Left(new) | Sides::Both(new, _) => new,
+            Sides::Right(_) => return None,
+        };
+        let (Number::Int(new) | Number::Float(new)) = new;
+        Some((metric, new))
+    });
+    let seven = seven.map(|parts| parts.total.metrics).unwrap_or_default();
+    let seven = seven.into_iter().filter_map(|(metric, value)| Some((metric, value.values.new?)));
+    six.chain(seven).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(version: &str, profile: &str) -> String {
+        format!(
+            "{{\"baselines\":[null,null],\"benchmark_exe\":\"/b\",\"module_path\":\"a::b::c\",\"id\":\"x\",\
+             \"version\":\"{version}\",\"profiles\":[{profile}]}}"
+        )
+    }
+
+    #[test]
+    fn both_versions_say_the_same() {
+        let six = r#"{"tool":"Callgrind","summaries":{"parts":[],"total":{"summary":{"Callgrind":{
+            "Ir":{"diffs":null,"metrics":{"Left":{"Int":78}}},
+            "L1HitRate":{"diffs":{"diff_pct":"0","factor":"1"},"metrics":{"Both":[{"Float":95.5},{"Float":90.0}]}},
+            "Dr":{"diffs":null,"metrics":{"Right":{"Int":9}}}}},"regressions":[]}}},
+            {"tool":"Massif","summaries":{"parts":[],"total":{"summary":"None","regressions":[]}}}"#;
+        let seven = r#"{"tool":"Callgrind","data":{"parts":[],"total":{"metrics":{
+            "Ir":{"values":{"new":78}},
+            "L1HitRate":{"change":null,"values":{"new":95.5,"old":90.0}},
+            "Dr":{"values":{"old":9}}},"regressions":[]}}},
+            {"tool":"Massif","data":{"parts":[],"total":{"metrics":{}}}}"#;
+        let results = parse(&document("6", six)).expect("results");
+        assert_eq!(results, parse(&document("7", seven)).expect("results"));
+        assert_eq!(results.benchmarks[0].name.as_str(), "a::b::c::x");
+        let metrics = results.benchmarks[0].metrics.iter();
+        let found: Vec<_> =
+            metrics.map(|(measure, metric)| (measure.slug.as_str(), metric.value)).collect();
+        assert_eq!(found, [("instructions", 78.0), ("l1-hit-rate", 95.5)]);
+    }
+
+    #[test]
+    fn what_is_broken() {
+        let check = |text: &str, expected: &str| {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(&format!("text\n{}", document("8", "")), "line 2: the summary has version 8");
+        let whole = document("6", "");
+        check(&whole[..whole.len() - 2], "the summary is broken: EOF");
+    }
+
+    #[test]
+    fn other_documents_are_passed_over() {
+        assert!(
+            parse("{\"reason\":\"build-finished\",\"success\":true}\n{not json\n")
+                .expect("none")
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Iai: a name, and below it five counts, each with its change since the last run.
+
+use super::{
+    Adapter, AdapterError,
+    line::{At, numbered},
+    text::without_colors,
+    unit,
+};
+use crate::{
+    model::{BenchmarkName, Measure, Metric},
+    results::{Average, Results},
+};
+
+/// The counts; their names are those of the measures.
+const COUNTS: [&str; 5] =
+    ["Instructions", "L1 Accesses", "L2 Accesses", "RAM Accesses", "Estimated Cycles"];
+
+pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = without_colors(text);
+    let mut results = Results::default();
+    let mut above = "";
+    // The benchmark, and how many of its counts were read.
+    let mut current: Option<(BenchmarkName, usize)> = None;
+    let mut first: Option<Metric> = None;
+    for (line, content) in numbered(&text) {
+        let at = At { adapter: Adapter::RustIai, line };
+        let count = content.strip_prefix("  ").and_then(|content| content.split_once(':'));
+        match count.and_then(|(name, value)| Some((name, metric(value)?))) {
+            // Gungraun's results begin alike: only what comes second tells.
+            Some(("Instructions", metric)) if !above.is_empty() => {
+                current = Some((at.name(above)?, 1));
+                first = Some(metric);
+            }
+            Some((name, metric)) => {
+                if let Some((benchmark, read)) = &mut current
+                    && COUNTS.get(*read) == Some(&name)
+                {
+                    *read += 1;
+                    if let Some(first) = first.take() {
+                        results.add(benchmark.clone(), Measure::named(COUNTS[0]), first)?;
+                    }
+                    results.add(benchmark.clone(), Measure::named(name), metric)?;
+                }
+            }
+            None => current = None,
+        }
+        above = if content.starts_with(' ') { "" } else { content.trim() };
+    }
+    Ok(results)
+}
+
+/// A whole number, alone or before a change in parentheses.
+fn metric(value: &str) -> Option<Metric> {
+    let value = value.trim();
+    let digits = value.split_once(" (").map_or(value, |(digits, _)| digits);
+    let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
+    is_whole.then(|| unit::number(digits)).flatten().map(Metric::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIVE: &str = "  Instructions:      1,733 (No change)\n  L1 Accesses:       2359 (+1.5%)\n  \
+                        L2 Accesses:          0\n  RAM Accesses:         3 (-0.1%)\n  \
+                        Estimated Cycles:  2464 (+inf%)\n";
+
+    #[test]
+    fn five_counts() {
+        let results =
+            parse(&format!("chatter\nshort\n{FIVE}\nlong one\n{FIVE}"), None).expect("results");
+        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["short", "long one"]);
+        let metrics = results.benchmarks[1].metrics.iter();
+        let found: Vec<_> = metrics.map(|(measure, m)| (measure.slug.as_str(), m.value)).collect();
+        let expected = [
+            ("instructions", 1733.0),
+            ("l1-accesses", 2359.0),
+            ("l2-accesses", 0.0),
+            ("ram-accesses", 3.0),
+            ("estimated-cycles", 2464.0),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_no_result() {
+        for text in [
+            "a::b c:1\n  Instructions:   78|N/A   (*****)\n  L1 Hits:   79|N/A   (*****)\n",
+            "a\n  Instructions:  78 (No change)\n  L1 Hits:  79 (No change)\n",
+            "a\n  L1 Accesses:  78\n",
+            "\n  Instructions:  78\n  L1 Accesses:  78\n",
+        ] {
+            assert!(parse(text, None).expect(text).is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Units of time and of rates, as tools write them.
+
+/// Nanoseconds in one of the unit; `None` if it is none.
+pub(super) fn nanoseconds(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ps" => 1e-3,
+        "ns" => 1.0,
+        // The sign for micro exists twice.
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
+        "ms" => 1e6,
+        "s" | "sec" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => return None,
+    })
+}
+
+/// A number as tools print it: digits with at most one point, commas between thousands, an exponent.
+pub(super) fn number(text: &str) -> Option<f64> {
+    let starts_right = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
+    if !starts_right {
+        return None;
+    }
+    let plain: String;
+    let text = match text.contains(',') {
+        true => {
+            plain = text.replace(',', "");
+            &plain
+        }
+        false => text,
+    };
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_tools_print_them() {
+        let check = |text, expected| assert_eq!(number(text), expected, "{text:?}");
+        check("1,234.5", Some(1234.5));
+        check("12", Some(12.0));
+        check("1e3", Some(1000.0));
+        check("-2.5", Some(-2.5));
+        check("inf", None);
+        check("NaN", None);
+        check("+1", None);
+        check("", None);
+    }
+
+    #[test]
+    fn both_signs_for_micro() {
+        for unit in ["us", "µs", "μs"] {
+            assert_eq!(nanoseconds(unit), Some(1000.0));
+        }
+        assert_eq!(nanoseconds("ops"), None);
+    }
+}

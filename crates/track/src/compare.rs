@@ -1,0 +1,151 @@
+//! Two revisions of a repository, compared by running the same benchmarks in both by turns, here and
+//! now: no history, no other host, no other hour.
+//!
+//! ```text
+//! revisions → worktrees → builds → runs in random ABBA order → pairs → verdicts → text
+//! ```
+//!
+//! - `git` and `worktree` check both sides out, below a temporary folder.
+//! - `measure` runs the command until the intervals are narrow enough or time is up.
+//! - [`judge`] makes verdicts of pairs of runs. Pure; the part "Comparing two revisions" of
+//!   `docs/how-numbers-are-judged.md` is its rule.
+//! - [`output`] makes text of a [`Comparison`]. Pure.
+
+mod command;
+mod error;
+mod git;
+pub mod judge;
+mod lock;
+mod measure;
+pub mod order;
+pub mod output;
+mod place;
+mod result;
+pub mod series;
+mod worktree;
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+pub use self::{
+    error::CompareError,
+    result::{
+        ChangeInterval, Comparison, End, Failed, Revision, Row, SideName, Unmatched, Verdict,
+    },
+};
+use self::{
+    command::Runner, git::Git, judge::Settings, lock::Lock, measure::Measured, place::Places,
+    worktree::Worktree,
+};
+use crate::{adapter::Adapter, results::Average};
+
+/// What to compare, and how.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Where the command is run, in each side's own copy of it; anywhere in a working tree of git.
+    pub directory: PathBuf,
+    /// The revision to compare with.
+    pub base: String,
+    /// The revision under test; `None` is the working tree as it is.
+    pub head: Option<String>,
+    /// The command and its arguments. A single one is a line for the shell.
+    pub command: Vec<OsString>,
+    /// A line for the shell that builds what the command runs.
+    pub build: Option<String>,
+    /// Reads what the command prints on stdout.
+    pub adapter: Adapter,
+    /// The average to take where a tool tells two.
+    pub average: Option<Average>,
+    /// How long the runs of both sides may take together. Building does not count.
+    pub time: Duration,
+    /// What counts as a change, and as narrow enough.
+    pub settings: Settings,
+    /// Where the random order of the runs begins.
+    pub seed: u64,
+}
+
+/// What happens while one waits.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A side is checked out and built, or run for the first time.
+    Building(SideName, &'a str),
+    /// The command has ended, well or not, with this output on stdout and stderr.
+    Output(SideName, &'a [u8], &'a [u8]),
+    /// So many pairs of runs have taken so long.
+    Pairs(usize, Duration),
+    /// Something that the user should know at once.
+    Notice(&'a str),
+}
+
+/// Compares. A raised `stop` ends it within a moment, with the pairs that there are by then.
+///
+/// # Errors
+///
+/// When there is no repository or no such revision, when git, a build or the command fails, when the
+/// output cannot be read, when both sides have no benchmark in common, and when it is stopped before
+/// there is anything to tell. The worktrees are gone in all of these cases.
+pub fn compare(
+    plan: &Plan,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Comparison, CompareError> {
+    if plan.command.is_empty() {
+        return Err(CompareError::NoCommand);
+    }
+    let git = Git::find(&plan.directory)?;
+    let places = Places::new(&git)?;
+    let _lock = Lock::take(&places)?;
+    worktree::remove_stale(&git, &places);
+    let base = git.revision(&plan.base)?;
+    let head = match &plan.head {
+        Some(revision) => git.revision(revision)?,
+        None => git.working_tree()?,
+    };
+    let names = place::slots(&base, &head);
+    let sides = [(SideName::Base, &base), (SideName::Head, &head)];
+    let mut runners = Vec::with_capacity(2);
+    // Dropped, and so removed, on every way out of here.
+    let mut worktrees = Vec::with_capacity(2);
+    for ((side, snapshot), slot) in sides.into_iter().zip(names) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(CompareError::Interrupted);
+        }
+        let worktree = Worktree::create(&git, &places, &slot, snapshot)?;
+        let directory = worktree.directory(&git.prefix);
+        if !directory.is_dir() {
+            let (folder, revision) = (git.prefix.clone(), snapshot.revision.asked.clone());
+            return Err(CompareError::NoFolder { folder, revision });
+        }
+        let target = places.cache(&slot)?;
+        runners.push(Runner::new(side, plan, directory, target));
+        worktrees.push(worktree);
+    }
+    let measured = measure::measure(plan, &runners, stop, observe);
+    drop(worktrees);
+    places.forget_old_caches();
+    let Measured { series, pairs, elapsed, end, failures } = measured?;
+    let (rows, unmatched) = judge::judge(&series, &plan.settings);
+    if rows.is_empty() {
+        return Err(CompareError::NothingInCommon);
+    }
+    let text = |part: &OsString| part.to_string_lossy().into_owned();
+    Ok(Comparison {
+        base: base.revision,
+        head: head.revision,
+        command: plan.command.iter().map(text).collect(),
+        rows,
+        unmatched,
+        failures,
+        pairs,
+        elapsed_s: elapsed.as_secs_f64(),
+        end,
+        precision: plan.settings.precision,
+        threshold: plan.settings.threshold,
+        threshold_exact: plan.settings.threshold_exact,
+    })
+}
+

@@ -1,0 +1,143 @@
+//! What is asked of git. It is the git of the user, as a process, so that her settings, filters and
+//! kinds of repository work.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::{error::CompareError, result::Revision};
+
+/// Variables by which git tells its hooks where they run. In another worktree they would mislead.
+pub(super) const MISLEADING: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+];
+
+/// A working tree.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    /// Its root.
+    pub(super) root: PathBuf,
+    /// The folder that the user is in, from the root on; ends with `/` unless it is empty.
+    pub(super) prefix: String,
+}
+
+/// Files of a side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    pub(super) revision: Revision,
+    /// Hash of the tree; differs from that of the commit if there are uncommitted changes.
+    pub(super) tree: String,
+}
+
+impl Git {
+    /// The working tree around a directory.
+    pub(super) fn find(directory: &Path) -> Result<Self, CompareError> {
+        let ask = |flag: &str| {
+            let found = output(git(directory).args(["rev-parse", flag]))?;
+            found.map_err(|said| CompareError::NoWorkingTree { directory: directory.to_owned(), said })
+        };
+        let root = PathBuf::from(ask("--show-toplevel")?);
+        Ok(Self { root, prefix: ask("--show-prefix")? })
+    }
+
+    /// The commit that a user means.
+    pub(super) fn revision(&self, asked: &str) -> Result<Snapshot, CompareError> {
+        let unknown = || CompareError::UnknownRevision { revision: asked.to_owned() };
+        let commit = format!("{asked}^{{commit}}");
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &commit];
+        let commit = output(git(&self.root).args(arguments))?.map_err(|_| unknown())?;
+        // Older versions of git repeat the option.
+        let commit = commit.lines().last().unwrap_or_default().to_owned();
+        let tree = self.tree(&commit)?;
+        let asked = asked.to_owned();
+        Ok(Snapshot { revision: Revision { asked, commit, has_uncommitted_changes: false }, tree })
+    }
+
+    /// The working tree as it is, files that git does not know yet included, ignored ones not. The index
+    /// stays as it is.
+    pub(super) fn working_tree(&self) -> Result<Snapshot, CompareError> {
+        let head = self.revision("HEAD")?;
+        let what = "take the working tree as it is";
+        let scratch = tempfile::tempdir()
+            .map_err(|source| file("make a folder in", &std::env::temp_dir(), source))?;
+        let index = scratch.path().join("index");
+        let own = PathBuf::from(self.run(what, &["rev-parse", "--git-path", "index"])?);
+        // The user's own index knows which files have not changed. There may be none yet.
+        let own = self.root.join(own);
+        if own.exists() {
+            fs::copy(&own, &index).map_err(|source| file("copy", &own, source))?;
+        }
+        let with_index = |arguments: &[&str]| {
+            let found = output(git(&self.root).env("GIT_INDEX_FILE", &index).args(arguments))?;
+            found.map_err(|said| CompareError::Git { what: what.to_owned(), said })
+        };
+        with_index(&["add", "--all"])?;
+        let tree = with_index(&["write-tree"])?;
+        let asked = "working tree".to_owned();
+        let has_uncommitted_changes = tree != head.tree;
+        Ok(Snapshot { revision: Revision { asked, has_uncommitted_changes, ..head.revision }, tree })
+    }
+
+    fn tree(&self, commit: &str) -> Result<String, CompareError> {
+        self.run("find the files of a commit", &["rev-parse", &format!("{commit}^{{tree}}")])
+    }
+
+    /// Runs git at the root; gives what it printed, without the line break at its end.
+    pub(super) fn run<T: AsRef<OsStr>>(
+        &self,
+        what: &str,
+        arguments: &[T],
+    ) -> Result<String, CompareError> {
+        run_in(&self.root, what, arguments)
+    }
+}
+
+/// Runs git in a directory.
+pub(super) fn run_in<T: AsRef<OsStr>>(
+    directory: &Path,
+    what: &str,
+    arguments: &[T],
+) -> Result<String, CompareError> {
+    let found = output(git(directory).args(arguments))?;
+    found.map_err(|said| CompareError::Git { what: what.to_owned(), said })
+}
+
+pub(super) fn file(what: &'static str, path: &Path, source: std::io::Error) -> CompareError {
+    CompareError::File { what, path: path.to_owned(), source }
+}
+
+fn git(directory: &Path) -> Command {
+    let mut command = Command::new("git");
+    for variable in MISLEADING {
+        command.env_remove(variable);
+    }
+    command
+        .current_dir(directory)
+        // Hooks of the user expect her working tree. Nobody is there to answer questions.
+        .args(["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"])
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdin(Stdio::null())
+        // Ctrl-C is for us, who then have git clean up.
+        .process_group(0);
+    command
+}
+
+/// What it printed if it succeeded, or what it said on stderr.
+fn output(command: &mut Command) -> Result<Result<String, String>, CompareError> {
+    let found = command.output().map_err(CompareError::GitMissing)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
+    Ok(if found.status.success() {
+        Ok(text(&found.stdout))
+    } else {
+        Err(text(&found.stderr).trim().to_owned())
+    })
+}

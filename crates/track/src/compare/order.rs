@@ -1,0 +1,47 @@
+//! The order of the runs: blocks of four, ABBA or BAAB by the toss of a coin. What drifts evenly on the
+//! machine meets both sides of a block alike, and nothing periodic can keep step with it. Pure.
+
+use wingbeat_stats::random::Random;
+
+use super::SideName::{self, Base, Head};
+
+/// Runs in a block.
+pub const BLOCK: usize = 4;
+
+/// Pairs of neighbouring runs in a block.
+pub const PAIRS_PER_BLOCK: usize = 2;
+
+/// Blocks without end.
+#[derive(Debug, Clone)]
+pub struct Order(Random);
+
+impl Order {
+    /// The same seed gives the same order.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Random::new(seed))
+    }
+
+    /// The next block. Its first two runs are a pair, and its last two.
+    #[must_use]
+    pub fn block(&mut self) -> [SideName; BLOCK] {
+        if self.0.coin() { [Base, Head, Head, Base] } else { [Head, Base, Base, Head] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_comes_first_as_often() {
+        let mut order = Order::new(1);
+        let blocks: Vec<_> = (0..1000).map(|_| order.block()).collect();
+        let base_first = blocks.iter().filter(|block| block[0] == Base).count();
+        // Standard deviation 16.
+        assert!(base_first.abs_diff(500) < 60, "{base_first}");
+        for block in blocks {
+            assert!(block[0] == block[3] && block[1] == block[2] && block[0] != block[1]);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Where things lie: worktrees below the temporary folder, what was built below `.wingbeat/compare`.
+//!
+//! The worktrees lie outside of the user's own working tree, or tools that look into the folders above
+//! (Cargo's settings and workspaces, `node_modules`) would mix the two. Both sides have paths of the
+//! same length, and the same ones each time, so that neither the environment's size nor the names in
+//! debug information set them apart, and what was built stays of use.
+
+use std::{
+    fs,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{
+    error::CompareError,
+    git::{Git, Snapshot, file},
+};
+
+/// Caches that are kept, the ones used last.
+const CACHES_MAX: usize = 4;
+
+/// Begins the name of the folder that holds the worktrees.
+pub(super) const PREFIX: &str = "wingbeat-compare-";
+
+/// Name of the slot of a working tree with changes; as long as a shortened hash.
+const WORKING_TREE: &str = "working-tree";
+
+/// The folders of a repository.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Holds the worktrees.
+    pub(super) trees: PathBuf,
+    /// Holds what was built.
+    pub(super) caches: PathBuf,
+}
+
+impl Places {
+    pub(super) fn new(git: &Git) -> Result<Self, CompareError> {
+        let ours = std::env::temp_dir().join(format!("{PREFIX}{}", own_user()));
+        create_private(&ours)?;
+        let repository = hash(git.root.as_os_str().as_encoded_bytes());
+        let trees = ours.join(format!("{repository:016x}"));
+        let wingbeat = git.root.join(".wingbeat");
+        let caches = wingbeat.join("compare");
+        for folder in [&trees, &caches] {
+            fs::create_dir_all(folder).map_err(|source| file("make the folder", folder, source))?;
+        }
+        let ignore = wingbeat.join(".gitignore");
+        if !ignore.exists() {
+            fs::write(&ignore, "*\n").map_err(|source| file("write", &ignore, source))?;
+        }
+        Ok(Self { trees, caches })
+    }
+
+    /// The folder in which the builds of a slot are kept.
+    pub(super) fn cache(&self, slot: &str) -> Result<PathBuf, CompareError> {
+        let cache = self.caches.join(slot);
+        let target = cache.join("target");
+        fs::create_dir_all(&target).map_err(|source| file("make the folder", &target, source))?;
+        // Its time tells when it was of use last.
+        let used = cache.join("used");
+        fs::write(&used, "").map_err(|source| file("write", &used, source))?;
+        Ok(target)
+    }
+
+    /// Removes the caches that were not used for longest. What cannot be removed stays.
+    pub(super) fn forget_old_caches(&self) {
+        let Ok(entries) = fs::read_dir(&self.caches) else { return };
+        let used = |cache: &Path| {
+            let modified = fs::metadata(cache.join("used")).and_then(|found| found.modified());
+            modified.unwrap_or(SystemTime::UNIX_EPOCH)
+        };
+        let caches = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+        let mut caches: Vec<(SystemTime, PathBuf)> = caches.map(|path| (used(&path), path)).collect();
+        caches.sort();
+        let surplus = caches.len().saturating_sub(CACHES_MAX);
+        for (_, path) in caches.into_iter().take(surplus) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Names for the worktrees and caches of both sides: of the same length, and never the same.
+pub(super) fn slots(base: &Snapshot, head: &Snapshot) -> [String; 2] {
+    let name = |side: &Snapshot| {
+        let commit = side.revision.commit.get(..WORKING_TREE.len());
+        match side.revision.has_uncommitted_changes {
+            true => WORKING_TREE.to_owned(),
+            false => commit.unwrap_or(&side.revision.commit).to_owned(),
+        }
+    };
+    let (base, head) = (name(base), name(head));
+    let number = u8::from(base == head);
+    [format!("{base}-0"), format!("{head}-{number}")]
+}
+
+/// A folder that nobody else can write into, also below `/tmp`.
+fn create_private(path: &Path) -> Result<(), CompareError> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(file("make the folder", path, error));
+        }
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path).map_err(|source| file("read", path, source))?;
+    let is_ours = found.is_dir() && found.uid() == own_user() && found.mode() & 0o022 == 0;
+    if is_ours { Ok(()) } else { Err(CompareError::NotOurs { path: path.to_owned() }) }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// FNV-1a: the same for the same path in every version.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Revision;
+
+    fn snapshot(commit: &str, has_uncommitted_changes: bool) -> Snapshot {
+        let (asked, commit) = (String::new(), commit.repeat(40));
+        let revision = Revision { asked, commit, has_uncommitted_changes };
+        Snapshot { revision, tree: String::new() }
+    }
+
+    #[test]
+    fn slots_differ_and_are_of_one_length() {
+        let check = |base: Snapshot, head: Snapshot, expected: [&str; 2]| {
+            let slots = slots(&base, &head);
+            assert_eq!(slots, expected);
+            assert!(slots[0] != slots[1] && slots[0].len() == slots[1].len());
+        };
+        let (a, b) = ("aaaaaaaaaaaa-0", "bbbbbbbbbbbb-0");
+        check(snapshot("a", false), snapshot("b", false), [a, b]);
+        check(snapshot("a", false), snapshot("a", false), [a, "aaaaaaaaaaaa-1"]);
+        check(snapshot("a", false), snapshot("a", true), [a, "working-tree-0"]);
+    }
+
+    #[test]
+    fn the_caches_used_last_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let caches = folder.path().to_owned();
+        let places = Places { trees: caches.join("trees"), caches };
+        for age in 0..6 {
+            places.cache(&format!("slot-{age}")).expect("a cache");
+            let used = fs::File::options().write(true);
+            let used = used.clone().open(places.caches.join(format!("slot-{age}/used")));
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000 - age);
+            used.expect("a file").set_modified(time).expect("set");
+        }
+        places.forget_old_caches();
+        let is_kept = |age| places.caches.join(format!("slot-{age}")).exists();
+        assert_eq!([0, 1, 2, 3, 4, 5].map(is_kept), [true, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn what_others_may_write_into_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        create_private(&path).expect("made");
+        create_private(&path).expect("there");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        assert!(matches!(create_private(&link), Err(CompareError::NotOurs { .. })));
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&path, open).expect("set");
+        assert!(matches!(create_private(&path), Err(CompareError::NotOurs { .. })));
+    }
+}

@@ -1,0 +1,175 @@
+//! What a comparison has found: data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{BenchmarkName, Measure};
+
+/// One of the two that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SideName {
+    /// The revision to compare with.
+    Base,
+    /// The revision under test.
+    Head,
+}
+
+impl SideName {
+    /// As it is called on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Head => "head",
+        }
+    }
+}
+
+/// What one side was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// As the user named it; `working tree` if nobody did.
+    pub asked: String,
+    /// The whole hash of the commit.
+    pub commit: String,
+    /// Whether there was more in it than in the commit: changed, added or removed files.
+    pub has_uncommitted_changes: bool,
+}
+
+/// Two revisions, compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What was compared with.
+    pub base: Revision,
+    /// What was under test.
+    pub head: Revision,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Each measure of each benchmark that both sides have, what matters most first.
+    pub rows: Vec<Row>,
+    /// Benchmarks that only one side has.
+    pub unmatched: Vec<Unmatched>,
+    /// Benchmarks that failed in runs that went on, each once.
+    pub failures: Vec<Failed>,
+    /// Pairs of runs, one of each side.
+    pub pairs: usize,
+    /// How long the runs of these pairs took, in seconds.
+    pub elapsed_s: f64,
+    /// Why there are no more pairs.
+    pub end: End,
+    /// The change that was to be seen, as a share.
+    pub precision: f64,
+    /// Noisy measures that are worse by more than this share count against the head.
+    pub threshold: f64,
+    /// The same of exact measures.
+    pub threshold_exact: f64,
+}
+
+impl Comparison {
+    /// Whether something is worse beyond the threshold, or failed in the head.
+    #[must_use]
+    pub fn is_worse(&self) -> bool {
+        self.rows.iter().any(|row| row.is_beyond_threshold)
+            || self.failures.iter().any(|failed| failed.side == SideName::Head)
+    }
+
+    /// Whether so little was run that no noisy measure got a verdict, though there are some.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.rows.iter().any(|row| row.verdict == Verdict::TooFewPairs)
+    }
+}
+
+/// Why a comparison ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The wanted change would have been seen everywhere.
+    Precise,
+    /// Time was up.
+    TimeSpent,
+    /// Somebody stopped it.
+    Interrupted,
+}
+
+/// One measure of one benchmark, compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Whose.
+    pub benchmark: BenchmarkName,
+    /// Of what.
+    pub measure: Measure,
+    /// Value of the base, in the units of the measure: the geometric mean of its runs, or their median
+    /// if one is not above 0.
+    pub base: f64,
+    /// Value of the head.
+    pub head: f64,
+    /// `head / base − 1`; `None` from 0.
+    pub change: Option<f64>,
+    /// Where the change lies; `None` if it is exact or not known.
+    pub interval: Option<ChangeInterval>,
+    /// The smallest change that would have been seen in nine of ten such comparisons.
+    pub smallest_visible: Option<f64>,
+    /// Pairs of runs in which both sides had it.
+    pub pairs: usize,
+    /// The decision.
+    pub verdict: Verdict,
+    /// Whether it is worse by more than the threshold.
+    pub is_beyond_threshold: bool,
+    /// What else there is to know about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// An interval of a change, as shares.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ChangeInterval {
+    /// Lower bound.
+    pub lower: f64,
+    /// Upper bound.
+    pub upper: f64,
+    /// The share of such intervals that hold the truth.
+    pub confidence: f64,
+}
+
+/// The decision about a row. In the order in which they matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The head is worse.
+    Worse,
+    /// It differs, and nobody says which way is better.
+    Changed,
+    /// The head is better.
+    Better,
+    /// Fewer pairs than a verdict takes.
+    TooFewPairs,
+    /// Values from which no ratio can be made.
+    NotJudged,
+    /// No change stands out from chance.
+    NoChangeSeen,
+    /// Exactly the same.
+    Same,
+}
+
+/// A benchmark that only one side has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmatched {
+    /// The side that has it.
+    pub side: SideName,
+    /// Its name.
+    pub benchmark: BenchmarkName,
+    /// Its measures that the other side lacks, by their names.
+    pub measures: Vec<String>,
+}
+
+/// A benchmark that failed in a run that went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// On which side.
+    pub side: SideName,
+    /// Its name.
+    pub benchmark: BenchmarkName,
+    /// What the tool said, the first time.
+    pub reason: String,
+}

@@ -1,0 +1,149 @@
+//! Values of the runs, by benchmark and measure. Pure.
+
+use std::collections::HashMap;
+
+use super::SideName;
+use crate::{
+    model::{BenchmarkName, Measure, Slug},
+    results::Results,
+};
+
+/// All values of one measure of one benchmark.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Whose.
+    pub benchmark: BenchmarkName,
+    /// Whether it asked not to be judged.
+    pub is_ignored: bool,
+    /// Of what.
+    pub measure: Measure,
+    /// Values of a pair of neighbouring runs, base and head, where both had one.
+    pub pairs: Vec<[f64; 2]>,
+    /// In how many runs of each side it was there.
+    pub seen: [usize; 2],
+}
+
+/// The series of all runs, in the order of the first output that had them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Collector {
+    series: Vec<Series>,
+    index: HashMap<(BenchmarkName, Slug, String), usize>,
+}
+
+impl Collector {
+    /// Adds what a pair of runs has printed.
+    pub(super) fn add(&mut self, base: &Results, head: &Results) {
+        let mut values: HashMap<usize, [Option<f64>; 2]> = HashMap::new();
+        for (side, results) in [base, head].into_iter().enumerate() {
+            for benchmark in &results.benchmarks {
+                for (measure, metric) in &benchmark.metrics {
+                    let at = self.place(&benchmark.name, benchmark.is_ignored, measure);
+                    self.series[at].seen[side] += 1;
+                    values.entry(at).or_default()[side] = Some(metric.value);
+                }
+            }
+        }
+        for (at, pair) in values {
+            if let [Some(base), Some(head)] = pair {
+                self.series[at].pairs.push([base, head]);
+            }
+        }
+    }
+
+    pub(super) fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    pub(super) fn into_series(self) -> Vec<Series> {
+        self.series
+    }
+
+    fn place(&mut self, benchmark: &BenchmarkName, is_ignored: bool, measure: &Measure) -> usize {
+        let next = self.series.len();
+        // Values in other units are another series, so that they never make a pair.
+        let key = (benchmark.clone(), measure.slug.clone(), measure.units.clone());
+        let at = *self.index.entry(key).or_insert(next);
+        if at == next {
+            let (benchmark, measure) = (benchmark.clone(), measure.clone());
+            let (pairs, seen) = (Vec::new(), [0; 2]);
+            self.series.push(Series { benchmark, is_ignored, measure, pairs, seen });
+        }
+        at
+    }
+}
+
+impl Series {
+    /// The only side that has it, if one never had.
+    pub(super) fn only_side(&self) -> Option<SideName> {
+        match self.seen {
+            [_, 0] => Some(SideName::Base),
+            [0, _] => Some(SideName::Head),
+            _ => None,
+        }
+    }
+
+    /// The values of each side if each gave the same every time, and there are any.
+    pub(super) fn exact_values(&self) -> Option<[f64; 2]> {
+        let &first = self.pairs.first()?;
+        self.pairs.iter().all(|pair| *pair == first).then_some(first)
+    }
+
+    /// Logarithms of `head / base`; `None` if a value is not above 0.
+    pub(super) fn log_ratios(&self) -> Option<Vec<f64>> {
+        let is_positive = |pair: &[f64; 2]| pair[0] > 0.0 && pair[1] > 0.0;
+        let ratio = |pair: &[f64; 2]| pair[1].ln() - pair[0].ln();
+        self.pairs.iter().all(is_positive).then(|| self.pairs.iter().map(ratio).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::Metric, results::Results};
+
+    fn results(values: &[(&str, &str, f64)]) -> Results {
+        let mut results = Results::default();
+        for &(name, units, value) in values {
+            let name = BenchmarkName::new(name).expect("a name");
+            let measure = Measure { units: units.to_owned(), ..Measure::latency() };
+            results.add(name, measure, Metric::new(value)).expect("added");
+        }
+        results
+    }
+
+    #[test]
+    fn pairs_are_made_of_what_both_sides_have() {
+        let mut collector = Collector::default();
+        collector.add(&results(&[("a", "ns", 1.0), ("b", "ns", 2.0)]), &results(&[("a", "ns", 3.0)]));
+        collector.add(&results(&[("a", "ns", 4.0)]), &results(&[("a", "s", 5.0)]));
+        let found = collector.into_series();
+        let check = |at: usize, name: &str, units: &str, pairs: &[[f64; 2]], seen| {
+            let series = &found[at];
+            assert_eq!((series.benchmark.as_str(), series.measure.units.as_str()), (name, units));
+            assert_eq!((&*series.pairs, series.seen), (pairs, seen));
+        };
+        check(0, "a", "ns", &[[1.0, 3.0]], [2, 1]);
+        check(1, "b", "ns", &[], [1, 0]);
+        check(2, "a", "s", &[], [0, 1]);
+        assert_eq!(found[1].only_side(), Some(SideName::Base));
+        assert_eq!(found[2].only_side(), Some(SideName::Head));
+    }
+
+    #[test]
+    fn ratios_need_values_above_0() {
+        let check = |pairs: &[[f64; 2]], expected: Option<&[f64]>| {
+            let mut series = Series {
+                benchmark: BenchmarkName::new("a").expect("a name"),
+                is_ignored: false,
+                measure: Measure::latency(),
+                pairs: Vec::new(),
+                seen: [1; 2],
+            };
+            series.pairs = pairs.to_vec();
+            assert_eq!(series.log_ratios().as_deref(), expected, "{pairs:?}");
+        };
+        check(&[[1.0, 1.0], [2.0, 4.0]], Some(&[0.0, 2.0_f64.ln()]));
+        check(&[[1.0, 0.0]], None);
+        check(&[[-1.0, -1.0]], None);
+    }
+}

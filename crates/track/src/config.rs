@@ -1,0 +1,240 @@
+//! `wingbeat.toml`: what would else stand on every command line.
+//!
+//! ```toml
+//! project = "parser"
+//! testbed = "ci-runner"
+//! adapter = "rust_criterion"
+//!
+//! [auto]
+//! false-alarms = 0.005     # share of reports that may hold a false verdict
+//! min-change = 0.01        # 1 %
+//!
+//! [[threshold]]
+//! measure = "latency"
+//! benchmark = "parse/*"    # optional; the most special glob decides
+//! test = "t_test"          # optional; auto
+//! max-sample-size = 64
+//! upper-boundary = 0.99
+//! ```
+//!
+//! Thresholds are the whole state: one that is deleted here does not act any more.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{
+    adapter::Adapter,
+    decide::Settings,
+    model::{
+        ProjectName, Slug, TestbedName, Threshold, ThresholdModel,
+        threshold::{Test, ThresholdError},
+    },
+};
+
+/// Name of the file.
+pub const FILE: &str = "wingbeat.toml";
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Project of all reports.
+    pub project: Option<ProjectName>,
+    /// Testbed of all reports.
+    pub testbed: Option<TestbedName>,
+    /// What reads the output.
+    pub adapter: Option<Adapter>,
+    /// What decides.
+    pub thresholds: Vec<Threshold>,
+    /// How `auto` decides.
+    pub settings: Settings,
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It is there, and cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is not TOML, or has a key or value that means nothing.
+    #[error("{path} is not understood: {reason}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where, and what would be right.
+        reason: String,
+    },
+    /// A threshold has a setting that its test does not allow.
+    #[error("{path}: {source}")]
+    Threshold {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ThresholdError,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Text {
+    project: Option<ProjectName>,
+    testbed: Option<TestbedName>,
+    adapter: Option<Adapter>,
+    #[serde(default)]
+    auto: Auto,
+    #[serde(default)]
+    threshold: Vec<Rule>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Auto {
+    false_alarms: Option<f64>,
+    min_change: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Rule {
+    measure: Slug,
+    benchmark: Option<String>,
+    test: Option<Test>,
+    min_sample_size: Option<u32>,
+    max_sample_size: Option<u32>,
+    window: Option<u32>,
+    lower_boundary: Option<f64>,
+    upper_boundary: Option<f64>,
+}
+
+impl Config {
+    /// Reads the file in the folder or in one above it, as far as the root of the git repository.
+    /// Without one, nothing is configured.
+    ///
+    /// # Errors
+    ///
+    /// When there is one that cannot be used.
+    pub fn find(directory: &Path) -> Result<Self, ConfigError> {
+        for folder in directory.ancestors() {
+            let path = folder.join(FILE);
+            match fs::read_to_string(&path) {
+                Ok(text) => return Self::parse(&text, &path),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(ConfigError::Read { path, source }),
+            }
+            if folder.join(".git").exists() {
+                break;
+            }
+        }
+        Ok(Self::default())
+    }
+
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    ///
+    /// When it is not understood.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let malformed = |reason| ConfigError::Malformed { path: path.to_owned(), reason };
+        let text: Text = toml::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let mut settings = Settings::default();
+        if let Some(share) = text.auto.false_alarms {
+            if !(share > 0.0 && share < 1.0) {
+                return Err(malformed(format!(
+                    "false-alarms = {share} is no share between 0 and 1"
+                )));
+            }
+            settings.false_alarm_chance = share;
+        }
+        if let Some(change) = text.auto.min_change {
+            if !(change >= 0.0 && change.is_finite()) {
+                return Err(malformed(format!("min-change = {change} is no share of 0 or more")));
+            }
+            settings.change_min = change;
+        }
+        let thresholds = text
+            .threshold
+            .into_iter()
+            .map(|rule| {
+                let model = ThresholdModel {
+                    test: rule.test.unwrap_or(Test::Auto),
+                    min_sample_size: rule.min_sample_size,
+                    max_sample_size: rule.max_sample_size,
+                    window: rule.window,
+                    lower_boundary: rule.lower_boundary,
+                    upper_boundary: rule.upper_boundary,
+                };
+                let wrong = |source| ConfigError::Threshold { path: path.to_owned(), source };
+                model.check().map_err(wrong)?;
+                Ok(Threshold { measure: rule.measure, benchmark: rule.benchmark, model })
+            })
+            .collect::<Result<_, ConfigError>>()?;
+        Ok(Self {
+            project: text.project,
+            testbed: text.testbed,
+            adapter: text.adapter,
+            thresholds,
+            settings,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file() {
+        let text = r#"
+            project = "parser"
+            adapter = "rust_criterion"
+            [auto]
+            min-change = 0.02
+            [[threshold]]
+            measure = "latency"
+            benchmark = "parse/*"
+            test = "t"
+            upper-boundary = 0.99
+            [[threshold]]
+            measure = "instructions"
+        "#;
+        let config = Config::parse(text, Path::new(FILE)).expect("a configuration");
+        assert_eq!(config.project.as_ref().map(ProjectName::as_str), Some("parser"));
+        assert_eq!(config.adapter, Some(Adapter::RustCriterion));
+        assert_eq!(config.settings, Settings { change_min: 0.02, ..Settings::default() });
+        let tests: Vec<_> = config.thresholds.iter().map(|it| it.model.test).collect();
+        assert_eq!(tests, [Test::TTest, Test::Auto]);
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let check = |text, expected: &str| {
+            let error = Config::parse(text, Path::new(FILE)).expect_err(text).to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("projekt = 'x'", "unknown field `projekt`");
+        check("[auto]\nfalse-alarms = 2", "false-alarms = 2 is no share");
+        check("[[threshold]]\ntest = 't_test'", "missing field `measure`");
+        let t_test = "[[threshold]]\nmeasure = 'latency'\ntest = 't_test'\nupper-boundary = 99";
+        check(t_test, "does not take upper_boundary = 99");
+    }
+
+    #[test]
+    fn it_is_found_up_to_the_root_of_the_repository() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("a/b");
+        fs::create_dir_all(&inner).expect("made");
+        fs::write(folder.path().join(FILE), "project = 'outer'").expect("written");
+        let project = || Config::find(&inner).expect("read").project.map(String::from);
+        assert_eq!(project().as_deref(), Some("outer"));
+        fs::create_dir(folder.path().join("a/.git")).expect("made");
+        assert_eq!(project(), None, "it belongs to another repository");
+    }
+}

@@ -1,0 +1,216 @@
+//! A report and its history in, a verdict for each metric out. Pure: no clock, no store.
+//!
+//! The rule is the part "A history of results" of `docs/how-numbers-are-judged.md`. The way of a report:
+//!
+//! 1. `history` picks the points that count for each [`Series`].
+//! 2. `formula` gives the boundaries of the seven tests of Bencher, `exact` compares exact measures with
+//!    their last value, `level` looks for a new level.
+//! 3. `auto` judges the noisy measures of the whole report together, since they share one budget of
+//!    false alarms and tell each other how wild values get. `samples` has a say where raw samples exist.
+//! 4. `together` makes one notice of it if most benchmarks moved alike.
+
+mod auto;
+mod exact;
+mod formula;
+mod history;
+mod input;
+mod level;
+mod samples;
+mod together;
+mod words;
+
+pub use input::{Decision, Notice, Point, ReportInput, Series, Settings};
+
+use serde::{Deserialize, Serialize};
+
+use self::history::History;
+use crate::model::{BenchmarkName, Direction, Kind, Limit, Slug, ThresholdModel, threshold::Test};
+
+/// What was decided about one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Iteration of the report, from 0.
+    pub iteration: u32,
+    /// Whose metric.
+    pub benchmark: BenchmarkName,
+    /// Of which measure.
+    pub measure: Slug,
+    /// The decision.
+    pub outcome: Outcome,
+    /// What decided; `None` where no threshold was named for the measure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<Test>,
+    /// What it was compared with; all parts are `None` where history is too short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<Boundary>,
+    /// The limit that was crossed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// The change from the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// How likely a change as large comes about by chance, corrected for the number of metrics that were
+    /// judged; `None` where the test has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
+    /// The smallest change, as a share of the baseline, that would have been seen in nine of ten such
+    /// reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_visible: Option<f64>,
+    /// Points of history that it was judged by.
+    pub points: usize,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// The decision about one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Beyond the limit on the bad side. Raises an alert.
+    Worse,
+    /// Beyond the limit on the good side. Raises an alert only if the user set a limit there.
+    Better,
+    /// Beyond a limit, of a measure whose good side is unknown.
+    Changed,
+    /// Within the limits.
+    NoChange,
+    /// Moved together with most others of the report: the host or the toolchain changed.
+    MovedTogether,
+    /// There is no history, or not enough.
+    TooLittleHistory,
+    /// No threshold was named for it, or it asked not to be judged.
+    NotJudged,
+}
+
+/// What a value was compared with, in the units of the measure.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Boundary {
+    /// The middle of history.
+    pub baseline: Option<f64>,
+    /// Below this it is an alert.
+    pub lower_limit: Option<f64>,
+    /// Above this it is an alert.
+    pub upper_limit: Option<f64>,
+}
+
+/// A change as a share of the baseline: 0.05 is 5 % more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The best guess.
+    pub relative: f64,
+    /// Lower end of its interval, at 95 %.
+    pub lower: Option<f64>,
+    /// Upper end.
+    pub upper: Option<f64>,
+}
+
+impl Outcome {
+    /// What crossing a limit means.
+    fn beyond(limit: Limit, direction: Direction) -> Self {
+        match (limit, direction) {
+            (_, Direction::Unknown) => Self::Changed,
+            (Limit::Upper, Direction::LowerIsBetter)
+            | (Limit::Lower, Direction::HigherIsBetter) => Self::Worse,
+            (Limit::Lower, Direction::LowerIsBetter)
+            | (Limit::Upper, Direction::HigherIsBetter) => Self::Better,
+        }
+    }
+}
+
+impl Change {
+    /// The change of a value from a baseline, without an interval; `None` from 0.
+    fn exactly(value: f64, baseline: f64) -> Option<Self> {
+        let relative = if value == baseline { 0.0 } else { (value - baseline) / baseline.abs() };
+        relative.is_finite().then_some(Self { relative, lower: None, upper: None })
+    }
+}
+
+impl Verdict {
+    /// A verdict that says nothing yet.
+    fn empty(series: &Series<'_>) -> Self {
+        Self {
+            iteration: series.iteration,
+            benchmark: series.benchmark.clone(),
+            measure: series.measure.slug.clone(),
+            outcome: Outcome::NotJudged,
+            test: series.model.map(|model| model.test),
+            boundary: None,
+            limit: None,
+            change: None,
+            p: None,
+            smallest_visible: None,
+            points: 0,
+            reason: String::new(),
+        }
+    }
+
+    /// The same, beyond a limit.
+    fn cross(&mut self, limit: Limit, series: &Series<'_>) {
+        self.limit = Some(limit);
+        self.outcome = Outcome::beyond(limit, series.measure.direction);
+    }
+
+    /// Whether it raises an alert: what is better does only where the user set a limit on that side.
+    fn raises_alert(&self, series: &Series<'_>) -> bool {
+        let is_set = |model: &ThresholdModel| match self.limit {
+            Some(Limit::Lower) => model.lower_boundary.is_some(),
+            Some(Limit::Upper) => model.upper_boundary.is_some(),
+            None => false,
+        };
+        match self.outcome {
+            Outcome::Worse | Outcome::Changed => true,
+            Outcome::Better => series.model.is_some_and(is_set),
+            _ => false,
+        }
+    }
+}
+
+/// Judges all metrics of a report. The verdicts stand in the order of the series.
+#[must_use]
+pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
+    let mut verdicts: Vec<Verdict> = report.series.iter().map(Verdict::empty).collect();
+    let mut noisy = Vec::new();
+    let mut news = Vec::new();
+    let levels = report.series.iter().filter(|series| level::is_asked(series)).count();
+    for (index, (series, verdict)) in report.series.iter().zip(&mut verdicts).enumerate() {
+        let Some(model) = series.model else {
+            "no threshold is set for this measure".clone_into(&mut verdict.reason);
+            continue;
+        };
+        let history = History::pick(report, series, model);
+        verdict.points = history.points.len();
+        if news.is_empty() {
+            news.clone_from(&history.news);
+        }
+        match (model.test, series.measure.kind) {
+            (Test::Auto | Test::ChangePoint, Kind::Exact) => {
+                exact::judge(series, model, &history, verdict);
+            }
+            (Test::Auto, Kind::Noisy) => noisy.push(auto::Case { index, series, model, history }),
+            (Test::ChangePoint, Kind::Noisy) => {
+                level::judge(series, model, &history, &settings.share(levels), verdict);
+            }
+            _ => formula::judge(series, model, &history, verdict),
+        }
+    }
+    let mut notices = Vec::new();
+    if !news.is_empty() {
+        notices.push(Notice::EnvironmentChanged { changes: news });
+    }
+    let judged = auto::judge(&noisy, settings, &mut verdicts);
+    let suspects = judged.iter().filter(|one| one.is_suspect).map(|one| one.index).collect();
+    let mut decision = Decision { verdicts, notices, suspects, alerts: Vec::new() };
+    together::gather(&judged, settings, &mut decision);
+    for (series, verdict) in report.series.iter().zip(&mut decision.verdicts) {
+        if series.is_ignored {
+            verdict.outcome = Outcome::NotJudged;
+            verdict.limit = None;
+            "the benchmark asked not to be judged".clone_into(&mut verdict.reason);
+        }
+    }
+    let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
+    let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series));
+    decision.alerts = raised.map(|(index, _)| index).collect();
+    decision
+}

@@ -1,0 +1,169 @@
+//! The seven tests whose boundary is a formula, as Bencher has them, without two traps: equal values
+//! still have limits, and fixed limits judge the first report too. Shares of a baseline below 0 count
+//! by their size, so that the lower limit always is the lower one.
+
+use wingbeat_stats::{
+    normal,
+    sample::{mean_of, quantile_of_sorted},
+    student,
+};
+
+use super::{Boundary, Change, Outcome, Series, Verdict, history::History, words};
+use crate::model::{Limit, ThresholdModel, threshold::Test};
+
+/// What nine of ten normal values reach.
+const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
+
+pub(super) fn judge(
+    series: &Series<'_>,
+    model: &ThresholdModel,
+    history: &History<'_>,
+    verdict: &mut Verdict,
+) {
+    if model.lower_boundary.is_none() && model.upper_boundary.is_none() {
+        verdict.reason = format!("the threshold {} has no boundary on either side", model.test);
+        return;
+    }
+    let least = points_min(model.test);
+    if !history.suffices(least) {
+        verdict.outcome = Outcome::TooLittleHistory;
+        verdict.reason = history.shortage(least);
+        return;
+    }
+    let values = history.values();
+    let Some(boundary) = boundary(model, &values) else {
+        verdict.outcome = Outcome::TooLittleHistory;
+        verdict.reason = format!("{} has no limits for this history", model.test)
+            + if model.test == Test::LogNormal { ": a value is not above 0" } else { "" };
+        return;
+    };
+    let value = series.metric.value;
+    let is_below = boundary.lower_limit.is_some_and(|limit| value < limit);
+    let is_above = boundary.upper_limit.is_some_and(|limit| value > limit);
+    verdict.boundary = Some(boundary);
+    verdict.outcome = Outcome::NoChange;
+    if let Some(baseline) = boundary.baseline {
+        verdict.change = Change::exactly(value, baseline);
+        let spread = deviation(&values, mean_of(&values)).unwrap_or(0.0);
+        let distances = [
+            boundary.lower_limit.map(|limit| baseline - limit),
+            boundary.upper_limit.map(|limit| limit - baseline),
+        ];
+        let distance = distances.into_iter().flatten().fold(0.0, f64::max);
+        let visible = (distance + NINE_OF_TEN * spread) / baseline.abs();
+        verdict.smallest_visible = visible.is_finite().then_some(visible);
+    }
+    let crossed = match () {
+        () if is_below => Some((Limit::Lower, "below the lower limit", boundary.lower_limit)),
+        () if is_above => Some((Limit::Upper, "above the upper limit", boundary.upper_limit)),
+        () => None,
+    };
+    verdict.reason = match crossed {
+        Some((limit, words, number)) => {
+            verdict.cross(limit, series);
+            let number = number.map(|number| format!(" of {}", short(number))).unwrap_or_default();
+            words::with_news(format!("{words}{number}"), &history.news)
+        }
+        None => "within the limits".to_owned(),
+    };
+}
+
+/// Points without which the test has no boundary.
+fn points_min(test: Test) -> usize {
+    match test {
+        Test::Static => 0,
+        Test::Percentage | Test::Iqr => 1,
+        _ => 2,
+    }
+}
+
+/// The boundary by values in the order of time; `None` where the formula has none.
+fn boundary(model: &ThresholdModel, values: &[f64]) -> Option<Boundary> {
+    let (lower, upper) = (model.lower_boundary, model.upper_boundary);
+    let around = |baseline: f64, below: Option<f64>, above: Option<f64>| {
+        let limits = [below.map(|below| baseline - below), above.map(|above| baseline + above)];
+        let is_finite = limits.iter().flatten().all(|limit| limit.is_finite());
+        (baseline.is_finite() && is_finite).then_some(Boundary {
+            baseline: Some(baseline),
+            lower_limit: limits[0],
+            upper_limit: limits[1],
+        })
+    };
+    let both = |baseline: f64, distance: &dyn Fn(f64) -> f64| {
+        around(baseline, lower.map(distance), upper.map(distance))
+    };
+    let count = values.len() as f64;
+    match model.test {
+        Test::Static => Some(Boundary { baseline: None, lower_limit: lower, upper_limit: upper }),
+        // Summing up equal values may not give that value again.
+        _ if is_constant(values) => both(*values.first()?, &|setting| {
+            if model.test == Test::Percentage { values[0].abs() * setting } else { 0.0 }
+        }),
+        Test::Percentage => {
+            let mean = mean_of(values);
+            both(mean, &|share| mean.abs() * share)
+        }
+        Test::ZScore => {
+            let mean = mean_of(values);
+            let s = deviation(values, mean)?;
+            both(mean, &|p| normal::quantile(p) * s)
+        }
+        Test::TTest => {
+            let mean = mean_of(values);
+            let scale = deviation(values, mean)? * (1.0 + 1.0 / count).sqrt();
+            both(mean, &|p| student::quantile(p, count - 1.0) * scale)
+        }
+        Test::LogNormal => {
+            if values.iter().any(|&value| value <= 0.0) {
+                return None;
+            }
+            let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+            let middle = mean_of(&logs);
+            let d = deviation(&logs, middle)?;
+            // Bencher's lower limit is the upper one, mirrored at the median.
+            both(middle.exp(), &|p| (middle + normal::quantile(p) * d).exp() - middle.exp())
+        }
+        Test::Iqr => {
+            let [q1, q2, q3] = quartiles(values);
+            both(q2, &|times| times * (q3 - q1))
+        }
+        Test::DeltaIqr => {
+            let newest_first: Vec<f64> = values.iter().rev().copied().collect();
+            let steps = newest_first.windows(2).map(|pair| ((pair[1] - pair[0]) / pair[0]).abs());
+            let steps: Vec<f64> = steps.collect();
+            if steps.is_empty() || steps.iter().any(|step| !step.is_finite()) {
+                return None;
+            }
+            let [d1, _, d3] = quartiles(&steps);
+            let [_, q2, _] = quartiles(values);
+            both(q2, &|times| q2.abs() * times * (d3 - d1))
+        }
+        Test::ChangePoint | Test::Auto => None,
+    }
+}
+
+fn is_constant(values: &[f64]) -> bool {
+    values.split_first().is_some_and(|(first, rest)| rest.iter().all(|value| value == first))
+}
+
+/// The standard deviation with n − 1.
+fn deviation(values: &[f64], mean: f64) -> Option<f64> {
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() as f64 - 1.0)).sqrt())
+}
+
+/// By linear interpolation at the rank p · (n − 1).
+fn quartiles(values: &[f64]) -> [f64; 3] {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    [0.25, 0.5, 0.75].map(|q| quantile_of_sorted(&sorted, q))
+}
+
+/// A limit with no more digits than one reads.
+fn short(number: f64) -> String {
+    match number.abs() {
+        size if size >= 1000.0 => format!("{number:.0}"),
+        size if size >= 1.0 => format!("{number:.2}"),
+        _ => format!("{number:.3e}"),
+    }
+}

@@ -1,0 +1,99 @@
+//! Which points of a history count.
+
+use time::Duration;
+
+use super::{Point, ReportInput, Series};
+use crate::model::{Environment, ThresholdModel, threshold::Test};
+
+/// The points that count for one metric.
+#[derive(Debug, Clone)]
+pub(super) struct History<'a> {
+    /// The oldest first.
+    pub(super) points: Vec<Point<'a>>,
+    /// What is new since the newest of all points, counting or not.
+    pub(super) news: Vec<String>,
+    /// Points that were left out because they come from another machine.
+    pub(super) of_other_machines: usize,
+    /// Points that have to count for a decision.
+    least: usize,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn pick(
+        report: &ReportInput<'_>,
+        series: &Series<'a>,
+        model: &ThresholdModel,
+    ) -> Self {
+        let newest = series.history.iter().rev().find_map(|point| point.environment);
+        let news = newest.map(|before| report.environment.changes_since(before));
+        let oldest = model
+            .window
+            .and_then(|window| report.start_time.checked_sub(Duration::seconds(i64::from(window))));
+        let is_machine_asked = matches!(model.test, Test::Auto | Test::ChangePoint)
+            && series.measure.kind == crate::model::Kind::Noisy;
+        let most = model.max_sample_size.map_or(usize::MAX, |most| most as usize);
+        let mut of_other_machines = 0;
+        // Points of one report, and often of many, share their environment.
+        let mut known: Option<(&Environment, bool)> = None;
+        let mut is_same_machine = |point: &Point<'a>| {
+            let Some(environment) = point.environment else { return true };
+            match known {
+                Some((other, is_same)) if std::ptr::eq(other, environment) => is_same,
+                _ => {
+                    let is_same = is_same_machine(report.environment, environment);
+                    known = Some((environment, is_same));
+                    is_same
+                }
+            }
+        };
+        let mut points: Vec<Point<'a>> = series
+            .history
+            .iter()
+            .rev()
+            .take_while(|point| oldest.is_none_or(|oldest| point.start_time >= oldest))
+            .filter(|point| point.value.is_finite())
+            .filter(|point| {
+                let counts = !is_machine_asked || is_same_machine(point);
+                of_other_machines += usize::from(!counts);
+                counts
+            })
+            .take(most)
+            .copied()
+            .collect();
+        points.reverse();
+        let least = model.min_sample_size.map_or(0, |least| least as usize);
+        Self { points, news: news.unwrap_or_default(), of_other_machines, least }
+    }
+
+    /// Whether there are as many points as the threshold and the test ask for.
+    pub(super) fn suffices(&self, test_least: usize) -> bool {
+        self.points.len() >= self.least.max(test_least)
+    }
+
+    /// Why there are too few points.
+    pub(super) fn shortage(&self, test_least: usize) -> String {
+        let (found, least) = (self.points.len(), self.least.max(test_least));
+        let others = match self.of_other_machines {
+            0 => String::new(),
+            others => format!("; {others} more were measured on another machine"),
+        };
+        format!("history has {found} of the {least} points that are needed{others}")
+    }
+
+    pub(super) fn values(&self) -> Vec<f64> {
+        self.points.iter().map(|point| point.value).collect()
+    }
+}
+
+/// Whether both have the same CPU model and as many CPUs, as far as is known.
+fn is_same_machine(one: &Environment, other: &Environment) -> bool {
+    let is_same_cpu = match (&one.cpu_model, &other.cpu_model) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    };
+    let are_as_many = match (one.cores, other.cores) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    };
+    is_same_cpu && are_as_many
+}

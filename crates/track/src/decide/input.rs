@@ -1,0 +1,126 @@
+//! What is decided about, and what comes out for the report as a whole.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::Verdict;
+use crate::model::{BenchmarkName, Environment, Measure, Metric, Slug, ThresholdModel};
+
+/// A report with the history of each of its metrics.
+#[derive(Debug, Clone)]
+pub struct ReportInput<'a> {
+    /// When the first iteration began: the age of history counts from here.
+    pub start_time: OffsetDateTime,
+    /// What it was measured on.
+    pub environment: &'a Environment,
+    /// One for each metric of each iteration.
+    pub series: Vec<Series<'a>>,
+}
+
+/// One metric of the report, and what was measured before.
+#[derive(Debug, Clone)]
+pub struct Series<'a> {
+    /// Iteration of the report, from 0.
+    pub iteration: u32,
+    /// Whose metric.
+    pub benchmark: &'a BenchmarkName,
+    /// Of which measure.
+    pub measure: &'a Measure,
+    /// What was measured now.
+    pub metric: &'a Metric,
+    /// Values of the same metric when it was measured again to confirm an alert (`--confirm`). `auto`
+    /// judges the one that is nearest to history.
+    pub repeats: &'a [f64],
+    /// Whether the benchmark asked not to be judged: its boundary is worked out, and that is all.
+    pub is_ignored: bool,
+    /// The threshold that judges it; `None` if there is none.
+    pub model: Option<&'a ThresholdModel>,
+    /// Points of earlier reports, the oldest first. The report's own iterations are not among them.
+    pub history: &'a [Point<'a>],
+}
+
+/// One point of a history.
+#[derive(Debug, Clone, Copy)]
+pub struct Point<'a> {
+    /// What was measured. It is finite.
+    pub value: f64,
+    /// The single measurements, where the tool gave them.
+    pub samples: &'a [f64],
+    /// When the report began.
+    pub start_time: OffsetDateTime,
+    /// What it was measured on, if that is known.
+    pub environment: Option<&'a Environment>,
+    /// Commit that was measured, if that is known.
+    pub hash: Option<&'a str>,
+    /// Whether the point raised an alert that nobody has dismissed.
+    pub is_alert: bool,
+}
+
+/// How `auto` and `change_point` decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Share of reports that may hold a false verdict; above 0 and below 1.
+    pub false_alarm_chance: f64,
+    /// Least change that counts, as a share of the baseline, where the threshold sets none.
+    pub change_min: f64,
+}
+
+/// One report in 200, and 1 %.
+impl Default for Settings {
+    fn default() -> Self {
+        Self { false_alarm_chance: 0.005, change_min: 0.01 }
+    }
+}
+
+impl Settings {
+    /// For one of so many metrics that are judged: chance is shared as if they were independent (Šidák).
+    pub(super) fn share(&self, metrics: usize) -> Self {
+        let power = 1.0 / metrics.max(1) as f64;
+        // 1 − (1 − α)^(1/B), also where that is tiny.
+        let chance = -((1.0 - self.false_alarm_chance).ln() * power).exp_m1();
+        Self { false_alarm_chance: chance, ..*self }
+    }
+}
+
+/// What was decided about a report.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Decision {
+    /// One for each series, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// Places of the verdicts that raise an alert, ascending.
+    pub alerts: Vec<usize>,
+    /// Places of the verdicts, ascending, that are no alerts only because the value may be a spike of a
+    /// kind that history is too short to know. Measuring again decides.
+    #[serde(default)]
+    pub suspects: Vec<usize>,
+    /// What concerns the report as a whole.
+    pub notices: Vec<Notice>,
+}
+
+/// What concerns a report as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Notice {
+    /// Most benchmarks moved alike: the host or the toolchain changed, or something that they share.
+    MovedTogether {
+        /// Iteration of the report, from 0.
+        iteration: u32,
+        /// Measure in which they moved.
+        measure: Slug,
+        /// Benchmarks that moved.
+        benchmarks: usize,
+        /// Benchmarks of the measure that could be judged.
+        judged: usize,
+        /// Change of the one in the middle, as a share of its baseline.
+        change: f64,
+        /// What is known to be new about the environment: `kernel 6.12.1 → 6.18.4`.
+        environment: Vec<String>,
+        /// All of it in one sentence.
+        reason: String,
+    },
+    /// Something is new about the environment since the newest point of history.
+    EnvironmentChanged {
+        /// What: `kernel 6.12.1 → 6.18.4`.
+        changes: Vec<String>,
+    },
+}

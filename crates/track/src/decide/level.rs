@@ -1,0 +1,100 @@
+//! Whether a new level begins just before the newest value.
+
+use wingbeat_stats::{changes, normal, prediction};
+
+use super::{
+    Boundary, Change, Outcome, Series, Settings, Verdict,
+    history::History,
+    words::{self, chance, percent},
+};
+use crate::model::{Kind, Limit, ThresholdModel, threshold::Test};
+
+/// A new level that is as long at most is news, the newest value included.
+pub(super) const FRESH_MAX: usize = 7;
+
+/// Values that a level has to last, by the rule of `wingbeat_stats::changes`.
+const LEVEL_MIN: usize = changes::POINTS_MIN / 2;
+
+/// Whether this test judges the series.
+pub(super) fn is_asked(series: &Series<'_>) -> bool {
+    let test = series.model.map(|model| model.test);
+    test == Some(Test::ChangePoint) && series.measure.kind == Kind::Noisy && !series.is_ignored
+}
+
+/// Least changes that count, downwards and upwards, as shares.
+pub(super) fn least_changes(model: &ThresholdModel, settings: &Settings) -> (f64, f64) {
+    let or_default = |boundary: Option<f64>| boundary.unwrap_or(settings.change_min);
+    (or_default(model.lower_boundary), or_default(model.upper_boundary))
+}
+
+/// The limit that a change from `before` to `after` crosses.
+pub(super) fn crossed(before: f64, after: f64, least: (f64, f64)) -> Option<Limit> {
+    let difference = after - before;
+    match () {
+        () if difference < 0.0 && -difference >= least.0 * before.abs() => Some(Limit::Lower),
+        () if difference > 0.0 && difference >= least.1 * before.abs() => Some(Limit::Upper),
+        () => None,
+    }
+}
+
+/// `settings` hold the share of the budget that is this metric's.
+pub(super) fn judge(
+    series: &Series<'_>,
+    model: &ThresholdModel,
+    history: &History<'_>,
+    settings: &Settings,
+    verdict: &mut Verdict,
+) {
+    let least_points = changes::POINTS_MIN - 1;
+    if !history.suffices(least_points) {
+        verdict.outcome = Outcome::TooLittleHistory;
+        verdict.reason = history.shortage(least_points);
+        return;
+    }
+    let mut values = history.values();
+    values.push(series.metric.value);
+    let least = least_changes(model, settings);
+    let asked = changes::Settings {
+        false_alarm_chance: settings.false_alarm_chance,
+        change_min: least.0.min(least.1),
+    };
+    let found = changes::find(&values, &asked);
+    let last = found.last();
+    let start = last.map_or(0, |change| change.index);
+    let fresh = last.filter(|change| values.len() - change.index <= FRESH_MAX);
+    let crossing = fresh.and_then(|change| {
+        crossed(change.before, change.after, least).map(|limit| (change, limit))
+    });
+    let pieces = [&values[start..]];
+    let here = prediction::Prediction::from_pieces(&pieces, &prediction::Correction::default());
+    let baseline = crossing.map(|(change, _)| change.before).or(here.map(|here| here.level));
+    verdict.boundary = baseline.map(|baseline| Boundary {
+        baseline: Some(baseline),
+        lower_limit: Some(baseline - least.0 * baseline.abs()),
+        upper_limit: Some(baseline + least.1 * baseline.abs()),
+    });
+    if let Some(here) = here {
+        let places = values.len() as f64;
+        let error = here.spread * (1.0 / LEVEL_MIN as f64 + 1.0 / places).sqrt();
+        let needed = -normal::quantile(settings.false_alarm_chance / (2.0 * places));
+        let visible = (needed + normal::quantile(0.9)) * error / here.level.abs();
+        verdict.smallest_visible = visible.is_finite().then(|| visible.max(asked.change_min));
+    }
+    verdict.outcome = Outcome::NoChange;
+    let Some((change, limit)) = crossing else {
+        verdict.change = here.and_then(|here| Change::exactly(series.metric.value, here.level));
+        verdict.reason = match last {
+            None => format!("one level over all {} points", values.len()),
+            Some(_) => format!("one level over the last {} points", values.len() - start),
+        };
+        return;
+    };
+    verdict.cross(limit, series);
+    verdict.change = Change::exactly(change.after, change.before);
+    verdict.p = Some(change.p_value);
+    let (share, length) = (change.relative().unwrap_or(0.0), values.len() - change.index);
+    let (share, p) = (percent(share), chance(change.p_value));
+    let reason =
+        format!("a new level, {share}, since {length} points, this one included (p = {p})");
+    verdict.reason = words::with_news(reason, &history.news);
+}

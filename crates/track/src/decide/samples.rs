@@ -1,0 +1,46 @@
+//! What raw samples have to say. They tell how well a run was measured, not how much runs differ; so they
+//! confirm, and decide alone only about what no difference between runs explains.
+
+use wingbeat_stats::{Sample, rank};
+
+use super::Point;
+
+/// Fewer samples on a side say nothing.
+const SAMPLES_MIN: usize = 10;
+
+/// More samples on a side are not needed; they are taken evenly.
+const SAMPLES_MAX: usize = 1_000;
+
+/// Samples that differ with a larger chance do not confirm a change.
+const CONFIRM_CHANCE: f64 = 0.05;
+
+/// Runs of the same program on a shared machine may differ by as much.
+pub(super) const RUN_TO_RUN_MAX: f64 = 0.2;
+
+/// The chance that the samples of two runs differ as much without a cause, and whether the new ones
+/// are larger. `None` if there are too few on a side.
+pub(super) fn compare(new: &[f64], history: &[Point<'_>], baseline: f64) -> Option<(f64, bool)> {
+    let usable = history.iter().filter(|point| point.samples.len() >= SAMPLES_MIN);
+    // The run that was most like all others.
+    let distance = |point: &Point<'_>| (point.value - baseline).abs();
+    let reference = usable.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    if new.len() < SAMPLES_MIN {
+        return None;
+    }
+    let (old, new) = (some(reference.samples)?, some(new)?);
+    let test = rank::mann_whitney(&new, &old);
+    let middle = new.len() as f64 * old.len() as f64 / 2.0;
+    Some((test.p_value, test.statistic > middle))
+}
+
+/// Whether the samples agree with a change of that direction; those that say nothing do.
+pub(super) fn agree(new: &[f64], history: &[Point<'_>], baseline: f64, is_up: bool) -> bool {
+    compare(new, history, baseline)
+        .is_none_or(|(p, is_larger)| p <= CONFIRM_CHANCE && is_larger == is_up)
+}
+
+/// At most so many of them as are needed.
+fn some(samples: &[f64]) -> Option<Sample> {
+    let step = samples.len().div_ceil(SAMPLES_MAX);
+    Sample::new(samples.iter().step_by(step.max(1)).copied().collect()).ok()
+}

@@ -1,0 +1,95 @@
+//! One notice instead of many alerts, where most benchmarks moved alike.
+
+use std::collections::BTreeMap;
+
+use super::{Decision, Notice, Outcome, Settings, Verdict, auto::Judged, words::percent};
+
+/// Fewer benchmarks are not a crowd.
+const BENCHMARKS_MIN: usize = 5;
+
+/// Share of the benchmarks that have to move.
+const MOST: f64 = 0.75;
+
+/// Who moves by as many spreads has moved.
+const MOVED_SPREADS: f64 = 1.0;
+
+/// Finds crowds by iteration and measure, and turns the verdicts of their members into one notice.
+pub(super) fn gather(judged: &[Judged<'_>], settings: &Settings, decision: &mut Decision) {
+    let mut groups: BTreeMap<(u32, &str), Vec<&Judged<'_>>> = BTreeMap::new();
+    for one in judged {
+        let measure = one.series.measure.slug.as_str();
+        groups.entry((one.series.iteration, measure)).or_default().push(one);
+    }
+    for group in groups.values() {
+        let Some(middle) = common_move(group, settings) else { continue };
+        let members: Vec<&&Judged<'_>> =
+            group.iter().filter(|one| is_beyond(&decision.verdicts[one.index])).collect();
+        let members: Vec<&&Judged<'_>> =
+            members.into_iter().filter(|one| one.is_like(middle)).collect();
+        let Some(first) = members.first() else { continue };
+        let news = &first.news;
+        let change = middle.exp_m1();
+        let moved = group.iter().filter(|one| one.has_moved(middle)).count();
+        let known = match news.is_empty() {
+            true => "nothing is known to be new about the environment, so look at what they share"
+                .to_owned(),
+            false => format!("new since then: {}", news.join(", ")),
+        };
+        let (all, share) = (group.len(), percent(change));
+        let reason = format!(
+            "{moved} of {all} benchmarks moved together, the middle one by {share}: the host or the toolchain \
+             changed; {known}"
+        );
+        for one in &members {
+            set_aside(&mut decision.verdicts[one.index], &share, moved, all);
+        }
+        decision.notices.push(Notice::MovedTogether {
+            iteration: first.series.iteration,
+            measure: first.series.measure.slug.clone(),
+            benchmarks: moved,
+            judged: all,
+            change,
+            environment: news.clone(),
+            reason,
+        });
+    }
+}
+
+fn is_beyond(verdict: &Verdict) -> bool {
+    matches!(verdict.outcome, Outcome::Worse | Outcome::Better | Outcome::Changed)
+}
+
+/// The logarithm of the ratio by which the middle one of the group moved, if most of it did.
+fn common_move(group: &[&Judged<'_>], settings: &Settings) -> Option<f64> {
+    if group.len() < BENCHMARKS_MIN {
+        return None;
+    }
+    let mut logs: Vec<f64> = group.iter().map(|one| one.log_ratio).collect();
+    logs.sort_unstable_by(f64::total_cmp);
+    let middle = wingbeat_stats::sample::quantile_of_sorted(&logs, 0.5);
+    let moved = group.iter().filter(|one| one.has_moved(middle)).count();
+    let is_large = middle.abs() >= settings.change_min;
+    (is_large && moved as f64 >= MOST * group.len() as f64).then_some(middle)
+}
+
+impl Judged<'_> {
+    /// Whether it moved in the direction of the middle one by more than its own spread.
+    fn has_moved(&self, middle: f64) -> bool {
+        self.error * middle.signum() >= MOVED_SPREADS
+    }
+
+    /// Whether it moved about as far as the middle one.
+    fn is_like(&self, middle: f64) -> bool {
+        let is_same_way = self.log_ratio * middle > 0.0;
+        let far = (self.log_ratio - middle).abs();
+        is_same_way && far <= (middle.abs() / 2.0).max(3.0 * self.log_spread)
+    }
+}
+
+fn set_aside(verdict: &mut Verdict, share: &str, moved: usize, all: usize) {
+    verdict.outcome = Outcome::MovedTogether;
+    let before = std::mem::take(&mut verdict.reason);
+    verdict.reason = format!(
+        "moved like {moved} of {all} benchmarks, the middle one by {share}; by itself: {before}"
+    );
+}

@@ -1,0 +1,31 @@
+//! Continuous benchmarking without a server: what a benchmark tool prints becomes metrics, metrics
+//! become a history, and the history decides whether a change made something slower.
+//!
+//! A result travels one way:
+//!
+//! ```text
+//! output → adapter → model → store → decision → alerts
+//! ```
+//!
+//! - [`adapter`]: bytes of one tool in, [`results::Results`] out. Pure.
+//! - [`model`]: the words of the field as types; what a report is.
+//! - [`store`]: reports in an embedded database, or in files that merge.
+//! - [`decide`]: a report and its history in, a verdict for each metric out. Pure.
+//! - [`plot`]: series as pictures. Pure.
+//! - [`output`]: what was found, as text for people and JSON for machines. Pure.
+//! - [`github`], [`remote`]: the same told to GitHub Actions, and sent to a Bencher server.
+//!
+//! `docs/how-numbers-are-judged.md` is the rule that [`decide`] follows.
+
+pub mod adapter;
+pub mod config;
+pub mod decide;
+pub mod github;
+pub mod mock;
+pub mod model;
+pub mod output;
+pub mod plot;
+pub mod remote;
+pub mod results;
+pub mod run;
+pub mod store;

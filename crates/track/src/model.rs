@@ -1,0 +1,17 @@
+//! The words of continuous benchmarking as types: data, and what makes it valid.
+
+pub mod alert;
+pub mod environment;
+pub mod measure;
+pub mod metric;
+pub mod name;
+pub mod report;
+pub mod threshold;
+
+pub use alert::{Alert, Limit, Status};
+pub use environment::Environment;
+pub use measure::{Direction, Kind, Measure};
+pub use metric::Metric;
+pub use name::{BenchmarkName, BranchName, InvalidName, ProjectName, Slug, TestbedName};
+pub use report::{Report, StartPoint};
+pub use threshold::{Threshold, ThresholdModel};

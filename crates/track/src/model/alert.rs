@@ -1,0 +1,60 @@
+//! An alert: a metric beyond a limit, and what became of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::name::{BenchmarkName, Slug};
+
+/// Which limit was crossed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The value is below the lower limit.
+    Lower,
+    /// The value is above the upper limit.
+    Upper,
+}
+
+/// What became of an alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Raised, and nobody has done anything about it.
+    Active,
+    /// Somebody looked, and it is settled.
+    Dismissed,
+    /// Not of interest: it and later alerts of the same series are not counted.
+    Silenced,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Active => "active",
+            Self::Dismissed => "dismissed",
+            Self::Silenced => "silenced",
+        })
+    }
+}
+
+/// A metric beyond a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// Identifies it.
+    pub uuid: Uuid,
+    /// Iteration of the report, from 0.
+    pub iteration: u32,
+    /// Whose metric.
+    pub benchmark: BenchmarkName,
+    /// Of which measure.
+    pub measure: Slug,
+    /// Which limit.
+    pub limit: Limit,
+    /// What became of it.
+    pub status: Status,
+    /// What the person said who changed the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

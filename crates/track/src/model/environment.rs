@@ -1,0 +1,84 @@
+//! What a report was measured on. When it changes between reports, so may the numbers, without any
+//! change of the code.
+
+use serde::{Deserialize, Serialize};
+
+/// The machine and the tools of one report. Unknown is `None`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// System and kernel release: `Linux 6.18.44`.
+    pub kernel: Option<String>,
+    /// As the CPU calls itself.
+    pub cpu_model: Option<String>,
+    /// Frequency governor of the first CPU.
+    pub governor: Option<String>,
+    /// CPUs that the process may use.
+    pub cores: Option<u32>,
+    /// Load average over one minute, before the command ran.
+    pub load: Option<f64>,
+    /// Share of the CPU time during the command that the hypervisor gave to others, 0 to 1.
+    pub steal: Option<f64>,
+    /// `rustc --version`, or what else the project is compiled with.
+    pub compiler: Option<String>,
+    /// Commit that is checked out.
+    pub git_hash: Option<String>,
+    /// Whether tracked files differ from that commit.
+    pub is_dirty: Option<bool>,
+    /// Version of wingbeat.
+    pub wingbeat: Option<String>,
+}
+
+impl Environment {
+    /// What is the same in every run on an unchanged machine, by name. Load, steal and commit are not.
+    #[must_use]
+    pub fn lasting(&self) -> Vec<(&'static str, String)> {
+        let cores = self.cores.map(|cores| cores.to_string());
+        [
+            ("kernel", &self.kernel),
+            ("CPU", &self.cpu_model),
+            ("governor", &self.governor),
+            ("CPUs", &cores),
+            ("compiler", &self.compiler),
+            ("wingbeat", &self.wingbeat),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
+        .collect()
+    }
+
+    /// What differs from `before`, in words: `kernel 6.12.1 → 6.18.4`. Empty if nothing does; what is
+    /// unknown on one side is no difference.
+    #[must_use]
+    pub fn changes_since(&self, before: &Self) -> Vec<String> {
+        let before = before.lasting();
+        let value_before = |name| before.iter().find(|(known, _)| *known == name).map(|(_, v)| v);
+        self.lasting()
+            .into_iter()
+            .filter_map(|(name, now)| {
+                let before = value_before(name)?;
+                (*before != now).then(|| format!("{name} {before} → {now}"))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_in_words() {
+        let kernel = |kernel: &str| Environment {
+            kernel: Some(kernel.to_owned()),
+            load: Some(kernel.len() as f64),
+            ..Environment::default()
+        };
+        let check = |before: &Environment, now: &Environment, expected: &[&str]| {
+            assert_eq!(now.changes_since(before), expected);
+        };
+        check(&kernel("6.12"), &kernel("6.18.1"), &["kernel 6.12 → 6.18.1"]);
+        check(&kernel("6.12"), &kernel("6.12"), &[]);
+        check(&Environment::default(), &kernel("6.12"), &[]);
+    }
+}

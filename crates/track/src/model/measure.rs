@@ -1,0 +1,170 @@
+//! A measure: what is measured, in which units, which way is better, and whether chance is in it.
+
+use serde::{Deserialize, Serialize};
+
+use super::name::Slug;
+
+/// What a metric is a value of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measure {
+    /// Identifies it.
+    pub slug: Slug,
+    /// Title for people.
+    pub name: String,
+    /// Units of the values, for people: `nanoseconds (ns)`.
+    pub units: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Whether the same code gives the same value.
+    pub kind: Kind,
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Times, sizes, counts of work.
+    LowerIsBetter,
+    /// Throughput.
+    HigherIsBetter,
+    /// Not known: changes are shown and never called better or worse.
+    Unknown,
+}
+
+/// Whether the same code on the same input gives the same value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// It does: instructions, sizes, counts of allocations. Any change is a change.
+    Exact,
+    /// Chance is in it: times. A change has to stand out from it.
+    Noisy,
+}
+
+/// Slug, name, units, direction and kind of a measure that is known by its slug.
+type Known = (&'static str, &'static str, &'static str, Direction, Kind);
+
+use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
+use Kind::{Exact, Noisy};
+
+/// Measures that adapters make. Those of Bencher have its slugs, names and units.
+const KNOWN: &[Known] = &[
+    ("latency", "Latency", "nanoseconds (ns)", Lower, Noisy),
+    ("throughput", "Throughput", "operations / second (ops/s)", Higher, Noisy),
+    ("build-time", "Build Time", "seconds (s)", Lower, Noisy),
+    ("file-size", "File Size", "bytes (B)", Lower, Exact),
+    ("bytes-per-second", "Bytes per Second", "bytes / second (B/s)", Higher, Noisy),
+    ("items-per-second", "Items per Second", "items / second (items/s)", Higher, Noisy),
+    ("cpu-time", "CPU Time", "nanoseconds (ns)", Lower, Noisy),
+    // Callgrind's and iai's counts. Chance enters them by addresses only, so a tolerance may be due
+    // where hashes depend on addresses, but the rule is: exact.
+    ("instructions", "Instructions", "instructions", Lower, Exact),
+    ("l1-accesses", "L1 Accesses", "accesses", Lower, Exact),
+    ("l2-accesses", "L2 Accesses", "accesses", Lower, Exact),
+    ("ram-accesses", "RAM Accesses", "accesses", Lower, Exact),
+    ("l1-hits", "L1 Hits", "hits", Lower, Exact),
+    ("l2-hits", "L2 Hits", "hits", Lower, Exact),
+    ("ll-hits", "LL Hits", "hits", Lower, Exact),
+    ("ram-hits", "RAM Hits", "hits", Lower, Exact),
+    ("total-read-write", "Total read+write", "reads/writes", Lower, Exact),
+    ("estimated-cycles", "Estimated Cycles", "estimated cycles", Lower, Exact),
+    // What `wingbeat bench` tells beyond the latency.
+    ("latency-floor", "Latency floor", "nanoseconds (ns)", Lower, Noisy),
+    ("latency-p50", "Latency p50", "nanoseconds (ns)", Lower, Noisy),
+    ("latency-p90", "Latency p90", "nanoseconds (ns)", Lower, Noisy),
+    ("latency-p99", "Latency p99", "nanoseconds (ns)", Lower, Noisy),
+    ("latency-p999", "Latency p99.9", "nanoseconds (ns)", Lower, Noisy),
+    ("latency-max", "Latency maximum", "nanoseconds (ns)", Lower, Noisy),
+    ("net-latency", "Net Latency", "nanoseconds (ns)", Lower, Noisy),
+    ("verified-instructions", "Verified Instructions", "instructions", Lower, Exact),
+    ("verifier-states", "Verifier States", "states", Lower, Exact),
+    ("verifier-peak-states", "Verifier Peak States", "states", Lower, Exact),
+    ("verification-time", "Verification Time", "nanoseconds (ns)", Lower, Noisy),
+    ("stack-depth", "Stack Depth", "bytes (B)", Lower, Exact),
+    ("xlated-size", "Translated Size", "bytes (B)", Lower, Exact),
+    ("jited-size", "JITed Size", "bytes (B)", Lower, Exact),
+    ("map-memory", "Map Memory", "bytes (B)", Lower, Exact),
+    // Allocations, as Go, divan and DHAT count them.
+    ("allocated", "Allocated", "bytes (B)", Lower, Exact),
+    ("allocations", "Allocations", "allocations", Lower, Exact),
+];
+
+impl Measure {
+    /// The measure of that slug: as it is known, or else named after the slug, noisy, and with an
+    /// unknown direction.
+    #[must_use]
+    pub fn from_slug(slug: Slug) -> Self {
+        match KNOWN.iter().find(|known| known.0 == slug.as_str()) {
+            Some(&(_, name, units, direction, kind)) => {
+                Self { slug, name: name.to_owned(), units: units.to_owned(), direction, kind }
+            }
+            None => {
+                let name = slug.as_str().to_owned();
+                Self {
+                    units: format!("{name} (units)"),
+                    name,
+                    slug,
+                    direction: Direction::Unknown,
+                    kind: Noisy,
+                }
+            }
+        }
+    }
+
+    /// The measure of that name or slug; a name that is no slug keeps its spelling as the title.
+    #[must_use]
+    pub fn named(text: &str) -> Self {
+        let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
+        let measure = Self::from_slug(Slug::of(by_name.unwrap_or(text)));
+        match KNOWN.iter().any(|known| known.0 == measure.slug.as_str()) {
+            true => measure,
+            false => Self { name: text.to_owned(), units: format!("{text} (units)"), ..measure },
+        }
+    }
+
+    /// A measure of a tool's own, in its own units.
+    #[must_use]
+    pub fn custom(text: &str, units: &str, direction: Direction, kind: Kind) -> Self {
+        let name = text.to_owned();
+        Self { slug: Slug::of(text), name, units: units.to_owned(), direction, kind }
+    }
+
+    /// Time of a run, in nanoseconds.
+    #[must_use]
+    pub fn latency() -> Self {
+        Self::named("latency")
+    }
+
+    /// Operations per second.
+    #[must_use]
+    pub fn throughput() -> Self {
+        Self::named("throughput")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_slugs_are_slugs_and_occur_once() {
+        for (index, known) in KNOWN.iter().enumerate() {
+            assert!(Slug::new(known.0).is_ok(), "{}", known.0);
+            assert!(KNOWN[..index].iter().all(|other| other.0 != known.0), "{}", known.0);
+        }
+    }
+
+    #[test]
+    fn measures_by_name() {
+        let check = |text: &str, slug: &str, name: &str, direction| {
+            let found = Measure::named(text);
+            assert_eq!((found.slug.as_str(), found.name.as_str()), (slug, name));
+            assert_eq!(found.direction, direction, "{text}");
+        };
+        check("latency", "latency", "Latency", Lower);
+        check("Latency", "latency", "Latency", Lower);
+        check("Build Time", "build-time", "Build Time", Lower);
+        check("throughput", "throughput", "Throughput", Higher);
+        check("My Score", "my-score", "My Score", Direction::Unknown);
+    }
+}

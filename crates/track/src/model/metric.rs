@@ -1,0 +1,47 @@
+//! A metric: one value of one measure of one benchmark, with what is known of its spread.
+
+use serde::{Deserialize, Serialize};
+
+/// What a benchmark measured once. All values are in the units of the measure and finite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The figure that stands for the benchmark: a mean or a median, as the tool or the user chose.
+    pub value: f64,
+    /// Lower end of the spread that the tool gave, whatever it means there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_value: Option<f64>,
+    /// Upper end of the spread that the tool gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_value: Option<f64>,
+    /// The single measurements, in the order in which they were taken, where the tool gives them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
+}
+
+impl Metric {
+    /// A value without a spread.
+    #[must_use]
+    pub fn new(value: f64) -> Self {
+        Self { value, lower_value: None, upper_value: None, samples: Vec::new() }
+    }
+
+    /// The same value with both ends of its spread.
+    #[must_use]
+    pub fn within(self, lower: f64, upper: f64) -> Self {
+        Self { lower_value: Some(lower), upper_value: Some(upper), ..self }
+    }
+
+    /// The same value with single measurements.
+    #[must_use]
+    pub fn with_samples(self, samples: Vec<f64>) -> Self {
+        Self { samples, ..self }
+    }
+
+    /// Whether all numbers are finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        let ends = [self.lower_value, self.upper_value];
+        self.value.is_finite()
+            && ends.iter().flatten().chain(&self.samples).all(|value| value.is_finite())
+    }
+}

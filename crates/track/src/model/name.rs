@@ -1,0 +1,249 @@
+//! Names that are valid by construction. Lengths and rules are Bencher's, so that names can travel
+//! between the two.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} cannot be the name of a {what}: {reason}")]
+pub struct InvalidName {
+    /// What it was to name.
+    pub what: &'static str,
+    /// The text, cut off if it is long.
+    pub text: String,
+    /// What is wrong with it, and what would be right.
+    pub reason: String,
+}
+
+/// Declares a name: a text that passed a check.
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// # Errors
+            ///
+            /// When the text breaks the rules above.
+            pub fn new(text: impl Into<String>) -> Result<Self, InvalidName> {
+                let text = text.into();
+                let check: fn(&str) -> Result<(), String> = $check;
+                match check(&text) {
+                    Ok(()) => Ok(Self(text)),
+                    Err(reason) => {
+                        let text = text.chars().take(80).collect();
+                        Err(InvalidName { what: $what, text, reason })
+                    }
+                }
+            }
+
+            /// The text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidName;
+
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// Name of a benchmark: 1 to 1,024 bytes, without control characters and without space at the ends.
+    BenchmarkName,
+    "benchmark",
+    |text| length(text, 1024)
+);
+name!(
+    /// Name or slug of a project: 1 to 64 bytes.
+    ProjectName,
+    "project",
+    |text| length(text, 64)
+);
+name!(
+    /// Name or slug of a testbed: 1 to 64 bytes.
+    TestbedName,
+    "testbed",
+    |text| length(text, 64)
+);
+name!(
+    /// Name of a branch: 1 to 256 bytes, as git allows them.
+    BranchName,
+    "branch",
+    |text| length(text, 256).and_then(|()| git_ref(text))
+);
+name!(
+    /// Lower-case letters, digits and single hyphens between them: 1 to 64 bytes.
+    Slug,
+    "slug",
+    |text| match slugify(text) == text && !text.is_empty() {
+        true => Ok(()),
+        false => Err(format!("as a slug it would be {:?}", slugify(text))),
+    }
+);
+
+impl Slug {
+    /// The slug of any text. A text without a single letter or digit becomes `x`.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let slug = slugify(text);
+        Self(if slug.is_empty() { "x".to_owned() } else { slug })
+    }
+}
+
+/// The endings by which a benchmark asks not to be judged, as Bencher has them.
+const IGNORED_ENDINGS: [&str; 3] = ["_bencher_ignore", "BencherIgnore", "-bencher-ignore"];
+
+impl BenchmarkName {
+    /// The name without the ending that asks not to be judged, and whether it had one.
+    #[must_use]
+    pub fn strip_ignored(self) -> (Self, bool) {
+        let stripped = IGNORED_ENDINGS
+            .iter()
+            .find_map(|ending| self.0.strip_suffix(ending))
+            .filter(|rest| !rest.is_empty());
+        match stripped {
+            Some(rest) => (Self(rest.to_owned()), true),
+            None => (self, false),
+        }
+    }
+}
+
+fn length(text: &str, bytes_max: usize) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if text.len() > bytes_max {
+        return Err(format!("it has {} bytes, and {bytes_max} are the limit", text.len()));
+    }
+    if text.trim() != text {
+        return Err("it begins or ends with space".to_owned());
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(format!("it contains the control character {c:?}")),
+        None => Ok(()),
+    }
+}
+
+/// `git check-ref-format --branch`, as far as it concerns names.
+fn git_ref(text: &str) -> Result<(), String> {
+    let parts_end_well = text.split('/').all(|part| {
+        let is_lock = part.ends_with(".lock");
+        !part.is_empty() && !part.starts_with('.') && !is_lock
+    });
+    let is_forbidden = |c: char| " ~^:?*[\\\u{7f}".contains(c);
+    let is_valid = parts_end_well
+        && !text.starts_with('-')
+        && !text.ends_with('.')
+        && !text.contains("..")
+        && !text.contains("@{")
+        && text != "@"
+        && !text.contains(is_forbidden);
+    if is_valid { Ok(()) } else { Err("git would not take it (git check-ref-format)".to_owned()) }
+}
+
+/// Lower-case ASCII letters and digits; everything else becomes a hyphen, several become one.
+fn slugify(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(64);
+    slug.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs() {
+        let check =
+            |text, expected: &str| assert_eq!(Slug::of(text).as_str(), expected, "{text:?}");
+        check("Build Time", "build-time");
+        check("bencher::mock_0", "bencher-mock-0");
+        check("--a--", "a");
+        check("Größe", "gr-e");
+        check("", "x");
+        check(&"a-".repeat(40), "a-".repeat(32).trim_end_matches('-'));
+        assert!(Slug::new("build-time").is_ok());
+        assert!(Slug::new("Build").is_err());
+        assert!(Slug::new("").is_err());
+    }
+
+    #[test]
+    fn branches_are_what_git_takes() {
+        let check =
+            |text: &str, expected| assert_eq!(BranchName::new(text).is_ok(), expected, "{text:?}");
+        for name in ["main", "feature/x", "a.b", "ü", "users/me/x-1"] {
+            check(name, true);
+        }
+        for name in
+            ["", "a b", "a..b", "/a", "a/", "a//b", ".a", "a.lock", "-a", "a~1", "@", "a@{1}"]
+        {
+            check(name, false);
+        }
+        check(&"a".repeat(257), false);
+    }
+
+    #[test]
+    fn names_have_a_length() {
+        let check = |length, expected| {
+            assert_eq!(BenchmarkName::new("x".repeat(length)).is_ok(), expected, "{length}");
+        };
+        check(0, false);
+        check(1, true);
+        check(1024, true);
+        check(1025, false);
+        assert!(ProjectName::new("a\nb").is_err());
+        assert!(TestbedName::new(" a").is_err());
+    }
+
+    #[test]
+    fn endings_that_ask_not_to_be_judged() {
+        let check = |text: &str, rest: &str, is_ignored| {
+            let name = BenchmarkName::new(text).expect("a name");
+            let (name, found) = name.strip_ignored();
+            assert_eq!((name.as_str(), found), (rest, is_ignored));
+        };
+        check("a_bencher_ignore", "a", true);
+        check("aBencherIgnore", "a", true);
+        check("a-bencher-ignore", "a", true);
+        check("a", "a", false);
+        check("_bencher_ignore", "_bencher_ignore", false);
+    }
+}

@@ -1,0 +1,86 @@
+//! A report: the results of one `wingbeat run`, with where, when and on what they were measured.
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    alert::{Alert, Status},
+    environment::Environment,
+    name::{BranchName, ProjectName, TestbedName},
+};
+use crate::{adapter::Adapter, decide::Verdict, results::Results};
+
+/// All that one run has found. It is what the store keeps and what `wingbeat export` writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Identifies it, also in other stores.
+    pub uuid: Uuid,
+    /// Project that it belongs to.
+    pub project: ProjectName,
+    /// Branch that was measured.
+    pub branch: BranchName,
+    /// Commit that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// How often the history of the branch was begun anew (`--start-point-reset`). Reports of an
+    /// earlier epoch are not history for this one.
+    #[serde(default)]
+    pub epoch: u32,
+    /// Where the branch comes from; its history goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_point: Option<StartPoint>,
+    /// Machine, or kind of machine, by the user's name for it.
+    pub testbed: TestbedName,
+    /// When the first iteration began. History is in this order, so that it does not matter when a
+    /// report reaches a store.
+    #[serde(with = "time::serde::rfc3339")]
+    pub start_time: OffsetDateTime,
+    /// When the last iteration ended.
+    #[serde(with = "time::serde::rfc3339")]
+    pub end_time: OffsetDateTime,
+    /// What read the output.
+    pub adapter: Adapter,
+    /// What it was measured on.
+    #[serde(default)]
+    pub environment: Environment,
+    /// One per iteration.
+    pub iterations: Vec<Results>,
+    /// What was decided, in the order of the iterations and of their metrics.
+    #[serde(default)]
+    pub verdicts: Vec<Verdict>,
+    /// Metrics beyond a limit.
+    #[serde(default)]
+    pub alerts: Vec<Alert>,
+    /// The report whose alerts this one was to confirm (`--confirm`). Such reports are not history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirms: Option<Uuid>,
+}
+
+impl Report {
+    /// Alerts that nobody has dismissed or silenced.
+    #[must_use]
+    pub fn active_alerts(&self) -> usize {
+        self.alerts.iter().filter(|alert| alert.status == Status::Active).count()
+    }
+}
+
+/// The place in another branch's history where a branch begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartPoint {
+    /// The other branch.
+    pub branch: BranchName,
+    /// Commit at which the branches part, if it is known: the merge base, or `--start-point-hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Reports of the other branch count up to this time, its own included. It is the start time of the
+    /// last report of that commit, or of the nearest one before it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "time::serde::rfc3339::option"
+    )]
+    pub until: Option<OffsetDateTime>,
+    /// Versions of the other branch that count at most, the newest first.
+    pub max_versions: u32,
+}

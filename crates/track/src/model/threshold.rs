@@ -1,0 +1,367 @@
+//! A threshold: the test that decides for a measure, with its settings. Names and rules are Bencher's;
+//! `change_point` and `auto` are ours.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::name::Slug;
+
+/// How a boundary comes from history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Fixed limits.
+    Static,
+    /// A share of the mean.
+    Percentage,
+    /// Quantiles of a normal distribution.
+    #[serde(alias = "z")]
+    ZScore,
+    /// A prediction interval by Student's t.
+    #[serde(alias = "t")]
+    TTest,
+    /// Quantiles of a log-normal distribution.
+    LogNormal,
+    /// Distance from the median in quartile distances.
+    Iqr,
+    /// Distance from the median in quartile distances of the relative steps.
+    DeltaIqr,
+    /// A new level that begins with this report, or with those just before it.
+    ChangePoint,
+    /// The rule of docs/how-numbers-are-judged.md.
+    Auto,
+}
+
+impl Test {
+    /// All, in the order of the documentation.
+    pub const ALL: [Self; 9] = [
+        Self::Auto,
+        Self::ChangePoint,
+        Self::Static,
+        Self::Percentage,
+        Self::ZScore,
+        Self::TTest,
+        Self::LogNormal,
+        Self::Iqr,
+        Self::DeltaIqr,
+    ];
+
+    /// As it is written on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Percentage => "percentage",
+            Self::ZScore => "z_score",
+            Self::TTest => "t_test",
+            Self::LogNormal => "log_normal",
+            Self::Iqr => "iqr",
+            Self::DeltaIqr => "delta_iqr",
+            Self::ChangePoint => "change_point",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Test {
+    type Err = ThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, ThresholdError> {
+        let name = match text {
+            "z" => "z_score",
+            "t" => "t_test",
+            _ => text,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|test| test.name() == name)
+            .ok_or_else(|| ThresholdError::NoSuchTest(text.to_owned()))
+    }
+}
+
+/// A test with its settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThresholdModel {
+    /// How the boundary comes about.
+    pub test: Test,
+    /// Points of history without which nothing is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_sample_size: Option<u32>,
+    /// Newest points of history that count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_sample_size: Option<u32>,
+    /// Age in seconds up to which history counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u32>,
+    /// Setting of the lower limit; what it means depends on the test. `None`: no lower limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_boundary: Option<f64>,
+    /// Setting of the upper limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_boundary: Option<f64>,
+}
+
+/// The model that decides for one measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Threshold {
+    /// Whose metrics it judges.
+    pub measure: Slug,
+    /// Benchmarks that it judges, as a glob with `*` and `?`; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub benchmark: Option<String>,
+    /// How.
+    pub model: ThresholdModel,
+}
+
+/// The threshold that decides for a metric: of those whose measure and glob fit, the one with the most
+/// literal characters, and of equals the last.
+#[must_use]
+pub fn best_of<'a>(
+    thresholds: &'a [Threshold],
+    benchmark: &str,
+    measure: &Slug,
+) -> Option<&'a ThresholdModel> {
+    let fits = |threshold: &&Threshold| {
+        let glob = threshold.benchmark.as_deref();
+        threshold.measure == *measure && glob.is_none_or(|glob| matches_glob(glob, benchmark))
+    };
+    let literal = |threshold: &&Threshold| {
+        let glob = threshold.benchmark.as_deref().unwrap_or_default();
+        glob.chars().filter(|c| !matches!(c, '*' | '?')).count()
+    };
+    let fitting = thresholds.iter().filter(fits);
+    fitting.max_by_key(literal).map(|threshold| &threshold.model)
+}
+
+/// Whether a text is what a glob with `*` (any text) and `?` (any character) describes.
+#[must_use]
+pub fn matches_glob(glob: &str, text: &str) -> bool {
+    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut at, mut seen) = (0, 0);
+    // Where the last star is, and where what it stands for ends so far.
+    let mut star: Option<(usize, usize)> = None;
+    while seen < text.len() {
+        match glob.get(at) {
+            Some('*') => {
+                star = Some((at, seen));
+                at += 1;
+            }
+            Some(&c) if c == '?' || c == text[seen] => {
+                at += 1;
+                seen += 1;
+            }
+            _ => match &mut star {
+                Some((position, end)) => {
+                    *end += 1;
+                    at = *position + 1;
+                    seen = *end;
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[at..].iter().all(|&c| c == '*')
+}
+
+/// What is wrong with a threshold.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ThresholdError {
+    /// A test of that name does not exist.
+    #[error(
+        "there is no threshold test {0:?}; the tests are auto, change_point, static, percentage, z_score, \
+         t_test, log_normal, iqr, delta_iqr"
+    )]
+    NoSuchTest(String),
+    /// A setting that its test does not allow.
+    #[error("the threshold test {test} does not take {setting} = {value}: {reason}")]
+    Setting {
+        /// The test.
+        test: Test,
+        /// Name of the setting.
+        setting: &'static str,
+        /// As it was given.
+        value: f64,
+        /// What would be right.
+        reason: &'static str,
+    },
+}
+
+impl ThresholdModel {
+    /// A test without settings.
+    #[must_use]
+    pub fn new(test: Test) -> Self {
+        Self {
+            test,
+            min_sample_size: None,
+            max_sample_size: None,
+            window: None,
+            lower_boundary: None,
+            upper_boundary: None,
+        }
+    }
+
+    /// Checks the settings by the rules of the test.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that the test does not allow.
+    pub fn check(&self) -> Result<(), ThresholdError> {
+        let refuse = |setting, value, reason| {
+            Err(ThresholdError::Setting { test: self.test, setting, value, reason })
+        };
+        let sizes =
+            [("min_sample_size", self.min_sample_size), ("max_sample_size", self.max_sample_size)];
+        let least_size = match self.test {
+            Test::Percentage | Test::Auto | Test::ChangePoint | Test::Static => 1,
+            _ => 2,
+        };
+        for (setting, size) in sizes {
+            let Some(size) = size else { continue };
+            if self.test == Test::Static {
+                return refuse(setting, f64::from(size), "fixed limits need no history");
+            }
+            if size < least_size {
+                let reason = if least_size == 2 { "at least 2" } else { "at least 1" };
+                return refuse(setting, f64::from(size), reason);
+            }
+        }
+        if let (Some(least), Some(most)) = (self.min_sample_size, self.max_sample_size)
+            && least > most
+        {
+            return refuse("min_sample_size", f64::from(least), "more than max_sample_size");
+        }
+        if let Some(window) = self.window {
+            if self.test == Test::Static {
+                return refuse("window", f64::from(window), "fixed limits need no history");
+            }
+            if window == 0 {
+                return refuse("window", 0.0, "at least 1 second");
+            }
+        }
+        let boundaries =
+            [("lower_boundary", self.lower_boundary), ("upper_boundary", self.upper_boundary)];
+        for (setting, boundary) in boundaries {
+            let Some(boundary) = boundary else { continue };
+            let (is_right, reason) = match self.test {
+                Test::Static => (boundary.is_finite(), "a finite number"),
+                Test::ZScore | Test::TTest | Test::LogNormal => {
+                    ((0.5..1.0).contains(&boundary), "a probability, at least 0.5 and below 1")
+                }
+                Test::Percentage | Test::Auto | Test::ChangePoint => {
+                    (boundary.is_finite() && boundary >= 0.0, "a share, 0 or more: 0.1 is 10 %")
+                }
+                Test::Iqr | Test::DeltaIqr => {
+                    (boundary.is_finite() && boundary >= 0.0, "a multiple, 0 or more")
+                }
+            };
+            if !is_right {
+                return refuse(setting, boundary, reason);
+            }
+        }
+        match (self.test, self.lower_boundary, self.upper_boundary) {
+            (Test::Static, Some(lower), Some(upper)) if lower > upper => {
+                refuse("lower_boundary", lower, "above the upper boundary")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tests() {
+        for test in Test::ALL {
+            assert_eq!(test.name().parse(), Ok(test));
+        }
+        assert_eq!("t".parse(), Ok(Test::TTest));
+        assert!("student".parse::<Test>().is_err());
+    }
+
+    #[test]
+    fn globs() {
+        let check =
+            |glob, text, expected| assert_eq!(matches_glob(glob, text), expected, "{glob} {text}");
+        check("*", "", true);
+        check("a*c", "abbc", true);
+        check("a*c", "abcd", false);
+        check("a?c", "abc", true);
+        check("a?c", "ac", false);
+        check("*b*b*", "abab", true);
+        check("", "", true);
+        check("", "a", false);
+        check("a**", "a", true);
+    }
+
+    #[test]
+    fn the_most_special_threshold_decides() {
+        let threshold = |benchmark: Option<&str>, upper| Threshold {
+            measure: Slug::of("latency"),
+            benchmark: benchmark.map(str::to_owned),
+            model: ThresholdModel {
+                upper_boundary: Some(upper),
+                ..ThresholdModel::new(Test::Percentage)
+            },
+        };
+        let thresholds = [
+            threshold(Some("parse/*"), 0.2),
+            threshold(None, 0.1),
+            threshold(Some("parse/json*"), 0.3),
+            threshold(None, 0.4),
+        ];
+        let check = |benchmark, measure, expected| {
+            let found = best_of(&thresholds, benchmark, &Slug::of(measure));
+            assert_eq!(found.and_then(|model| model.upper_boundary), expected, "{benchmark}");
+        };
+        check("parse/json/1", "latency", Some(0.3));
+        check("parse/csv", "latency", Some(0.2));
+        check("other", "latency", Some(0.4));
+        check("other", "instructions", None);
+    }
+
+    #[test]
+    fn settings_by_the_rules_of_the_test() {
+        let check = |test, lower, upper, expected| {
+            let model = ThresholdModel {
+                lower_boundary: lower,
+                upper_boundary: upper,
+                ..ThresholdModel::new(test)
+            };
+            assert_eq!(model.check().is_ok(), expected, "{test} {lower:?} {upper:?}");
+        };
+        check(Test::Static, Some(-5.0), Some(5.0), true);
+        check(Test::Static, Some(5.0), Some(-5.0), false);
+        check(Test::TTest, None, Some(0.99), true);
+        check(Test::TTest, None, Some(1.0), false);
+        check(Test::ZScore, Some(0.4), None, false);
+        check(Test::Percentage, None, Some(0.0), true);
+        check(Test::Percentage, None, Some(-0.1), false);
+        check(Test::Iqr, None, Some(f64::NAN), false);
+    }
+
+    #[test]
+    fn sample_sizes() {
+        let check = |test, least, most, expected| {
+            let model = ThresholdModel {
+                min_sample_size: least,
+                max_sample_size: most,
+                ..ThresholdModel::new(test)
+            };
+            assert_eq!(model.check().is_ok(), expected, "{test} {least:?} {most:?}");
+        };
+        check(Test::TTest, Some(2), Some(64), true);
+        check(Test::TTest, Some(1), None, false);
+        check(Test::TTest, Some(65), Some(64), false);
+        check(Test::Percentage, Some(1), None, true);
+        check(Test::Static, Some(2), None, false);
+    }
+}

@@ -1,0 +1,62 @@
+//! What a run has found, for people and for machines. Pure: a [`Page`] goes in, text comes out.
+
+mod cells;
+mod document;
+mod fragment;
+mod html;
+mod human;
+mod json;
+mod lines;
+mod markdown;
+mod marker;
+mod number;
+mod row;
+mod table;
+pub(crate) mod text;
+mod verdict;
+
+use std::path::Path;
+
+use crate::{
+    decide::Notice,
+    model::{Report, ThresholdModel},
+};
+
+pub use fragment::{html, markdown};
+pub use human::human;
+pub use json::json;
+pub use marker::marker;
+pub use verdict::verdict;
+
+/// All that there is to tell about a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// The report, with its verdicts and alerts. The verdicts are in the order of the iterations and of
+    /// their metrics.
+    pub report: &'a Report,
+    /// The threshold behind each verdict, in the same order.
+    pub thresholds: &'a [Option<ThresholdModel>],
+    /// Number of the report's version on its branch, from 0.
+    pub version_number: Option<u64>,
+    /// Number of the version of the start point on the branch of the start point, from 0.
+    pub start_point_number: Option<u64>,
+    /// What concerns the report as a whole.
+    pub notices: &'a [Notice],
+    /// What the user should know besides: which version stands in for a missing one, what was left out.
+    pub remarks: &'a [String],
+    /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
+    pub store: Option<&'a Path>,
+    /// Verdicts that may be spikes of a kind that history is too short to know, as places.
+    pub suspects: &'a [usize],
+}
+
+/// How text for a terminal looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether colours are wanted.
+    pub has_colours: bool,
+    /// Whether every metric has a row. Else many that have not changed become a count.
+    pub is_verbose: bool,
+}

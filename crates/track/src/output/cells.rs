@@ -1,0 +1,94 @@
+//! A row in words: value, baseline, change and verdict, as the table and the comment show them.
+
+use super::{
+    number::{self, Scale},
+    row::Row,
+};
+use crate::{decide::Outcome, model::Limit};
+
+impl Row<'_> {
+    /// The value with its spread.
+    pub(super) fn value_text(&self) -> String {
+        let ends = (self.metric.lower_value, self.metric.upper_value);
+        self.scale().with_spread(self.metric.value, ends)
+    }
+
+    /// The middle of history, or nothing.
+    pub(super) fn baseline_text(&self) -> String {
+        self.baseline().map(|baseline| self.scale().with_unit(baseline)).unwrap_or_default()
+    }
+
+    /// The limit that was crossed: `above 1.050 µs`.
+    pub(super) fn limit_text(&self) -> String {
+        let Some(verdict) = self.verdict else { return String::new() };
+        let limits = verdict.boundary.unwrap_or_default();
+        let (word, limit) = match self.alert.map(|alert| alert.limit).or(verdict.limit) {
+            Some(Limit::Lower) => ("below", limits.lower_limit),
+            Some(Limit::Upper) => ("above", limits.upper_limit),
+            None => return String::new(),
+        };
+        let scale = Scale::of(self.measure, self.metric.value, limit);
+        limit.map(|limit| format!("{word} {}", scale.with_unit(limit))).unwrap_or_default()
+    }
+
+    /// The change alone: `+4.2 %`.
+    pub(super) fn change_text(&self) -> String {
+        let change = self.verdict.and_then(|verdict| verdict.change);
+        change.map(|change| number::change(change.relative)).unwrap_or_default()
+    }
+
+    /// The interval of the change: `+3.9 to +4.5`, in percent.
+    pub(super) fn interval_text(&self) -> String {
+        let change = self.verdict.and_then(|verdict| verdict.change);
+        let Some((lower, upper)) = change.and_then(|change| change.lower.zip(change.upper)) else {
+            return String::new();
+        };
+        let bare = |share| number::change(share).trim_end_matches(" %").to_owned();
+        format!("{} to {}", bare(lower), bare(upper))
+    }
+
+    /// The change with its interval: `+4.2 % (+3.9 to +4.5)`.
+    pub(super) fn change_and_interval(&self) -> String {
+        match (self.change_text(), self.interval_text()) {
+            (change, interval) if interval.is_empty() => change,
+            (change, interval) => format!("{change} ({interval})"),
+        }
+    }
+
+    /// The decision in a word or two, with what could have been seen beside "no change".
+    pub(super) fn verdict_text(&self) -> String {
+        let word = outcome_word(self.outcome());
+        if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {
+            return "ignored".to_owned();
+        }
+        if self.is_suspect {
+            return format!("{word}, may be a spike");
+        }
+        let seen = self.verdict.and_then(|verdict| verdict.smallest_visible);
+        match (self.outcome(), seen, self.alert) {
+            (Outcome::NoChange, Some(share), _) if share > 0.0 => {
+                format!("{word}, {} would show", number::size(share))
+            }
+            (Outcome::NoChange, Some(_), _) => format!("{word}, exact"),
+            (_, _, Some(alert)) if !self.is_active() => format!("{word}, {}", alert.status),
+            _ => word.to_owned(),
+        }
+    }
+
+    fn scale(&self) -> Scale<'_> {
+        Scale::of(self.measure, self.metric.value, self.baseline())
+    }
+}
+
+/// An outcome as people call it.
+pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Worse => "worse",
+        Outcome::Better => "better",
+        Outcome::Changed => "changed",
+        Outcome::NoChange => "no change",
+        Outcome::MovedTogether => "moved together",
+        Outcome::TooLittleHistory => "too little history",
+        Outcome::NotJudged => "not judged",
+    }
+}

@@ -1,0 +1,194 @@
+//! The report as a comment: what matters in sight, all metrics folded, and a marker at the end.
+
+use super::{
+    Page,
+    document::{Block, Line, Span},
+    html as html_text, lines, markdown as markdown_text,
+    marker::marker,
+    number::plural,
+    row::Row,
+    verdict::verdict,
+};
+
+/// What GitHub takes of a comment, in characters. We count bytes, which are never fewer.
+pub(crate) const LENGTH_MAX: usize = 65_536;
+
+/// Rows of each table, tried in turn until the comment is short enough.
+const ROWS: &[usize] = &[usize::MAX, 500, 200, 100, 50, 20, 10, 5, 1, 0];
+
+/// The report as GitHub's and GitLab's Markdown, at most 65,536 bytes, with the [`marker`] at its end.
+/// `id` is the user's own name for the comment (`--ci-id`).
+#[must_use]
+pub fn markdown(page: &Page<'_>, id: Option<&str>) -> String {
+    shortened(page, id, &markdown_text::write)
+}
+
+/// The same as a self-contained fragment of HTML.
+#[must_use]
+pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
+    shortened(page, id, &html_text::write)
+}
+
+/// The longest form that GitHub takes.
+fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
+    let marker = marker(page.report, id);
+    let rows = Row::by_weight(page);
+    let forms = ROWS.iter().map(|limit| write(&blocks(page, &rows, *limit)));
+    // Whatever is left of the shortest form is longer than that only if names of a kilobyte fill it.
+    let shortest = || write(&[Block::Paragraph(vec![Span::text("the report is too long to show")])]);
+    let text = forms
+        .into_iter()
+        .find(|text| text.len() + marker.len() + 2 <= LENGTH_MAX)
+        .unwrap_or_else(shortest);
+    format!("{text}\n{marker}\n")
+}
+
+fn blocks(page: &Page<'_>, rows: &[Row<'_>], limit: usize) -> Vec<Block> {
+    let report = page.report;
+    let mut blocks = vec![
+        Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
+        Block::Paragraph(vec![Span::Strong(verdict(page))]),
+        subject(page),
+    ];
+    let warnings = warnings(page, rows);
+    if !warnings.is_empty() {
+        blocks.push(Block::Warning(limited(warnings, limit, "warning")));
+    }
+    let alerts: Vec<_> = rows.iter().filter(|row| row.alert.is_some()).collect();
+    if !alerts.is_empty() {
+        let cells = alerts.iter().map(|row| alert(page, row)).collect();
+        let head = vec!["alert", "measure", "value", "baseline", "change", "limit", "why"];
+        blocks.extend(table(head, cells, limit, "alert"));
+    }
+    if !rows.is_empty() && limit > 0 {
+        let cells = rows.iter().map(|row| metric(page, row)).collect();
+        let head = vec!["benchmark", "measure", "value", "baseline", "change", "verdict"];
+        let summary = match rows.len() {
+            1 => "The metric".to_owned(),
+            count => format!("All {}", plural(count, "metric")),
+        };
+        blocks.push(Block::Details { summary, blocks: table(head, cells, limit, "metric") });
+    }
+    let environment: Vec<_> = report
+        .environment
+        .lasting()
+        .into_iter()
+        .map(|(name, value)| vec![vec![Span::text(name)], vec![Span::code(value)]])
+        .collect();
+    if !environment.is_empty() {
+        let table = Block::Table { head: vec!["environment", ""], rows: environment };
+        blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
+    }
+    blocks
+}
+
+/// What was measured where.
+fn subject(page: &Page<'_>) -> Block {
+    let report = page.report;
+    let commit = |hash: &str| Span::code(hash.get(..10).unwrap_or(hash));
+    let mut branch = vec![Span::code(&report.branch)];
+    if let Some(hash) = &report.hash {
+        branch.extend([Span::text(" at "), commit(hash)]);
+    }
+    let mut head = vec!["branch", "testbed"];
+    let mut cells = vec![branch, vec![Span::code(&report.testbed)]];
+    if let Some(start) = &report.start_point {
+        let mut cell = vec![Span::code(&start.branch)];
+        if let Some(hash) = &start.hash {
+            cell.extend([Span::text(" at "), commit(hash)]);
+        }
+        head.push("compared with");
+        cells.push(cell);
+    }
+    Block::Table { head, rows: vec![cells] }
+}
+
+fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
+    let mut warnings = Vec::new();
+    for (iteration, failure) in lines::failures(page) {
+        let iteration = lines::iteration(page, u32::try_from(iteration).unwrap_or(u32::MAX));
+        let reason = format!(" failed{iteration}: {}", failure.reason);
+        warnings.push(vec![Span::code(&failure.name), Span::text(reason)]);
+    }
+    if !rows.is_empty() && rows.iter().all(|row| row.threshold.is_none()) {
+        let text = "No threshold judges any metric of this report, so nothing can raise an alert.";
+        warnings.push(vec![Span::text(text)]);
+    }
+    let notices = page.notices.iter().map(lines::notice);
+    let sentences = notices.chain(lines::suspects(page)).chain(page.remarks.iter().cloned());
+    warnings.extend(sentences.map(|text| vec![Span::text(text)]));
+    warnings
+}
+
+fn alert(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
+    let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
+    let status = match row.alert {
+        Some(alert) if !row.is_active() => {
+            let reason = alert.reason.as_ref().map(|reason| format!(": {reason}"));
+            format!(" ({}{})", alert.status, reason.unwrap_or_default())
+        }
+        _ => String::new(),
+    };
+    vec![
+        vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
+        vec![Span::code(&row.measure.slug)],
+        vec![Span::text(row.value_text())],
+        vec![Span::text(row.baseline_text())],
+        vec![Span::Strong(row.change_text()), Span::text(interval(row))],
+        vec![Span::text(row.limit_text())],
+        vec![Span::text(why + &status)],
+    ]
+}
+
+fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
+    vec![
+        vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
+        vec![Span::code(&row.measure.slug)],
+        vec![Span::text(row.value_text())],
+        vec![Span::text(row.baseline_text())],
+        vec![Span::text(row.change_and_interval())],
+        vec![match row.is_active() {
+            true => Span::Strong(row.verdict_text()),
+            false => Span::text(row.verdict_text()),
+        }],
+    ]
+}
+
+fn interval(row: &Row<'_>) -> String {
+    match row.interval_text() {
+        interval if interval.is_empty() => interval,
+        interval => format!(" ({interval})"),
+    }
+}
+
+/// A table with at most `limit` rows, and a line about those that are missing.
+fn table(
+    head: Vec<&'static str>,
+    mut rows: Vec<Vec<Line>>,
+    limit: usize,
+    noun: &str,
+) -> Vec<Block> {
+    let missing = rows.len().saturating_sub(limit);
+    rows.truncate(limit);
+    let mut blocks = Vec::new();
+    if !rows.is_empty() {
+        blocks.push(Block::Table { head, rows });
+    }
+    if missing > 0 {
+        blocks.push(Block::Paragraph(vec![Span::text(left_out(missing, noun))]));
+    }
+    blocks
+}
+
+fn limited(mut lines: Vec<Line>, limit: usize, noun: &str) -> Vec<Line> {
+    let missing = lines.len().saturating_sub(limit);
+    lines.truncate(limit);
+    if missing > 0 {
+        lines.push(vec![Span::text(left_out(missing, noun))]);
+    }
+    lines
+}
+
+fn left_out(missing: usize, noun: &str) -> String {
+    format!("{} left out, since a comment is limited in length.", plural(missing, &format!("more {noun}")))
+}

@@ -1,0 +1,171 @@
+//! The report for a terminal: a table, what stands out, and a last line that says it all.
+
+use super::{
+    Page, Style, lines,
+    number,
+    row::Row,
+    table::{Column, Table},
+    text::{Paint, paragraph},
+    verdict::verdict,
+};
+use crate::{decide::Outcome, model::Report};
+
+/// Rows that the table has at least, if there are so many, before unchanged ones become a count.
+const ROWS_MAX: usize = 20;
+
+/// Unchanged rows that are shown beside any number of others.
+const QUIET_MIN: usize = 3;
+
+/// The report as a table with its alerts and a last line of verdict, for a terminal.
+#[must_use]
+pub fn human(page: &Page<'_>, style: Style) -> String {
+    let paint = Paint { has_colours: style.has_colours };
+    let rows = Row::by_weight(page);
+    let mut blocks = vec![heading(page, paint, style.width)];
+    if !rows.is_empty() {
+        blocks.push(table(page, &rows, style));
+    }
+    let labelled = |label: String, width: usize, text: &str| {
+        let line = paragraph(text, width + 2, style.width);
+        format!("{label}  {line}\n")
+    };
+    let mut told = String::new();
+    for (iteration, failure) in lines::failures(page) {
+        let iteration = lines::iteration(page, u32::try_from(iteration).unwrap_or(u32::MAX));
+        let text = format!("{}{iteration}: {}", failure.name, failure.reason);
+        told += &labelled(paint.bad("failed"), 6, &text);
+    }
+    for notice in page.notices {
+        told += &labelled(paint.warning("notice"), 6, &lines::notice(notice));
+    }
+    for row in rows.iter().filter(|row| row.alert.is_some()) {
+        let iteration = lines::iteration(page, row.iteration);
+        let name = format!("{} {}{iteration}", row.benchmark.name, row.measure.slug);
+        let label = match row.is_active() {
+            true => paint.bad("alert "),
+            false => paint.dim("alert "),
+        };
+        told += &labelled(label, 6, &format!("{name}: {}", lines::alert(row)));
+    }
+    for remark in lines::suspects(page).iter().chain(page.remarks) {
+        told += &labelled(paint.bold("note  "), 6, remark);
+    }
+    if !told.is_empty() {
+        blocks.push(told);
+    }
+    blocks.push(last_lines(page, &rows, paint, style.width));
+    blocks.join("\n")
+}
+
+/// `report of main at 1a2b3c4d5e on ci-runner`.
+fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
+    let report = page.report;
+    let mut text = format!("{} on {}", subject(report), report.testbed);
+    if let Some(start) = &report.start_point {
+        let at = start.hash.as_deref().map(|hash| format!(" at {}", short(hash)));
+        text += &format!(", from {}{}", start.branch, at.unwrap_or_default());
+    }
+    if report.environment.is_dirty == Some(true) {
+        text += ", with changes that are not committed";
+    }
+    paint.bold(&paragraph(&text, 2, width)) + "\n"
+}
+
+/// `project simple-profiler, branch main at 1a2b3c4d5e`.
+pub(super) fn subject(report: &Report) -> String {
+    let at = report.hash.as_deref().map(|hash| format!(" at {}", short(hash))).unwrap_or_default();
+    format!("{}: {}{at}", report.project, report.branch)
+}
+
+fn short(hash: &str) -> &str {
+    hash.get(..10).unwrap_or(hash)
+}
+
+fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
+    let paint = Paint { has_colours: style.has_colours };
+    let loud = rows.iter().filter(|row| row.is_loud()).count();
+    let shown = match style.is_verbose {
+        true => rows.len(),
+        false => rows.len().min(ROWS_MAX.max(loud + QUIET_MIN)),
+    };
+    let (shown, hidden) = rows.split_at(shown);
+    let has_iterations = page.report.iterations.len() > 1;
+    let column = |heading, is_number, cell: &dyn Fn(&Row<'_>) -> String| Column {
+        heading,
+        is_number,
+        cells: shown.iter().map(cell).collect(),
+    };
+    let mut columns = vec![
+        column("measure", false, &|row| row.measure.slug.to_string()),
+        column("value", true, &|row| row.value_text()),
+        column("baseline", true, &|row| row.baseline_text()),
+        column("change", true, &|row| row.change_text()),
+        column("95 % interval", true, &|row| row.interval_text()),
+        column("verdict", false, &|row| row.verdict_text()),
+    ];
+    if has_iterations {
+        let number = |row: &Row<'_>| (u64::from(row.iteration) + 1).to_string();
+        columns.insert(1, column("iteration", true, &number));
+    }
+    let names = shown.iter().map(|row| row.benchmark.name.to_string()).collect();
+    let layout = Table { names_heading: "benchmark", names, columns }.lay_out(style.width);
+    let mut text = String::new();
+    for line in layout.heading {
+        text += &format!("{}\n", paint.bold(&line));
+    }
+    for (row, lines) in shown.iter().zip(layout.rows) {
+        for line in lines {
+            let line = match row.outcome() {
+                _ if row.is_active() => paint.bad(&line),
+                Outcome::Better => paint.good(&line),
+                _ if row.is_loud() => line,
+                _ => paint.dim(&line),
+            };
+            text += &format!("{line}\n");
+        }
+    }
+    if !hidden.is_empty() {
+        let line = paragraph(&hidden_line(hidden), 0, style.width);
+        text += &format!("{}\n", paint.dim(&line));
+    }
+    text
+}
+
+/// `and 40 more: 38 no change, 2 too little history; --verbose shows them`.
+fn hidden_line(hidden: &[Row<'_>]) -> String {
+    let outcomes = [Outcome::NoChange, Outcome::TooLittleHistory, Outcome::NotJudged];
+    let counted = |outcome: &Outcome| {
+        let count = hidden.iter().filter(|row| row.outcome() == *outcome).count();
+        let word = super::cells::outcome_word(*outcome);
+        (count > 0).then(|| format!("{} {word}", number::count(count)))
+    };
+    let parts: Vec<_> = outcomes.iter().filter_map(counted).collect();
+    format!(
+        "and {} more: {}; --verbose shows them",
+        number::count(hidden.len()),
+        parts.join(", ")
+    )
+}
+
+/// Where it was stored, and the verdict.
+fn last_lines(page: &Page<'_>, rows: &[Row<'_>], paint: Paint, width: usize) -> String {
+    let mut text = String::new();
+    if let Some(store) = page.store {
+        let version = page.version_number.map(|number| format!(", version {number}"));
+        let line = format!(
+            "stored in {} as {}{}",
+            store.display(),
+            page.report.uuid,
+            version.unwrap_or_default()
+        );
+        text += &format!("{}\n", paint.dim(&paragraph(&line, 2, width)));
+    }
+    let verdict = paragraph(&verdict(page), 2, width);
+    let has_failures = !lines::failures(page).is_empty();
+    text += &match rows.iter().any(Row::is_active) {
+        true => paint.bad(&verdict),
+        false if rows.is_empty() || has_failures => paint.warning(&verdict),
+        false => paint.good(&verdict),
+    };
+    text + "\n"
+}

@@ -1,0 +1,125 @@
+//! The report as Bencher's `JsonReport`, so that tools made for one read the other.
+//!
+//! All members that Bencher's client demands are there. What wingbeat adds stands in members called
+//! `wingbeat`, which that client passes over. Bencher's names for tests and adapters are closed sets: a
+//! threshold with a test of ours is `null` there, and an adapter of ours is `magic`.
+
+mod additions;
+mod entities;
+mod ids;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use self::{entities::Entities, ids::Ids};
+use super::{Page, row::Row};
+use crate::model::Status;
+
+/// The report as Bencher's `JsonReport`, with what wingbeat adds in members called `wingbeat`.
+///
+/// Everything is derived from the report: the same report gives the same JSON, and the same name the same
+/// UUID in every report.
+#[must_use]
+pub fn json(page: &Page<'_>) -> Value {
+    let report = page.report;
+    let entities = Entities::of(page);
+    let rows = Row::all(page);
+    let active = report.alerts.iter().filter(|alert| alert.status == Status::Active).count();
+    let results: Vec<Value> = (0u32..)
+        .zip(&report.iterations)
+        .map(|(iteration, results)| {
+            let benchmarks = results.benchmarks.iter().map(|benchmark| {
+                let is_its = |row: &&Row<'_>| {
+                    row.iteration == iteration && row.benchmark.name == benchmark.name
+                };
+                let measures: Vec<Value> =
+                    rows.iter().filter(is_its).map(|row| measure(&entities, row)).collect();
+                json!({
+                    "iteration": iteration,
+                    "benchmark": entities.benchmark(&benchmark.name),
+                    "measures": measures,
+                })
+            });
+            benchmarks.collect()
+        })
+        .collect();
+    json!({
+        "uuid": report.uuid,
+        "user": null,
+        "project": entities.project(),
+        "branch": entities.branch(),
+        "testbed": entities.testbed(),
+        "start_time": ids::time(report.start_time),
+        "end_time": ids::time(report.end_time),
+        "adapter": entities::adapter(report.adapter),
+        "results": results,
+        "alerts": rows.iter().filter_map(|row| alert(&entities, row)).collect::<Vec<_>>(),
+        "counts": {
+            "results": counts(page),
+            "alerts": { "total": report.alerts.len(), "active": active },
+        },
+        "job": null,
+        "created": ids::time(report.end_time),
+        "wingbeat": additions::of_report(page, &rows),
+    })
+}
+
+/// Benchmarks and measures of each iteration.
+fn counts(page: &Page<'_>) -> Vec<Value> {
+    let of = |results: &crate::results::Results| {
+        let benchmarks = &results.benchmarks;
+        let metrics = benchmarks.iter().flat_map(|benchmark| &benchmark.metrics);
+        let measures: BTreeMap<_, _> = metrics.map(|(measure, _)| (&measure.slug, ())).collect();
+        json!({ "benchmarks": benchmarks.len(), "measures": measures.len() })
+    };
+    page.report.iterations.iter().map(of).collect()
+}
+
+/// One measure of a result.
+fn measure(entities: &Entities<'_>, row: &Row<'_>) -> Value {
+    json!({
+        "measure": entities.measure(row.measure),
+        "metric": metric(&entities.ids, row),
+        "threshold": row.threshold.and_then(|model| entities.threshold(row, model)),
+        "boundary": row.threshold.map(|_| boundary(row)),
+        "wingbeat": additions::of_row(row),
+    })
+}
+
+fn metric(ids: &Ids, row: &Row<'_>) -> Value {
+    json!({
+        "uuid": ids.metric(row),
+        "value": row.metric.value,
+        "lower_value": row.metric.lower_value,
+        "upper_value": row.metric.upper_value,
+    })
+}
+
+fn boundary(row: &Row<'_>) -> Value {
+    let boundary = row.verdict.and_then(|verdict| verdict.boundary).unwrap_or_default();
+    json!({
+        "baseline": boundary.baseline,
+        "lower_limit": boundary.lower_limit,
+        "upper_limit": boundary.upper_limit,
+    })
+}
+
+fn alert(entities: &Entities<'_>, row: &Row<'_>) -> Option<Value> {
+    let alert = row.alert?;
+    let report = entities.page.report;
+    Some(json!({
+        "uuid": alert.uuid,
+        "report": report.uuid,
+        "iteration": alert.iteration,
+        "benchmark": entities.benchmark(&alert.benchmark),
+        "metric": metric(&entities.ids, row),
+        "threshold": entities.alert_threshold(row),
+        "boundary": boundary(row),
+        "limit": alert.limit,
+        "status": alert.status,
+        "created": ids::time(report.end_time),
+        "modified": ids::time(report.end_time),
+        "wingbeat": { "measure": alert.measure, "reason": alert.reason },
+    }))
+}

@@ -1,0 +1,58 @@
+//! What stands around the table: failures, notices, alerts and remarks, each a sentence.
+
+use super::{Page, number::plural, row::Row};
+use crate::{decide::Notice, results::FailedBenchmark};
+
+/// A failed benchmark with its iteration, from 0.
+pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)> {
+    let iterations = page.report.iterations.iter().enumerate();
+    iterations.flat_map(|(at, results)| results.failures.iter().map(move |f| (at, f))).collect()
+}
+
+/// A notice as a sentence.
+pub(super) fn notice(notice: &Notice) -> String {
+    match notice {
+        Notice::MovedTogether { reason, .. } => reason.clone(),
+        Notice::EnvironmentChanged { changes } => {
+            format!("the environment is not that of the last report: {}", changes.join(", "))
+        }
+    }
+}
+
+/// What the suspects mean, if there are any.
+pub(super) fn suspects(page: &Page<'_>) -> Option<String> {
+    let count = page.suspects.len();
+    (count > 0).then(|| {
+        let what = match count {
+            1 => "1 metric may be a spike".to_owned(),
+            _ => format!("{} may be spikes", plural(count, "metric")),
+        };
+        format!("{what}, and history is too short to know; --confirm measures again to find out")
+    })
+}
+
+/// An alert as a sentence about its row.
+pub(super) fn alert(row: &Row<'_>) -> String {
+    let mut parts = Vec::new();
+    let limit = row.limit_text();
+    match limit.is_empty() {
+        true => parts.push(row.value_text()),
+        false => parts.push(format!("{} is {limit}", row.value_text())),
+    }
+    if let Some(verdict) = row.verdict.filter(|verdict| !verdict.reason.is_empty()) {
+        parts.push(verdict.reason.clone());
+    }
+    if let Some(alert) = row.alert.filter(|_| !row.is_active()) {
+        let reason = alert.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        parts.push(format!("{}{reason}", alert.status));
+    }
+    parts.join("; ")
+}
+
+/// Which iteration, where there are several: ` (iteration 2)`.
+pub(super) fn iteration(page: &Page<'_>, iteration: u32) -> String {
+    match page.report.iterations.len() {
+        0 | 1 => String::new(),
+        _ => format!(" (iteration {})", u64::from(iteration) + 1),
+    }
+}

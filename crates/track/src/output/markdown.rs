@@ -1,0 +1,87 @@
+//! A document as GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
+//! reference.
+
+use super::document::{Block, Line, Span};
+
+/// Writes a document.
+pub(super) fn write(blocks: &[Block]) -> String {
+    let blocks: Vec<String> = blocks.iter().map(block).collect();
+    blocks.join("\n")
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Heading(spans) => format!("### {}\n", line(spans)),
+        Block::Paragraph(spans) => format!("{}\n", line(spans)),
+        Block::Warning(lines) => {
+            let lines: Vec<_> = lines.iter().map(|spans| format!("> - {}\n", line(spans))).collect();
+            format!("> [!WARNING]\n{}", lines.concat())
+        }
+        Block::Table { head, rows } => {
+            let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+            let head: Vec<_> = head.iter().map(|name| escaped(name)).collect();
+            let rule: Vec<_> = head.iter().map(|_| "---".to_owned()).collect();
+            let mut text = row(&head) + &row(&rule);
+            for cells in rows {
+                let cells: Vec<_> = cells.iter().map(line).collect();
+                text += &row(&cells);
+            }
+            text
+        }
+        Block::Details { summary, blocks } => {
+            let summary = super::html::escaped(summary);
+            let inside = write(blocks);
+            format!("<details><summary>{summary}</summary>\n\n{inside}\n</details>\n")
+        }
+    }
+}
+
+fn line(spans: &Line) -> String {
+    let span = |span: &Span| match span {
+        Span::Text(text) => unreferring(&escaped(text)),
+        Span::Strong(text) => format!("<strong>{}</strong>", unreferring(&escaped(text))),
+        // Not between backticks: those cannot hold a bar in a table, nor backticks.
+        Span::Code(text) => format!("<code>{}</code>", escaped(text)),
+    };
+    spans.iter().map(span).collect()
+}
+
+/// What means something in Markdown becomes an entity, which never does.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '!' | '#' | '@' | '"' => {
+                escaped += &format!("&#{};", u32::from(c));
+            }
+            _ if c.is_control() => escaped.push(' '),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// GitHub looks for `@names` and `#1` in what is left of the markup; a space without width stops it.
+fn unreferring(escaped: &str) -> String {
+    escaped.replace("&#64;", "&#64;&#8203;").replace("&#35;", "&#35;&#8203;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        let check = |span: Span, expected: &str| assert_eq!(line(&vec![span]), expected);
+        check(Span::text("a < b & c"), "a &lt; b &amp; c");
+        check(Span::text("a\n| b"), "a &#124; b");
+        check(Span::text("ping @all #1"), "ping &#64;&#8203;all &#35;&#8203;1");
+        check(Span::code("a|b`c*d_e"), "<code>a&#124;b&#96;c&#42;d&#95;e</code>");
+        check(Span::code("</code><b>"), "<code>&lt;/code&gt;&lt;b&gt;</code>");
+        check(Span::text("[x](y) ![z] $1$"), "&#91;x&#93;(y) &#33;&#91;z&#93; &#36;1&#36;");
+        check(Span::Strong("a*".to_owned()), "<strong>a&#42;</strong>");
+    }
+}

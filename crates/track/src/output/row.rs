@@ -1,0 +1,110 @@
+//! One metric with all that was decided about it, and the order in which metrics are told.
+
+use std::cmp::{Ordering, Reverse};
+
+use super::Page;
+use crate::{
+    decide::{Outcome, Verdict},
+    model::{Alert, Measure, Metric, Status, ThresholdModel},
+    results::BenchmarkResults,
+};
+
+/// One metric of one iteration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    /// Iteration of the report, from 0.
+    pub(super) iteration: u32,
+    pub(super) benchmark: &'a BenchmarkResults,
+    pub(super) measure: &'a Measure,
+    pub(super) metric: &'a Metric,
+    /// `None` where nothing was decided.
+    pub(super) verdict: Option<&'a Verdict>,
+    pub(super) threshold: Option<&'a ThresholdModel>,
+    pub(super) alert: Option<&'a Alert>,
+    /// Whether measuring again would tell more.
+    pub(super) is_suspect: bool,
+}
+
+impl<'a> Row<'a> {
+    /// All metrics, in the order of the report.
+    pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
+        let mut rows = Vec::new();
+        for (iteration, results) in page.report.iterations.iter().enumerate() {
+            let iteration = u32::try_from(iteration).unwrap_or(u32::MAX);
+            for benchmark in &results.benchmarks {
+                for (measure, metric) in &benchmark.metrics {
+                    let place = rows.len();
+                    let is_this = |alert: &&Alert| {
+                        alert.iteration == iteration
+                            && alert.benchmark == benchmark.name
+                            && alert.measure == measure.slug
+                    };
+                    rows.push(Self {
+                        iteration,
+                        benchmark,
+                        measure,
+                        metric,
+                        verdict: page.report.verdicts.get(place),
+                        threshold: page.thresholds.get(place).and_then(Option::as_ref),
+                        alert: page.report.alerts.iter().find(is_this),
+                        is_suspect: page.suspects.contains(&place),
+                    });
+                }
+            }
+        }
+        rows
+    }
+
+    /// All metrics, what matters first: alerts, what is worse, better, changed, moved together, then the
+    /// rest; the larger change first.
+    pub(super) fn by_weight(page: &Page<'a>) -> Vec<Self> {
+        let mut rows = Self::all(page);
+        rows.sort_by(|a, b| a.weight().cmp(&b.weight()).then_with(|| b.size_cmp(a)));
+        rows
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        self.verdict.map_or(Outcome::NotJudged, |verdict| verdict.outcome)
+    }
+
+    /// Whether it raises an alert that nobody has dismissed or silenced.
+    pub(super) fn is_active(&self) -> bool {
+        self.alert.is_some_and(|alert| alert.status == Status::Active)
+    }
+
+    /// Whether there is something to see.
+    pub(super) fn is_loud(&self) -> bool {
+        let is_quiet = matches!(
+            self.outcome(),
+            Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged
+        );
+        !is_quiet || self.alert.is_some() || self.is_suspect
+    }
+
+    pub(super) fn baseline(&self) -> Option<f64> {
+        self.verdict?.boundary?.baseline
+    }
+
+    fn weight(&self) -> (Reverse<bool>, u8) {
+        let outcome = match self.outcome() {
+            Outcome::Worse => 0,
+            Outcome::Better => 1,
+            Outcome::Changed => 2,
+            Outcome::MovedTogether => 3,
+            _ if self.is_suspect => 4,
+            Outcome::NoChange => 5,
+            Outcome::TooLittleHistory => 6,
+            Outcome::NotJudged => 7,
+        };
+        (Reverse(self.is_active()), outcome)
+    }
+
+    /// By the size of the change. Quiet rows stay in the order of the report.
+    fn size_cmp(&self, other: &Self) -> Ordering {
+        let size = |row: &Self| match (row.is_loud(), row.verdict.and_then(|v| v.change)) {
+            (true, Some(change)) => change.relative.abs(),
+            _ => 0.0,
+        };
+        size(self).total_cmp(&size(other))
+    }
+}

@@ -1,0 +1,171 @@
+//! Lays rows out within the width of a terminal: figures beside the name, below it if there is no room,
+//! or as a paragraph if there is hardly any. Nothing is left out.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::text::{aligned, broken, paragraph};
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// What a row is indented by below its name.
+const INDENT: usize = 2;
+
+/// A column of cells, one per row.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) heading: &'static str,
+    pub(super) is_number: bool,
+    pub(super) cells: Vec<String>,
+}
+
+impl Column {
+    pub(super) fn width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.width()).max().unwrap_or(0).max(self.heading.width())
+    }
+}
+
+/// Rows with names.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) names_heading: &'static str,
+    pub(super) names: Vec<String>,
+    pub(super) columns: Vec<Column>,
+}
+
+/// The lines of a table, for each row its own.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) heading: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Its lines, none wider than `width`.
+    pub(super) fn lay_out(mut self, width: usize) -> Layout {
+        self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
+        let widths: Vec<usize> = self.columns.iter().map(Column::width).collect();
+        let figures: usize = widths.iter().map(|width| width + GAP).sum();
+        if figures + INDENT.max(self.names_heading.width()) <= width {
+            self.in_columns(&widths, width - figures, width)
+        } else {
+            self.as_paragraphs(width)
+        }
+    }
+
+    fn in_columns(&self, widths: &[usize], room: usize, width: usize) -> Layout {
+        let fitting = self.names.iter().map(|name| name.width()).filter(|name| *name <= room);
+        let names = fitting.chain([self.names_heading.width()]).max().unwrap_or(0);
+        let line = |name: &str, cell: &dyn Fn(&Column) -> String| {
+            let mut line = aligned(name, names, false);
+            for (column, width) in self.columns.iter().zip(widths) {
+                line += &" ".repeat(GAP);
+                line += &aligned(&cell(column), *width, column.is_number);
+            }
+            line.trim_end().to_owned()
+        };
+        let row = |(index, name): (usize, &String)| {
+            let cell = |column: &Column| column.cells.get(index).cloned().unwrap_or_default();
+            if name.width() <= names {
+                return vec![line(name, &cell)];
+            }
+            let mut lines = broken(name, width);
+            lines.push(line("", &cell));
+            lines
+        };
+        Layout {
+            heading: vec![line(self.names_heading, &|column| column.heading.to_owned())],
+            rows: self.names.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    /// For widths that no table fits in.
+    fn as_paragraphs(&self, width: usize) -> Layout {
+        let row = |(index, name): (usize, &String)| {
+            let cells = self.columns.iter().map(|column| (column.heading, column.cells.get(index)));
+            let cells = cells.filter_map(|(heading, cell)| {
+                cell.filter(|cell| !cell.is_empty()).map(|cell| format!("{heading} {cell}"))
+            });
+            let text = cells.collect::<Vec<_>>().join(", ");
+            let text = format!("{:INDENT$}{}", "", paragraph(&text, INDENT, width));
+            let mut lines = broken(name, width.max(1));
+            lines.extend(text.lines().map(str::to_owned));
+            lines
+        };
+        let rows = self.names.iter().enumerate().map(row).collect();
+        Layout { heading: Vec::new(), rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let column = |heading, is_number, cells: [&str; 2]| Column {
+            heading,
+            is_number,
+            cells: cells.map(str::to_owned).into(),
+        };
+        Table {
+            names_heading: "benchmark",
+            names: vec!["a".to_owned(), "a_rather_long_name".to_owned()],
+            columns: vec![
+                column("value", true, ["1.5 ns", "12.5 ns"]),
+                column("never", false, ["", ""]),
+                column("verdict", false, ["worse", ""]),
+            ],
+        }
+    }
+
+    #[track_caller]
+    fn check(width: usize, expected: &str) {
+        let layout = table().lay_out(width);
+        let lines: Vec<_> = layout.heading.iter().chain(layout.rows.iter().flatten()).collect();
+        for line in &lines {
+            assert!(line.width() <= width, "{line:?} is wider than {width}");
+        }
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        assert_eq!(text, expected.trim_start_matches('\n'));
+    }
+
+    #[test]
+    fn beside_the_name_if_there_is_room() {
+        check(
+            60,
+            "
+benchmark             value  verdict
+a                    1.5 ns  worse
+a_rather_long_name  12.5 ns
+",
+        );
+    }
+
+    #[test]
+    fn below_a_long_name() {
+        check(
+            30,
+            "
+benchmark    value  verdict
+a           1.5 ns  worse
+a_rather_long_name
+           12.5 ns
+",
+        );
+    }
+
+    #[test]
+    fn paragraphs_where_it_is_narrow() {
+        check(
+            15,
+            "
+a
+  value 1.5 ns,
+  verdict worse
+a_rather_long_n
+ame
+  value 12.5 ns
+",
+        );
+    }
+}

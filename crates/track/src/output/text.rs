@@ -1,0 +1,111 @@
+//! Colours and lines: what text for a terminal is made of.
+
+use owo_colors::{OwoColorize as _, Style as Colours};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Colours, or none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint {
+    pub(crate) has_colours: bool,
+}
+
+impl Paint {
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with(text, Colours::new().bold())
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.with(text, Colours::new().dimmed())
+    }
+
+    pub(crate) fn good(self, text: &str) -> String {
+        self.with(text, Colours::new().green())
+    }
+
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.with(text, Colours::new().yellow().bold())
+    }
+
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.with(text, Colours::new().red().bold())
+    }
+
+    fn with(self, text: &str, colours: Colours) -> String {
+        if self.has_colours && !text.is_empty() {
+            text.style(colours).to_string()
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Fills `text` up to `width`; numbers stand at the right.
+pub(super) fn aligned(text: &str, width: usize, is_number: bool) -> String {
+    let fill = " ".repeat(width.saturating_sub(text.width()));
+    if is_number { format!("{fill}{text}") } else { format!("{text}{fill}") }
+}
+
+/// A paragraph of which all lines but the first begin with `indent` blanks. It breaks between words, and
+/// inside of those that are wider than a line.
+pub(crate) fn paragraph(text: &str, indent: usize, width: usize) -> String {
+    let room = width.saturating_sub(indent).max(1);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        for piece in broken(word, room) {
+            match lines.last_mut() {
+                Some(line) if line.width() + 1 + piece.width() <= room => {
+                    line.push(' ');
+                    line.push_str(&piece);
+                }
+                _ => lines.push(piece),
+            }
+        }
+    }
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
+/// Breaks a name that has no blanks to break at: pieces of at most `width`, of which nothing is lost.
+pub(super) fn broken(name: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for c in name.chars() {
+        let own = str::width(c.encode_utf8(&mut [0; 4]));
+        match pieces.last_mut() {
+            Some(piece) if piece.is_empty() || piece.width() + own <= width => piece.push(c),
+            _ => pieces.push(c.to_string()),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_break_between_words() {
+        let check = |text: &str, indent, width, expected: &str| {
+            assert_eq!(paragraph(text, indent, width), expected);
+        };
+        check("one two three", 2, 9, "one two\n  three");
+        check("one  two\nthree", 0, 100, "one two three");
+        check("größe über", 0, 5, "größe\nüber");
+        check("abcdefgh", 0, 3, "abc\ndef\ngh");
+        check("表表表", 0, 4, "表表\n表");
+        check("", 4, 2, "");
+    }
+
+    #[test]
+    fn cells_are_as_wide_as_they_look() {
+        assert_eq!(aligned("é", 3, true), "  é");
+        assert_eq!(aligned("表", 3, false), "表 ");
+        assert_eq!(aligned("long", 3, true), "long");
+    }
+
+    #[test]
+    fn colours_only_where_wanted() {
+        let paint = |has_colours| Paint { has_colours };
+        assert_eq!(paint(false).bad("x"), "x");
+        assert!(paint(true).bad("x").contains("\u{1b}["));
+        assert_eq!(paint(true).bad(""), "");
+    }
+}

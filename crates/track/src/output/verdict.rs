@@ -1,0 +1,123 @@
+//! The report in one line.
+
+use super::{
+    Page, lines,
+    number::{self, plural},
+    row::Row,
+};
+use crate::decide::Outcome;
+
+/// Metrics that the line names.
+const NAMED_MAX: usize = 3;
+
+/// The report in one line: `2 of 14 metrics are worse: …`.
+#[must_use]
+pub fn verdict(page: &Page<'_>) -> String {
+    let rows = Row::by_weight(page);
+    let failures = lines::failures(page).len();
+    let failed = match failures {
+        0 => String::new(),
+        _ => format!("; {} failed", plural(failures, "benchmark")),
+    };
+    if rows.is_empty() {
+        return match failures {
+            0 => "no benchmark was found".to_owned(),
+            _ => format!("no metric{failed}"),
+        };
+    }
+    let active: Vec<&Row<'_>> = rows.iter().filter(|row| row.is_active()).collect();
+    match active.is_empty() {
+        true => format!("{}{failed}", quiet(&rows)),
+        false => format!("{}{failed}", alarm(&active, rows.len())),
+    }
+}
+
+/// `2 of 14 metrics are worse and 1 changed: a latency +12.0 %, …`.
+fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
+    let counted = |outcome| active.iter().filter(|row| row.outcome() == outcome).count();
+    let (worse, better) = (counted(Outcome::Worse), counted(Outcome::Better));
+    let changed = active.len() - worse - better;
+    let mut parts = Vec::new();
+    for (number, singular, several) in [
+        (worse, "is worse", "are worse"),
+        (changed, "changed", "changed"),
+        (better, "is better", "are better"),
+    ] {
+        let words = if number == 1 { singular } else { several };
+        match (number, parts.is_empty()) {
+            (0, _) => {}
+            (_, true) => {
+                let of = plural(metrics, "metric");
+                parts.push(format!("{} of {of} {words}", number::count(number)));
+            }
+            (_, false) => parts.push(format!("{} {words}", number::count(number))),
+        }
+    }
+    let named = |row: &&Row<'_>| {
+        let change = match row.change_text() {
+            change if change.is_empty() => change,
+            change => format!(" {change}"),
+        };
+        format!("{} {}{change}", row.benchmark.name, row.measure.slug)
+    };
+    let names: Vec<_> = active.iter().take(NAMED_MAX).map(named).collect();
+    let more = match active.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {} more", number::count(more)),
+    };
+    format!("{}: {}{more}", parts.join(" and "), names.join(", "))
+}
+
+/// `no alert in 14 metrics; a change of 1.3 % would have been seen`.
+fn quiet(rows: &[Row<'_>]) -> String {
+    let counted = |outcome| rows.iter().filter(|row| row.outcome() == outcome).count();
+    let settled = rows.iter().filter(|row| row.alert.is_some()).count();
+    let active = if settled > 0 { "active alert" } else { "alert" };
+    let mut text = format!("no {active} in {}", plural(rows.len(), "metric"));
+    let judged = rows.len() - counted(Outcome::TooLittleHistory) - counted(Outcome::NotJudged);
+    if judged == 0 {
+        text += match counted(Outcome::TooLittleHistory) {
+            0 => "; none of them was judged",
+            _ => "; there is too little history yet",
+        };
+        return text;
+    }
+    let is = |count| if count == 1 { "is" } else { "are" };
+    let (better, moved) = (counted(Outcome::Better), counted(Outcome::MovedTogether));
+    let young = counted(Outcome::TooLittleHistory);
+    for (count, words) in [
+        (settled, format!("{settled} {} dismissed or silenced", is(settled))),
+        (better, format!("{better} {} better", is(better))),
+        (moved, format!("{moved} moved together")),
+        (young, format!("{young} had too little history")),
+    ] {
+        if count > 0 {
+            text += &format!(", {words}");
+        }
+    }
+    match visible(rows) {
+        Some(visible) => format!("{text}; {visible}"),
+        None => text,
+    }
+}
+
+/// What would have been seen. Exact measures show everything, so they do not count.
+fn visible(rows: &[Row<'_>]) -> Option<String> {
+    let of = |row: &Row<'_>| row.verdict.and_then(|verdict| verdict.smallest_visible);
+    let seen: Vec<f64> = rows.iter().filter_map(of).collect();
+    if seen.is_empty() {
+        return None;
+    }
+    let mut noisy: Vec<f64> = seen.into_iter().filter(|share| *share > 0.0).collect();
+    noisy.sort_unstable_by(f64::total_cmp);
+    let (Some(most), Some(middle)) = (noisy.last(), noisy.get(noisy.len() / 2)) else {
+        return Some("any change would have been seen".to_owned());
+    };
+    let (middle, most) = (number::size(*middle), number::size(*most));
+    Some(match middle == most {
+        true => format!("a change of {most} would have been seen"),
+        false => format!(
+            "a change of {middle} would have been seen in half of them, one of {most} in all"
+        ),
+    })
+}

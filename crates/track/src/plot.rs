@@ -1,0 +1,26 @@
+//! Pictures of a history: as SVG, as a page to look around in, and in the terminal. Pure: series go in,
+//! bytes come out, and the same series give the same bytes.
+//!
+//! ```text
+//! store::Plot → Chart → svg, html, terminal
+//! ```
+//!
+//! The horizontal axis has a place for each report, evenly spaced, since results come in bursts and a
+//! change belongs to a report rather than to an hour.
+
+mod axis;
+pub mod chart;
+mod html;
+mod layout;
+mod panels;
+pub mod pattern;
+mod svg;
+mod terminal;
+mod thin;
+pub mod units;
+mod words;
+
+pub use chart::{CHART_LINES_MAX, Chart, Dot, Line, Panel, Stamp, Step};
+pub use html::html;
+pub use svg::svg;
+pub use terminal::terminal;

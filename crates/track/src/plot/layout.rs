@@ -1,0 +1,147 @@
+//! Where everything stands, in pixels.
+
+use super::{
+    axis::{Axis, NOISY_SPAN_MIN, Ticks},
+    chart::{Chart, Dot, Panel},
+    units::Units,
+    words,
+};
+use crate::model::Kind;
+
+/// Width of a picture.
+pub(super) const WIDTH: f64 = 1120.0;
+
+/// Room for the labels of the lines, right of a panel.
+pub(super) const LABELS_WIDTH: f64 = 236.0;
+
+/// Height of the part of a panel where lines are.
+pub(super) const PANEL_HEIGHT: f64 = 190.0;
+
+/// Room above that part for the panel's title.
+const TITLE_HEIGHT: f64 = 34.0;
+
+/// Room below that part for times and commits.
+const AXIS_HEIGHT: f64 = 44.0;
+
+/// Size of ordinary text.
+pub(super) const FONT: f64 = 12.0;
+
+/// Size of the text at axes.
+pub(super) const FONT_SMALL: f64 = 11.0;
+
+/// Places of a chart.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Left end of all panels.
+    pub(super) left: f64,
+    /// Width of all panels.
+    pub(super) width: f64,
+    /// In the order of the chart.
+    pub(super) panels: Vec<Frame>,
+    /// Below the last panel.
+    pub(super) bottom: f64,
+    stamps: usize,
+}
+
+/// Places of a panel.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Top of the part where lines are.
+    pub(super) top: f64,
+    pub(super) axis: Axis,
+    pub(super) ticks: Ticks,
+    pub(super) units: Units,
+    /// Symbol of the unit of the ticks.
+    pub(super) symbol: String,
+    /// Least height of the axis, as a part of the largest value.
+    pub(super) span_min: f64,
+}
+
+impl Layout {
+    /// The places of a chart whose first panel begins at `top`.
+    pub(super) fn of(chart: &Chart, top: f64) -> Self {
+        let frame = |(index, panel)| Frame::of(index, panel, top);
+        let panels: Vec<Frame> = chart.panels.iter().enumerate().map(frame).collect();
+        let texts = panels.iter().flat_map(|frame| &frame.ticks.marks);
+        let widest = texts.map(|(_, text)| words::width(text, FONT_SMALL)).fold(30.0, f64::max);
+        let left = widest.min(150.0).ceil() + 28.0;
+        let bottom = top + panels.len() as f64 * height();
+        let width = WIDTH - left - LABELS_WIDTH;
+        Self { left, width, panels, bottom, stamps: chart.stamps.len() }
+    }
+
+    /// Horizontal place of what stands that many reports from the first.
+    pub(super) fn x(&self, reports: f64) -> f64 {
+        self.left + self.width * (reports + 0.5) / self.stamps.max(1) as f64
+    }
+
+    /// Column of pixels of a place.
+    pub(super) fn column(&self, x: f64) -> usize {
+        (x - self.left).max(0.0) as usize
+    }
+}
+
+impl Frame {
+    fn of(index: usize, panel: &Panel, top: f64) -> Self {
+        let span_min = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
+        let dots = panel.lines.iter().flat_map(|line| &line.dots);
+        let axis = Axis::of(dots, span_min);
+        let units = Units::parse(&panel.measure.units);
+        let (size, symbol) = units.rung(axis.size());
+        let (ticks, symbol) = (axis.ticks(4, size), symbol.to_owned());
+        let top = top + index as f64 * height() + TITLE_HEIGHT;
+        Self { top, axis, ticks, units, symbol, span_min }
+    }
+
+    /// Vertical place of a value. What is far outside of the panel is just outside.
+    pub(super) fn y(&self, value: f64) -> f64 {
+        self.top + PANEL_HEIGHT * (1.0 - self.axis.place(value).clamp(-2.0, 3.0))
+    }
+
+    /// Bottom of the part where lines are.
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + PANEL_HEIGHT
+    }
+
+    /// Place of a value.
+    pub(super) fn point(&self, layout: &Layout, chart: &Chart, dot: &Dot) -> (f64, f64) {
+        (layout.x(chart.x(dot)), self.y(dot.value))
+    }
+}
+
+fn height() -> f64 {
+    TITLE_HEIGHT + PANEL_HEIGHT + AXIS_HEIGHT
+}
+
+/// Moves places apart, so that neighbours differ by `gap` at least, and keeps them between the ends as
+/// far as there is room. They come and go in rising order.
+pub(super) fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut places: Vec<f64> = Vec::with_capacity(wanted.len());
+    for &want in wanted {
+        let least = places.last().map_or(low, |last| last + gap);
+        places.push(want.max(least));
+    }
+    let mut most = high;
+    for place in places.iter_mut().rev() {
+        *place = place.min(most);
+        most = *place - gap;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_moved_apart() {
+        let check = |wanted: &[f64], expected: &[f64]| {
+            assert_eq!(spread(wanted, 10.0, 0.0, 100.0), expected, "{wanted:?}");
+        };
+        check(&[], &[]);
+        check(&[50.0], &[50.0]);
+        check(&[-5.0, 0.0, 3.0], &[0.0, 10.0, 20.0]);
+        check(&[50.0, 51.0, 90.0], &[50.0, 60.0, 90.0]);
+        check(&[95.0, 99.0, 100.0], &[80.0, 90.0, 100.0]);
+    }
+}

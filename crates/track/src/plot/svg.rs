@@ -1,0 +1,186 @@
+//! The picture as SVG: one file that any browser shows, dark or light as the reader has it.
+
+mod frame;
+mod marks;
+
+use std::fmt::Write as _;
+
+use super::{
+    axis::full_time,
+    chart::{Chart, Stamp},
+    layout::{FONT, FONT_SMALL, Layout, WIDTH},
+    words::{escape, fit, width},
+};
+use crate::model::Status;
+
+/// Colours and fonts, also of the page.
+pub(super) const STYLE: &str = include_str!("style.css");
+
+/// Changes of the environment that are told below the picture, the newest.
+const NOTES_MAX: usize = 12;
+
+/// Room above the first panel.
+pub(super) const TOP: f64 = 84.0;
+
+/// Height of a line of text.
+const LINE: f64 = 18.0;
+
+/// A change of the environment that is told below the picture.
+struct Note<'a> {
+    stamp: usize,
+    number: usize,
+    content: &'a Stamp,
+}
+
+/// Draws a chart. The same chart gives the same bytes.
+#[must_use]
+pub fn svg(chart: &Chart) -> String {
+    let notes = notes(chart);
+    let layout = Layout::of(chart, TOP);
+    let footer = footer(chart, &notes);
+    let height = layout.bottom + 12.0 + LINE * footer.len() as f64;
+    let mut out = String::new();
+    // Writing into a string does not fail, here and below.
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n\
+         <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
+        escape(&chart.title)
+    );
+    head(&mut out, chart);
+    for index in 0..chart.panels.len() {
+        frame::panel(&mut out, chart, &layout, index, &notes);
+    }
+    for (line, text) in footer.iter().enumerate() {
+        let y = layout.bottom + 14.0 + LINE * line as f64;
+        let text = escape(&fit(text, WIDTH - 40.0, FONT));
+        let _ = writeln!(out, "<text class=\"note\" x=\"20\" y=\"{y}\">{text}</text>");
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Headline, what is shown, and what the signs mean.
+fn head(out: &mut String, chart: &Chart) {
+    let title = escape(&fit(&chart.title, WIDTH - 40.0, 18.0));
+    let _ = writeln!(out, "<text class=\"headline\" x=\"20\" y=\"30\">{title}</text>");
+    let text = escape(&fit(&summary(chart), WIDTH - 40.0, FONT));
+    let _ = writeln!(out, "<text class=\"quiet\" x=\"20\" y=\"50\">{text}</text>");
+    let mut x = 20.0;
+    for (sign, meaning) in key(chart) {
+        let _ = writeln!(
+            out,
+            "<g class=\"key\" transform=\"translate({x:.0} 70)\">{sign}<text x=\"24\" y=\"4\">{meaning}\
+             </text></g>"
+        );
+        x += 24.0 + width(meaning, FONT_SMALL) + 22.0;
+    }
+}
+
+/// What is shown, in words.
+fn summary(chart: &Chart) -> String {
+    let count = |count: usize, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let lines = chart.lines().count();
+    let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
+    let mut parts = vec![count(lines, "series", "series")];
+    parts.push(count(chart.stamps.len(), "report", "reports"));
+    if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
+        parts.push(match chart.stamps.len() {
+            1 => full_time(first.time),
+            _ => format!("{} to {}", full_time(first.time), full_time(last.time)),
+        });
+    }
+    parts.push(count(alerts, "active alert", "active alerts"));
+    parts.join(" · ")
+}
+
+/// The signs that occur, with their meanings.
+fn key(chart: &Chart) -> Vec<(&'static str, &'static str)> {
+    let dots = || chart.lines().flat_map(|line| &line.dots);
+    let has_alert = |is: fn(Status) -> bool| {
+        dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)))
+    };
+    let mut key = Vec::new();
+    let mut add = |occurs: bool, sign, meaning| {
+        if occurs {
+            key.push((sign, meaning));
+        }
+    };
+    add(
+        dots().any(|dot| dot.lower.is_some() && dot.upper.is_some()),
+        "<rect class=\"band\" y=\"-5\" width=\"18\" height=\"10\"/>",
+        "spread",
+    );
+    add(
+        dots().any(|dot| dot.lower_limit.is_some() || dot.upper_limit.is_some()),
+        "<path class=\"limit\" d=\"M0 0H18\"/>",
+        "limit",
+    );
+    add(
+        chart.lines().any(|line| !line.steps.is_empty()),
+        "<path class=\"step\" d=\"M9 -6V6\"/><path class=\"level\" d=\"M0 -5H9M9 5H18\"/>",
+        "change of level",
+    );
+    add(
+        has_alert(|status| status == Status::Active),
+        "<circle class=\"alert\" cx=\"9\" r=\"5\"/>",
+        "alert",
+    );
+    add(
+        has_alert(|status| status != Status::Active),
+        "<circle class=\"settled\" cx=\"9\" r=\"5\"/>",
+        "alert dismissed or silenced",
+    );
+    add(
+        chart.stamps.iter().any(|stamp| !stamp.news.is_empty()),
+        "<path class=\"news\" d=\"M9 -7V7\"/>",
+        "environment changed",
+    );
+    key
+}
+
+/// The newest changes of the environment, oldest first.
+fn notes(chart: &Chart) -> Vec<Note<'_>> {
+    let all = chart.stamps.iter().enumerate().filter(|(_, stamp)| !stamp.news.is_empty());
+    let mut all: Vec<_> = all.collect();
+    all.drain(..all.len().saturating_sub(NOTES_MAX));
+    let note = |(number, (stamp, content))| Note { stamp, number, content };
+    (1..).zip(all).map(note).collect()
+}
+
+/// The texts below the picture.
+fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
+    let mut lines: Vec<String> = notes
+        .iter()
+        .map(|Note { number, content, .. }| {
+            let (time, news) = (full_time(content.time), content.news.join("; "));
+            format!("{number}  {time}, {}: {news}", content.testbed)
+        })
+        .collect();
+    let untold = chart.stamps.iter().filter(|stamp| !stamp.news.is_empty()).count() - notes.len();
+    if untold > 0 {
+        lines.push(format!("{untold} earlier changes of the environment are marked without a number"));
+    }
+    if chart.left_out > 0 {
+        let left_out = chart.left_out;
+        lines.push(format!(
+            "{left_out} more series have no room here; --benchmark and --measure choose among them"
+        ));
+    }
+    if chart.panels.is_empty() {
+        lines.push("There is nothing to draw.".to_owned());
+    }
+    lines
+}
+
+/// A number in pixels, to a tenth.
+fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    match text.strip_suffix(".0") {
+        Some(whole) => whole.to_owned(),
+        None => text,
+    }
+}

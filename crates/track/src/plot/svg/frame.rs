@@ -1,0 +1,212 @@
+//! A panel: title, axes, what changed in the environment, the lines, and their labels.
+
+use std::fmt::Write as _;
+
+use super::{super::layout::Frame, Note, marks, px};
+use crate::{
+    model::Direction,
+    plot::{
+        axis::{places, time_text},
+        chart::{Chart, Line, Panel},
+        layout::{FONT, FONT_SMALL, LABELS_WIDTH, Layout, PANEL_HEIGHT, spread},
+        units::percent,
+        words::{escape, fit, width},
+    },
+};
+
+/// Distance of the texts below a panel.
+const TICK_DISTANCE: f64 = 92.0;
+
+/// Height of a label of two lines.
+const LABEL_HEIGHT: f64 = 31.0;
+
+/// Commits are cut off to that many characters.
+const HASH_LENGTH: usize = 8;
+
+pub(super) fn panel(
+    out: &mut String,
+    chart: &Chart,
+    layout: &Layout,
+    index: usize,
+    notes: &[Note<'_>],
+) {
+    let (panel, frame) = (&chart.panels[index], &layout.panels[index]);
+    let (left, top, width) = (px(layout.left), px(frame.top), px(layout.width));
+    let _ = writeln!(
+        out,
+        "<g class=\"panel\" id=\"panel-{index}\">\n<clipPath id=\"clip-{index}\"><rect x=\"{left}\" y=\"{top}\" \
+         width=\"{width}\" height=\"{PANEL_HEIGHT}\"/></clipPath>"
+    );
+    title(out, panel, layout, frame);
+    vertical(out, layout, frame);
+    horizontal(out, chart, layout, frame);
+    news(out, chart, layout, frame, notes);
+    let _ = writeln!(out, "<g class=\"data\" clip-path=\"url(#clip-{index})\">");
+    for (colour, line) in panel.lines.iter().enumerate() {
+        let _ = writeln!(out, "<g class=\"c{colour}\">");
+        marks::line(out, chart, layout, frame, line);
+        out.push_str("</g>\n");
+    }
+    out.push_str("</g>\n");
+    out.push_str("<g class=\"signs\">\n");
+    let mut taken = Vec::new();
+    for (colour, line) in panel.lines.iter().enumerate() {
+        let _ = writeln!(out, "<g class=\"c{colour}\">");
+        marks::signs(out, chart, layout, frame, line, &mut taken);
+        out.push_str("</g>\n");
+    }
+    out.push_str("</g>\n");
+    labels(out, chart, panel, layout, frame);
+    out.push_str("</g>\n");
+}
+
+fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
+    let (x, y) = (px(layout.left), px(frame.top - 12.0));
+    let name = match frame.symbol.is_empty() {
+        true => panel.measure.name.clone(),
+        false => format!("{}, {}", panel.measure.name, frame.symbol),
+    };
+    let mut about = Vec::new();
+    match panel.measure.direction {
+        Direction::LowerIsBetter => about.push("lower is better".to_owned()),
+        Direction::HigherIsBetter => about.push("higher is better".to_owned()),
+        Direction::Unknown => {}
+    }
+    if panel.part.1 > 1 {
+        about.push(format!("{} of {}", panel.part.0, panel.part.1));
+    }
+    let name = fit(&name, layout.width * 0.75, 14.0);
+    let _ = writeln!(
+        out,
+        "<text class=\"title\" x=\"{x}\" y=\"{y}\">{}<tspan class=\"quiet\" dx=\"10\">{}</tspan></text>",
+        escape(&name),
+        escape(&about.join(" · "))
+    );
+}
+
+fn vertical(out: &mut String, layout: &Layout, frame: &Frame) {
+    out.push_str("<g class=\"y\">\n");
+    let (left, right) = (layout.left, px(layout.left + layout.width));
+    for (value, text) in &frame.ticks.marks {
+        let y = frame.y(*value);
+        let (line, base) = (px(y), px(y + 4.0));
+        let _ = writeln!(
+            out,
+            "<path class=\"grid\" d=\"M{} {line}H{right}\"/><text x=\"{}\" y=\"{base}\">{text}</text>",
+            px(left),
+            px(left - 8.0),
+        );
+    }
+    out.push_str("</g>\n");
+}
+
+fn horizontal(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame) {
+    out.push_str("<g class=\"x\">\n");
+    let bottom = frame.bottom();
+    let (line, tick) = (px(bottom), px(bottom + 4.0));
+    let _ = writeln!(
+        out,
+        "<path class=\"axis\" d=\"M{} {line}H{}\"/>",
+        px(layout.left),
+        px(layout.left + layout.width)
+    );
+    let span = match (chart.stamps.first(), chart.stamps.last()) {
+        (Some(first), Some(last)) => last.time - first.time,
+        _ => time::Duration::ZERO,
+    };
+    for place in places(chart.stamps.len(), layout.width, TICK_DISTANCE) {
+        let stamp = &chart.stamps[place];
+        let x = px(layout.x(place as f64));
+        let time = time_text(stamp.time, span);
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{x} {line}V{tick}\"/><text x=\"{x}\" y=\"{}\">{time}</text>",
+            px(bottom + 17.0)
+        );
+        if let Some(hash) = &stamp.hash {
+            let hash: String = hash.chars().take(HASH_LENGTH).collect();
+            let y = px(bottom + 31.0);
+            let _ =
+                write!(out, "<text class=\"hash\" x=\"{x}\" y=\"{y}\">{}</text>", escape(&hash));
+        }
+        out.push('\n');
+    }
+    out.push_str("</g>\n");
+}
+
+/// A line where the environment changed, with the numbers of the notes.
+fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: &[Note<'_>]) {
+    out.push_str("<g class=\"environment\">\n");
+    let (top, bottom) = (px(frame.top), px(frame.bottom()));
+    let mut last_column = None;
+    for (index, stamp) in chart.stamps.iter().enumerate() {
+        let x = layout.x(index as f64 - 0.5);
+        if stamp.news.is_empty() || last_column == Some(layout.column(x)) {
+            continue;
+        }
+        last_column = Some(layout.column(x));
+        let _ = writeln!(out, "<path class=\"news\" d=\"M{} {top}V{bottom}\"/>", px(x));
+    }
+    // Numbers that would lie upon each other become one: 2–4.
+    let mut badges: Vec<(f64, usize, usize)> = Vec::new();
+    for note in notes {
+        let x = layout.x(note.stamp as f64 - 0.5);
+        match badges.last_mut() {
+            Some((begin, _, last)) if x - *begin < 26.0 => *last = note.number,
+            _ => badges.push((x, note.number, note.number)),
+        }
+    }
+    for (x, first, last) in badges {
+        let text = if first == last { first.to_string() } else { format!("{first}–{last}") };
+        let room = width(&text, FONT_SMALL) + 8.0;
+        let (left, y, text_y) = (px(x - room / 2.0), px(frame.top - 7.0), px(frame.top + 4.0));
+        let _ = writeln!(
+            out,
+            "<rect class=\"badge\" x=\"{left}\" y=\"{y}\" width=\"{}\" height=\"14\" rx=\"7\"/>\
+             <text x=\"{}\" y=\"{text_y}\">{text}</text>",
+            px(room),
+            px(x)
+        );
+    }
+    out.push_str("</g>\n");
+}
+
+/// The name of each line beside its end, with the newest value.
+fn labels(out: &mut String, chart: &Chart, panel: &Panel, layout: &Layout, frame: &Frame) {
+    let mut ends: Vec<(f64, f64, usize, &Line)> = Vec::new();
+    for (colour, line) in panel.lines.iter().enumerate() {
+        if let Some(last) = line.last() {
+            let (x, y) = frame.point(layout, chart, last);
+            ends.push((y, x, colour, line));
+        }
+    }
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let wanted: Vec<f64> = ends.iter().map(|end| end.0).collect();
+    let places = spread(&wanted, LABEL_HEIGHT, frame.top + 4.0, frame.bottom() - 4.0);
+    let right = layout.left + layout.width;
+    let room = LABELS_WIDTH - 36.0;
+    for ((y, x, colour, line), place) in ends.into_iter().zip(places) {
+        let name = escape(&fit(&line.name, room, FONT));
+        let value = line.last().map_or_else(String::new, |dot| frame.units.format(dot.value));
+        let change = line.last_change().map_or_else(String::new, |change| {
+            format!("<tspan class=\"quiet\" dx=\"8\">{}</tspan>", percent(change))
+        });
+        let _ = writeln!(
+            out,
+            "<g class=\"label c{colour}\"><title>{}</title><path class=\"lead\" d=\"M{} {}L{} {}L{} {}\"/>\
+             <text x=\"{tx}\" y=\"{}\">{name}</text><text class=\"value\" x=\"{tx}\" y=\"{}\">{}{change}\
+             </text></g>",
+            escape(&line.name),
+            px(x + 3.0),
+            px(y),
+            px(right.max(x + 3.0)),
+            px(y),
+            px(right + 14.0),
+            px(place),
+            px(place),
+            px(place + 14.0),
+            escape(&value),
+            tx = px(right + 18.0),
+        );
+    }
+}

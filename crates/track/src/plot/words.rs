@@ -1,0 +1,100 @@
+//! Texts in pictures: how wide they are, and how they are cut to fit.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Width of a text in pixels, by rule of thumb: the font is the reader's.
+pub(super) fn width(text: &str, font_size: f64) -> f64 {
+    let units: f64 = text
+        .chars()
+        .map(|c| match c {
+            'i' | 'j' | 'l' | 't' | 'f' | 'I' | '.' | ',' | ':' | ' ' | '\'' | '|' | '·' => 0.36,
+            'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.92,
+            'A'..='Z' | '+' | '−' | '±' | '<' | '>' | '=' | '_' => 0.72,
+            _ => 0.6 * c.width().unwrap_or(0) as f64,
+        })
+        .sum();
+    units * font_size
+}
+
+/// A text that is not wider than that, its middle cut out if need be: names often differ at the end.
+pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
+    if width(text, font_size) <= width_max {
+        return text.to_owned();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let cut = |kept: usize| {
+        let (head, tail) = (kept.div_ceil(2), kept / 2);
+        let (head, tail) = (&chars[..head], &chars[chars.len() - tail..]);
+        head.iter().chain(&['…']).chain(tail).collect::<String>()
+    };
+    // The more is kept, the wider it is, all but.
+    let fits = |kept: &usize| width(&cut(*kept), font_size) <= width_max;
+    let (mut low, mut high) = (0, chars.len().saturating_sub(1));
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(&middle) { low = middle } else { high = middle - 1 }
+    }
+    cut(low)
+}
+
+/// A text that takes at most that many columns of a terminal.
+pub(super) fn fit_columns(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let mut kept = columns.saturating_sub(1).min(chars.len());
+    loop {
+        let (head, tail) = (&chars[..kept.div_ceil(2)], &chars[chars.len() - kept / 2..]);
+        let cut: String = head.iter().chain(&['…']).chain(tail).collect();
+        if cut.width() <= columns || kept == 0 {
+            return cut;
+        }
+        kept -= 1;
+    }
+}
+
+/// A text in XML: its special characters escaped, and those that XML cannot hold replaced.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        let check = |text: &str, columns, expected| {
+            assert_eq!(fit_columns(text, columns), expected, "{text}");
+        };
+        check("short", 5, "short");
+        check("abcdefghij", 5, "ab…ij");
+        check("abcdefghij", 1, "…");
+        check("日本語日本語", 6, "日…語");
+        let long = "a".repeat(300) + "_tail";
+        let fitted = fit(&long, 120.0, 12.0);
+        assert!(width(&fitted, 12.0) <= 120.0 && fitted.ends_with("_tail"), "{fitted}");
+        assert_eq!(fit("short", 120.0, 12.0), "short");
+    }
+
+    #[test]
+    fn xml_holds_any_text() {
+        let check = |text, expected| assert_eq!(escape(text), expected);
+        check("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+        check("\u{1}\u{ffff}\n", "\u{fffd}\u{fffd} ");
+    }
+}

@@ -1,0 +1,228 @@
+//! What one output of a benchmark tool says: metrics by benchmark and measure, and what failed.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{BenchmarkName, Measure, Metric, Slug};
+
+/// Which figure stands for a benchmark where a tool offers both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Average {
+    /// The arithmetic mean.
+    Mean,
+    /// The middle value.
+    Median,
+}
+
+/// The results of one iteration: one run of the command, or one file.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Results {
+    /// In the order of the output; each name once.
+    pub benchmarks: Vec<BenchmarkResults>,
+    /// Benchmarks that the tool tried and could not measure. They have no metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailedBenchmark>,
+    #[serde(skip)]
+    index: Index,
+}
+
+/// Where each benchmark stands. It follows from the rest, so it makes no difference between results.
+#[derive(Debug, Clone, Default)]
+struct Index(HashMap<BenchmarkName, usize>);
+
+impl PartialEq for Index {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// The metrics of one benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkResults {
+    /// Its name, without the ending that asks not to be judged.
+    pub name: BenchmarkName,
+    /// Whether it asked not to be judged: its boundary is worked out, and no alert is raised.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_ignored: bool,
+    /// In the order of the output; each measure once.
+    pub metrics: Vec<(Measure, Metric)>,
+}
+
+/// A benchmark that failed inside of a run that went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedBenchmark {
+    /// Its name.
+    pub name: BenchmarkName,
+    /// What the tool said.
+    pub reason: String,
+}
+
+/// Why a metric cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// The same measure twice, in units that differ.
+    #[error(
+        "benchmark {benchmark:?} has the measure {measure} twice, once in {first} and once in {second}; \
+         values in different units cannot be one metric"
+    )]
+    Units {
+        /// The benchmark.
+        benchmark: String,
+        /// The measure.
+        measure: Slug,
+        /// Units of the first value.
+        first: String,
+        /// Units of the second.
+        second: String,
+    },
+    /// Infinite, or not a number.
+    #[error("benchmark {benchmark:?} has a {measure} that is no finite number")]
+    NotFinite {
+        /// The benchmark.
+        benchmark: String,
+        /// The measure.
+        measure: Slug,
+    },
+}
+
+impl Results {
+    /// Whether there is neither a metric nor a failure.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.benchmarks.is_empty() && self.failures.is_empty()
+    }
+
+    /// Adds a metric. A tool that prints the same measure of the same benchmark again (`go test -count`)
+    /// has repeated it: the values become samples, and their mean is the value.
+    ///
+    /// # Errors
+    ///
+    /// When the units differ from those before, or a number is not finite.
+    pub fn add(
+        &mut self,
+        name: BenchmarkName,
+        measure: Measure,
+        metric: Metric,
+    ) -> Result<(), AddError> {
+        let (name, is_ignored) = name.strip_ignored();
+        if !metric.is_finite() {
+            let (benchmark, measure) = (name.to_string(), measure.slug);
+            return Err(AddError::NotFinite { benchmark, measure });
+        }
+        let benchmark = self.benchmark(name, is_ignored);
+        let known = benchmark.metrics.iter_mut().find(|(known, _)| known.slug == measure.slug);
+        match known {
+            None => benchmark.metrics.push((measure, metric)),
+            Some((known, _)) if known.units != measure.units => {
+                return Err(AddError::Units {
+                    benchmark: benchmark.name.to_string(),
+                    measure: measure.slug,
+                    first: known.units.clone(),
+                    second: measure.units,
+                });
+            }
+            Some((_, first)) => repeat(first, metric),
+        }
+        Ok(())
+    }
+
+    /// Adds a benchmark that failed.
+    pub fn fail(&mut self, name: BenchmarkName, reason: impl Into<String>) {
+        self.failures.push(FailedBenchmark { name, reason: reason.into() });
+    }
+
+    fn benchmark(&mut self, name: BenchmarkName, is_ignored: bool) -> &mut BenchmarkResults {
+        let next = self.benchmarks.len();
+        // Results that were read back have no index yet.
+        if self.index.0.len() != next {
+            let names = self.benchmarks.iter().map(|benchmark| benchmark.name.clone());
+            self.index.0 = names.zip(0..).collect();
+        }
+        let at = *self.index.0.entry(name.clone()).or_insert(next);
+        if at == next {
+            self.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+        }
+        &mut self.benchmarks[at]
+    }
+}
+
+/// Makes one metric of two that are repetitions.
+fn repeat(first: &mut Metric, mut second: Metric) {
+    let ends = |metric: &Metric| {
+        (metric.lower_value.unwrap_or(metric.value), metric.upper_value.unwrap_or(metric.value))
+    };
+    let ((low, high), (other_low, other_high)) = (ends(first), ends(&second));
+    let known = first.samples.len().max(1) as f64;
+    let new = second.samples.len().max(1) as f64;
+    for metric in [&mut *first, &mut second] {
+        if metric.samples.is_empty() {
+            metric.samples.push(metric.value);
+        }
+    }
+    first.samples.append(&mut second.samples);
+    // A running mean: a tool may repeat a result a million times. Scaled first, so that two huge values
+    // do not become infinity.
+    let share = new / (known + new);
+    first.value += second.value * share - first.value * share;
+    first.lower_value = Some(low.min(other_low));
+    first.upper_value = Some(high.max(other_high));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> BenchmarkName {
+        BenchmarkName::new(text).expect("a name")
+    }
+
+    #[test]
+    fn repetitions_become_samples() {
+        let mut results = Results::default();
+        for value in [10.0, 20.0, 60.0] {
+            results.add(name("a"), Measure::latency(), Metric::new(value)).expect("added");
+        }
+        let expected = Metric::new(30.0).within(10.0, 60.0).with_samples(vec![10.0, 20.0, 60.0]);
+        assert_eq!(results.benchmarks[0].metrics, [(Measure::latency(), expected)]);
+    }
+
+    #[test]
+    fn results_that_were_read_back_go_on() {
+        let mut results = Results::default();
+        results.add(name("a"), Measure::latency(), Metric::new(1.0)).expect("added");
+        let json = serde_json::to_string(&results).expect("JSON");
+        let mut results: Results = serde_json::from_str(&json).expect("results");
+        results.add(name("a"), Measure::throughput(), Metric::new(2.0)).expect("added");
+        assert_eq!(results.benchmarks.len(), 1);
+        assert_eq!(results.benchmarks[0].metrics.len(), 2);
+    }
+
+    #[test]
+    fn units_never_mix() {
+        let mut results = Results::default();
+        results.add(name("a"), Measure::latency(), Metric::new(1.0)).expect("added");
+        let seconds = Measure { units: "seconds (s)".to_owned(), ..Measure::latency() };
+        let error = results.add(name("a"), seconds, Metric::new(1.0)).expect_err("other units");
+        assert!(error.to_string().contains("once in nanoseconds (ns) and once in seconds (s)"));
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        let mut results = Results::default();
+        for metric in [Metric::new(f64::NAN), Metric::new(1.0).within(0.0, f64::INFINITY)] {
+            assert!(results.add(name("a"), Measure::latency(), metric).is_err());
+        }
+        assert!(results.is_empty());
+    }
+
+    #[test]
+    fn the_ending_that_asks_not_to_be_judged_is_cut_off() {
+        let mut results = Results::default();
+        let ignored = name("a_bencher_ignore");
+        results.add(ignored, Measure::latency(), Metric::new(1.0)).expect("added");
+        assert_eq!(results.benchmarks[0].name.as_str(), "a");
+        assert!(results.benchmarks[0].is_ignored);
+    }
+}

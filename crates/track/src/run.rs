@@ -1,0 +1,189 @@
+//! One `wingbeat run` from beginning to end: the only part of this crate that starts programs.
+//!
+//! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
+//! several, `head` finds the history that the report belongs to, `judge` puts both before
+//! [`decide`](crate::decide), `confirm` measures again what looks bad. [`git`] and [`host`] tell where all
+//! of this happens.
+
+mod command;
+mod confirm;
+mod criterion;
+mod fold;
+mod gather;
+pub mod git;
+mod head;
+pub mod host;
+mod judge;
+
+use std::path::PathBuf;
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+pub use command::{Benchmark, CommandError, Echo};
+pub use fold::Fold;
+pub use gather::{GatherError, Source};
+pub use head::Branching;
+
+use crate::{
+    adapter::Adapter,
+    decide::{Notice, Settings},
+    model::{BranchName, Environment, ProjectName, Report, TestbedName, Threshold, ThresholdModel},
+    results::{Average, Results},
+    store::{Store, StoreError},
+};
+
+/// What to run, and what to do with its results.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Project of the report.
+    pub project: ProjectName,
+    /// Branch that is measured.
+    pub branch: BranchName,
+    /// Commit that is measured.
+    pub hash: Option<String>,
+    /// Where the branch comes from.
+    pub branching: Branching,
+    /// Machine that measures.
+    pub testbed: TestbedName,
+    /// Where results come from.
+    pub source: Source,
+    /// What reads them.
+    pub adapter: Adapter,
+    /// Which figure stands for a benchmark.
+    pub average: Option<Average>,
+    /// How often the command is run, at least 1.
+    pub iterations: u32,
+    /// How iterations become one.
+    pub fold: Option<Fold>,
+    /// Whether a command that fails is passed over.
+    pub allow_failure: bool,
+    /// When the report is to have begun, instead of now.
+    pub backdate: Option<OffsetDateTime>,
+    /// What decides. Empty: [`Test::Auto`](crate::model::threshold::Test::Auto) for every measure.
+    pub thresholds: Vec<Threshold>,
+    /// How `auto` decides.
+    pub settings: Settings,
+    /// How often suspects are measured again.
+    pub confirm: u32,
+    /// Folder in which git is asked.
+    pub directory: PathBuf,
+}
+
+/// What a run has found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The report, judged.
+    pub report: Report,
+    /// Reports of the runs that were to confirm its alerts.
+    pub confirmations: Vec<Report>,
+    /// The threshold behind each verdict.
+    pub thresholds: Vec<Option<ThresholdModel>>,
+    /// What concerns the report as a whole.
+    pub notices: Vec<Notice>,
+    /// Verdicts that may be spikes, as places.
+    pub suspects: Vec<usize>,
+    /// What the user should know besides.
+    pub remarks: Vec<String>,
+    /// The newest report of the history that it was compared with.
+    pub compared_with: Option<Uuid>,
+}
+
+/// Why a run has no result. Nothing was stored.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The command failed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// Its results could not be read.
+    #[error(transparent)]
+    Gather(#[from] GatherError),
+    /// The store could not be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The time is not one that can be stored.
+    #[error(
+        "the report would begin at {0}, which cannot be stored; --backdate takes seconds since 1970"
+    )]
+    Time(i128),
+}
+
+/// Results with the time that they took.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Measured {
+    pub(crate) iterations: Vec<Results>,
+    pub(crate) start_time: OffsetDateTime,
+    pub(crate) end_time: OffsetDateTime,
+    pub(crate) environment: Environment,
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Measures, and compares with the history in the store. Nothing is stored.
+///
+/// # Errors
+///
+/// When the command fails, its output holds no results, or the store cannot be read.
+pub fn run(
+    request: &Request,
+    store: Option<&Store>,
+    echo: &mut Echo<'_>,
+) -> Result<Finding, RunError> {
+    let measured = measure(request, echo)?;
+    let mut report = Report {
+        uuid: Uuid::now_v7(),
+        project: request.project.clone(),
+        branch: request.branch.clone(),
+        hash: request.hash.clone(),
+        epoch: 0,
+        start_point: None,
+        testbed: request.testbed.clone(),
+        start_time: measured.start_time,
+        end_time: measured.end_time,
+        adapter: request.adapter,
+        environment: measured.environment,
+        iterations: measured.iterations,
+        verdicts: Vec::new(),
+        alerts: Vec::new(),
+        confirms: None,
+    };
+    let mut remarks = measured.remarks;
+    head::settle(&mut report, request, store, &mut remarks)?;
+    let past = judge::Background::read(&report, store)?;
+    let mut finding = judge::judge(report, request, &past, &[]);
+    finding.remarks.splice(0..0, remarks);
+    if request.confirm > 0 {
+        confirm::confirm(&mut finding, request, &past, echo)?;
+    }
+    Ok(finding)
+}
+
+/// Stores what a run has found.
+///
+/// # Errors
+///
+/// When the store cannot be written. The report is then not in it.
+pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
+    store.insert(&finding.report)?;
+    for report in &finding.confirmations {
+        store.insert(report)?;
+    }
+    Ok(())
+}
+
+/// Runs all iterations.
+fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError> {
+    let before = host::Moment::now();
+    let began = OffsetDateTime::now_utc();
+    let mut remarks = Vec::new();
+    let gathered = gather::gather(request, echo, &mut remarks)?;
+    let took = OffsetDateTime::now_utc() - began;
+    let start_time = request.backdate.unwrap_or(began);
+    let out_of_range = || RunError::Time(start_time.unix_timestamp_nanos());
+    let end_time = start_time.checked_add(took).ok_or_else(out_of_range)?;
+    let iterations = match request.fold {
+        Some(fold) => vec![fold.fold(gathered)],
+        None => gathered,
+    };
+    let environment = host::environment(&request.directory, &before);
+    Ok(Measured { iterations, start_time, end_time, environment, remarks })
+}

@@ -1,0 +1,159 @@
+//! Runs a benchmark's command: what it prints on stdout is shown as it comes and kept.
+
+use std::{
+    ffi::OsString,
+    io::{self, BufRead as _, BufReader},
+    os::unix::process::ExitStatusExt as _,
+    process::{Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Takes each line of output, its end included, as it comes.
+pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
+
+/// A command that measures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Benchmark {
+    /// A program with its arguments.
+    Exec(Vec<OsString>),
+    /// A line for a shell.
+    Shell {
+        /// The shell.
+        shell: OsString,
+        /// Its flag before the line.
+        flag: OsString,
+        /// The line.
+        line: OsString,
+    },
+}
+
+/// Why a command has no output.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// It could not be started.
+    #[error("cannot run {command}: {source}")]
+    Start {
+        /// As it was given.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its output could not be read.
+    #[error("cannot read what {command} prints: {source}")]
+    Read {
+        /// As it was given.
+        command: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It ended badly.
+    #[error("{command} {how}; nothing was stored. --allow-failure passes over runs that fail")]
+    Failed {
+        /// As it was given.
+        command: String,
+        /// `failed with status 3`, `was killed by signal 9`.
+        how: String,
+    },
+}
+
+/// What a command has printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Printed {
+    pub(super) stdout: Vec<u8>,
+    pub(super) elapsed: Duration,
+}
+
+impl Benchmark {
+    /// As a person would write it.
+    #[must_use]
+    pub fn display(&self) -> String {
+        match self {
+            Self::Exec(words) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                words.join(" ")
+            }
+            Self::Shell { line, .. } => line.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Runs it to its end. Its stderr is the user's.
+    pub(super) fn run(&self, echo: &mut Echo<'_>) -> Result<Printed, CommandError> {
+        let begun = Instant::now();
+        let start = |source| CommandError::Start { command: self.display(), source };
+        let mut child =
+            self.command().stdin(Stdio::inherit()).stdout(Stdio::piped()).spawn().map_err(start)?;
+        let mut stdout = Vec::new();
+        let read = |source| CommandError::Read { command: self.display(), source };
+        if let Some(pipe) = child.stdout.take() {
+            let mut pipe = BufReader::new(pipe);
+            loop {
+                let at = stdout.len();
+                if pipe.read_until(b'\n', &mut stdout).map_err(read)? == 0 {
+                    break;
+                }
+                echo(&stdout[at..]);
+            }
+        }
+        let status = child.wait().map_err(read)?;
+        match failure(status) {
+            Some(how) => Err(CommandError::Failed { command: self.display(), how }),
+            None => Ok(Printed { stdout, elapsed: begun.elapsed() }),
+        }
+    }
+
+    fn command(&self) -> Command {
+        match self {
+            Self::Exec(words) => {
+                let mut words = words.iter();
+                // An empty command cannot be found, which is what the user then reads.
+                let mut command = Command::new(words.next().cloned().unwrap_or_default());
+                command.args(words);
+                command
+            }
+            Self::Shell { shell, flag, line } => {
+                let mut command = Command::new(shell);
+                command.arg(flag).arg(line);
+                command
+            }
+        }
+    }
+}
+
+/// How a command ended, if it ended badly. One that was killed has not measured anything.
+fn failure(status: ExitStatus) -> Option<String> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("failed with status {code}")),
+        (None, Some(signal)) => Some(format!("was killed by signal {signal}")),
+        (None, None) => Some("ended in an unknown way".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(line: &str) -> Benchmark {
+        Benchmark::Shell { shell: "/bin/sh".into(), flag: "-c".into(), line: line.into() }
+    }
+
+    #[test]
+    fn lines_are_shown_and_kept() {
+        let mut shown = Vec::new();
+        let printed = shell("printf 'a\\nb'").run(&mut |line| shown.push(line.to_vec()));
+        assert_eq!(printed.expect("it runs").stdout, b"a\nb");
+        assert_eq!(shown, [b"a\n".to_vec(), b"b".to_vec()]);
+    }
+
+    #[test]
+    fn bad_ends() {
+        let check = |benchmark: Benchmark, expected: &str| {
+            let error = benchmark.run(&mut |_| {}).expect_err("it fails").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(shell("exit 3"), "exit 3 failed with status 3; nothing was stored");
+        check(shell("kill -9 $$"), "was killed by signal 9");
+        check(Benchmark::Exec(vec!["/no/such/program".into()]), "cannot run /no/such/program");
+        check(Benchmark::Exec(Vec::new()), "cannot run");
+    }
+}

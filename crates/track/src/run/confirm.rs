@@ -1,0 +1,155 @@
+//! Measures again what looks bad: only what recurs is an alert.
+
+use std::ffi::OsString;
+
+use uuid::Uuid;
+
+use super::{
+    Benchmark, Echo, Finding, Request, RunError,
+    fold::Fold,
+    judge,
+    judge::{Background, Repeat},
+    measure,
+};
+use crate::{
+    adapter::Adapter,
+    model::{BenchmarkName, Report},
+};
+
+/// Runs the suspects again, up to as often as the request says, while one of them still looks bad.
+pub(super) fn confirm(
+    finding: &mut Finding,
+    request: &Request,
+    background: &Background,
+    echo: &mut Echo<'_>,
+) -> Result<(), RunError> {
+    let suspects = suspects(finding);
+    if suspects.is_empty() || request.source.command.is_none() {
+        return Ok(());
+    }
+    let mut again = request.clone();
+    again.iterations = 1;
+    again.allow_failure = false;
+    again.source.command =
+        again.source.command.map(|command| only(command, request.adapter, &suspects));
+    let mut repeats = Vec::new();
+    let mut confirmations = Vec::new();
+    for _ in 0..request.confirm {
+        let measured = measure(&again, echo)?;
+        let report = Report {
+            uuid: Uuid::now_v7(),
+            start_time: measured.start_time,
+            end_time: measured.end_time,
+            environment: measured.environment,
+            verdicts: Vec::new(),
+            alerts: Vec::new(),
+            confirms: Some(finding.report.uuid),
+            iterations: measured.iterations,
+            ..finding.report.clone()
+        };
+        repeats.extend(values(&report));
+        confirmations.push(report);
+        let remarks = std::mem::take(&mut finding.remarks);
+        *finding = judge::judge(finding.report.clone(), request, background, &repeats);
+        finding.remarks = remarks;
+        if self::suspects(finding).is_empty() {
+            break;
+        }
+    }
+    let times = confirmations.len();
+    let named: Vec<&str> = suspects.iter().map(BenchmarkName::as_str).collect();
+    let what = match finding.report.alerts.len() {
+        0 => "none recurred",
+        _ => "what recurred is an alert",
+    };
+    let plural = if times == 1 { "once" } else { "times" };
+    let count = if times == 1 { String::new() } else { format!("{times} ") };
+    finding.remarks.push(format!("{} ran again {count}{plural}: {what}", named.join(", ")));
+    finding.confirmations = confirmations;
+    Ok(())
+}
+
+/// Benchmarks with an alert, or with a value that is none only because it may be a spike.
+fn suspects(finding: &Finding) -> Vec<BenchmarkName> {
+    let alerts = finding.report.alerts.iter().map(|alert| alert.benchmark.clone());
+    let verdicts = &finding.report.verdicts;
+    let suspects = finding.suspects.iter().filter_map(|&place| verdicts.get(place));
+    let mut names: Vec<_> = alerts.chain(suspects.map(|it| it.benchmark.clone())).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The values of all iterations, folded to one each.
+fn values(report: &Report) -> Vec<Repeat> {
+    let results = Fold::Median.fold(report.iterations.clone());
+    let mut repeats = Vec::new();
+    for benchmark in results.benchmarks {
+        for (measure, metric) in benchmark.metrics {
+            repeats.push(Repeat {
+                benchmark: benchmark.name.clone(),
+                measure: measure.slug,
+                value: metric.value,
+            });
+        }
+    }
+    repeats
+}
+
+/// The command for those benchmarks only, where the harness takes a filter; else as it is.
+fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
+    let regex = || {
+        let escaped: Vec<String> = names.iter().map(|name| escape(name.as_str())).collect();
+        format!("^({})$", escaped.join("|"))
+    };
+    let takes_regex = matches!(adapter, Adapter::Magic | Adapter::RustCriterion);
+    match command {
+        Benchmark::Exec(mut words) if takes_regex && is_criterion(&words) => {
+            words.extend([OsString::from("--"), regex().into()]);
+            Benchmark::Exec(words)
+        }
+        other => other,
+    }
+}
+
+/// `cargo bench` of certain benches, without arguments of its own for them: all of them take a filter.
+/// Criterion's reads a regular expression; libtest's would look for the text, and find nothing.
+fn is_criterion(words: &[OsString]) -> bool {
+    let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text);
+    let has = |text: &str| words.iter().any(|word| word == text);
+    is(0, "cargo") && is(1, "bench") && has("--bench") && !has("--")
+}
+
+/// The name as a regular expression that matches it alone.
+fn escape(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for c in name.chars() {
+        if "\\.+*?()|[]{}^$#&-~".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_where_the_harness_takes_one() {
+        let names = [BenchmarkName::new("a/b (1)").expect("a name")];
+        let check = |words: &[&str], adapter, expected: &[&str]| {
+            let exec = |words: &[&str]| Benchmark::Exec(words.iter().map(OsString::from).collect());
+            assert_eq!(only(exec(words), adapter, &names), exec(expected));
+        };
+        let criterion = ["cargo", "bench", "--bench", "x"];
+        let filtered = ["cargo", "bench", "--bench", "x", "--", "^(a/b \\(1\\))$"];
+        check(&criterion, Adapter::RustCriterion, &filtered);
+        check(&criterion, Adapter::RustBench, &criterion);
+        check(&["cargo", "bench"], Adapter::Magic, &["cargo", "bench"]);
+        check(&["make", "bench"], Adapter::Magic, &["make", "bench"]);
+        let own = ["cargo", "bench", "--bench", "x", "--", "b"];
+        check(&own, Adapter::RustCriterion, &own);
+    }
+}

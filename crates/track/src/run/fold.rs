@@ -1,0 +1,145 @@
+//! Makes one iteration of several.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    model::{BenchmarkName, Measure, Metric},
+    results::{BenchmarkResults, Results},
+};
+
+/// Which value of several iterations stands for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fold {
+    /// The metric with the least value.
+    Min,
+    /// The metric with the greatest value.
+    Max,
+    /// The mean of all parts over the iterations that have the metric.
+    Mean,
+    /// The metric in the middle, or the mean of the two there.
+    Median,
+}
+
+impl Fold {
+    /// Makes one iteration of all. The single measurements of all iterations stay together. A benchmark
+    /// that failed in one iteration is listed as failed.
+    #[must_use]
+    pub fn fold(self, iterations: Vec<Results>) -> Results {
+        let mut folded = Results::default();
+        let mut columns: Vec<(BenchmarkName, bool, Vec<(Measure, Vec<Metric>)>)> = Vec::new();
+        for results in iterations {
+            for failure in results.failures {
+                if !folded.failures.contains(&failure) {
+                    folded.failures.push(failure);
+                }
+            }
+            for benchmark in results.benchmarks {
+                let at = columns.iter().position(|column| column.0 == benchmark.name);
+                let at = at.unwrap_or_else(|| {
+                    columns.push((benchmark.name, benchmark.is_ignored, Vec::new()));
+                    columns.len() - 1
+                });
+                for (measure, metric) in benchmark.metrics {
+                    let column = &mut columns[at].2;
+                    let same = |known: &&mut (Measure, Vec<Metric>)| {
+                        known.0.slug == measure.slug && known.0.units == measure.units
+                    };
+                    match column.iter_mut().find(same) {
+                        Some((_, metrics)) => metrics.push(metric),
+                        None => column.push((measure, vec![metric])),
+                    }
+                }
+            }
+        }
+        for (name, is_ignored, column) in columns {
+            let metrics = column
+                .into_iter()
+                .filter_map(|(measure, metrics)| Some((measure, self.one_of(metrics)?)))
+                .collect();
+            folded.benchmarks.push(BenchmarkResults { name, is_ignored, metrics });
+        }
+        folded
+    }
+
+    fn one_of(self, mut metrics: Vec<Metric>) -> Option<Metric> {
+        let samples = metrics.iter().flat_map(|metric| metric.samples.iter().copied()).collect();
+        metrics.sort_by(|a, b| {
+            a.value
+                .total_cmp(&b.value)
+                .then_with(|| compare(a.upper_value, b.upper_value))
+                .then_with(|| compare(a.lower_value, b.lower_value))
+        });
+        let middle = metrics.len() / 2;
+        let one = match self {
+            Self::Min => metrics.first()?.clone(),
+            Self::Max => metrics.last()?.clone(),
+            Self::Mean => mean(&metrics)?,
+            Self::Median if metrics.len() % 2 == 1 => metrics[middle].clone(),
+            Self::Median => mean(metrics.get(middle.checked_sub(1)?..=middle)?)?,
+        };
+        Some(Metric { samples, ..one })
+    }
+}
+
+fn compare(a: Option<f64>, b: Option<f64>) -> std::cmp::Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// The mean of each part. An end of the spread that one of them lacks is not there.
+fn mean(metrics: &[Metric]) -> Option<Metric> {
+    let count = metrics.len() as f64;
+    let of = |part: fn(&Metric) -> Option<f64>| {
+        let parts: Option<Vec<f64>> = metrics.iter().map(part).collect();
+        parts.map(|parts| parts.iter().map(|part| part / count).sum::<f64>())
+    };
+    Some(Metric {
+        value: of(|metric| Some(metric.value))?,
+        lower_value: of(|metric| metric.lower_value),
+        upper_value: of(|metric| metric.upper_value),
+        samples: Vec::new(),
+    })
+    .filter(|_| !metrics.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn iteration(metrics: &[(&str, Metric)]) -> Results {
+        let mut results = Results::default();
+        for (name, metric) in metrics {
+            let name = BenchmarkName::new(*name).expect("a name");
+            results.add(name, Measure::latency(), metric.clone()).expect("added");
+        }
+        results
+    }
+
+    #[test]
+    fn folds() {
+        let iterations = vec![
+            iteration(&[("a", Metric::new(3.0).within(2.0, 4.0)), ("b", Metric::new(7.0))]),
+            iteration(&[("a", Metric::new(1.0).within(0.0, 9.0))]),
+        ];
+        let check = |fold: Fold, expected: Metric| {
+            let folded = fold.fold(iterations.clone());
+            assert_eq!(folded.benchmarks[0].metrics[0].1, expected, "{fold:?}");
+            assert_eq!(folded.benchmarks[1].metrics[0].1.value, 7.0, "only one iteration has it");
+        };
+        check(Fold::Min, Metric::new(1.0).within(0.0, 9.0));
+        check(Fold::Max, Metric::new(3.0).within(2.0, 4.0));
+        check(Fold::Mean, Metric::new(2.0).within(1.0, 6.5));
+        check(Fold::Median, Metric::new(2.0).within(1.0, 6.5));
+    }
+
+    #[test]
+    fn the_middle_one() {
+        let metrics = [5.0, 1.0, 2.0].map(|value| iteration(&[("a", Metric::new(value))]));
+        let folded = Fold::Median.fold(metrics.to_vec());
+        assert_eq!(folded.benchmarks[0].metrics[0].1.value, 2.0);
+        assert_eq!(Fold::Mean.fold(Vec::new()), Results::default());
+    }
+}

@@ -1,0 +1,202 @@
+//! From a command, files or stdin to results.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, IsTerminal as _, Read as _},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{Benchmark, CommandError, Echo, Request, RunError, criterion};
+use crate::{
+    adapter::AdapterError,
+    model::{BenchmarkName, InvalidName, Measure, Metric},
+    results::{AddError, Results},
+};
+
+/// Most files in one report, as Bencher has it.
+const FILES_MAX: usize = 255;
+
+/// Where results come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Source {
+    /// What to run. Without it, files or stdin are read.
+    pub command: Option<Benchmark>,
+    /// Files that hold results, each an iteration. With a command, it writes them.
+    pub files: Vec<PathBuf>,
+    /// Files whose sizes are results.
+    pub sized_files: Vec<PathBuf>,
+    /// Whether how long the command takes is the result, and not what it prints.
+    pub is_build_time: bool,
+}
+
+/// Why there are no results.
+#[derive(Debug, thiserror::Error)]
+pub enum GatherError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Too many files.
+    #[error("{0} files are too many for one report; {FILES_MAX} are the limit")]
+    TooManyFiles(usize),
+    /// Neither command nor files nor input.
+    #[error(
+        "there is nothing to run: give a command (wingbeat run cargo bench), a file of results (--file), or \
+         results on stdin"
+    )]
+    Nothing,
+    /// Stdin could not be read, or is empty.
+    #[error("no results came on stdin{0}")]
+    Stdin(String),
+    /// The output is not what the adapter reads.
+    #[error("{from}: {source}")]
+    Adapter {
+        /// The command or the file.
+        from: String,
+        /// What is wrong.
+        source: AdapterError,
+    },
+    /// A command or file that cannot be a benchmark's name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// A size or time that cannot be a metric.
+    #[error(transparent)]
+    Metric(#[from] AddError),
+    /// Every iteration failed.
+    #[error("all {iterations} iterations of {command} failed, the last one: it {how}")]
+    AllFailed {
+        /// As it was given.
+        command: String,
+        /// How many.
+        iterations: u32,
+        /// `failed with status 3`.
+        how: String,
+    },
+}
+
+/// One `Results` for each iteration.
+pub(super) fn gather(
+    request: &Request,
+    echo: &mut Echo<'_>,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<Results>, RunError> {
+    let source = &request.source;
+    if source.files.len() + source.sized_files.len() > FILES_MAX {
+        let count = source.files.len() + source.sized_files.len();
+        return Err(GatherError::TooManyFiles(count).into());
+    }
+    let Some(command) = &source.command else { return Ok(without_command(request)?) };
+    let mut iterations = Vec::new();
+    let mut last_failure = String::new();
+    for _ in 0..request.iterations.max(1) {
+        let started = SystemTime::now();
+        let printed = match command.run(echo) {
+            Ok(printed) => printed,
+            Err(CommandError::Failed { command, how }) if request.allow_failure => {
+                remarks.push(format!("{command} {how}; the iteration was left out"));
+                last_failure = how;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if source.is_build_time || !source.sized_files.is_empty() {
+            let elapsed = source.is_build_time.then_some(printed.elapsed);
+            let mut results = Results::default();
+            if let Some(elapsed) = elapsed {
+                add_build_time(&mut results, command, elapsed.as_secs_f64())?;
+            }
+            add_sizes(&mut results, &source.sized_files)?;
+            iterations.push(results);
+        } else if source.files.is_empty() {
+            let mut results = read(request, &printed.stdout, &command.display())?;
+            criterion::add_samples(&mut results, &request.directory, started);
+            iterations.push(results);
+        } else {
+            iterations.extend(read_files(request)?);
+        }
+    }
+    if iterations.is_empty() {
+        let (command, iterations) = (command.display(), request.iterations.max(1));
+        return Err(GatherError::AllFailed { command, iterations, how: last_failure }.into());
+    }
+    Ok(iterations)
+}
+
+fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
+    let source = &request.source;
+    if !source.sized_files.is_empty() {
+        let mut results = Results::default();
+        add_sizes(&mut results, &source.sized_files)?;
+        return Ok(vec![results]);
+    }
+    if !source.files.is_empty() {
+        return read_files(request);
+    }
+    let mut stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Err(GatherError::Nothing);
+    }
+    let mut text = Vec::new();
+    stdin.read_to_end(&mut text).map_err(|error| GatherError::Stdin(format!(": {error}")))?;
+    match text.iter().all(u8::is_ascii_whitespace) {
+        true => Err(GatherError::Stdin(": it is empty".to_owned())),
+        false => Ok(vec![read(request, &text, "stdin")?]),
+    }
+}
+
+fn read_files(request: &Request) -> Result<Vec<Results>, GatherError> {
+    let one = |path: &PathBuf| {
+        let text =
+            fs::read(path).map_err(|source| GatherError::File { path: path.clone(), source })?;
+        read(request, &text, &path.display().to_string())
+    };
+    request.source.files.iter().map(one).collect()
+}
+
+fn read(request: &Request, text: &[u8], from: &str) -> Result<Results, GatherError> {
+    request
+        .adapter
+        .parse(text, request.average)
+        .map_err(|source| GatherError::Adapter { from: from.to_owned(), source })
+}
+
+/// The command line is the benchmark, and its time in seconds, to two decimals as Bencher rounds it.
+fn add_build_time(
+    results: &mut Results,
+    command: &Benchmark,
+    seconds: f64,
+) -> Result<(), GatherError> {
+    let name = BenchmarkName::new(command.display())?;
+    let value = (seconds * 100.0).round() / 100.0;
+    results.add(name, Measure::named("build-time"), Metric::new(value))?;
+    Ok(())
+}
+
+/// The names of files are benchmarks. Of two files with the same name both keep as much of their paths
+/// as tells them apart.
+fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError> {
+    let base = |path: &Path| {
+        path.file_name()
+            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
+    };
+    let mut occurrences: BTreeMap<String, usize> = BTreeMap::new();
+    for path in files {
+        *occurrences.entry(base(path)).or_default() += 1;
+    }
+    for path in files {
+        let size = fs::metadata(path)
+            .map_err(|source| GatherError::File { path: path.clone(), source })?
+            .len();
+        let is_single = occurrences.get(&base(path)) == Some(&1);
+        let name = if is_single { base(path) } else { path.display().to_string() };
+        let metric = Metric::new(size as f64);
+        results.add(BenchmarkName::new(name)?, Measure::named("file-size"), metric)?;
+    }
+    Ok(())
+}

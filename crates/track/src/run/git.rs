@@ -1,0 +1,128 @@
+//! What git knows of the folder, by its own program. Whatever it cannot tell is `None`: benchmarks run
+//! outside of repositories too.
+
+use std::{path::Path, process::Command};
+
+/// Ancestors that are looked at for a nearest version.
+const ANCESTORS_MAX: usize = 1_000;
+
+/// The commit that is checked out.
+#[must_use]
+pub fn head(directory: &Path) -> Option<String> {
+    ask(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+}
+
+/// The branch that is checked out; `None` for a detached head.
+#[must_use]
+pub fn branch(directory: &Path) -> Option<String> {
+    ask(directory, &["symbolic-ref", "--quiet", "--short", "HEAD"])
+}
+
+/// Whether tracked files differ from the commit.
+#[must_use]
+pub fn is_dirty(directory: &Path) -> Option<bool> {
+    let told = run(directory, &["status", "--porcelain", "--untracked-files=no"])?;
+    Some(!told.trim().is_empty())
+}
+
+/// Name of the folder that the repository lies in.
+#[must_use]
+pub fn repository_name(directory: &Path) -> Option<String> {
+    let root = ask(directory, &["rev-parse", "--show-toplevel"])?;
+    Path::new(&root).file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// The commit at which the checked out one and a branch part. A branch that exists on the remote side
+/// only is found there.
+#[must_use]
+pub fn merge_base(directory: &Path, branch: &str) -> Option<String> {
+    let remote = format!("refs/remotes/origin/{branch}");
+    let local = format!("refs/heads/{branch}");
+    // In a CI job the local branch may be old, if it exists at all.
+    [remote, local].iter().find_map(|name| ask(directory, &["merge-base", "HEAD", name]))
+}
+
+/// The full hash of what the user calls a commit.
+#[must_use]
+pub fn resolve(directory: &Path, revision: &str) -> Option<String> {
+    ask(directory, &["rev-parse", "--verify", "--quiet", &format!("{revision}^{{commit}}")])
+}
+
+/// A commit and those before it on its branch, the newest first.
+#[must_use]
+pub fn ancestors(directory: &Path, hash: &str) -> Vec<String> {
+    let most = format!("--max-count={ANCESTORS_MAX}");
+    // `--end-of-options`: a hash that the user made up may begin with a hyphen.
+    let arguments = ["rev-list", "--first-parent", &most, "--end-of-options", hash];
+    run(directory, &arguments)
+        .map(|told| told.lines().map(str::to_owned).collect())
+        .unwrap_or_default()
+}
+
+/// The first line of the answer.
+fn ask(directory: &Path, arguments: &[&str]) -> Option<String> {
+    let told = run(directory, arguments)?;
+    told.lines().next().map(str::to_owned).filter(|line| !line.is_empty())
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(directory)
+        // Looking must not write: `status` would refresh the index.
+        .arg("--no-optional-locks")
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .output()
+        .ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(directory: &Path, arguments: &[&str]) {
+        let identity =
+            ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
+        let status = Command::new("git")
+            .arg("-C")
+            .arg(directory)
+            .args(identity)
+            .args(arguments)
+            .output()
+            .expect("git runs")
+            .status;
+        assert!(status.success(), "{arguments:?}");
+    }
+
+    #[test]
+    fn a_repository() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = folder.path();
+        git(directory, &["init", "-q", "-b", "main"]);
+        git(directory, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        let one = head(directory).expect("a commit");
+        git(directory, &["checkout", "-q", "-b", "side"]);
+        git(directory, &["commit", "-q", "--allow-empty", "-m", "two"]);
+        assert_eq!(branch(directory).as_deref(), Some("side"));
+        assert_eq!(merge_base(directory, "main").as_deref(), Some(one.as_str()));
+        assert_eq!(merge_base(directory, "nowhere"), None);
+        assert_eq!(resolve(directory, "main").as_deref(), Some(one.as_str()));
+        let two = head(directory).expect("a commit");
+        assert_eq!(ancestors(directory, &two), [two.clone(), one]);
+        assert_eq!(ancestors(directory, "--help"), Vec::<String>::new());
+        assert_eq!(is_dirty(directory), Some(false));
+        std::fs::write(directory.join("file"), "a").expect("written");
+        assert_eq!(is_dirty(directory), Some(false), "an untracked file changes nothing");
+        git(directory, &["add", "file"]);
+        assert_eq!(is_dirty(directory), Some(true));
+    }
+
+    #[test]
+    fn no_repository() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!((head(folder.path()), branch(folder.path())), (None, None));
+        assert_eq!(is_dirty(folder.path()), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Finds the history that a report belongs to: the epoch of its branch, and where the branch comes from.
+
+use time::OffsetDateTime;
+
+use super::{Request, RunError, git};
+use crate::{
+    model::{BranchName, Report, StartPoint},
+    store::Store,
+};
+
+/// What the user says about where a branch comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Branching {
+    /// The branch that it comes from. Without it the store is asked.
+    pub start_point: Option<BranchName>,
+    /// The commit at which it begins. Without it git is asked.
+    pub hash: Option<String>,
+    /// Versions of the start point that count at most.
+    pub max_versions: Option<u32>,
+    /// Whether the branch's history begins anew.
+    pub is_reset: bool,
+}
+
+/// Versions of a start point that count at most, unless the user says otherwise: Bencher's default.
+const MAX_VERSIONS: u32 = 255;
+
+/// Settles the epoch and the start point of a report. What stands in for something missing is remarked.
+pub(super) fn settle(
+    report: &mut Report,
+    request: &Request,
+    store: Option<&Store>,
+    remarks: &mut Vec<String>,
+) -> Result<(), RunError> {
+    let known = store
+        .map(|store| store.branch_head(&report.project, &report.branch))
+        .transpose()?
+        .flatten();
+    let asked = &request.branching;
+    report.epoch = match &known {
+        Some(head) if asked.is_reset => head.epoch.saturating_add(1),
+        Some(head) => head.epoch,
+        None => 0,
+    };
+    let start_point = asked.start_point.clone().filter(|branch| *branch != report.branch);
+    report.start_point = match (start_point, known) {
+        (Some(branch), _) => Some(find(report, request, store, branch, remarks)?),
+        // The branch came from somewhere when it was measured first, and still does.
+        (None, Some(head)) if !asked.is_reset && asked.start_point.is_none() => head.start_point,
+        _ => None,
+    };
+    Ok(())
+}
+
+/// The place in the start point's history.
+fn find(
+    report: &Report,
+    request: &Request,
+    store: Option<&Store>,
+    branch: BranchName,
+    remarks: &mut Vec<String>,
+) -> Result<StartPoint, RunError> {
+    let asked = &request.branching;
+    let max_versions = asked.max_versions.unwrap_or(MAX_VERSIONS);
+    let directory = &request.directory;
+    let hash = match &asked.hash {
+        Some(hash) => Some(git::resolve(directory, hash).unwrap_or_else(|| hash.clone())),
+        None => git::merge_base(directory, branch.as_str()),
+    };
+    let mut place = StartPoint { branch, hash, until: None, max_versions };
+    let Some(store) = store else { return Ok(place) };
+    let version = |hash: &str| {
+        store.find_version(&report.project, &place.branch, Some(&report.testbed), hash)
+    };
+    let wanted = place.hash.clone();
+    if let Some(hash) = &wanted {
+        if let Some(found) = version(hash)? {
+            place.until = Some(found.last);
+            return Ok(place);
+        }
+        for ancestor in git::ancestors(directory, hash).iter().skip(1) {
+            if let Some(found) = version(ancestor)? {
+                remarks.push(format!(
+                    "{} has no report of commit {} on testbed {}; it is compared with the nearest one \
+                     before it, {}",
+                    place.branch,
+                    short(hash),
+                    report.testbed,
+                    short(ancestor)
+                ));
+                place.until = Some(found.last);
+                return Ok(place);
+            }
+        }
+    }
+    let latest = store.latest(&report.project, &place.branch, Some(&report.testbed))?;
+    match (latest, wanted) {
+        (None, _) => remarks.push(format!(
+            "the start point {} has no report on testbed {}: there is nothing to compare with until \
+             `wingbeat run --branch {}` has been run there",
+            place.branch, report.testbed, place.branch
+        )),
+        (Some(latest), Some(hash)) => {
+            let which = latest.hash.as_deref().map_or("without a commit".to_owned(), short);
+            remarks.push(format!(
+                "{} has no report of commit {} or of one before it on testbed {}; it is compared with \
+                 the latest one, {which}",
+                place.branch,
+                short(&hash),
+                report.testbed,
+            ));
+            place.until = Some(latest.start_time);
+        }
+        (Some(latest), None) => place.until = Some(latest.start_time),
+    }
+    place.until = place.until.map(|until: OffsetDateTime| until.min(report.start_time));
+    Ok(place)
+}
+
+/// The beginning of a hash, by which people know it.
+fn short(hash: &str) -> String {
+    hash.chars().take(10).collect()
+}

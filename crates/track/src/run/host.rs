@@ -1,0 +1,109 @@
+//! What a report is measured on, as far as the system tells.
+
+use std::{fs, path::Path, process::Command};
+
+use super::git;
+use crate::model::Environment;
+
+/// The CPU time that has passed, so that two moments tell what was stolen in between.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moment {
+    load: Option<f64>,
+    steal_ticks: u64,
+    all_ticks: u64,
+}
+
+impl Moment {
+    /// This one.
+    #[must_use]
+    pub fn now() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Self::of(&read("/proc/loadavg"), &read("/proc/stat"))
+    }
+
+    /// From the texts of `/proc/loadavg` and `/proc/stat` (proc(5)).
+    fn of(loadavg: &str, stat: &str) -> Self {
+        let load = loadavg.split_whitespace().next().and_then(|word| word.parse().ok());
+        let total = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+        // user nice system idle iowait irq softirq steal; guest time is in user time already.
+        let ticks: Vec<u64> = total
+            .unwrap_or_default()
+            .split_whitespace()
+            .take(8)
+            .map(|word| word.parse().unwrap_or(0))
+            .collect();
+        let steal_ticks = ticks.get(7).copied().unwrap_or(0);
+        Self { load, steal_ticks, all_ticks: ticks.iter().sum() }
+    }
+
+    /// The share of the CPU time since then that the hypervisor gave to others.
+    fn steal_until(&self, now: &Self) -> Option<f64> {
+        let all = now.all_ticks.checked_sub(self.all_ticks).filter(|&all| all > 0)?;
+        let stolen = now.steal_ticks.saturating_sub(self.steal_ticks);
+        Some(stolen as f64 / all as f64)
+    }
+}
+
+/// The environment of a measurement that began at `before` and ends now.
+#[must_use]
+pub fn environment(directory: &Path, before: &Moment) -> Environment {
+    let cores = std::thread::available_parallelism().ok();
+    Environment {
+        kernel: first_line("uname", &["-sr"]),
+        cpu_model: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu_model(&text)),
+        governor: fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+            .ok()
+            .map(|text| text.trim().to_owned()),
+        cores: cores.and_then(|cores| u32::try_from(cores.get()).ok()),
+        load: before.load,
+        steal: before.steal_until(&Moment::now()),
+        compiler: first_line("rustc", &["--version"]),
+        git_hash: git::head(directory),
+        is_dirty: git::is_dirty(directory),
+        wingbeat: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+/// The name that the first CPU gives itself. On aarch64 it gives numbers only.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let value = |key: &str| {
+        cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == key).then(|| value.trim().to_owned())
+        })
+    };
+    value("model name").or_else(|| {
+        let (implementer, part) = (value("CPU implementer")?, value("CPU part")?);
+        Some(format!("implementer {implementer}, part {part}"))
+    })
+}
+
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
+    line.filter(|_| output.status.success()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments() {
+        let before = Moment::of("0.52 0.58 0.59 1/100 1", "cpu  10 0 10 80 0 0 0 0 5 0\ncpu0 1\n");
+        let after = Moment::of("", "cpu  10 0 20 160 0 0 0 10 5 0\n");
+        assert_eq!(before.load, Some(0.52));
+        assert_eq!(before.steal_until(&after), Some(0.1));
+        assert_eq!(before.steal_until(&before), None, "no time has passed");
+        assert_eq!(Moment::of("x", "y"), Moment::default());
+    }
+
+    #[test]
+    fn names_of_cpus() {
+        let check = |text, expected: Option<&str>| assert_eq!(cpu_model(text).as_deref(), expected);
+        check("processor\t: 0\nmodel name\t: AMD EPYC\n", Some("AMD EPYC"));
+        check("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", Some("implementer 0x41, part 0xd0c"));
+        check("", None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Puts a report and its history before the decision, and writes down what it says.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::{Finding, Request, RunError};
+use crate::{
+    decide::{self, Decision, Point, ReportInput, Series},
+    model::{
+        Alert, BenchmarkName, Limit, Measure, Report, Slug, Status, ThresholdModel,
+        threshold::{Test, best_of},
+    },
+    store::{HistoryQuery, Past, Store},
+};
+
+/// Newest reports of a history that are read at most. Tests that want more of them say so.
+const REPORTS_MAX: usize = 512;
+
+/// Newest reports whose single measurements are read.
+const SAMPLED_REPORTS_MAX: usize = 8;
+
+/// What the store knows that a report is judged by.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Background {
+    past: Past,
+    silenced: HashSet<(BenchmarkName, Slug)>,
+}
+
+impl Background {
+    /// Reads it. Without a store there is none.
+    pub(super) fn read(report: &Report, store: Option<&Store>) -> Result<Self, RunError> {
+        let Some(store) = store else { return Ok(Self::default()) };
+        let query = HistoryQuery {
+            reports_max: REPORTS_MAX,
+            sampled_reports_max: SAMPLED_REPORTS_MAX,
+            ..HistoryQuery::of(report)
+        };
+        let mut branches = vec![report.branch.clone()];
+        branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
+        Ok(Self {
+            past: store.history(&query)?.baseline,
+            silenced: store.silenced(&report.project, &branches, &report.testbed)?,
+        })
+    }
+}
+
+/// A value that was measured again to confirm an alert.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Repeat {
+    pub(super) benchmark: BenchmarkName,
+    pub(super) measure: Slug,
+    pub(super) value: f64,
+}
+
+/// One metric of the report with its points, before they are borrowed.
+struct Line<'a> {
+    iteration: u32,
+    benchmark: &'a BenchmarkName,
+    is_ignored: bool,
+    measure: &'a Measure,
+    metric: &'a crate::model::Metric,
+    points: Vec<Point<'a>>,
+    repeats: Vec<f64>,
+    model: Option<ThresholdModel>,
+}
+
+/// Judges a report. `repeats` are what was measured again.
+pub(super) fn judge(
+    mut report: Report,
+    request: &Request,
+    background: &Background,
+    repeats: &[Repeat],
+) -> Finding {
+    let lines = lines(&report, request, background, repeats);
+    let series = lines
+        .iter()
+        .map(|line| Series {
+            iteration: line.iteration,
+            benchmark: line.benchmark,
+            measure: line.measure,
+            metric: line.metric,
+            repeats: &line.repeats,
+            is_ignored: line.is_ignored,
+            model: line.model.as_ref(),
+            history: &line.points,
+        })
+        .collect();
+    let input =
+        ReportInput { start_time: report.start_time, environment: &report.environment, series };
+    let Decision { verdicts, alerts, suspects, notices } =
+        decide::decide(&input, &request.settings);
+    let alerts = alerts
+        .into_iter()
+        .filter_map(|index| verdicts.get(index))
+        .map(|verdict| {
+            let key = (verdict.benchmark.clone(), verdict.measure.clone());
+            let is_silenced = background.silenced.contains(&key);
+            Alert {
+                uuid: Uuid::now_v7(),
+                iteration: verdict.iteration,
+                benchmark: verdict.benchmark.clone(),
+                measure: verdict.measure.clone(),
+                // An alert without a limit that was crossed is one of exact measures that rose.
+                limit: verdict.limit.unwrap_or(Limit::Upper),
+                status: if is_silenced { Status::Silenced } else { Status::Active },
+                reason: None,
+            }
+        })
+        .collect();
+    let thresholds = lines.into_iter().map(|line| line.model).collect();
+    report.verdicts = verdicts;
+    report.alerts = alerts;
+    Finding {
+        report,
+        confirmations: Vec::new(),
+        thresholds,
+        notices,
+        suspects,
+        remarks: Vec::new(),
+        compared_with: background.past.reports.last().map(|report| report.uuid),
+    }
+}
+
+fn lines<'a>(
+    report: &'a Report,
+    request: &Request,
+    background: &'a Background,
+    repeats: &[Repeat],
+) -> Vec<Line<'a>> {
+    let past = &background.past;
+    let mut lines = Vec::new();
+    for (iteration, results) in (0..).zip(&report.iterations) {
+        for benchmark in &results.benchmarks {
+            for (measure, metric) in &benchmark.metrics {
+                let series = past.find(&benchmark.name, measure);
+                let points = series.map_or(&[][..], |series| &series.points);
+                let is_this = |repeat: &&Repeat| {
+                    repeat.benchmark == benchmark.name && repeat.measure == measure.slug
+                };
+                lines.push(Line {
+                    iteration,
+                    benchmark: &benchmark.name,
+                    is_ignored: benchmark.is_ignored,
+                    measure,
+                    metric,
+                    points: points.iter().filter_map(|point| point_of(point, past)).collect(),
+                    repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
+                    model: model(request, benchmark.name.as_str(), &measure.slug),
+                });
+            }
+        }
+    }
+    lines
+}
+
+fn point_of<'a>(point: &'a crate::store::Point, past: &'a Past) -> Option<Point<'a>> {
+    let report = past.reports.get(point.report)?;
+    let is_alert = point.alert.is_some_and(|(_, status)| status != Status::Dismissed);
+    Some(Point {
+        value: point.value,
+        samples: &point.samples,
+        start_time: report.start_time,
+        environment: Some(&report.environment),
+        hash: report.hash.as_deref(),
+        is_alert,
+    })
+}
+
+/// The threshold for a metric. Where the user named none at all, `auto` judges everything.
+fn model(request: &Request, benchmark: &str, measure: &Slug) -> Option<ThresholdModel> {
+    match request.thresholds.is_empty() {
+        true => Some(ThresholdModel::new(Test::Auto)),
+        false => best_of(&request.thresholds, benchmark, measure).cloned(),
+    }
+}

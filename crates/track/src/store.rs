@@ -1,0 +1,70 @@
+//! Reports in an embedded database, or in files that merge.
+//!
+//! A [`Store`] is one SQLite file. Each report is stored in one transaction, so it is there whole or not
+//! at all, and several processes may write at once. What is read back of a report is what was stored.
+//!
+//! Nothing in a store depends on the order in which reports came into it: history is ordered by the time
+//! of measuring, and an alert's status is the last change by time. So stores merge through
+//! [`Store::export`] and [`Store::import`], in any order and any number of times.
+
+mod alerts;
+mod columns;
+mod error;
+mod exchange;
+mod files;
+mod history;
+mod insert;
+mod log;
+mod migrations;
+mod open;
+mod past;
+mod place;
+#[cfg(test)]
+mod plans;
+mod read;
+mod series;
+mod validate;
+mod versions;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{CachedStatement, Connection};
+
+pub use alerts::{AlertChange, AlertFilter, StoredAlert};
+pub use error::{InvalidReport, StoreError};
+pub use exchange::{ExchangeError, Exported, Imported, Skipped};
+pub use history::{History, HistoryQuery};
+pub use insert::Insertion;
+pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
+pub use migrations::VERSION;
+pub use past::{Past, PastReport, PastSeries, Point};
+pub use place::default_path;
+pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
+pub use versions::Version;
+
+/// Reports in one SQLite file.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says what failed: an error of SQLite, in the words of this store.
+    fn error(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+        move |source| StoreError::of(&self.path, doing, source)
+    }
+}
+
+/// All statements that read or write reports pass here, so that a test can look at their query plans.
+fn prepare<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
+    #[cfg(test)]
+    plans::note(sql);
+    connection.prepare_cached(sql)
+}

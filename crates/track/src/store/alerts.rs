@@ -1,0 +1,298 @@
+//! Alerts, and what becomes of them. A change of status is a fact of its own that is only ever added, so
+//! that the changes of several stores can be put together: the last one by time counts.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{
+    Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
+    params_from_iter,
+};
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{
+    InvalidReport, ReportFilter, Store, StoreError,
+    columns::{Id, Text, Time, Word, time_ns},
+    log::{name_row, project_row},
+    prepare,
+    read::{BOUNDARY, MEASURE, alert, boundary, measure, time},
+};
+use crate::{
+    decide::Boundary,
+    model::{Alert, BenchmarkName, BranchName, Measure, ProjectName, Slug, Status, TestbedName},
+};
+
+/// A change of an alert's status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlertChange {
+    /// Identifies the change.
+    pub uuid: Uuid,
+    /// The alert.
+    pub alert: Uuid,
+    /// When it was changed.
+    #[serde(with = "time::serde::rfc3339")]
+    pub time: OffsetDateTime,
+    /// What the alert became.
+    pub status: Status,
+    /// What the person said who changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Which alerts. `None` is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AlertFilter {
+    /// Of these reports.
+    pub reports: ReportFilter,
+    /// With this status at present.
+    pub status: Option<Status>,
+}
+
+/// An alert and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredAlert {
+    /// The alert, with its present status.
+    pub alert: Alert,
+    /// When the status was changed last; `None` if it is the one that the alert was raised with.
+    pub changed: Option<OffsetDateTime>,
+    /// Report that raised it.
+    pub report: Uuid,
+    /// When that report began.
+    pub start_time: OffsetDateTime,
+    /// Project of the report.
+    pub project: ProjectName,
+    /// Branch of the report.
+    pub branch: BranchName,
+    /// Testbed of the report.
+    pub testbed: TestbedName,
+    /// Commit of the report.
+    pub hash: Option<String>,
+    /// The measure of the metric.
+    pub measure: Measure,
+    /// Value of the metric.
+    pub value: f64,
+    /// What it was compared with.
+    pub boundary: Option<Boundary>,
+}
+
+impl Store {
+    /// Alerts, of the newest report first, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn alerts(
+        &self,
+        filter: &AlertFilter,
+        limit: usize,
+    ) -> Result<Vec<StoredAlert>, StoreError> {
+        alerts(&self.connection, filter, limit).map_err(self.error("listing alerts"))
+    }
+
+    /// Changes the status of an alert now. The change that was made is returned.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such alert, or the store cannot be written.
+    pub fn set_alert_status(
+        &mut self,
+        alert: Uuid,
+        status: Status,
+        reason: Option<String>,
+    ) -> Result<AlertChange, StoreError> {
+        let change = || {
+            let behaviour = TransactionBehavior::Immediate;
+            let transaction = Transaction::new_unchecked(&self.connection, behaviour)?;
+            let known = prepare(&transaction, "SELECT 1 FROM alert WHERE uuid = ?1")?;
+            if !{ known }.exists([Id(alert)])? {
+                return Ok(None);
+            }
+            // A clock that was set back must not put the change before the one that it follows.
+            let after = last_change(&transaction, alert)?.map(|last| last.time + TICK);
+            let now = OffsetDateTime::now_utc();
+            let time = after.map_or(now, |after| now.max(after));
+            let change = AlertChange { uuid: Uuid::now_v7(), alert, time, status, reason };
+            insert_change(&transaction, &change)?;
+            transaction.commit()?;
+            Ok(Some(change))
+        };
+        let changed = change().map_err(self.error("changing an alert"))?;
+        changed.ok_or_else(|| StoreError::NoSuchAlert { path: self.path.clone(), alert })
+    }
+
+    /// Series of a testbed that somebody silenced on one of these branches. A series is silenced by
+    /// silencing one of its alerts, until one of its alerts is made active again.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn silenced(
+        &self,
+        project: &ProjectName,
+        branches: &[BranchName],
+        testbed: &TestbedName,
+    ) -> Result<HashSet<(BenchmarkName, Slug)>, StoreError> {
+        silenced(&self.connection, project, branches, testbed)
+            .map_err(self.error("looking for silenced alerts"))
+    }
+}
+
+/// The smallest step between two changes.
+const TICK: Duration = Duration::NANOSECOND;
+
+/// Checks that a change can be stored.
+pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport> {
+    match time_ns(change.time) {
+        Some(_) => Ok(()),
+        None => {
+            let reason = format!("its time {} is not between the years 1677 and 2262", change.time);
+            Err(InvalidReport { report: change.uuid, reason })
+        }
+    }
+}
+
+/// Adds a change, unless it is there.
+pub(super) fn insert_change(
+    connection: &Connection,
+    change: &AlertChange,
+) -> rusqlite::Result<bool> {
+    let sql = "INSERT INTO alert_change (uuid, alert, time_ns, status, reason)
+               VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (uuid) DO NOTHING";
+    let added = prepare(connection, sql)?.execute(params![
+        Id(change.uuid),
+        Id(change.alert),
+        Time(change.time),
+        Word(change.status),
+        change.reason,
+    ])?;
+    Ok(added == 1)
+}
+
+/// The change that tells the status of an alert.
+pub(super) fn last_change(
+    connection: &Connection,
+    alert: Uuid,
+) -> rusqlite::Result<Option<AlertChange>> {
+    let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change
+               WHERE alert = ?1 ORDER BY time_ns DESC, uuid DESC LIMIT 1";
+    prepare(connection, sql)?.query_row([Id(alert)], change).optional()
+}
+
+/// The change of a UUID.
+pub(super) fn read_change(
+    connection: &Connection,
+    uuid: Uuid,
+) -> rusqlite::Result<Option<AlertChange>> {
+    let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change WHERE uuid = ?1";
+    prepare(connection, sql)?.query_row([Id(uuid)], change).optional()
+}
+
+fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
+    Ok(AlertChange {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        alert: row.get::<_, Id>("alert")?.0,
+        time: time(row, "time_ns")?,
+        status: row.get::<_, Word<_>>("status")?.0,
+        reason: row.get("reason")?,
+    })
+}
+
+fn alerts(
+    connection: &Connection,
+    filter: &AlertFilter,
+    limit: usize,
+) -> rusqlite::Result<Vec<StoredAlert>> {
+    let Some(mut conditions) = filter.reports.conditions(connection)? else {
+        return Ok(Vec::new());
+    };
+    // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
+    // of the joins is given.
+    conditions
+        .add("coalesce(c.status, a.status) =", filter.status.map(|status| status.to_string()));
+    let sql = format!(
+        "SELECT a.uuid, a.iteration, n.name AS benchmark, a.crossed,
+                coalesce(c.status, a.status) AS status,
+                CASE WHEN c.uuid IS NULL THEN a.reason ELSE c.reason END AS reason,
+                c.time_ns AS changed_ns, r.uuid AS report, r.start_time_ns, r.hash,
+                p.name AS project, b.name AS branch, t.name AS testbed, m.value,
+                {MEASURE}, {BOUNDARY}
+         FROM report r
+         CROSS JOIN alert a ON a.report = r.id
+         JOIN project p ON p.id = r.project
+         JOIN branch b ON b.id = r.branch
+         JOIN testbed t ON t.id = r.testbed
+         JOIN benchmark n ON n.id = a.benchmark
+         JOIN measure q ON q.id = a.measure
+         JOIN metric m ON m.report = a.report AND m.benchmark = a.benchmark
+                      AND m.measure = a.measure AND m.iteration = a.iteration
+         LEFT JOIN verdict v ON v.report = a.report AND v.benchmark = a.benchmark
+                      AND v.measure = a.measure AND v.iteration = a.iteration
+                      AND v.position = (SELECT min(w.position) FROM verdict w
+                          WHERE w.report = a.report AND w.benchmark = a.benchmark
+                            AND w.measure = a.measure AND w.iteration = a.iteration
+                            AND w.crossed = a.crossed)
+         LEFT JOIN alert_change c ON c.uuid = (SELECT l.uuid FROM alert_change l
+                          WHERE l.alert = a.uuid ORDER BY l.time_ns DESC, l.uuid DESC LIMIT 1)
+         {}
+         ORDER BY r.start_time_ns DESC, r.uuid DESC, a.position
+         LIMIT ?",
+        conditions.sql()
+    );
+    conditions.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+    prepare(connection, &sql)?.query_map(params_from_iter(&conditions.values), stored)?.collect()
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredAlert> {
+    Ok(StoredAlert {
+        alert: alert(row)?,
+        changed: row.get::<_, Option<Time>>("changed_ns")?.map(|time| time.0),
+        report: row.get::<_, Id>("report")?.0,
+        start_time: time(row, "start_time_ns")?,
+        project: row.get::<_, Text<_>>("project")?.0,
+        branch: row.get::<_, Text<_>>("branch")?.0,
+        testbed: row.get::<_, Text<_>>("testbed")?.0,
+        hash: row.get("hash")?,
+        measure: measure(row)?,
+        value: row.get("value")?,
+        boundary: boundary(row)?,
+    })
+}
+
+fn silenced(
+    connection: &Connection,
+    project: &ProjectName,
+    branches: &[BranchName],
+    testbed: &TestbedName,
+) -> rusqlite::Result<HashSet<(BenchmarkName, Slug)>> {
+    let Some(project) = project_row(connection, project)? else { return Ok(HashSet::new()) };
+    let testbed = name_row(connection, "testbed", project, testbed.as_str())?;
+    // People made the changes, so they are few.
+    let sql = "SELECT n.name AS benchmark, q.slug, c.status
+               FROM alert_change c
+               CROSS JOIN alert a ON a.uuid = c.alert
+               JOIN report r ON r.id = a.report
+               JOIN benchmark n ON n.id = a.benchmark
+               JOIN measure q ON q.id = a.measure
+               WHERE r.branch = ?1 AND r.testbed = ?2
+               ORDER BY c.time_ns, c.uuid";
+    let mut all = HashSet::new();
+    for branch in branches {
+        let branch = name_row(connection, "branch", project, branch.as_str())?;
+        let (Some(branch), Some(testbed)) = (branch, testbed) else { continue };
+        let mut last = HashMap::new();
+        let mut statement = prepare(connection, sql)?;
+        let mut rows = statement.query([branch, testbed])?;
+        while let Some(row) = rows.next()? {
+            let status = row.get::<_, Word<Status>>("status")?.0;
+            let series = (row.get::<_, Text<_>>("benchmark")?.0, row.get::<_, Text<_>>("slug")?.0);
+            // What is settled for one alert says nothing about its series.
+            if status != Status::Dismissed {
+                last.insert(series, status);
+            }
+        }
+        let silenced = last.into_iter().filter(|(_, status)| *status == Status::Silenced);
+        all.extend(silenced.map(|(series, _)| series));
+    }
+    Ok(all)
+}

@@ -1,0 +1,169 @@
+//! Why a store could not be opened, read or written, each with what to do next.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::ErrorCode;
+use uuid::Uuid;
+
+use super::migrations::VERSION;
+
+/// Why a store could not be opened, read or written. Nothing has been changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no file.
+    #[error("there is no store at {}; `wingbeat run` makes one, and --store names another", .path.display())]
+    Missing {
+        /// The file that was looked for.
+        path: PathBuf,
+    },
+    /// The file or its folder could not be made.
+    #[error("cannot create the store {}: {source}; name another place with --store", .path.display())]
+    Create {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Something else lies there.
+    #[error("{} is not a store of wingbeat: {found}; it was left as it is", .path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
+    /// A newer wingbeat has written it.
+    #[error(
+        "the store {} has version {found}, and this wingbeat knows versions up to {VERSION}; \
+         a newer wingbeat has written it and can read it", .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// It has to be brought to the present version, and cannot be written.
+    #[error(
+        "the store {} has the older version {found} and cannot be written, so it cannot be brought to \
+         version {VERSION}; copy it to a place that can be written", .path.display()
+    )]
+    OlderReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// The file or its folder cannot be written.
+    #[error(
+        "the store {} cannot be written while {doing}: the file, its folder or the file system is \
+         read-only; name another place with --store", .path.display()
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+    },
+    /// The disk is full.
+    #[error(
+        "the disk is full: {doing} in the store {} was given up, and what was there before is untouched; \
+         make room and try again", .path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+    },
+    /// Other processes kept it locked.
+    #[error(
+        "the store {} stayed locked by other processes for {waited_s} s while {doing}; try again when \
+         they are done", .path.display()
+    )]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// How long it was waited for, in seconds.
+        waited_s: u64,
+    },
+    /// Its content is damaged.
+    #[error(
+        "the store {} is damaged, seen while {doing}: {detail}; move it away and bring back an exported \
+         or saved copy (`sqlite3 FILE .recover` may rescue more)", .path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What is wrong.
+        detail: String,
+    },
+    /// Anything else.
+    #[error("{doing} failed in the store {}: {source}", .path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The report contradicts itself.
+    #[error(transparent)]
+    Invalid(#[from] InvalidReport),
+    /// No alert has that UUID.
+    #[error("there is no alert {alert} in the store {}; `wingbeat alerts` lists them", .path.display())]
+    NoSuchAlert {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        alert: Uuid,
+    },
+}
+
+/// A report that cannot be stored, because it contradicts itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the report {report} cannot be stored: {reason}")]
+pub struct InvalidReport {
+    /// The report.
+    pub report: Uuid,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl StoreError {
+    /// Puts an error of SQLite into words.
+    pub(super) fn of(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let corrupt = |detail: String| Self::Corrupt { path: path.clone(), doing, detail };
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full { path, doing },
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, doing },
+            Some(ErrorCode::DatabaseCorrupt) => corrupt(source.to_string()),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy { path, doing, waited_s: super::open::PATIENCE.as_secs() }
+            }
+            Some(ErrorCode::NotADatabase) => {
+                Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
+            }
+            None if is_of_content(&source) => corrupt(source.to_string()),
+            _ => Self::Sqlite { path, doing, source },
+        }
+    }
+}
+
+/// Whether a value was read that no wingbeat has written.
+fn is_of_content(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    matches!(
+        error,
+        FromSqlConversionFailure(..) | InvalidColumnType(..) | IntegralValueOutOfRange(..)
+    )
+}

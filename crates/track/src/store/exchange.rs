@@ -1,0 +1,262 @@
+//! Export and import: one file for each report and for each change of an alert, only ever added. Folders
+//! of such files from several places can be put together in any way, and a store be made of them.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    Insertion, Store, StoreError,
+    alerts::{insert_change, read_change, validate_change},
+    columns::{Id, Time},
+    files::{self, ChangeContent, Content, Document, Kind, ReportContent},
+    insert::insert,
+    prepare,
+    read::{Alerts, read},
+    validate::validate,
+};
+
+/// Files that are stored in one transaction: others that write wait for it.
+const BATCH: usize = 64;
+
+/// Why an export or an import was given up. What it has done until then stays.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The folder or a file in it.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// What an export has done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exported {
+    /// Reports that were written.
+    pub reports: usize,
+    /// Changes of alerts that were written.
+    pub alert_changes: usize,
+    /// Reports and changes that had a file.
+    pub already_there: usize,
+}
+
+/// What an import has done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Imported {
+    /// Reports that are new in the store.
+    pub reports: usize,
+    /// Changes of alerts that are new in the store.
+    pub alert_changes: usize,
+    /// Files whose content was in the store.
+    pub already_there: usize,
+    /// Files that could not be used.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A file that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+impl Store {
+    /// Writes what has no file yet in a folder, which is made if need be. Files that are there stay as
+    /// they are.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or the folder not be written.
+    pub fn export(&self, folder: impl AsRef<Path>) -> Result<Exported, ExchangeError> {
+        let folder = folder.as_ref();
+        fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
+        let names = list(folder)?;
+        let known: HashSet<_> = names.iter().filter_map(|name| files::parse_name(name)).collect();
+        let mut exported = Exported::default();
+        let wrap = self.error("reading it for export");
+        for (kind, uuid, Time(time)) in everything(&self.connection).map_err(&wrap)? {
+            let name = files::name(kind, time, uuid);
+            let is_new = !known.contains(&(kind, uuid))
+                && match kind {
+                    Kind::Report => {
+                        // Nothing is ever removed from a store.
+                        let report = read(&self.connection, uuid, Alerts::Raised).map_err(&wrap)?;
+                        let Some(report) = report else { continue };
+                        write(folder, &name, ReportContent { report })?
+                    }
+                    Kind::AlertChange => {
+                        let change = read_change(&self.connection, uuid).map_err(&wrap)?;
+                        let Some(alert_change) = change else { continue };
+                        write(folder, &name, ChangeContent { alert_change })?
+                    }
+                };
+            match (is_new, kind) {
+                (false, _) => exported.already_there += 1,
+                (true, Kind::Report) => exported.reports += 1,
+                (true, Kind::AlertChange) => exported.alert_changes += 1,
+            }
+        }
+        // The names are to be on the disk as well.
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(io_error("finish the folder", folder))?;
+        Ok(exported)
+    }
+
+    /// Takes in the files of a folder. What is in the store already changes nothing, and the order does
+    /// not matter. A file that cannot be used does not stop the others.
+    ///
+    /// Files that begin with a dot or do not end in `.json` are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be read or the store not be written.
+    pub fn import(&mut self, folder: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
+        let folder = folder.as_ref();
+        let mut names = list(folder)?;
+        names.retain(|name| !files::is_of_others(name));
+        names.sort();
+        let mut imported = Imported::default();
+        let wrap = self.error("importing reports");
+        let mut batch = Vec::new();
+        for name in names {
+            let path = folder.join(&name);
+            if let Some((kind, uuid)) = files::parse_name(&name)
+                && is_known(&self.connection, kind, uuid).map_err(&wrap)?
+            {
+                imported.already_there += 1;
+                continue;
+            }
+            match files::read(&path).and_then(valid) {
+                Ok(content) => batch.push((path, content)),
+                Err(reason) => imported.skipped.push(Skipped { path, reason }),
+            }
+            if batch.len() == BATCH {
+                take_in(&self.connection, &mut batch, &mut imported).map_err(&wrap)?;
+            }
+        }
+        take_in(&self.connection, &mut batch, &mut imported).map_err(&wrap)?;
+        imported.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(imported)
+    }
+}
+
+/// Stores the contents of files in one transaction, and empties the batch.
+fn take_in(
+    connection: &Connection,
+    batch: &mut Vec<(PathBuf, Content)>,
+    imported: &mut Imported,
+) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut done = Imported::default();
+    for (path, content) in batch.drain(..) {
+        transaction.execute_batch("SAVEPOINT file")?;
+        let taken = match &content {
+            Content::Report(report) => {
+                insert(&transaction, report).map(|insertion| insertion == Insertion::Stored)
+            }
+            Content::AlertChange(change) => insert_change(&transaction, change),
+        };
+        match (taken, content) {
+            (Ok(true), Content::Report(_)) => done.reports += 1,
+            (Ok(true), Content::AlertChange(_)) => done.alert_changes += 1,
+            (Ok(false), _) => done.already_there += 1,
+            (Err(error), _) if is_contradiction(&error) => {
+                transaction.execute_batch("ROLLBACK TO file")?;
+                let reason = format!("it contradicts what is in the store: {error}");
+                done.skipped.push(Skipped { path, reason });
+            }
+            (Err(error), _) => return Err(error),
+        }
+        transaction.execute_batch("RELEASE file")?;
+    }
+    transaction.commit()?;
+    imported.reports += done.reports;
+    imported.alert_changes += done.alert_changes;
+    imported.already_there += done.already_there;
+    imported.skipped.append(&mut done.skipped);
+    Ok(())
+}
+
+/// Whether one file is to blame: it has an alert of another report.
+fn is_contradiction(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
+fn valid(content: Content) -> Result<Content, String> {
+    let checked = match &content {
+        Content::Report(report) => validate(report),
+        Content::AlertChange(change) => validate_change(change),
+    };
+    checked.map_err(|error| error.to_string())?;
+    Ok(content)
+}
+
+/// All reports and changes, in the order of time.
+fn everything(connection: &Connection) -> rusqlite::Result<Vec<(Kind, Uuid, Time)>> {
+    let lists = [
+        (Kind::Report, "SELECT uuid, start_time_ns FROM report ORDER BY start_time_ns, uuid"),
+        (Kind::AlertChange, "SELECT uuid, time_ns FROM alert_change ORDER BY time_ns, uuid"),
+    ];
+    let mut all = Vec::new();
+    for (kind, sql) in lists {
+        let mut statement = prepare(connection, sql)?;
+        let rows = statement
+            .query_map([], |row| Ok((kind, row.get::<_, Id>(0)?.0, row.get::<_, Time>(1)?)))?;
+        for row in rows {
+            all.push(row?);
+        }
+    }
+    Ok(all)
+}
+
+fn is_known(connection: &Connection, kind: Kind, uuid: Uuid) -> rusqlite::Result<bool> {
+    let sql = match kind {
+        Kind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
+        Kind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
+    };
+    prepare(connection, sql)?.exists([Id(uuid)])
+}
+
+fn write(folder: &Path, name: &str, content: impl Serialize) -> Result<bool, ExchangeError> {
+    let path = folder.join(name);
+    let bytes = serde_json::to_vec(&Document::new(content)).map(|mut bytes| {
+        bytes.push(b'\n');
+        bytes
+    });
+    let written =
+        bytes.map_err(io::Error::from).and_then(|bytes| files::write(folder, name, &bytes));
+    written.map_err(io_error("write the file", &path))
+}
+
+/// The names in a folder. One that is no text is of others.
+fn list(folder: &Path) -> Result<Vec<String>, ExchangeError> {
+    let list = || -> io::Result<Vec<String>> {
+        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(io::Result::transpose).collect()
+    };
+    list().map_err(io_error("read the folder", folder))
+}
+
+fn io_error<'p>(
+    doing: &'static str,
+    path: &'p Path,
+) -> impl FnOnce(io::Error) -> ExchangeError + use<'p> {
+    move |source| ExchangeError::Io { doing, path: path.to_owned(), source }
+}

@@ -1,0 +1,171 @@
+//! The files of an exported store: their names, their content, and how they come to a disk whole.
+
+use std::{
+    fs::{self, Permissions},
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use time::{OffsetDateTime, UtcOffset};
+use uuid::Uuid;
+
+use super::AlertChange;
+use crate::model::Report;
+
+/// The format of the files. One that is newer is not read.
+pub(super) const FORMAT: u32 = 1;
+
+/// What stands at the end of the name of a report.
+const REPORT_END: &str = ".json";
+
+/// What stands at the end of the name of a change of an alert.
+const CHANGE_END: &str = ".alert.json";
+
+/// Start of the names of files that are being written.
+const UNFINISHED: &str = ".unfinished-";
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A report with its alerts as they were raised.
+    Report,
+    /// A change of an alert's status.
+    AlertChange,
+}
+
+/// The content of a file.
+#[derive(Debug, Serialize)]
+pub(super) struct Document<T> {
+    format: u32,
+    #[serde(flatten)]
+    content: T,
+}
+
+/// The content of a file of a report.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ReportContent {
+    pub(super) report: Report,
+}
+
+/// The content of a file of a change.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ChangeContent {
+    pub(super) alert_change: AlertChange,
+}
+
+/// What a file claims to hold, of whatever format.
+#[derive(Deserialize)]
+struct Claim {
+    format: u32,
+    alert_change: Option<IgnoredAny>,
+}
+
+/// What came out of a file.
+#[derive(Debug)]
+pub(super) enum Content {
+    Report(Box<Report>),
+    AlertChange(AlertChange),
+}
+
+impl<T> Document<T> {
+    pub(super) fn new(content: T) -> Self {
+        Self { format: FORMAT, content }
+    }
+}
+
+/// The name of a file: `2026-11-21T22-04-32Z-<uuid>.json`. It has no character that a file system
+/// refuses, and sorts by time.
+pub(super) fn name(kind: Kind, time: OffsetDateTime, uuid: Uuid) -> String {
+    let time = time.to_offset(UtcOffset::UTC);
+    let (date, end) = (time.date(), if kind == Kind::Report { REPORT_END } else { CHANGE_END });
+    format!(
+        "{:04}-{:02}-{:02}T{:02}-{:02}-{:02}Z-{uuid}{end}",
+        date.year(),
+        u8::from(date.month()),
+        date.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    )
+}
+
+/// What the file of a name holds, if [`name`] made it.
+pub(super) fn parse_name(name: &str) -> Option<(Kind, Uuid)> {
+    let (kind, rest) = match name.strip_suffix(CHANGE_END) {
+        Some(rest) => (Kind::AlertChange, rest),
+        None => (Kind::Report, name.strip_suffix(REPORT_END)?),
+    };
+    let uuid = rest.get(rest.len().checked_sub(36)?..)?;
+    Some((kind, Uuid::try_parse(uuid).ok()?))
+}
+
+/// Whether somebody else may have put a file of that name there without meaning us: notes, git's own
+/// files, files that are being written.
+pub(super) fn is_of_others(name: &str) -> bool {
+    name.starts_with('.') || !name.ends_with(REPORT_END)
+}
+
+/// Writes a new file, whole or not at all. One that is there stays; then `false` is returned.
+pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<bool> {
+    // As other new files: the umask takes from it.
+    let permissions = Permissions::from_mode(0o666);
+    let mut file =
+        tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)?;
+    file.write_all(content)?;
+    // Else the name might reach the disk without the content.
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(folder.join(name)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error.error),
+    }
+}
+
+/// Reads a file. An error says what is wrong with it.
+pub(super) fn read(path: &Path) -> Result<Content, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    let broken = |error: serde_json::Error| format!("it is broken: {error}");
+    let claim: Claim = serde_json::from_str(&text).map_err(|error| match error.is_data() {
+        true => "it is no file of `wingbeat export`: it has no format".to_owned(),
+        false => broken(error),
+    })?;
+    if claim.format > FORMAT {
+        return Err(format!(
+            "it has format {}, and this wingbeat knows formats up to {FORMAT}; a newer wingbeat has \
+             written it and can read it",
+            claim.format
+        ));
+    }
+    if claim.alert_change.is_some() {
+        let content: ChangeContent = serde_json::from_str(&text).map_err(broken)?;
+        return Ok(Content::AlertChange(content.alert_change));
+    }
+    let content: ReportContent = serde_json::from_str(&text).map_err(broken)?;
+    Ok(Content::Report(Box::new(content.report)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_time_and_uuid() {
+        let uuid = Uuid::from_u128(0xab);
+        let time = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time");
+        let text = "00000000-0000-0000-0000-0000000000ab";
+        let check = |kind, expected: &str| {
+            let name = name(kind, time, uuid);
+            assert_eq!(name, expected);
+            assert_eq!(parse_name(&name), Some((kind, uuid)));
+        };
+        check(Kind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
+        check(Kind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
+        for other in
+            ["", "a.json", ".json", "README.md", "ö00000000-0000-0000-0000-0000000000a.json"]
+        {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
+}

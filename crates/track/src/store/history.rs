@@ -1,0 +1,190 @@
+//! The history that a new report is judged by.
+//!
+//! A branch without a start point has its own earlier reports for a history. A branch with one has those
+//! of the start point, so that its own earlier pushes cannot hide a regression; they are told apart.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, params};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{
+    Past, PastReport, Store, StoreError,
+    columns::{Id, limit_ns},
+    log::{branch_head, name_row, project_row},
+    past::{past, past_report},
+    prepare,
+    read::ENVIRONMENT,
+    versions::START_POINTS_MAX,
+};
+use crate::model::{BranchName, ProjectName, Report, StartPoint, TestbedName};
+
+/// Whose history is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryQuery {
+    /// Project of the new report.
+    pub project: ProjectName,
+    /// Its branch.
+    pub branch: BranchName,
+    /// Its epoch.
+    pub epoch: u32,
+    /// Where its branch comes from.
+    pub start_point: Option<StartPoint>,
+    /// Its testbed.
+    pub testbed: TestbedName,
+    /// Its start time and its UUID: history is what comes before, in this order.
+    pub before: (OffsetDateTime, Uuid),
+    /// How long before it history begins. `None`: with the first report.
+    pub window: Option<Duration>,
+    /// Newest reports that count at most.
+    pub reports_max: usize,
+    /// Newest reports whose samples are read as well: they are large.
+    pub sampled_reports_max: usize,
+}
+
+/// What a report is judged by, and what its branch has to show besides.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// History: of the start point, or of the branch itself where it has none.
+    pub baseline: Past,
+    /// Earlier reports of a branch with a start point, for display. Empty for others.
+    pub own: Past,
+}
+
+impl HistoryQuery {
+    /// The whole history of a report, with all samples.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        Self {
+            project: report.project.clone(),
+            branch: report.branch.clone(),
+            epoch: report.epoch,
+            start_point: report.start_point.clone(),
+            testbed: report.testbed.clone(),
+            before: (report.start_time, report.uuid),
+            window: None,
+            reports_max: usize::MAX,
+            sampled_reports_max: usize::MAX,
+        }
+    }
+
+    fn since_ns(&self) -> i64 {
+        let since = self.window.and_then(|window| self.before.0.checked_sub(window));
+        since.map_or(i64::MIN, limit_ns)
+    }
+}
+
+impl Store {
+    /// The history of a report. Reports that confirm another are not part of it.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
+        history(&self.connection, query).map_err(self.error("reading a history"))
+    }
+}
+
+fn history(connection: &Connection, query: &HistoryQuery) -> rusqlite::Result<History> {
+    // One view of the store, also if somebody writes meanwhile.
+    let view = connection.unchecked_transaction()?;
+    let Some(project) = project_row(&view, &query.project)? else { return Ok(History::default()) };
+    let testbed = name_row(&view, "testbed", project, query.testbed.as_str())?;
+    let Some(testbed) = testbed else { return Ok(History::default()) };
+    let own = match name_row(&view, "branch", project, query.branch.as_str())? {
+        Some(branch) => {
+            let (time, uuid) = query.before;
+            let stretch =
+                Stretch { branch, testbed, epoch: query.epoch, end: (limit_ns(time), uuid) };
+            stretch.newest(&view, query.since_ns(), query.reports_max)?
+        }
+        None => Vec::new(),
+    };
+    let (baseline, own) = match &query.start_point {
+        None => (own, Vec::new()),
+        Some(start) => (inherited(&view, query, project, testbed, start)?, own),
+    };
+    Ok(History {
+        baseline: past(&view, baseline, query.sampled_reports_max)?,
+        own: past(&view, own, query.sampled_reports_max)?,
+    })
+}
+
+/// Reports of one branch, testbed and epoch before some place in time.
+struct Stretch {
+    branch: i64,
+    testbed: i64,
+    epoch: u32,
+    /// Start time in nanoseconds and UUID of the first report that is beyond.
+    end: (i64, Uuid),
+}
+
+impl Stretch {
+    /// The newest reports, newest first.
+    fn newest(
+        &self,
+        connection: &Connection,
+        since_ns: i64,
+        most: usize,
+    ) -> rusqlite::Result<Vec<PastReport>> {
+        let sql = format!(
+            "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns, {ENVIRONMENT}
+             FROM report r
+             JOIN branch b ON b.id = r.branch
+             JOIN environment e ON e.id = r.environment
+             WHERE r.branch = ?1 AND r.testbed = ?2 AND r.epoch = ?3 AND r.confirms IS NULL
+               AND r.start_time_ns >= ?4 AND (r.start_time_ns, r.uuid) < (?5, ?6)
+             ORDER BY r.start_time_ns DESC, r.uuid DESC
+             LIMIT ?7"
+        );
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let (end_ns, end_uuid) = (self.end.0, Id(self.end.1));
+        let values =
+            params![self.branch, self.testbed, self.epoch, since_ns, end_ns, end_uuid, most];
+        prepare(connection, &sql)?.query_map(values, past_report)?.collect()
+    }
+}
+
+/// Reports of a start point, of its own start point and so on, newest first.
+fn inherited(
+    connection: &Connection,
+    query: &HistoryQuery,
+    project: i64,
+    testbed: i64,
+    start: &StartPoint,
+) -> rusqlite::Result<Vec<PastReport>> {
+    let mut reports = Vec::new();
+    let mut visited = HashSet::new();
+    let mut versions_left = usize::MAX;
+    let mut next = Some(start.clone());
+    while let Some(start) = next.take() {
+        versions_left = versions_left.min(start.max_versions as usize);
+        let branch = name_row(connection, "branch", project, start.branch.as_str())?;
+        let Some(branch) = branch else { break };
+        let end = match start.until {
+            // The first nanosecond that does not count.
+            Some(until) => (limit_ns(until).saturating_add(1), Uuid::nil()),
+            None => (limit_ns(query.before.0), query.before.1),
+        };
+        let until_ns = start.until.map_or(end.0, limit_ns);
+        let Some(head) = branch_head(connection, branch, until_ns)? else { break };
+        if !visited.insert((branch, head.epoch)) || visited.len() > START_POINTS_MAX {
+            break;
+        }
+        let stretch = Stretch { branch, testbed, epoch: head.epoch, end };
+        let most = query.reports_max - reports.len();
+        let mut versions = HashSet::new();
+        for report in stretch.newest(connection, query.since_ns(), most)? {
+            let version = report.hash.clone().unwrap_or_else(|| report.uuid.to_string());
+            if versions.len() == versions_left && !versions.contains(&version) {
+                break;
+            }
+            versions.insert(version);
+            reports.push(report);
+        }
+        versions_left -= versions.len();
+        next = head.start_point.filter(|_| versions_left > 0 && reports.len() < query.reports_max);
+    }
+    Ok(reports)
+}

@@ -1,0 +1,386 @@
+//! What is in a store, without the metrics: reports newest first, the state of a branch, names.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter, types::Value};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    Store, StoreError,
+    columns::{Id, Text, Word, limit_ns},
+    prepare,
+    read::{ENVIRONMENT, environment, start_point, time},
+};
+use crate::{
+    adapter::Adapter,
+    model::{BenchmarkName, BranchName, Environment, ProjectName, Slug, StartPoint, TestbedName},
+};
+
+/// Which reports. `None` is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReportFilter {
+    /// Of this project.
+    pub project: Option<ProjectName>,
+    /// Of this branch.
+    pub branch: Option<BranchName>,
+    /// Of this testbed.
+    pub testbed: Option<TestbedName>,
+    /// Of this commit.
+    pub hash: Option<String>,
+    /// Begun at this time or later.
+    pub since: Option<OffsetDateTime>,
+    /// Begun at this time or earlier.
+    pub until: Option<OffsetDateTime>,
+}
+
+/// A report without its metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportSummary {
+    /// Identifies it.
+    pub uuid: Uuid,
+    /// Project that it belongs to.
+    pub project: ProjectName,
+    /// Branch that was measured.
+    pub branch: BranchName,
+    /// Commit that was measured.
+    pub hash: Option<String>,
+    /// How often the history of the branch was begun anew.
+    pub epoch: u32,
+    /// Machine.
+    pub testbed: TestbedName,
+    /// When the first iteration began.
+    pub start_time: OffsetDateTime,
+    /// When the last iteration ended.
+    pub end_time: OffsetDateTime,
+    /// What read the output.
+    pub adapter: Adapter,
+    /// What it was measured on.
+    pub environment: Environment,
+    /// Iterations.
+    pub iterations: u32,
+    /// Metrics of all iterations.
+    pub metrics: u64,
+    /// Benchmarks that failed.
+    pub failures: u64,
+    /// Alerts that were raised, whatever became of them.
+    pub alerts: u64,
+    /// Alerts that are active.
+    pub active_alerts: u64,
+    /// The report whose alerts this one was to confirm.
+    pub confirms: Option<Uuid>,
+}
+
+/// The state of a branch: what its newest report says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchHead {
+    /// The last epoch.
+    pub epoch: u32,
+    /// Where the branch comes from in that epoch.
+    pub start_point: Option<StartPoint>,
+    /// The newest report of that epoch.
+    pub report: Uuid,
+    /// When it began.
+    pub start_time: OffsetDateTime,
+    /// Its commit.
+    pub hash: Option<String>,
+}
+
+/// The names that a project has, each in alphabetical order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    /// Branches, also those that are start points only.
+    pub branches: Vec<BranchName>,
+    /// Testbeds.
+    pub testbeds: Vec<TestbedName>,
+    /// Benchmarks.
+    pub benchmarks: Vec<BenchmarkName>,
+    /// Measures of any project.
+    pub measures: Vec<Slug>,
+}
+
+/// Conditions on rows, with the values of their parameters in order.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    texts: Vec<String>,
+    pub(super) values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Adds a condition, which ends where the placeholder of its value stands, unless there is none.
+    pub(super) fn add(&mut self, text: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.texts.push(format!("{text} ?"));
+            self.values.push(value.into());
+        }
+    }
+
+    /// Adds a condition without a value.
+    pub(super) fn require(&mut self, text: &str) {
+        self.texts.push(text.to_owned());
+    }
+
+    /// `WHERE …`, or nothing.
+    pub(super) fn sql(&self) -> String {
+        match self.texts.is_empty() {
+            true => String::new(),
+            false => format!("WHERE {}", self.texts.join(" AND ")),
+        }
+    }
+}
+
+impl ReportFilter {
+    /// The conditions on the report `r`. `None` where a name is not in the store, so that nothing matches.
+    pub(super) fn conditions(
+        &self,
+        connection: &Connection,
+    ) -> rusqlite::Result<Option<Conditions>> {
+        let mut conditions = Conditions::default();
+        let project = match &self.project {
+            None => None,
+            Some(name) => match project_row(connection, name)? {
+                None => return Ok(None),
+                project => project,
+            },
+        };
+        conditions.add("r.project =", project);
+        let names = [
+            ("branch", self.branch.as_ref().map(BranchName::as_str)),
+            ("testbed", self.testbed.as_ref().map(TestbedName::as_str)),
+        ];
+        for (table, name) in names {
+            let Some(name) = name else { continue };
+            match project {
+                Some(project) => match name_row(connection, table, project, name)? {
+                    None => return Ok(None),
+                    row => conditions.add(&format!("r.{table} ="), row),
+                },
+                // The name may occur in several projects.
+                None => {
+                    let column = if table == "branch" { "b.name =" } else { "t.name =" };
+                    conditions.add(column, Some(name.to_owned()));
+                }
+            }
+        }
+        conditions.add("r.hash =", self.hash.clone());
+        conditions.add("r.start_time_ns >=", self.since.map(limit_ns));
+        conditions.add("r.start_time_ns <=", self.until.map(limit_ns));
+        Ok(Some(conditions))
+    }
+}
+
+impl Store {
+    /// Reports, newest first, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn reports(
+        &self,
+        filter: &ReportFilter,
+        limit: usize,
+    ) -> Result<Vec<ReportSummary>, StoreError> {
+        let list = || match filter.conditions(&self.connection)? {
+            Some(conditions) => reports(&self.connection, conditions, limit),
+            None => Ok(Vec::new()),
+        };
+        list().map_err(self.error("listing reports"))
+    }
+
+    /// The newest report of a branch, of one testbed or of all, whatever its epoch. Those that confirm
+    /// another do not count.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn latest(
+        &self,
+        project: &ProjectName,
+        branch: &BranchName,
+        testbed: Option<&TestbedName>,
+    ) -> Result<Option<ReportSummary>, StoreError> {
+        let filter = ReportFilter {
+            project: Some(project.clone()),
+            branch: Some(branch.clone()),
+            testbed: testbed.cloned(),
+            ..ReportFilter::default()
+        };
+        let latest = || {
+            let Some(mut conditions) = filter.conditions(&self.connection)? else {
+                return Ok(None);
+            };
+            conditions.require("r.confirms IS NULL");
+            Ok(reports(&self.connection, conditions, 1)?.pop())
+        };
+        latest().map_err(self.error("looking for the newest report"))
+    }
+
+    /// The state of a branch; `None` if it has no report.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn branch_head(
+        &self,
+        project: &ProjectName,
+        branch: &BranchName,
+    ) -> Result<Option<BranchHead>, StoreError> {
+        let read = || {
+            let Some(branch) = branch_row(&self.connection, project, branch)? else {
+                return Ok(None);
+            };
+            branch_head(&self.connection, branch, i64::MAX)
+        };
+        read().map_err(self.error("reading the state of a branch"))
+    }
+
+    /// The projects, in alphabetical order.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn projects(&self) -> Result<Vec<ProjectName>, StoreError> {
+        let sql = "SELECT name FROM project ORDER BY name";
+        names(&self.connection, sql, None).map_err(self.error("listing projects"))
+    }
+
+    /// The names that a project has. None if there is no such project.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn known(&self, project: &ProjectName) -> Result<Known, StoreError> {
+        let read = || {
+            let Some(project) = project_row(&self.connection, project)? else {
+                return Ok(Known::default());
+            };
+            let of =
+                |table: &str| format!("SELECT name FROM {table} WHERE project = ?1 ORDER BY name");
+            Ok(Known {
+                branches: names(&self.connection, &of("branch"), Some(project))?,
+                testbeds: names(&self.connection, &of("testbed"), Some(project))?,
+                benchmarks: names(&self.connection, &of("benchmark"), Some(project))?,
+                measures: names(
+                    &self.connection,
+                    "SELECT DISTINCT slug FROM measure ORDER BY slug",
+                    None,
+                )?,
+            })
+        };
+        read().map_err(self.error("listing names"))
+    }
+}
+
+fn reports(
+    connection: &Connection,
+    mut conditions: Conditions,
+    limit: usize,
+) -> rusqlite::Result<Vec<ReportSummary>> {
+    let sql = format!(
+        "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash, r.epoch,
+                r.start_time_ns, r.end_time_ns, r.adapter, r.iterations, r.confirms,
+                (SELECT count(*) FROM metric m WHERE m.report = r.id) AS metrics,
+                (SELECT count(*) FROM failure f WHERE f.report = r.id) AS failures,
+                (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts,
+                (SELECT count(*) FROM alert a WHERE a.report = r.id AND 'active' = coalesce(
+                    (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
+                     ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)) AS active_alerts,
+                {ENVIRONMENT}
+         FROM report r
+         JOIN project p ON p.id = r.project
+         JOIN branch b ON b.id = r.branch
+         JOIN testbed t ON t.id = r.testbed
+         JOIN environment e ON e.id = r.environment
+         {}
+         ORDER BY r.start_time_ns DESC, r.uuid DESC
+         LIMIT ?",
+        conditions.sql()
+    );
+    conditions.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+    prepare(connection, &sql)?.query_map(params_from_iter(&conditions.values), summary)?.collect()
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<ReportSummary> {
+    let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
+    Ok(ReportSummary {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        project: row.get::<_, Text<_>>("project")?.0,
+        branch: row.get::<_, Text<_>>("branch")?.0,
+        hash: row.get("hash")?,
+        epoch: row.get("epoch")?,
+        testbed: row.get::<_, Text<_>>("testbed")?.0,
+        start_time: time(row, "start_time_ns")?,
+        end_time: time(row, "end_time_ns")?,
+        adapter: row.get::<_, Word<_>>("adapter")?.0,
+        environment: environment(row)?,
+        iterations: row.get("iterations")?,
+        metrics: count("metrics")?,
+        failures: count("failures")?,
+        alerts: count("alerts")?,
+        active_alerts: count("active_alerts")?,
+        confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
+    })
+}
+
+/// The state of a branch as of a time: the last epoch that had begun.
+pub(super) fn branch_head(
+    connection: &Connection,
+    branch: i64,
+    until_ns: i64,
+) -> rusqlite::Result<Option<BranchHead>> {
+    let sql =
+        "SELECT r.uuid, r.epoch, r.start_time_ns, r.hash, s.name AS start_branch, r.start_hash,
+                      r.start_until_ns, r.start_versions_max
+               FROM report r LEFT JOIN branch s ON s.id = r.start_branch
+               WHERE r.branch = ?1 AND r.start_time_ns <= ?2
+               ORDER BY r.epoch DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1";
+    prepare(connection, sql)?
+        .query_row([branch, until_ns], |row| {
+            Ok(BranchHead {
+                epoch: row.get("epoch")?,
+                start_point: start_point(row)?,
+                report: row.get::<_, Id>("uuid")?.0,
+                start_time: time(row, "start_time_ns")?,
+                hash: row.get("hash")?,
+            })
+        })
+        .optional()
+}
+
+/// The row of a project.
+pub(super) fn project_row(
+    connection: &Connection,
+    project: &ProjectName,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT id FROM project WHERE name = ?1";
+    prepare(connection, sql)?.query_row([project.as_str()], |row| row.get(0)).optional()
+}
+
+/// The row of a branch.
+pub(super) fn branch_row(
+    connection: &Connection,
+    project: &ProjectName,
+    branch: &BranchName,
+) -> rusqlite::Result<Option<i64>> {
+    match project_row(connection, project)? {
+        Some(project) => name_row(connection, "branch", project, branch.as_str()),
+        None => Ok(None),
+    }
+}
+
+/// The row of a name in a table of names.
+pub(super) fn name_row(
+    connection: &Connection,
+    table: &str,
+    project: i64,
+    name: &str,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = format!("SELECT id FROM {table} WHERE project = ?1 AND name = ?2");
+    prepare(connection, &sql)?.query_row((project, name), |row| row.get(0)).optional()
+}
+
+fn names<T>(connection: &Connection, sql: &str, of: Option<i64>) -> rusqlite::Result<Vec<T>>
+where
+    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
+{
+    let name = |row: &Row<'_>| row.get::<_, Text<T>>(0).map(|text| text.0);
+    prepare(connection, sql)?.query_map(params_from_iter(of), name)?.collect()
+}

@@ -1,0 +1,131 @@
+//! Versions of the tables. Each version is the SQL that makes it of the one before; a store says in
+//! `user_version` which it has, and in `application_id` that it is a store.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+/// What makes each version of the one before it. What was released is never edited.
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+
+/// The version of the tables that this wingbeat writes.
+pub const VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// `application_id` of a store: "wngb".
+const APPLICATION: i64 = 0x776e_6762;
+
+/// What a database is to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Without any table.
+    Empty,
+    /// A store of that version.
+    Store(i64),
+    /// A database of something else.
+    Foreign,
+}
+
+/// Looks what a database is, without changing it.
+pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    let entries = number("SELECT count(*) FROM sqlite_schema")?;
+    Ok(match (application, version, entries) {
+        (APPLICATION, 1.., _) => Identity::Store(version),
+        (0, 0, 0) => Identity::Empty,
+        _ => Identity::Foreign,
+    })
+}
+
+/// Brings a store to the present version, or an empty database to a store; several processes may try at
+/// once. Says what the database was found to be once nobody else could change it: anything but an older
+/// store or an empty database is left alone.
+pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Identity> {
+    migrate_by(connection, MIGRATIONS)
+}
+
+fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<Identity> {
+    let newest = migrations.len() as i64;
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let identity = identify(&transaction)?;
+    let version = match identity {
+        Identity::Empty => 0,
+        Identity::Store(version) if version < newest => version,
+        Identity::Store(_) | Identity::Foreign => return Ok(identity),
+    };
+    for migration in &migrations[version as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", newest)?;
+    transaction.commit()?;
+    Ok(identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A version as a later wingbeat may have it.
+    const NOTES: &str = "ALTER TABLE report ADD COLUMN note TEXT;
+                         UPDATE report SET note = 'from version 1';";
+
+    fn version_1() -> Connection {
+        let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures/version-1.db");
+        let mut connection = Connection::open_in_memory().expect("a database");
+        let bytes = std::fs::read(fixture).expect("the fixture");
+        let copy = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(copy.path(), bytes).expect("written");
+        let attach = format!("ATTACH '{}' AS fixture", copy.path().display());
+        connection.execute_batch(&attach).expect("attached");
+        migrate_by(&mut connection, &MIGRATIONS[..1]).expect("version 1");
+        for table in ["project", "branch", "testbed", "environment", "report"] {
+            let copy = format!("INSERT INTO main.{table} SELECT * FROM fixture.{table}");
+            connection.execute_batch(&copy).expect("copied");
+        }
+        connection.execute_batch("DETACH fixture").expect("detached");
+        connection
+    }
+
+    #[test]
+    fn a_later_version_is_made_of_version_1() {
+        let mut connection = version_1();
+        let reports = "SELECT count(*) FROM report";
+        let before: i64 = connection.query_row(reports, [], |row| row.get(0)).expect("a count");
+        assert!(before > 0, "the fixture has reports");
+        let found = migrate_by(&mut connection, &[MIGRATIONS[0], NOTES]).expect("migrated");
+        assert_eq!(found, Identity::Store(1));
+        assert_eq!(identify(&connection), Ok(Identity::Store(2)));
+        let with_note = "SELECT count(*) FROM report WHERE note = 'from version 1'";
+        assert_eq!(connection.query_row(with_note, [], |row| row.get(0)), Ok(before));
+        // Once more changes nothing.
+        let found = migrate_by(&mut connection, &[MIGRATIONS[0], NOTES]).expect("nothing to do");
+        assert_eq!(found, Identity::Store(2));
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_version_before() {
+        let mut connection = version_1();
+        let broken = "ALTER TABLE report ADD COLUMN note TEXT; SELECT * FROM nowhere;";
+        migrate_by(&mut connection, &[MIGRATIONS[0], broken]).expect_err("broken");
+        assert_eq!(identify(&connection), Ok(Identity::Store(1)));
+        let column = "SELECT note FROM report";
+        assert!(connection.prepare(column).is_err(), "the column went with the rest");
+    }
+
+    #[test]
+    fn newer_and_foreign_databases_are_left_alone() {
+        let check = |make: &str, expected: Identity| {
+            let mut connection = Connection::open_in_memory().expect("a database");
+            connection.execute_batch(make).expect("made");
+            assert_eq!(migrate(&mut connection), Ok(expected.clone()), "{make}");
+            let after =
+                if expected == Identity::Empty { Identity::Store(VERSION) } else { expected };
+            assert_eq!(identify(&connection), Ok(after), "{make}");
+        };
+        check("", Identity::Empty);
+        check("PRAGMA application_id = 2003724130; PRAGMA user_version = 99", Identity::Store(99));
+        check("PRAGMA application_id = 5", Identity::Foreign);
+        check("PRAGMA user_version = 1", Identity::Foreign);
+        check("CREATE TABLE a (b)", Identity::Foreign);
+    }
+}

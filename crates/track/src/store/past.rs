@@ -1,0 +1,240 @@
+//! Earlier reports by series: for each measure of each benchmark its values, oldest first.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use rusqlite::{Connection, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    columns::{Id, Numbers, Text, Word},
+    prepare,
+    read::{MEASURE, environment, measure, time},
+};
+use crate::{
+    decide::Outcome,
+    model::{BenchmarkName, BranchName, Environment, Limit, Measure, Slug, Status},
+};
+
+/// Earlier reports by series.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Past {
+    /// The reports, oldest first.
+    pub reports: Vec<PastReport>,
+    /// In the order of benchmark, measure and units.
+    pub series: Vec<PastSeries>,
+}
+
+/// An earlier report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastReport {
+    /// Identifies it.
+    pub uuid: Uuid,
+    /// Branch that was measured: the start point's, or that of its own start point.
+    pub branch: BranchName,
+    /// Commit that was measured.
+    pub hash: Option<String>,
+    /// When it began.
+    pub start_time: OffsetDateTime,
+    /// What it was measured on.
+    pub environment: Environment,
+    pub(super) row: i64,
+}
+
+/// The values of one measure of one benchmark, all in the same units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastSeries {
+    /// Whose values.
+    pub benchmark: BenchmarkName,
+    /// Of what, as the newest report has it.
+    pub measure: Measure,
+    /// The values, oldest first.
+    pub points: Vec<Point>,
+}
+
+/// One value of a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Its report: an index of [`Past::reports`].
+    pub report: usize,
+    /// Iteration of that report, from 0.
+    pub iteration: u32,
+    /// The value.
+    pub value: f64,
+    /// Lower end of its spread.
+    pub lower: Option<f64>,
+    /// Upper end of its spread.
+    pub upper: Option<f64>,
+    /// Single measurements, if the report is among the newest that samples were asked of.
+    pub samples: Vec<f64>,
+    /// The alert that it raised, with its present status.
+    pub alert: Option<(Limit, Status)>,
+    /// The decision about it where that was [`Outcome::MovedTogether`], [`Outcome::Worse`],
+    /// [`Outcome::Better`] or [`Outcome::Changed`].
+    pub outcome: Option<Outcome>,
+}
+
+impl Past {
+    /// The series of a benchmark's measure in the same units.
+    #[must_use]
+    pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
+        let key = (benchmark, &measure.slug, &measure.units);
+        let at = self.series.binary_search_by(|series| {
+            (&series.benchmark, &series.measure.slug, &series.measure.units).cmp(&key)
+        });
+        at.ok().map(|at| &self.series[at])
+    }
+}
+
+/// A report of columns `row`, `uuid`, `branch`, `hash`, `start_time_ns` and those of its environment.
+pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<PastReport> {
+    Ok(PastReport {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        branch: row.get::<_, Text<_>>("branch")?.0,
+        hash: row.get("hash")?,
+        start_time: time(row, "start_time_ns")?,
+        environment: environment(row)?,
+        row: row.get("row")?,
+    })
+}
+
+/// The series of reports that are given newest first.
+pub(super) fn past(
+    connection: &Connection,
+    mut reports: Vec<PastReport>,
+    sampled_reports_max: usize,
+) -> rusqlite::Result<Past> {
+    reports.reverse();
+    let first_sampled = reports.len().saturating_sub(sampled_reports_max);
+    let mut series = Vec::<RawSeries>::new();
+    let mut index = HashMap::new();
+    let mut statement = prepare(
+        connection,
+        "SELECT benchmark, measure, iteration, value, lower, upper, samples
+         FROM metric WHERE report = ?1",
+    )?;
+    for (at, report) in reports.iter().enumerate() {
+        let marks = marks(connection, report.row)?;
+        let mut rows = statement.query([report.row])?;
+        let mut next = 0;
+        while let Some(row) = rows.next()? {
+            let key: (i64, i64) = (row.get(0)?, row.get(1)?);
+            let iteration: u32 = row.get(2)?;
+            let samples: Option<i64> = row.get(6)?;
+            let mark = match marks.is_empty() {
+                true => Mark::default(),
+                false => marks.get(&(key.0, key.1, iteration)).copied().unwrap_or_default(),
+            };
+            let point = Point {
+                report: at,
+                iteration,
+                value: row.get(3)?,
+                lower: row.get(4)?,
+                upper: row.get(5)?,
+                samples: match samples.filter(|_| at >= first_sampled) {
+                    Some(samples) => read_samples(connection, samples)?,
+                    None => Vec::new(),
+                },
+                alert: mark.alert,
+                outcome: mark.outcome,
+            };
+            // Reports are alike, so the next series is mostly the one that was next before.
+            if series.get(next).is_none_or(|series| series.key != key) {
+                next = *index.entry(key).or_insert_with(|| {
+                    series.push(RawSeries { key, points: Vec::new() });
+                    series.len() - 1
+                });
+            }
+            series[next].points.push(point);
+            next += 1;
+        }
+    }
+    Ok(Past { reports, series: name_series(connection, series)? })
+}
+
+/// A series by the rows of its benchmark and its measure.
+struct RawSeries {
+    key: (i64, i64),
+    points: Vec<Point>,
+}
+
+fn read_samples(connection: &Connection, row: i64) -> rusqlite::Result<Vec<f64>> {
+    let mut statement = prepare(connection, "SELECT bytes FROM samples WHERE id = ?1")?;
+    statement.query_row([row], |row| Ok(row.get::<_, Numbers>(0)?.0))
+}
+
+/// What was decided about a metric, if it stood out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mark {
+    pub(super) alert: Option<(Limit, Status)>,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// The marks of a report by rows of benchmark and measure and by iteration.
+pub(super) fn marks(
+    connection: &Connection,
+    report: i64,
+) -> rusqlite::Result<HashMap<(i64, i64, u32), Mark>> {
+    let mut marks = HashMap::<_, Mark>::new();
+    let outcomes = "SELECT benchmark, measure, iteration, outcome FROM verdict
+                    WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'moved-together')";
+    let mut statement = prepare(connection, outcomes)?;
+    let mut rows = statement.query([report])?;
+    while let Some(row) = rows.next()? {
+        let outcome = row.get::<_, Word<_>>(3)?.0;
+        marks.entry((row.get(0)?, row.get(1)?, row.get(2)?)).or_default().outcome = Some(outcome);
+    }
+    let alerts = "SELECT a.benchmark, a.measure, a.iteration, a.crossed, coalesce(
+                      (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
+                       ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)
+                  FROM alert a WHERE a.report = ?1";
+    let mut statement = prepare(connection, alerts)?;
+    let mut rows = statement.query([report])?;
+    while let Some(row) = rows.next()? {
+        let alert = (row.get::<_, Word<_>>(3)?.0, row.get::<_, Word<_>>(4)?.0);
+        marks.entry((row.get(0)?, row.get(1)?, row.get(2)?)).or_default().alert = Some(alert);
+    }
+    Ok(marks)
+}
+
+/// Gives series their names. A measure that was renamed, or whose direction became known, goes on.
+fn name_series(connection: &Connection, raw: Vec<RawSeries>) -> rusqlite::Result<Vec<PastSeries>> {
+    let mut measures = HashMap::new();
+    let mut named: Vec<PastSeries> = Vec::with_capacity(raw.len());
+    for RawSeries { key, points } in raw {
+        let benchmark = benchmark_name(connection, key.0)?;
+        let measure = match measures.entry(key.1) {
+            Entry::Occupied(entry) => Measure::clone(entry.get()),
+            Entry::Vacant(entry) => entry.insert(measure_of(connection, key.1)?).clone(),
+        };
+        named.push(PastSeries { benchmark, measure, points });
+    }
+    let key = |series: &PastSeries| -> (BenchmarkName, Slug, String) {
+        let Measure { slug, units, .. } = series.measure.clone();
+        (series.benchmark.clone(), slug, units)
+    };
+    named.sort_by_cached_key(|series| (key(series), series.points.last().map(|last| last.report)));
+    named.dedup_by(|later, earlier| {
+        let is_same = key(later) == key(earlier);
+        if is_same {
+            earlier.points.append(&mut later.points);
+            earlier.points.sort_by_key(|point| (point.report, point.iteration));
+            // The later one has the newer report.
+            earlier.measure = later.measure.clone();
+        }
+        is_same
+    });
+    Ok(named)
+}
+
+/// The name of the benchmark in a row.
+pub(super) fn benchmark_name(connection: &Connection, row: i64) -> rusqlite::Result<BenchmarkName> {
+    let mut statement = prepare(connection, "SELECT name FROM benchmark WHERE id = ?1")?;
+    statement.query_row([row], |row| Ok(row.get::<_, Text<_>>(0)?.0))
+}
+
+/// The measure in a row.
+pub(super) fn measure_of(connection: &Connection, row: i64) -> rusqlite::Result<Measure> {
+    let sql = format!("SELECT {MEASURE} FROM measure q WHERE q.id = ?1");
+    prepare(connection, &sql)?.query_row([row], measure)
+}

@@ -1,0 +1,194 @@
+//! No query reads a whole table that grows with the history. Every statement of the store is noted while
+//! all that a store can be asked for is asked, and then SQLite tells how it would run it.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter, Store};
+use crate::{
+    adapter::Adapter,
+    decide::{Outcome, Verdict},
+    model::{
+        Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, ProjectName, Report,
+        StartPoint, Status, TestbedName,
+    },
+    results::Results,
+};
+
+thread_local! {
+    static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Notes a statement.
+pub(super) fn note(sql: &str) {
+    STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
+}
+
+/// Tables that grow with each report.
+const LARGE: [(&str, &str); 7] = [
+    ("report", "r"),
+    ("metric", "m"),
+    ("verdict", "v"),
+    ("samples", "s"),
+    ("failure", "f"),
+    ("alert", "a"),
+    ("benchmark", "n"),
+];
+
+/// Statements that read all reports because all are asked for, along an index and with a limit or for
+/// their names only.
+const WHOLE: [&str; 2] =
+    ["SCAN r USING INDEX report_by_time", "SCAN report USING COVERING INDEX report_by_time"];
+
+fn report(number: u128, branch: &str, start_point: Option<StartPoint>) -> Report {
+    let mut results = Results::default();
+    let benchmark = BenchmarkName::new("a").expect("a name");
+    let metric = Metric::new(1.0).with_samples(vec![1.0]);
+    results.add(benchmark.clone(), Measure::latency(), metric).expect("added");
+    results.fail(BenchmarkName::new("b").expect("a name"), "it failed");
+    let start_time = OffsetDateTime::UNIX_EPOCH + Duration::seconds(number as i64);
+    let measure = Measure::latency().slug;
+    Report {
+        uuid: Uuid::from_u128(number),
+        project: ProjectName::new("p").expect("a name"),
+        branch: BranchName::new(branch).expect("a name"),
+        hash: Some("abc".to_owned()),
+        epoch: 0,
+        start_point,
+        testbed: TestbedName::new("t").expect("a name"),
+        start_time,
+        end_time: start_time,
+        adapter: Adapter::Json,
+        environment: Environment::default(),
+        iterations: vec![results],
+        verdicts: vec![Verdict {
+            iteration: 0,
+            benchmark: benchmark.clone(),
+            measure: measure.clone(),
+            outcome: Outcome::Worse,
+            test: None,
+            boundary: None,
+            limit: Some(Limit::Upper),
+            change: None,
+            p: None,
+            smallest_visible: None,
+            points: 0,
+            reason: String::new(),
+        }],
+        alerts: vec![Alert {
+            uuid: Uuid::from_u128(number + 1000),
+            iteration: 0,
+            benchmark,
+            measure,
+            limit: Limit::Upper,
+            status: Status::Active,
+            reason: None,
+        }],
+        confirms: None,
+    }
+}
+
+/// Asks for all that can be asked for.
+fn use_all(store: &mut Store, folder: &std::path::Path) {
+    let main = report(1, "main", None);
+    let start = StartPoint {
+        branch: main.branch.clone(),
+        hash: None,
+        until: Some(main.start_time),
+        max_versions: 255,
+    };
+    let feature = report(2, "feature", Some(start));
+    store.insert(&main).expect("stored");
+    store.insert(&feature).expect("stored");
+    let alert = main.alerts[0].uuid;
+    store.set_alert_status(alert, Status::Silenced, None).expect("changed");
+    let query = HistoryQuery::of(&report(3, "feature", feature.start_point.clone()));
+    let history = store.history(&query).expect("a history");
+    assert_eq!((history.baseline.reports.len(), history.own.reports.len()), (1, 1));
+    let (project, branch, testbed) = (&main.project, &main.branch, &main.testbed);
+    let some = ReportFilter {
+        project: Some(project.clone()),
+        branch: Some(branch.clone()),
+        testbed: Some(testbed.clone()),
+        hash: main.hash.clone(),
+        since: Some(main.start_time),
+        until: Some(main.start_time),
+    };
+    let of_branch = ReportFilter { project: None, ..some.clone() };
+    let of_project = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
+    for reports in [ReportFilter::default(), of_project, of_branch, some] {
+        assert!(!store.reports(&reports, 10).expect("reports").is_empty());
+        for status in [None, Some(Status::Silenced)] {
+            let filter = AlertFilter { reports: reports.clone(), status };
+            assert_eq!(store.alerts(&filter, 1).expect("alerts").len(), 1);
+        }
+    }
+    store.latest(project, branch, Some(testbed)).expect("read").expect("a report");
+    store.branch_head(project, branch).expect("read").expect("a head");
+    store.find_version(project, branch, None, "abc").expect("read").expect("a version");
+    store.version_number(feature.uuid).expect("read").expect("a number");
+    store.report(feature.uuid).expect("read").expect("a report");
+    assert_eq!(store.known(project).expect("names").branches.len(), 2);
+    assert_eq!(store.projects().expect("names").len(), 1);
+    let silenced = store.silenced(project, std::slice::from_ref(branch), testbed);
+    assert_eq!(silenced.expect("read").len(), 1);
+    let narrow = PlotQuery {
+        branches: vec![main.branch.clone()],
+        testbeds: vec![main.testbed.clone()],
+        benchmarks: vec![BenchmarkName::new("a").expect("a name")],
+        measures: vec![Measure::latency().slug],
+        since: Some(main.start_time),
+        until: Some(main.start_time),
+        ..PlotQuery::of(project.clone())
+    };
+    for query in [PlotQuery::of(project.clone()), narrow] {
+        assert!(!store.plot(&query).expect("a plot").series.is_empty());
+    }
+    store.export(folder).expect("exported");
+    let mut other = Store::open(folder.join("other.db")).expect("a store");
+    assert_eq!(other.import(folder).expect("imported").reports, 2);
+}
+
+fn plan(store: &Store, sql: &str) -> Vec<String> {
+    let explain = format!("EXPLAIN QUERY PLAN {sql}");
+    let mut statement = store.connection.prepare(&explain).expect("a statement");
+    // A parameter without a value is NULL, and plans do not depend on values.
+    let mut rows = statement.raw_query();
+    let mut steps = Vec::new();
+    while let Some(row) = rows.next().expect("a step") {
+        steps.push(row.get::<_, String>("detail").expect("a text"));
+    }
+    steps
+}
+
+fn is_scan_of_much(step: &str) -> bool {
+    let Some(rest) = step.strip_prefix("SCAN ") else { return false };
+    let table = rest.split(' ').next().unwrap_or(rest);
+    let is_large = LARGE.iter().any(|(name, alias)| table == *name || table == *alias);
+    is_large && !WHOLE.iter().any(|whole| step.starts_with(whole))
+}
+
+#[test]
+fn no_query_reads_a_whole_table() {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(temporary.path().join("results.db")).expect("a store");
+    use_all(&mut store, &temporary.path().join("files"));
+    let statements = STATEMENTS.with_borrow(BTreeSet::clone);
+    assert!(statements.len() > 30, "only {} statements were noted", statements.len());
+    for sql in statements {
+        let plan = plan(&store, &sql);
+        let scans: Vec<_> = plan.iter().filter(|step| is_scan_of_much(step)).collect();
+        assert!(scans.is_empty(), "{scans:#?}\nof\n{sql}\nwith the plan\n{plan:#?}");
+    }
+}
+
+#[test]
+fn whole_tables_are_seen() {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let store = Store::open(temporary.path().join("results.db")).expect("a store");
+    for sql in ["SELECT count(*) FROM metric WHERE value > 1", "SELECT * FROM report r"] {
+        assert!(plan(&store, sql).iter().any(|step| is_scan_of_much(step)), "{sql}");
+    }
+}

@@ -1,0 +1,280 @@
+//! A report as it was stored, or with what became of its alerts since.
+
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    Store, StoreError, alerts,
+    columns::{Id, Numbers, Text, Time, Word},
+    prepare,
+};
+use crate::{
+    decide::{Boundary, Change, Verdict},
+    model::{Alert, Environment, Measure, Metric, Report, StartPoint},
+    results::{BenchmarkResults, FailedBenchmark, Results},
+};
+
+/// Columns of an environment, those of the report `r` and of its `environment` `e`.
+pub(super) const ENVIRONMENT: &str = "e.kernel AS kernel, e.cpu_model AS cpu_model, \
+    e.governor AS governor, e.cores AS cores, e.compiler AS compiler, e.wingbeat AS wingbeat, \
+    r.load AS load, r.steal AS steal, r.git_hash AS git_hash, r.is_dirty AS is_dirty";
+
+/// Columns of a measure, those of `measure` `q`.
+pub(super) const MEASURE: &str = "q.slug AS slug, q.name AS measure_name, q.units AS units, \
+    q.direction AS direction, q.kind AS kind";
+
+/// Columns of a boundary, those of `verdict` `v`.
+pub(super) const BOUNDARY: &str = "v.has_boundary AS has_boundary, v.baseline AS baseline, \
+    v.lower_limit AS lower_limit, v.upper_limit AS upper_limit";
+
+/// Which alerts a report is read with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alerts {
+    /// As they were raised.
+    Raised,
+    /// With their present status.
+    Present,
+}
+
+impl Store {
+    /// The report of that UUID, its alerts with their present status.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
+        read(&self.connection, uuid, Alerts::Present).map_err(self.error("reading a report"))
+    }
+}
+
+/// Reads one report.
+pub(super) fn read(
+    connection: &Connection,
+    uuid: Uuid,
+    which: Alerts,
+) -> rusqlite::Result<Option<Report>> {
+    // One view of the store, also if somebody writes meanwhile.
+    let view =
+        connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let sql = format!(
+        "SELECT r.id AS row, r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
+                r.epoch, s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max,
+                r.start_time_ns, r.end_time_ns, r.adapter, r.iterations, r.confirms, {ENVIRONMENT}
+         FROM report r
+         JOIN project p ON p.id = r.project
+         JOIN branch b ON b.id = r.branch
+         JOIN testbed t ON t.id = r.testbed
+         JOIN environment e ON e.id = r.environment
+         LEFT JOIN branch s ON s.id = r.start_branch
+         WHERE r.uuid = ?1"
+    );
+    let head = prepare(connection, &sql)?
+        .query_row([Id(uuid)], |row| Ok((row.get("row")?, head(row)?)))
+        .optional()?;
+    let Some((row, mut report)) = head else { return Ok(None) };
+    read_metrics(connection, row, &mut report)?;
+    read_failures(connection, row, &mut report)?;
+    report.verdicts = verdicts(connection, row)?;
+    report.alerts = raised(connection, row)?;
+    if which == Alerts::Present {
+        for alert in &mut report.alerts {
+            if let Some(last) = alerts::last_change(connection, alert.uuid)? {
+                (alert.status, alert.reason) = (last.status, last.reason);
+            }
+        }
+    }
+    drop(view);
+    Ok(Some(report))
+}
+
+/// A report without its content: as many iterations as it has, all empty.
+fn head(row: &Row<'_>) -> rusqlite::Result<Report> {
+    Ok(Report {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        project: row.get::<_, Text<_>>("project")?.0,
+        branch: row.get::<_, Text<_>>("branch")?.0,
+        hash: row.get("hash")?,
+        epoch: row.get("epoch")?,
+        start_point: start_point(row)?,
+        testbed: row.get::<_, Text<_>>("testbed")?.0,
+        start_time: time(row, "start_time_ns")?,
+        end_time: time(row, "end_time_ns")?,
+        adapter: row.get::<_, Word<_>>("adapter")?.0,
+        environment: environment(row)?,
+        iterations: vec![Results::default(); row.get::<_, u32>("iterations")? as usize],
+        verdicts: Vec::new(),
+        alerts: Vec::new(),
+        confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
+    })
+}
+
+/// The start point of a report, of columns `start_branch`, `start_hash` and so on.
+pub(super) fn start_point(row: &Row<'_>) -> rusqlite::Result<Option<StartPoint>> {
+    let Some(Text(branch)) = row.get("start_branch")? else { return Ok(None) };
+    Ok(Some(StartPoint {
+        branch,
+        hash: row.get("start_hash")?,
+        until: row.get::<_, Option<Time>>("start_until_ns")?.map(|time| time.0),
+        max_versions: row.get("start_versions_max")?,
+    }))
+}
+
+/// The environment of the columns [`ENVIRONMENT`].
+pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
+    Ok(Environment {
+        kernel: row.get("kernel")?,
+        cpu_model: row.get("cpu_model")?,
+        governor: row.get("governor")?,
+        cores: row.get("cores")?,
+        load: row.get("load")?,
+        steal: row.get("steal")?,
+        compiler: row.get("compiler")?,
+        git_hash: row.get("git_hash")?,
+        is_dirty: row.get("is_dirty")?,
+        wingbeat: row.get("wingbeat")?,
+    })
+}
+
+/// The measure of the columns [`MEASURE`].
+pub(super) fn measure(row: &Row<'_>) -> rusqlite::Result<Measure> {
+    Ok(Measure {
+        slug: row.get::<_, Text<_>>("slug")?.0,
+        name: row.get("measure_name")?,
+        units: row.get("units")?,
+        direction: row.get::<_, Word<_>>("direction")?.0,
+        kind: row.get::<_, Word<_>>("kind")?.0,
+    })
+}
+
+/// The boundary of the columns [`BOUNDARY`], which may come of an outer join.
+pub(super) fn boundary(row: &Row<'_>) -> rusqlite::Result<Option<Boundary>> {
+    if !row.get::<_, Option<bool>>("has_boundary")?.unwrap_or(false) {
+        return Ok(None);
+    }
+    Ok(Some(Boundary {
+        baseline: row.get("baseline")?,
+        lower_limit: row.get("lower_limit")?,
+        upper_limit: row.get("upper_limit")?,
+    }))
+}
+
+/// A time.
+pub(super) fn time(row: &Row<'_>, column: &str) -> rusqlite::Result<OffsetDateTime> {
+    Ok(row.get::<_, Time>(column)?.0)
+}
+
+/// The results of one iteration of the report.
+fn iteration(report: &mut Report, number: u32) -> rusqlite::Result<&mut Results> {
+    let out_of_range = rusqlite::Error::IntegralValueOutOfRange(0, i64::from(number));
+    report.iterations.get_mut(number as usize).ok_or(out_of_range)
+}
+
+fn read_metrics(connection: &Connection, row: i64, report: &mut Report) -> rusqlite::Result<()> {
+    let sql = format!(
+        "SELECT m.iteration, b.name AS benchmark, m.is_ignored, m.value, m.lower, m.upper, s.bytes, {MEASURE}
+         FROM metric m
+         JOIN benchmark b ON b.id = m.benchmark
+         JOIN measure q ON q.id = m.measure
+         LEFT JOIN samples s ON s.id = m.samples
+         WHERE m.report = ?1
+         ORDER BY m.position"
+    );
+    let mut statement = prepare(connection, &sql)?;
+    let mut rows = statement.query([row])?;
+    while let Some(row) = rows.next()? {
+        let results = iteration(report, row.get("iteration")?)?;
+        let name = row.get::<_, Text<_>>("benchmark")?.0;
+        if results.benchmarks.last().is_none_or(|last| last.name != name) {
+            let is_ignored = row.get("is_ignored")?;
+            results.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+        }
+        let samples = row.get::<_, Option<Numbers>>("bytes")?;
+        let metric = Metric {
+            value: row.get("value")?,
+            lower_value: row.get("lower")?,
+            upper_value: row.get("upper")?,
+            samples: samples.map_or_else(Vec::new, |samples| samples.0),
+        };
+        if let Some(benchmark) = results.benchmarks.last_mut() {
+            benchmark.metrics.push((measure(row)?, metric));
+        }
+    }
+    Ok(())
+}
+
+fn read_failures(connection: &Connection, row: i64, report: &mut Report) -> rusqlite::Result<()> {
+    let sql = "SELECT f.iteration, b.name AS benchmark, f.reason
+               FROM failure f JOIN benchmark b ON b.id = f.benchmark
+               WHERE f.report = ?1 ORDER BY f.position";
+    let mut statement = prepare(connection, sql)?;
+    let mut rows = statement.query([row])?;
+    while let Some(row) = rows.next()? {
+        let name = row.get::<_, Text<_>>("benchmark")?.0;
+        let failure = FailedBenchmark { name, reason: row.get("reason")? };
+        iteration(report, row.get("iteration")?)?.failures.push(failure);
+    }
+    Ok(())
+}
+
+fn verdicts(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Verdict>> {
+    let sql = format!(
+        "SELECT v.iteration, b.name AS benchmark, q.slug, v.outcome, v.test, v.crossed, v.change,
+                v.change_lower, v.change_upper, v.p, v.smallest_visible, v.points, v.reason, {BOUNDARY}
+         FROM verdict v
+         JOIN benchmark b ON b.id = v.benchmark
+         JOIN measure q ON q.id = v.measure
+         WHERE v.report = ?1
+         ORDER BY v.position"
+    );
+    prepare(connection, &sql)?.query_map([row], verdict)?.collect()
+}
+
+fn verdict(row: &Row<'_>) -> rusqlite::Result<Verdict> {
+    let change = match row.get::<_, Option<f64>>("change")? {
+        Some(relative) => {
+            let (lower, upper) = (row.get("change_lower")?, row.get("change_upper")?);
+            Some(Change { relative, lower, upper })
+        }
+        None => None,
+    };
+    Ok(Verdict {
+        iteration: row.get("iteration")?,
+        benchmark: row.get::<_, Text<_>>("benchmark")?.0,
+        measure: row.get::<_, Text<_>>("slug")?.0,
+        outcome: row.get::<_, Word<_>>("outcome")?.0,
+        test: row.get::<_, Option<Word<_>>>("test")?.map(|word| word.0),
+        boundary: boundary(row)?,
+        limit: row.get::<_, Option<Word<_>>>("crossed")?.map(|word| word.0),
+        change,
+        p: row.get("p")?,
+        smallest_visible: row.get("smallest_visible")?,
+        points: row.get::<_, u32>("points")? as usize,
+        reason: row.get("reason")?,
+    })
+}
+
+/// The alerts of a report, as they were raised.
+fn raised(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Alert>> {
+    let sql =
+        "SELECT a.uuid, a.iteration, b.name AS benchmark, q.slug, a.crossed, a.status, a.reason
+               FROM alert a
+               JOIN benchmark b ON b.id = a.benchmark
+               JOIN measure q ON q.id = a.measure
+               WHERE a.report = ?1
+               ORDER BY a.position";
+    prepare(connection, sql)?.query_map([row], alert)?.collect()
+}
+
+/// The alert of columns named as in the table, with `benchmark` and `slug` as texts.
+pub(super) fn alert(row: &Row<'_>) -> rusqlite::Result<Alert> {
+    Ok(Alert {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        iteration: row.get("iteration")?,
+        benchmark: row.get::<_, Text<_>>("benchmark")?.0,
+        measure: row.get::<_, Text<_>>("slug")?.0,
+        limit: row.get::<_, Word<_>>("crossed")?.0,
+        status: row.get::<_, Word<_>>("status")?.0,
+        reason: row.get("reason")?,
+    })
+}

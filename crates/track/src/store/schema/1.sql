@@ -1,0 +1,168 @@
+-- Version 1. Times are nanoseconds since 1970 in UTC, identifiers are the 16 bytes of a UUID.
+
+CREATE TABLE project (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE branch (
+    id INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project,
+    name TEXT NOT NULL,
+    UNIQUE (project, name)
+) STRICT;
+
+CREATE TABLE testbed (
+    id INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project,
+    name TEXT NOT NULL,
+    UNIQUE (project, name)
+) STRICT;
+
+CREATE TABLE benchmark (
+    id INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project,
+    name TEXT NOT NULL,
+    UNIQUE (project, name)
+) STRICT;
+
+-- A slug may occur with several units or directions: each report keeps what it was written with.
+CREATE TABLE measure (
+    id INTEGER PRIMARY KEY,
+    slug TEXT NOT NULL,
+    name TEXT NOT NULL,
+    units TEXT NOT NULL,
+    direction TEXT NOT NULL CHECK (direction IN ('lower-is-better', 'higher-is-better', 'unknown')),
+    kind TEXT NOT NULL CHECK (kind IN ('exact', 'noisy')),
+    UNIQUE (slug, units, name, direction, kind)
+) STRICT;
+
+-- What is the same in every run on an unchanged machine; the rest is in the report.
+CREATE TABLE environment (
+    id INTEGER PRIMARY KEY,
+    kernel TEXT,
+    cpu_model TEXT,
+    governor TEXT,
+    cores INTEGER,
+    compiler TEXT,
+    wingbeat TEXT
+) STRICT;
+CREATE INDEX environment_by_content
+    ON environment (kernel, cpu_model, governor, cores, compiler, wingbeat);
+
+CREATE TABLE report (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project,
+    branch INTEGER NOT NULL REFERENCES branch,
+    testbed INTEGER NOT NULL REFERENCES testbed,
+    hash TEXT,
+    epoch INTEGER NOT NULL,
+    start_branch INTEGER REFERENCES branch,
+    start_hash TEXT,
+    start_until_ns INTEGER,
+    start_versions_max INTEGER,
+    start_time_ns INTEGER NOT NULL,
+    end_time_ns INTEGER NOT NULL,
+    adapter TEXT NOT NULL,
+    environment INTEGER NOT NULL REFERENCES environment,
+    load REAL,
+    steal REAL,
+    git_hash TEXT,
+    is_dirty INTEGER,
+    iterations INTEGER NOT NULL,
+    -- Not a reference: the other report may reach this store later.
+    confirms BLOB CHECK (length(confirms) = 16)
+) STRICT;
+CREATE INDEX report_by_time ON report (start_time_ns, uuid);
+CREATE INDEX report_by_project ON report (project, start_time_ns, uuid);
+CREATE INDEX report_by_series ON report (branch, testbed, epoch, start_time_ns, uuid);
+CREATE INDEX report_by_version ON report (branch, epoch, start_time_ns, uuid, hash);
+CREATE INDEX report_by_hash ON report (branch, hash, start_time_ns, uuid);
+
+-- Little-endian 64-bit floats in the order of measurement.
+CREATE TABLE samples (
+    id INTEGER PRIMARY KEY,
+    bytes BLOB NOT NULL CHECK (length(bytes) % 8 = 0)
+) STRICT;
+
+-- The rows of a report lie together, so that a history reads one run of pages for each report, and one
+-- series is one search for each report. `position` is the order of the output.
+CREATE TABLE metric (
+    report INTEGER NOT NULL REFERENCES report,
+    benchmark INTEGER NOT NULL REFERENCES benchmark,
+    measure INTEGER NOT NULL REFERENCES measure,
+    iteration INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    is_ignored INTEGER NOT NULL,
+    value REAL NOT NULL,
+    lower REAL,
+    upper REAL,
+    samples INTEGER REFERENCES samples,
+    PRIMARY KEY (report, benchmark, measure, iteration)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE failure (
+    report INTEGER NOT NULL REFERENCES report,
+    position INTEGER NOT NULL,
+    iteration INTEGER NOT NULL,
+    benchmark INTEGER NOT NULL REFERENCES benchmark,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (report, position)
+) STRICT, WITHOUT ROWID;
+
+-- A verdict and the boundary that it was made by. `has_boundary` tells a boundary without parts from none.
+CREATE TABLE verdict (
+    report INTEGER NOT NULL,
+    benchmark INTEGER NOT NULL,
+    measure INTEGER NOT NULL,
+    iteration INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    test TEXT,
+    has_boundary INTEGER NOT NULL,
+    baseline REAL,
+    lower_limit REAL,
+    upper_limit REAL,
+    crossed TEXT CHECK (crossed IN ('lower', 'upper')),
+    change REAL,
+    change_lower REAL,
+    change_upper REAL,
+    p REAL,
+    smallest_visible REAL,
+    points INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (report, benchmark, measure, iteration, position),
+    FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric
+) STRICT, WITHOUT ROWID;
+
+-- Few verdicts stand out, and a history asks for those of many reports.
+CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
+    WHERE outcome IN ('worse', 'better', 'changed', 'moved-together');
+
+-- `status` and `reason` are those that the alert was raised with; `alert_change` has what came later.
+CREATE TABLE alert (
+    uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
+    report INTEGER NOT NULL,
+    benchmark INTEGER NOT NULL,
+    measure INTEGER NOT NULL,
+    iteration INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    crossed TEXT NOT NULL CHECK (crossed IN ('lower', 'upper')),
+    status TEXT NOT NULL CHECK (status IN ('active', 'dismissed', 'silenced')),
+    reason TEXT,
+    FOREIGN KEY (report, benchmark, measure, iteration) REFERENCES metric
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX alert_by_report ON alert (report, position);
+
+-- The last change of an alert, by time and then UUID, is its status. The alert may come later than the
+-- change, where files are imported in any order.
+CREATE TABLE alert_change (
+    uuid BLOB PRIMARY KEY CHECK (length(uuid) = 16),
+    alert BLOB NOT NULL CHECK (length(alert) = 16),
+    time_ns INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('active', 'dismissed', 'silenced')),
+    reason TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX alert_change_by_alert ON alert_change (alert, time_ns, uuid);
+CREATE INDEX alert_change_by_time ON alert_change (time_ns, uuid);

@@ -1,0 +1,4 @@
+//! The adapters on what the tools print.
+
+mod other;
+mod rust;

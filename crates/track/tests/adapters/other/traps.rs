@@ -1,0 +1,210 @@
+//! Traps that the golden outputs do not have in them, adapter by adapter.
+
+use wingbeat_track::adapter::Adapter;
+
+use super::outline::outline;
+
+/// What the outline of the results has to be: names with values, without the units.
+fn check(adapter: Adapter, output: &str, expected: &[&str]) {
+    let text = match adapter.parse(output.as_bytes(), None) {
+        Ok(results) => outline(&results),
+        Err(error) => format!("error: {error}"),
+    };
+    let short = |line: &str| {
+        let end = [" nanoseconds", " operations", " bytes", " allocations", " items", " (units)"]
+            .iter()
+            .filter_map(|unit| line.find(unit))
+            .min();
+        line[..end.unwrap_or(line.len())].to_owned()
+    };
+    let found: Vec<_> = text.lines().map(short).collect();
+    assert_eq!(found, expected, "{adapter}: {output}");
+}
+
+#[test]
+fn go_bench() {
+    let check = |output, expected: &[&str]| check(Adapter::GoBench, output, expected);
+    // Words that look like benchmarks.
+    check(
+        "Benchmarking 3 things\nBenchmark of 12 bees 5 ns/op\nBenchmarkA\nBenchmarkA-8 1 2 ns/op\n",
+        &["BenchmarkA-8 | latency = 2"],
+    );
+    // One repetition of several fails.
+    check(
+        "BenchmarkA-8 \t 10\t 2 ns/op\nBenchmarkA-8 \t--- FAIL: BenchmarkA-8\n    a_test.go:1: no\n\
+         BenchmarkB-8 \t 10\t 2 ns/op\n--- FAIL: BenchmarkB\nBenchmarkC-8 \t 10\t 2 ns/op\n",
+        &[
+            "BenchmarkC-8 | latency = 2",
+            "BenchmarkA-8 ! a_test.go:1: no",
+            "BenchmarkB ! go test says FAIL",
+        ],
+    );
+    // Numbers of every form, and ones that are none.
+    check(
+        "BenchmarkA 10 1e-3 ns/op 1.5e+09 x/op\nBenchmarkB 10 2 ns/op NaN x/op\nBenchmarkC 10 2,5 ns/op\n\
+         BenchmarkD 10 +Inf ns/op\n",
+        &[
+            "BenchmarkA | latency = 0.001",
+            "BenchmarkA | x-op = 1500000000 x/op, LowerIsBetter, Noisy",
+            "BenchmarkC | latency = 25",
+            "BenchmarkB ! its x/op is no finite number",
+            "BenchmarkD ! its ns/op is no finite number",
+        ],
+    );
+    // What the lines `Unit` tell.
+    check(
+        "Unit hives/op better=higher assume=exact\nUnit\nBenchmarkA 10 3 hives/op\n",
+        &["BenchmarkA | hives-op = 3 hives/op, HigherIsBetter, Exact"],
+    );
+    // A metric of a user that is called as one of ours.
+    check(
+        "BenchmarkA 10 2 ns/op 7 latency\n",
+        &["BenchmarkA | latency = 2", "BenchmarkA | latency-counter = 7 latency, Unknown, Noisy"],
+    );
+    // Killed between name and result.
+    check("BenchmarkA-8 \texit status 2\nFAIL\tx 1s\n", &["BenchmarkA-8 ! FAIL\tx 1s"]);
+    // Windows, colours.
+    check("\u{1b}[32mBenchmarkA-8\u{1b}[0m 10 2 ns/op\r\n", &["BenchmarkA-8 | latency = 2"]);
+}
+
+#[test]
+fn cpp_google() {
+    let check = |output: &str, expected: &[&str]| {
+        check(Adapter::CppGoogle, &output.replace('\'', "\""), expected);
+    };
+    let report = |runs: &str| format!("{{'context': {{}}, 'benchmarks': [{runs}]}}");
+    // One repetition of several fails: nothing of the benchmark counts.
+    check(
+        &report(
+            "{'name': 'a', 'run_type': 'iteration', 'real_time': 1, 'time_unit': 'us'},
+             {'name': 'a', 'run_type': 'iteration', 'error_occurred': true, 'error_message': 'no', 'real_time': 0},
+             {'name': 'a_mean', 'run_name': 'a', 'run_type': 'aggregate', 'aggregate_name': 'mean', 'real_time': 1},
+             {'name': 'b', 'skipped': true, 'skip_message': 'not here', 'real_time': 0},
+             {'name': 'c', 'real_time': 1.5, 'time_unit': 's'}",
+        ),
+        &["c | latency = 1500000000", "a ! no", "b ! not here"],
+    );
+    check(
+        &report(
+            "{'name': 'a', 'real_time': NaN, 'time_unit': 'us'}, {'name': 'b', 'real_time': -inf}",
+        ),
+        &["a ! its time is no number", "b ! its time is no number"],
+    );
+    check(
+        &report("{'name': 'a', 'real_time': 1, 'time_unit': 'bees'}"),
+        &[
+            "error: the adapter cpp_google cannot read line 1: \"a\" has the time unit \"bees\", which is none",
+        ],
+    );
+    // Text around it, and a second report.
+    let one = report("{'name': 'a', 'real_time': 1}");
+    check(
+        &format!("Running b\n{one}\n{one}\ndone {{\n"),
+        &["a | latency = 1 [1 .. 1] (2 samples)"],
+    );
+    check(
+        &report("{'name': 'a', 'real_time': 1, 'latency': 5, 'note': 'text', 'more': {'x': 1}}"),
+        &["a | latency = 1", "a | latency-counter = 5 latency"],
+    );
+}
+
+#[test]
+fn shell_hyperfine() {
+    let check = |output: &str, expected: &[&str]| {
+        check(Adapter::ShellHyperfine, &output.replace('\'', "\""), expected);
+    };
+    check(
+        "{'results': [
+            {'command': 'a\\nb', 'mean': 1, 'stddev': null, 'median': 1, 'exit_codes': [0]},
+            {'command': 'killed', 'mean': 1, 'exit_codes': [0, null]},
+            {'command': 'n', 'mean': 1, 'parameters': {'n': '1'}},
+            {'command': 'n', 'mean': 2, 'parameters': {'n': '2'}},
+            {'command': 'none', 'mean': null}
+         ]}",
+        &[
+            "a b | latency = 1000000000",
+            "n (n=1) | latency = 1000000000",
+            "n (n=2) | latency = 2000000000",
+            "killed ! the command was ended by a signal; 1 of 2 runs failed",
+            "none ! hyperfine tells no time",
+        ],
+    );
+    check(
+        "{'results': [{'command': 'a', 'mean': 'soon'}]}",
+        &["error: the adapter shell_hyperfine cannot read line 1: \"soon\" is no number"],
+    );
+}
+
+#[test]
+fn cpp_catch2() {
+    let head = "-------------------------------------------------------------------------------\ncase\n\
+                -------------------------------------------------------------------------------\n\
+                benchmark name    samples   iterations    estimated\n    mean\n    std dev\n\
+                -------------------------------------------------------------------------------\n";
+    let check = |rows: &str, expected: &[&str]| {
+        check(Adapter::CppCatch2, &format!("{head}{rows}"), expected);
+    };
+    // As version 2.11 breaks names, and units that change from line to line.
+    check(
+        "long     100  208  7 ms \nname   1.5 us  341 ns  349 ns \n       19 ns   11 ns   29 ns \n",
+        &["case: long name | latency = 1500 [1481 .. 1519]"],
+    );
+    check(
+        "a     100  208  7 ms \nsomething else\n",
+        &[
+            "error: the adapter cpp_catch2 cannot read line 9: the times of \"a\" should stand here, and do not",
+        ],
+    );
+}
+
+#[test]
+fn java_jmh() {
+    let check = |output: &str, expected: &[&str]| {
+        check(Adapter::JavaJmh, &output.replace('\'', "\""), expected);
+    };
+    let run = |name: &str, metric: &str| {
+        format!("{{'benchmark': '{name}', 'mode': 'avgt', 'primaryMetric': {{{metric}}}}}")
+    };
+    let good = run("a", "'score': 2, 'scoreError': 'NaN', 'scoreUnit': 'min/op'");
+    let none = run("b", "'score': 'NaN', 'scoreUnit': 'ns/op'");
+    let zero = run("c", "'score': 2, 'scoreUnit': 'ops/us', 'rawData': [[1, 'NaN', 3]]");
+    check(
+        &format!("[{good}, {none}, {zero}]"),
+        &["a | latency = 120000000000", "c | throughput = 2000000", "b ! its score is no number"],
+    );
+    check(
+        &format!("[{}]", run("a", "'score': 2, 'scoreUnit': 'bees'")),
+        &[
+            "error: the adapter java_jmh cannot read line 1: \"a\" has the unit \"bees\", which is neither a time nor a rate",
+        ],
+    );
+}
+
+#[test]
+fn python_pytest() {
+    let check = |output: &str, expected: &[&str]| {
+        check(Adapter::PythonPytest, &output.replace('\'', "\""), expected);
+    };
+    check(
+        "{'benchmarks': [{'fullname': 'a.py::b', 'stats': {'mean': 1e-9, 'stddev': Infinity, 'ops': NaN}},
+                         {'fullname': 'a.py::c', 'stats': null}]}\nFAILED a.py::d - no\nERROR here\n",
+        &["a.py::b | latency = 1", "a.py::c ! it has no time", "a.py::d ! no"],
+    );
+    check(
+        "FAILED a.py::d - no\n",
+        &[
+            "error: the adapter python_pytest found no result in this output; is it the right one (--adapter), \
+           and does the command print its results on stdout?",
+        ],
+    );
+}
+
+#[test]
+fn ruby_benchmark() {
+    check(
+        Adapter::RubyBenchmark,
+        "       user     system      total        real\na   0.5   0.25   0.75 (  1.5)\nnoise\n\
+         b   0.5   0.25   0.75 (  1.5)\n",
+        &["a | latency = 1500000000", "a | cpu-time = 750000000"],
+    );
+}

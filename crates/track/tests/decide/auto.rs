@@ -1,0 +1,155 @@
+//! `auto` on noisy measures, one benchmark or a few.
+
+use wingbeat_track::{
+    decide::{Outcome, Verdict},
+    model::{ThresholdModel, threshold::Test},
+};
+
+use super::{Made, judge, latency, noise, under, verdict};
+
+fn check(history: &[f64], value: f64, expected: Outcome) -> Verdict {
+    let found = verdict(latency(history, value));
+    let points = history.len();
+    assert_eq!(found.outcome, expected, "{points} points, {value}: {}", found.reason);
+    found
+}
+
+#[test]
+fn large_changes_are_found_and_noise_is_not() {
+    let history = noise(100, 100.0, 2.0, 1);
+    check(&history, 102.0, Outcome::NoChange);
+    check(&history, 120.0, Outcome::Worse);
+    check(&history, 80.0, Outcome::Better);
+    check(&history[..4], 1_000.0, Outcome::TooLittleHistory);
+    check(&history[..5], 1_000.0, Outcome::Worse);
+    check(&[], 1.0, Outcome::TooLittleHistory);
+}
+
+#[test]
+fn verdicts_tell_what_they_rest_on() {
+    let found = check(&noise(100, 100.0, 2.0, 1), 120.0, Outcome::Worse);
+    let change = found.change.expect("a change");
+    let (lower, upper) = (change.lower.expect("a bound"), change.upper.expect("a bound"));
+    assert!(lower > 0.1 && lower < change.relative && change.relative < upper, "{change:?}");
+    assert!(found.p.is_some_and(|p| p < 0.005), "{:?}", found.p);
+    assert!(found.smallest_visible.is_some_and(|share| (0.05..0.15).contains(&share)));
+    let boundary = found.boundary.expect("a boundary");
+    assert!(boundary.upper_limit < Some(120.0) && boundary.lower_limit > Some(80.0));
+    assert_eq!(found.points, 100);
+    assert!(found.reason.contains("spreads"), "{}", found.reason);
+}
+
+#[test]
+fn spikes_are_learned() {
+    let mut history = noise(60, 100.0, 2.0, 2);
+    check(&history, 130.0, Outcome::Worse);
+    history.iter_mut().skip(5).step_by(15).for_each(|value| *value = 130.0);
+    check(&history, 131.0, Outcome::NoChange);
+}
+
+#[test]
+fn a_short_history_may_not_know_its_spikes() {
+    let history = noise(12, 100.0, 2.0, 3);
+    let check = |repeats: &[f64], outcome, is_suspect| {
+        let made = Made { repeats: repeats.to_vec(), ..latency(&history, 128.0) };
+        let decision = judge(&[made]);
+        let found = &decision.verdicts[0];
+        assert_eq!(found.outcome, outcome, "{repeats:?}: {}", found.reason);
+        assert_eq!(!decision.suspects.is_empty(), is_suspect, "{repeats:?}: {}", found.reason);
+    };
+    check(&[], Outcome::NoChange, true);
+    check(&[127.0], Outcome::Worse, false);
+    check(&[101.0], Outcome::NoChange, false);
+}
+
+#[test]
+fn small_changes_do_not_count() {
+    let history = noise(100, 100.0, 0.01, 4);
+    check(&history, 100.9, Outcome::NoChange);
+    check(&history, 101.1, Outcome::Worse);
+    let check = |upper, value, expected| {
+        let found = verdict(under(Test::Auto, None, Some(upper), &history, value));
+        assert_eq!(found.outcome, expected, "{upper} {value}: {}", found.reason);
+    };
+    check(0.05, 104.0, Outcome::NoChange);
+    check(0.05, 106.0, Outcome::Worse);
+}
+
+#[test]
+fn equal_values_are_neither_silent_nor_a_trap() {
+    check(&[100.0; 30], 100.0, Outcome::NoChange);
+    check(&[100.0; 30], 900.0, Outcome::Worse);
+    // The clock ticks in whole milliseconds.
+    check(&[2e6; 30], 3e6, Outcome::NoChange);
+    check(&[2.000_123e6; 30], 3e6, Outcome::Worse);
+    check(&[0.0; 30], 0.0, Outcome::NoChange);
+}
+
+#[test]
+fn a_new_level_is_found_late_and_becomes_the_baseline() {
+    let mut history = noise(60, 100.0, 2.0, 5);
+    history.extend(noise(4, 109.0, 2.0, 6));
+    let found = check(&history, 109.0, Outcome::Worse);
+    assert!(found.reason.contains("since 5 points"), "{}", found.reason);
+    history.extend(noise(20, 109.0, 2.0, 7));
+    let found = check(&history, 109.0, Outcome::NoChange);
+    let baseline = found.boundary.and_then(|boundary| boundary.baseline).expect("a baseline");
+    assert!((107.0..111.0).contains(&baseline), "{baseline}");
+}
+
+#[test]
+fn alerts_without_an_answer_do_not_hide_the_next() {
+    let mut history = noise(60, 100.0, 2.0, 8);
+    history.extend([130.0, 131.0, 129.0]);
+    let found = verdict(Made { alerts: 3, ..latency(&history, 130.0) });
+    assert_eq!(found.outcome, Outcome::Worse, "{}", found.reason);
+    assert!(found.reason.contains("as were the 3 before"), "{}", found.reason);
+}
+
+#[test]
+fn samples_confirm_and_hardly_ever_decide() {
+    let (slow, fast) = (noise(30, 130.0, 5.0, 10), noise(30, 100.0, 5.0, 11));
+    let mut wild = fast.clone();
+    wild[7] = 1_000.0;
+    let check = |points, value, new: &[f64], expected| {
+        let history = noise(points, 100.0, 2.0, 9);
+        let samples = (fast.clone(), new.to_vec());
+        let found = verdict(Made { samples, ..latency(&history, value) });
+        assert_eq!(found.outcome, expected, "{points} {value}: {}", found.reason);
+    };
+    check(60, 130.0, &slow, Outcome::Worse);
+    check(60, 130.0, &wild, Outcome::NoChange);
+    check(60, 130.0, &slow[..5], Outcome::Worse);
+    check(1, 130.0, &slow, Outcome::Worse);
+    check(1, 130.0, &wild, Outcome::TooLittleHistory);
+    check(1, 115.0, &noise(30, 115.0, 1.0, 12), Outcome::TooLittleHistory);
+}
+
+/// A hundred benchmarks are judged more severely than one, and none has to be less noisy for it.
+#[test]
+fn the_report_shares_one_budget() {
+    let limit = |count: u64| {
+        let all: Vec<Made> = (0..count)
+            .map(|i| Made { name: format!("b{i}"), ..latency(&noise(100, 100.0, 2.0, i), 100.0) })
+            .collect();
+        let boundary = judge(&all).verdicts[0].boundary.expect("a boundary");
+        boundary.upper_limit.expect("a limit")
+    };
+    let (one, many) = (limit(1), limit(100));
+    assert!(one < many && many < 120.0, "{one} {many}");
+}
+
+#[test]
+fn change_point_wants_a_level() {
+    let check = |later: &[f64], value, expected| {
+        let mut history = noise(40, 100.0, 2.0, 13);
+        history.extend(later);
+        let model = Some(ThresholdModel::new(Test::ChangePoint));
+        let found = verdict(Made { model, ..latency(&history, value) });
+        assert_eq!(found.outcome, expected, "{later:?} {value}: {}", found.reason);
+    };
+    check(&[], 150.0, Outcome::NoChange);
+    check(&[119.0, 121.0, 120.0, 122.0], 120.0, Outcome::Worse);
+    check(&[79.0, 81.0, 80.0, 82.0], 80.0, Outcome::Better);
+    check(&noise(20, 120.0, 2.0, 14), 120.0, Outcome::NoChange);
+}

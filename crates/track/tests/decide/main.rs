@@ -1,0 +1,115 @@
+//! Decisions about reports with a known history.
+
+mod auto;
+mod crowd;
+mod exact;
+mod formulas;
+mod history;
+mod properties;
+
+use time::{Duration, OffsetDateTime};
+use wingbeat_stats::{normal, random::Random};
+use wingbeat_track::{
+    decide::{Decision, Point, ReportInput, Series, Settings, Verdict, decide},
+    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+};
+
+/// When the reports under test begin.
+const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::days(1_000));
+
+/// A metric with what was measured before, one report a day.
+#[derive(Clone)]
+struct Made {
+    name: String,
+    measure: Measure,
+    history: Vec<f64>,
+    value: f64,
+    model: Option<ThresholdModel>,
+    is_ignored: bool,
+    iteration: u32,
+    repeats: Vec<f64>,
+    samples: (Vec<f64>, Vec<f64>),
+    environments: Vec<Environment>,
+    alerts: usize,
+}
+
+/// A latency that `auto` judges.
+fn latency(history: &[f64], value: f64) -> Made {
+    Made {
+        name: "bench".to_owned(),
+        measure: Measure::latency(),
+        history: history.to_vec(),
+        value,
+        model: Some(ThresholdModel::new(Test::Auto)),
+        is_ignored: false,
+        iteration: 0,
+        repeats: Vec::new(),
+        samples: (Vec::new(), Vec::new()),
+        environments: Vec::new(),
+        alerts: 0,
+    }
+}
+
+/// The same under a test with these boundaries.
+fn under(test: Test, lower: Option<f64>, upper: Option<f64>, history: &[f64], value: f64) -> Made {
+    let model = ThresholdModel {
+        lower_boundary: lower,
+        upper_boundary: upper,
+        ..ThresholdModel::new(test)
+    };
+    Made { model: Some(model), ..latency(history, value) }
+}
+
+fn judge_in(all: &[Made], environment: &Environment) -> Decision {
+    let names: Vec<BenchmarkName> =
+        all.iter().map(|made| BenchmarkName::new(made.name.clone()).expect("a name")).collect();
+    let metrics: Vec<Metric> = all
+        .iter()
+        .map(|made| Metric::new(made.value).with_samples(made.samples.1.clone()))
+        .collect();
+    let histories: Vec<Vec<Point<'_>>> = all
+        .iter()
+        .map(|made| {
+            let count = made.history.len();
+            made.history
+                .iter()
+                .enumerate()
+                .map(|(place, &value)| Point {
+                    value,
+                    samples: &made.samples.0,
+                    start_time: NOW - Duration::days((count - place) as i64),
+                    environment: made.environments.get(place),
+                    hash: Some("0123456789abcdef"),
+                    is_alert: place + made.alerts >= count,
+                })
+                .collect()
+        })
+        .collect();
+    let series = all.iter().enumerate().map(|(i, made)| Series {
+        iteration: made.iteration,
+        benchmark: &names[i],
+        measure: &made.measure,
+        metric: &metrics[i],
+        repeats: &made.repeats,
+        is_ignored: made.is_ignored,
+        model: made.model.as_ref(),
+        history: &histories[i],
+    });
+    let report = ReportInput { start_time: NOW, environment, series: series.collect() };
+    decide(&report, &Settings::default())
+}
+
+fn judge(all: &[Made]) -> Decision {
+    judge_in(all, &Environment::default())
+}
+
+/// The verdict about one metric that is alone in its report.
+fn verdict(made: Made) -> Verdict {
+    judge(&[made]).verdicts.swap_remove(0)
+}
+
+/// Normal values.
+fn noise(count: usize, level: f64, sigma: f64, seed: u64) -> Vec<f64> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| level + sigma * normal::quantile(random.unit().max(1e-17))).collect()
+}

@@ -1,0 +1,141 @@
+//! What holds for all values.
+
+use proptest::prelude::*;
+use wingbeat_track::{
+    decide::{Outcome, Verdict},
+    model::{Direction, Kind, Measure, threshold::Test},
+};
+
+use super::{Made, latency, noise, under, verdict};
+
+fn settings(test: Test) -> Option<f64> {
+    Some(match test {
+        Test::Percentage | Test::Auto => 0.1,
+        Test::Iqr | Test::DeltaIqr => 2.0,
+        _ => 0.95,
+    })
+}
+
+fn on_both_sides(test: Test, history: &[f64], value: f64) -> Verdict {
+    verdict(under(test, settings(test), settings(test), history, value))
+}
+
+const SCALING: [Test; 7] = [
+    Test::Percentage,
+    Test::ZScore,
+    Test::TTest,
+    Test::LogNormal,
+    Test::Iqr,
+    Test::DeltaIqr,
+    Test::Auto,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn units_do_not_matter(
+        history in prop::collection::vec(50.0..150.0_f64, 5..40),
+        value in 20.0..400.0_f64,
+        exponent in -8..12_i32,
+    ) {
+        let scale = 2_f64.powi(exponent);
+        let scaled: Vec<f64> = history.iter().map(|value| value * scale).collect();
+        for test in SCALING {
+            let (plain, other) =
+                (on_both_sides(test, &history, value), on_both_sides(test, &scaled, value * scale));
+            prop_assert_eq!(plain.outcome, other.outcome, "{}", test);
+        }
+    }
+
+    #[test]
+    fn an_offset_does_not_matter(
+        history in prop::collection::vec(50.0..150.0_f64, 2..40),
+        value in 20.0..400.0_f64,
+        offset in -1000_i32..1000,
+    ) {
+        let offset = f64::from(offset);
+        let shifted: Vec<f64> = history.iter().map(|value| value + offset).collect();
+        for test in [Test::ZScore, Test::TTest, Test::Iqr] {
+            let limits = |history: &[f64], value| {
+                let boundary = on_both_sides(test, history, value).boundary.expect("a boundary");
+                (boundary.lower_limit.expect("one"), boundary.upper_limit.expect("one"))
+            };
+            let (plain, other) = (limits(&history, value), limits(&shifted, value + offset));
+            prop_assert!((plain.0 + offset - other.0).abs() < 1e-6, "{test}");
+            prop_assert!((plain.1 + offset - other.1).abs() < 1e-6, "{test}");
+        }
+    }
+
+    #[test]
+    fn directions_flip_the_outcome(
+        history in prop::collection::vec(50.0..150.0_f64, 5..40),
+        value in 1.0..900.0_f64,
+    ) {
+        let outcome = |direction| {
+            let measure = Measure::custom("m", "u", direction, Kind::Noisy);
+            verdict(Made { measure, ..latency(&history, value) }).outcome
+        };
+        let (lower, higher, unknown) = (
+            outcome(Direction::LowerIsBetter),
+            outcome(Direction::HigherIsBetter),
+            outcome(Direction::Unknown),
+        );
+        let flipped = match lower {
+            Outcome::Worse => Outcome::Better,
+            Outcome::Better => Outcome::Worse,
+            same => same,
+        };
+        prop_assert_eq!(higher, flipped);
+        let is_change = matches!(lower, Outcome::Worse | Outcome::Better);
+        prop_assert_eq!(unknown == Outcome::Changed, is_change);
+    }
+
+    #[test]
+    fn mirrored_values_swap_the_limits(
+        history in prop::collection::vec(50.0..150.0_f64, 5..40),
+        value in 20.0..400.0_f64,
+    ) {
+        let mirrored: Vec<f64> = history.iter().map(|value| -value).collect();
+        for test in [Test::Percentage, Test::ZScore, Test::TTest, Test::Iqr, Test::DeltaIqr, Test::Auto] {
+            let (plain, other) =
+                (on_both_sides(test, &history, value), on_both_sides(test, &mirrored, -value));
+            let flipped = match plain.outcome {
+                Outcome::Worse => Outcome::Better,
+                Outcome::Better => Outcome::Worse,
+                same => same,
+            };
+            prop_assert_eq!(other.outcome, flipped, "{}", test);
+        }
+    }
+
+    /// Whatever the values are, nothing panics and no number that is given is infinite or NaN.
+    #[test]
+    fn any_values(
+        history in prop::collection::vec(prop_oneof![
+            Just(0.0), Just(1.0), -1e300..1e300_f64, -1.0..1.0_f64, Just(f64::MIN_POSITIVE),
+        ], 0..30),
+        value in prop_oneof![Just(0.0), -1e300..1e300_f64, Just(1.0)],
+    ) {
+        for test in Test::ALL {
+            let found = on_both_sides(test, &history, value);
+            let boundary = found.boundary.unwrap_or_default();
+            let numbers = [
+                boundary.baseline, boundary.lower_limit, boundary.upper_limit, found.p,
+                found.smallest_visible, found.change.map(|change| change.relative),
+            ];
+            prop_assert!(numbers.iter().flatten().all(|number| number.is_finite()), "{found:?}");
+            prop_assert!(!found.reason.is_empty());
+        }
+    }
+}
+
+/// The larger the value, the worse.
+#[test]
+fn verdicts_are_monotonic() {
+    let history = noise(40, 100.0, 2.0, 1);
+    let worse: Vec<bool> = (100..200)
+        .map(|value| verdict(latency(&history, f64::from(value))).outcome == Outcome::Worse)
+        .collect();
+    assert!(worse.is_sorted() && worse.contains(&true), "{worse:?}");
+}

@@ -1,0 +1,97 @@
+//! What becomes of alerts.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{Measure, Report, Status},
+    store::{AlertFilter, ReportFilter, StoreError},
+};
+
+use crate::support::{at, benchmark, branch, project, report, temporary, testbed, with_alert};
+
+#[test]
+fn alerts_are_listed_newest_first_with_what_they_are_about() {
+    let mut temporary = temporary();
+    let reports = [1, 2, 3].map(|second| with_alert(report("main", second, second as f64)));
+    for report in &reports {
+        temporary.store.insert(report).expect("stored");
+    }
+    let middle = reports[1].alerts[0].uuid;
+    let reason = Some("the disk was slow".to_owned());
+    temporary.store.set_alert_status(middle, Status::Dismissed, reason.clone()).expect("changed");
+    let check = |filter: AlertFilter, limit, expected: &[usize]| {
+        let alerts = temporary.store.alerts(&filter, limit).expect("a list");
+        let uuids: Vec<_> = alerts.iter().map(|stored| stored.alert.uuid).collect();
+        let expected: Vec<_> = expected.iter().map(|at| reports[*at].alerts[0].uuid).collect();
+        assert_eq!(uuids, expected, "{filter:?}");
+    };
+    let all = AlertFilter::default;
+    check(all(), 100, &[2, 1, 0]);
+    check(all(), 1, &[2]);
+    check(AlertFilter { status: Some(Status::Active), ..all() }, 100, &[2, 0]);
+    check(AlertFilter { status: Some(Status::Dismissed), ..all() }, 100, &[1]);
+    let since = ReportFilter { since: Some(at(2)), ..ReportFilter::default() };
+    check(AlertFilter { reports: since, ..all() }, 100, &[2, 1]);
+    let stored = temporary.store.alerts(&all(), 100).expect("a list").remove(1);
+    assert_eq!((stored.alert.status, &stored.alert.reason), (Status::Dismissed, &reason));
+    assert_eq!((stored.report, stored.value), (reports[1].uuid, 2.0));
+    assert_eq!(
+        (stored.measure, stored.boundary),
+        (Measure::latency(), reports[1].verdicts[0].boundary)
+    );
+    assert!(stored.changed.is_some());
+    let report = temporary.store.report(reports[1].uuid).expect("read").expect("a report");
+    assert_eq!((report.alerts[0].status, &report.alerts[0].reason), (Status::Dismissed, &reason));
+}
+
+#[test]
+fn the_last_change_counts_also_within_a_moment() {
+    let mut temporary = temporary();
+    let report = with_alert(report("main", 1, 1.0));
+    temporary.store.insert(&report).expect("stored");
+    let alert = report.alerts[0].uuid;
+    for round in 0..50 {
+        let status = [Status::Dismissed, Status::Silenced, Status::Active][round % 3];
+        temporary.store.set_alert_status(alert, status, None).expect("changed");
+        let stored = temporary.store.alerts(&AlertFilter::default(), 1).expect("a list").remove(0);
+        assert_eq!(stored.alert.status, status, "round {round}");
+    }
+}
+
+#[test]
+fn an_alert_that_is_not_there() {
+    let mut temporary = temporary();
+    let error = temporary.store.set_alert_status(Uuid::nil(), Status::Dismissed, None);
+    let error = error.expect_err("no alert");
+    assert!(matches!(error, StoreError::NoSuchAlert { .. }), "{error:?}");
+}
+
+#[test]
+fn a_silenced_series_stays_silenced() {
+    let mut temporary = temporary();
+    let first = with_alert(report("main", 1, 1.0));
+    let second = with_alert(report("main", 2, 1.0));
+    let elsewhere =
+        Report { testbed: "other".parse().expect("a name"), ..with_alert(report("main", 3, 1.0)) };
+    for report in [&first, &second, &elsewhere] {
+        temporary.store.insert(report).expect("stored");
+    }
+    let series = (benchmark("a"), Measure::latency().slug);
+    let steps = [
+        (&elsewhere, Status::Silenced, false),
+        (&second, Status::Dismissed, false),
+        (&first, Status::Silenced, true),
+        // Another alert of the series is settled: the series is silenced as before.
+        (&second, Status::Dismissed, true),
+        (&second, Status::Active, false),
+    ];
+    for (report, status, is_silenced) in steps {
+        let alert = report.alerts[0].uuid;
+        temporary.store.set_alert_status(alert, status, None).expect("changed");
+        let branches = [branch("main"), branch("nowhere")];
+        let silenced = temporary.store.silenced(&project(), &branches, &testbed()).expect("read");
+        let expected: HashSet<_> = is_silenced.then(|| series.clone()).into_iter().collect();
+        assert_eq!(silenced, expected, "{status}");
+    }
+}

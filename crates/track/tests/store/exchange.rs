@@ -1,0 +1,179 @@
+//! Export to files and import from them.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use wingbeat_track::{
+    model::Status,
+    store::{ExchangeError, Exported, Imported, Store},
+};
+
+use crate::support::{content, report, rich, temporary, with_alert};
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file"));
+    let read = |path: &Path| fs::read(path).expect("a file");
+    entries.map(|e| (e.file_name().to_string_lossy().into_owned(), read(&e.path()))).collect()
+}
+
+#[test]
+fn files_are_named_by_time_and_uuid_and_only_added() {
+    let mut temporary = temporary();
+    let folder = temporary.folder.path().join("a/b");
+    let first = with_alert(report("main", 0, 1.5));
+    temporary.store.insert(&first).expect("stored");
+    let exported = temporary.store.export(&folder).expect("exported");
+    assert_eq!(exported, Exported { reports: 1, alert_changes: 0, already_there: 0 });
+    let name = format!("2026-11-21T22-04-32Z-{}.json", first.uuid);
+    let before = files(&folder);
+    assert_eq!(before.keys().collect::<Vec<_>>(), [&name]);
+    // A change of an alert is a file of its own; that of the report stays as it is.
+    let change = temporary.store.set_alert_status(first.alerts[0].uuid, Status::Silenced, None);
+    let change = change.expect("changed");
+    temporary.store.insert(&report("main", 60, 2.5)).expect("stored");
+    let exported = temporary.store.export(&folder).expect("exported");
+    assert_eq!(exported, Exported { reports: 1, alert_changes: 1, already_there: 1 });
+    let after = files(&folder);
+    assert_eq!(after.len(), 3);
+    assert_eq!(after[&name], before[&name]);
+    assert!(after.keys().any(|name| name.ends_with(&format!("Z-{}.alert.json", change.uuid))));
+    let exported = temporary.store.export(&folder).expect("exported");
+    assert_eq!(exported, Exported { reports: 0, alert_changes: 0, already_there: 3 });
+    assert_eq!(files(&folder), after);
+}
+
+#[test]
+fn what_was_exported_comes_in_once() {
+    let mut from = temporary();
+    let report = rich(1, 5);
+    from.store.insert(&report).expect("stored");
+    let reason = Some("known".to_owned());
+    from.store.set_alert_status(report.alerts[0].uuid, Status::Dismissed, reason).expect("changed");
+    let folder = from.folder.path().join("files");
+    from.store.export(&folder).expect("exported");
+    let mut to = temporary();
+    let imported = to.store.import(&folder).expect("imported");
+    assert_eq!(imported, Imported { reports: 1, alert_changes: 1, ..Imported::default() });
+    assert_eq!(content(&to.store), content(&from.store));
+    assert_eq!(
+        to.store.report(report.uuid).expect("read"),
+        from.store.report(report.uuid).expect("read")
+    );
+    let again = to.store.import(&folder).expect("imported");
+    assert_eq!(again, Imported { already_there: 2, ..Imported::default() });
+    assert_eq!(content(&to.store), content(&from.store));
+}
+
+#[test]
+fn a_change_may_come_before_its_alert() {
+    let mut from = temporary();
+    let report = rich(1, 1);
+    from.store.insert(&report).expect("stored");
+    from.store.set_alert_status(report.alerts[0].uuid, Status::Silenced, None).expect("changed");
+    let folder = from.folder.path().join("files");
+    from.store.export(&folder).expect("exported");
+    let later = from.folder.path().join("later");
+    fs::create_dir(&later).expect("a folder");
+    let name = files(&folder).into_keys().find(|name| !name.ends_with(".alert.json"));
+    let name = name.expect("a report");
+    fs::rename(folder.join(&name), later.join(&name)).expect("moved");
+    let mut to = temporary();
+    assert_eq!(to.store.import(&folder).expect("imported").alert_changes, 1);
+    assert_eq!(to.store.import(&later).expect("imported").reports, 1);
+    let found = to.store.report(report.uuid).expect("read").expect("a report");
+    assert_eq!(found.alerts[0].status, Status::Silenced);
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
+    let mut from = temporary();
+    let folder = from.folder.path().join("files");
+    from.store.insert(&rich(1, 2)).expect("stored");
+    from.store.export(&folder).expect("exported");
+    let good = files(&folder).into_values().next().expect("a file");
+    let good = String::from_utf8(good).expect("a text");
+    let mut expected = BTreeMap::new();
+    let mut put = |name: &str, text: String, reason: &'static str| {
+        fs::write(folder.join(name), text).expect("written");
+        expected.insert(name.to_owned(), reason);
+    };
+    put("cut.json", good[..good.len() / 2].to_owned(), "it is broken: EOF");
+    put("empty.json", String::new(), "it is broken: EOF");
+    put("foreign.json", "{\"name\": \"wingbeat\"}".to_owned(), "no file of `wingbeat export`");
+    put("list.json", "[]".to_owned(), "no file of `wingbeat export`");
+    put(
+        "newer.json",
+        good.replace("\"format\":1", "\"format\":2"),
+        "a newer wingbeat has written it",
+    );
+    put(
+        "project.json",
+        good.replace("\"project\":\"project\"", "\"project\":\"\""),
+        "name of a project",
+    );
+    let verdict = good.replace("\"iteration\":0", "\"iteration\":7");
+    put("verdict.json", verdict, "no such metric");
+    put("nothing.json", "{\"format\": 1}".to_owned(), "missing field `report`");
+    // The alert belongs to the good report already; the file name comes after that of the good one.
+    let other = good.replacen(&rich(1, 2).uuid.to_string(), &rich(2, 2).uuid.to_string(), 1);
+    put("taken.json", other, "contradicts what is in the store");
+    // Not meant for us.
+    fs::write(folder.join("README.md"), "notes").expect("written");
+    fs::write(folder.join(".unfinished-x.json"), "{").expect("written");
+    fs::create_dir(folder.join(".git")).expect("a folder");
+    let mut to = temporary();
+    let imported = to.store.import(&folder).expect("imported");
+    assert_eq!(imported.reports, 1);
+    let found: BTreeMap<_, _> = imported
+        .skipped
+        .iter()
+        .map(|skipped| {
+            (skipped.path.file_name().expect("a name").to_string_lossy(), &skipped.reason)
+        })
+        .collect();
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (name, reason) in expected {
+        let found = found[name.as_str()];
+        assert!(found.contains(reason), "{name}: {found}");
+    }
+    assert_eq!(content(&to.store), content(&from.store));
+}
+
+#[test]
+fn folders_that_cannot_be_used() {
+    let mut temporary = temporary();
+    let path = temporary.folder.path().join("nowhere");
+    let error = temporary.store.import(&path).expect_err("no folder");
+    assert!(matches!(error, ExchangeError::Io { doing: "read the folder", .. }), "{error:?}");
+    let error = temporary.store.export(temporary.store.path()).expect_err("a file");
+    assert!(matches!(error, ExchangeError::Io { doing: "create the folder", .. }), "{error:?}");
+}
+
+#[test]
+fn a_file_that_is_there_is_not_overwritten() {
+    let mut temporary = temporary();
+    let folder = temporary.folder.path().join("files");
+    let report = rich(1, 1);
+    temporary.store.insert(&report).expect("stored");
+    temporary.store.export(&folder).expect("exported");
+    let path = folder.join(files(&folder).keys().next().expect("a file"));
+    fs::write(&path, "mine").expect("written");
+    let exported = temporary.store.export(&folder).expect("exported");
+    assert_eq!((exported.reports, exported.already_there), (0, 1));
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "mine");
+}
+
+#[test]
+fn an_export_of_many_reports_writes_only_what_is_new() {
+    let mut from = temporary();
+    let folder = from.folder.path().join("files");
+    for second in 0..300 {
+        from.store.insert(&report("main", second, 1.0)).expect("stored");
+    }
+    assert_eq!(from.store.export(&folder).expect("exported").reports, 300);
+    from.store.insert(&report("main", 300, 1.0)).expect("stored");
+    let exported = from.store.export(&folder).expect("exported");
+    assert_eq!(exported, Exported { reports: 1, alert_changes: 0, already_there: 300 });
+    // More than one batch.
+    let mut to = Store::open(from.folder.path().join("to.db")).expect("a store");
+    assert_eq!(to.import(&folder).expect("imported").reports, 301);
+}

@@ -1,0 +1,68 @@
+//! A store of version 1 as it was written then, and the files that were exported from it. Both have to
+//! be readable for ever, and to say the same.
+//!
+//! ```text
+//! cargo test -p wingbeat-track --test store make_the_fixture -- --ignored
+//! ```
+//!
+//! makes them anew, which is right only as long as version 1 is not released.
+
+use std::{fs, path::PathBuf};
+
+use wingbeat_track::{
+    model::{Report, Status},
+    store::{ReportFilter, Store},
+};
+
+use crate::support::{at, content, report, rich, start_point, temporary};
+
+fn fixtures() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures"))
+}
+
+#[test]
+fn version_1_is_read_and_written() {
+    let temporary = temporary();
+    let path = temporary.folder.path().join("version-1.db");
+    fs::copy(fixtures().join("version-1.db"), &path).expect("the fixture");
+    let mut store = Store::open(&path).expect("it is brought to the present version");
+    let mut imported = temporary.store;
+    let files = imported.import(fixtures().join("version-1")).expect("imported");
+    assert_eq!((files.reports, files.alert_changes, files.skipped.len()), (4, 1, 0));
+    assert_eq!(content(&store), content(&imported));
+    let reports = store.reports(&ReportFilter::default(), 100).expect("a list");
+    let epochs: Vec<_> =
+        reports.iter().map(|report| (report.branch.as_str(), report.epoch)).collect();
+    assert_eq!(epochs, [("feature", 3), ("main", 0), ("main", 0), ("main", 0)]);
+    assert_eq!(reports.iter().map(|report| report.metrics).sum::<u64>(), 13);
+    let silenced = reports.iter().filter(|report| report.alerts > report.active_alerts).count();
+    assert_eq!(silenced, 1);
+    let feature = store.report(reports[0].uuid).expect("read").expect("a report");
+    assert_eq!(feature.start_point, Some(start_point("main", Some(at(2)), 255)));
+    store.insert(&rich(9, 3)).expect("stored");
+}
+
+#[test]
+#[ignore = "writes into the repository"]
+fn make_the_fixture() {
+    let folder = fixtures();
+    fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("version-1.db");
+    let _ = fs::remove_file(&path);
+    let _ = fs::remove_dir_all(folder.join("version-1"));
+    let mut store = Store::open(&path).expect("a store");
+    for number in 1..=3 {
+        store.insert(&rich(number, 3)).expect("stored");
+    }
+    let feature = Report {
+        epoch: 3,
+        start_point: Some(start_point("main", Some(at(2)), 255)),
+        confirms: Some(rich(3, 0).uuid),
+        ..report("feature", 10, 0.1)
+    };
+    store.insert(&feature).expect("stored");
+    let alert = rich(2, 0).alerts[0].uuid;
+    let reason = Some("a change of the host".to_owned());
+    store.set_alert_status(alert, Status::Silenced, reason).expect("changed");
+    store.export(folder.join("version-1")).expect("exported");
+}

@@ -1,0 +1,221 @@
+//! Which reports a new one is judged by.
+
+use time::Duration;
+use uuid::Uuid;
+use wingbeat_track::{
+    decide::Outcome,
+    model::{Limit, Measure, Metric, Report, Status},
+    store::{HistoryQuery, Past, Store},
+};
+
+use crate::support::{at, benchmark, report, start_point, temporary, with_alert};
+
+/// The seconds of the reports of a history.
+fn seconds(past: &Past) -> Vec<i64> {
+    past.reports.iter().map(|report| (report.start_time - at(0)).whole_seconds()).collect()
+}
+
+fn store(store: &mut Store, reports: impl IntoIterator<Item = Report>) {
+    for report in reports {
+        store.insert(&report).expect("stored");
+    }
+}
+
+fn with_hash(report: Report, hash: &str) -> Report {
+    Report { hash: Some(hash.to_owned()), ..report }
+}
+
+#[test]
+fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
+    let mut temporary = temporary();
+    // In any order, and with others that are no history.
+    store(&mut temporary.store, [5, 1, 9, 3].map(|second| report("main", second, 1.0)));
+    let elsewhere = [
+        Report { epoch: 1, ..report("main", 2, 1.0) },
+        Report { testbed: "other".parse().expect("a name"), ..report("main", 4, 1.0) },
+        Report { confirms: Some(Uuid::nil()), ..report("main", 6, 1.0) },
+        Report { project: "other".parse().expect("a name"), ..report("main", 7, 1.0) },
+        report("other", 0, 1.0),
+    ];
+    store(&mut temporary.store, elsewhere);
+    let check = |query: &HistoryQuery, expected: &[i64]| {
+        let history = temporary.store.history(query).expect("a history");
+        assert_eq!(seconds(&history.baseline), expected);
+        assert_eq!(history.own, Past::default());
+    };
+    let query = HistoryQuery::of(&report("main", 8, 1.0));
+    check(&query, &[1, 3, 5]);
+    check(&HistoryQuery { reports_max: 2, ..query.clone() }, &[3, 5]);
+    check(&HistoryQuery { window: Some(Duration::seconds(5)), ..query.clone() }, &[3, 5]);
+    check(&HistoryQuery { epoch: 1, ..query.clone() }, &[2]);
+    check(&HistoryQuery { epoch: 2, ..query.clone() }, &[]);
+    check(&HistoryQuery { branch: "nowhere".parse().expect("a name"), ..query.clone() }, &[]);
+    check(&HistoryQuery { testbed: "nowhere".parse().expect("a name"), ..query }, &[]);
+}
+
+#[test]
+fn reports_of_the_same_time_are_ordered_by_uuid() {
+    let mut temporary = temporary();
+    let numbered =
+        |number| Report { uuid: Uuid::from_u128(number), ..report("main", 1, number as f64) };
+    store(&mut temporary.store, [3, 1, 4].map(numbered));
+    let history = temporary.store.history(&HistoryQuery::of(&numbered(4))).expect("a history");
+    let uuids: Vec<_> =
+        history.baseline.reports.iter().map(|report| report.uuid.as_u128()).collect();
+    assert_eq!(uuids, [1, 3]);
+}
+
+#[test]
+fn a_branch_with_a_start_point_has_that_history_and_not_its_own() {
+    let mut temporary = temporary();
+    store(&mut temporary.store, (1..=9).map(|second| report("main", second, 1.0)));
+    let pushes = [6, 8].map(|second| Report {
+        start_point: Some(start_point("main", Some(at(5)), 255)),
+        ..report("feature", second, 1.0)
+    });
+    store(&mut temporary.store, pushes);
+    let check = |until, max_versions, expected: &[i64]| {
+        let start_point = Some(start_point("main", until, max_versions));
+        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
+        let history = temporary.store.history(&query).expect("a history");
+        assert_eq!(seconds(&history.baseline), expected);
+        assert_eq!(seconds(&history.own), [6, 8]);
+    };
+    check(Some(at(5)), 255, &[1, 2, 3, 4, 5]);
+    check(Some(at(5)), 2, &[4, 5]);
+    check(Some(at(5)), 0, &[]);
+    check(None, 3, &[7, 8, 9]);
+    check(Some(at(0)), 255, &[]);
+}
+
+#[test]
+fn a_version_is_a_commit() {
+    let mut temporary = temporary();
+    let hashes = ["a", "b", "b", "c", "c", "c"];
+    let reports =
+        (1..).zip(hashes).map(|(second, hash)| with_hash(report("main", second, 1.0), hash));
+    store(&mut temporary.store, reports);
+    store(&mut temporary.store, [report("main", 7, 1.0), report("main", 8, 1.0)]);
+    let check = |max_versions, expected: &[i64]| {
+        let start_point = Some(start_point("main", None, max_versions));
+        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
+        let history = temporary.store.history(&query).expect("a history");
+        assert_eq!(seconds(&history.baseline), expected, "{max_versions} versions");
+    };
+    check(1, &[8]);
+    check(2, &[7, 8]);
+    check(3, &[4, 5, 6, 7, 8]);
+    check(4, &[2, 3, 4, 5, 6, 7, 8]);
+    check(5, &[1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn start_points_of_start_points_go_on() {
+    let mut temporary = temporary();
+    store(&mut temporary.store, (1..=5).map(|second| report("main", second, 1.0)));
+    let release = (11..=13).map(|second| Report {
+        start_point: Some(start_point("main", Some(at(3)), 255)),
+        ..report("release", second, 1.0)
+    });
+    store(&mut temporary.store, release);
+    let check = |until, max_versions, expected: &[i64]| {
+        let start_point = Some(start_point("release", until, max_versions));
+        let query = HistoryQuery::of(&Report { start_point, ..report("fix", 20, 1.0) });
+        let history = temporary.store.history(&query).expect("a history");
+        assert_eq!(seconds(&history.baseline), expected);
+    };
+    check(None, 255, &[1, 2, 3, 11, 12, 13]);
+    check(Some(at(12)), 255, &[1, 2, 3, 11, 12]);
+    check(None, 5, &[2, 3, 11, 12, 13]);
+    check(None, 3, &[11, 12, 13]);
+}
+
+#[test]
+fn the_epoch_of_a_start_point_is_that_of_the_time() {
+    let mut temporary = temporary();
+    store(&mut temporary.store, (1..=3).map(|second| report("main", second, 1.0)));
+    let anew = (4..=6).map(|second| Report { epoch: 1, ..report("main", second, 1.0) });
+    store(&mut temporary.store, anew);
+    let check = |until, expected: &[i64]| {
+        let start_point = Some(start_point("main", Some(at(until)), 255));
+        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
+        let history = temporary.store.history(&query).expect("a history");
+        assert_eq!(seconds(&history.baseline), expected, "until {until}");
+    };
+    check(3, &[1, 2, 3]);
+    check(5, &[4, 5]);
+}
+
+#[test]
+fn circles_of_start_points_end() {
+    let mut temporary = temporary();
+    let from = |name: &str, start: &str, second| Report {
+        start_point: Some(start_point(start, None, 255)),
+        ..report(name, second, 1.0)
+    };
+    store(&mut temporary.store, [from("a", "b", 1), from("b", "a", 2), from("c", "c", 3)]);
+    let check = |report: &Report, expected: &[i64]| {
+        let history = temporary.store.history(&HistoryQuery::of(report)).expect("a history");
+        assert_eq!(seconds(&history.baseline), expected);
+    };
+    check(&from("x", "a", 9), &[2, 1]);
+    check(&from("c", "c", 9), &[3]);
+}
+
+#[test]
+fn points_tell_what_is_known_of_them() {
+    let mut temporary = temporary();
+    let mut first = with_alert(report("main", 1, 5.0));
+    first.environment.kernel = Some("Linux 6.18".to_owned());
+    first.hash = Some("abc".to_owned());
+    let metric = Metric::new(5.0).within(4.0, 6.0).with_samples(vec![4.0, 6.0]);
+    first.iterations[0].benchmarks[0].metrics[0].1 = metric.clone();
+    let mut second = report("main", 2, 7.0);
+    second.iterations[0].benchmarks[0].metrics[0].1 = metric;
+    second.iterations.push(report("main", 2, 8.0).iterations[0].clone());
+    store(&mut temporary.store, [first.clone(), second]);
+    let alert = first.alerts[0].uuid;
+    temporary.store.set_alert_status(alert, Status::Dismissed, None).expect("changed");
+    let query =
+        HistoryQuery { sampled_reports_max: 1, ..HistoryQuery::of(&report("main", 9, 1.0)) };
+    let past = temporary.store.history(&query).expect("a history").baseline;
+    let report = &past.reports[0];
+    assert_eq!((report.uuid, report.hash.as_deref()), (first.uuid, Some("abc")));
+    assert_eq!((report.branch.as_str(), &report.environment), ("main", &first.environment));
+    let points = &past.find(&benchmark("a"), &Measure::latency()).expect("a series").points;
+    let values: Vec<_> = points.iter().map(|p| (p.report, p.iteration, p.value)).collect();
+    assert_eq!(values, [(0, 0, 5.0), (1, 0, 5.0), (1, 1, 8.0)]);
+    assert_eq!((points[0].lower, points[0].upper), (Some(4.0), Some(6.0)));
+    assert_eq!(points[0].samples, [0.0; 0], "of the newest report only");
+    assert_eq!(points[1].samples, [4.0, 6.0]);
+    assert_eq!(points[0].alert, Some((Limit::Upper, Status::Dismissed)));
+    assert_eq!((points[0].outcome, points[1].outcome), (Some(Outcome::Worse), None));
+}
+
+#[test]
+fn units_never_mix_and_renamed_measures_go_on() {
+    let mut temporary = temporary();
+    let measured = |second, measure: Measure| {
+        let mut report = report("main", second, second as f64);
+        report.iterations[0].benchmarks[0].metrics[0].0 = measure;
+        report
+    };
+    let latency = Measure::latency();
+    let renamed = Measure { name: "Duration".to_owned(), ..latency.clone() };
+    let seconds = Measure { units: "seconds (s)".to_owned(), ..latency.clone() };
+    let reports =
+        [measured(1, latency.clone()), measured(2, renamed.clone()), measured(3, seconds.clone())];
+    store(&mut temporary.store, reports);
+    store(&mut temporary.store, [measured(4, latency.clone()), measured(5, renamed.clone())]);
+    let query = HistoryQuery::of(&report("main", 9, 1.0));
+    let past = temporary.store.history(&query).expect("a history").baseline;
+    let values = |measure: &Measure| -> Vec<f64> {
+        let series = past.find(&benchmark("a"), measure).expect("a series");
+        series.points.iter().map(|point| point.value).collect()
+    };
+    assert_eq!(values(&latency), [1.0, 2.0, 4.0, 5.0]);
+    assert_eq!(values(&seconds), [3.0]);
+    assert_eq!(past.find(&benchmark("a"), &latency).expect("a series").measure, renamed);
+    assert_eq!(past.series.len(), 2);
+    assert!(past.find(&benchmark("b"), &latency).is_none());
+}

@@ -1,0 +1,67 @@
+//! `kill -9` at any moment: what was reported as stored is there, what is there is whole, and at most the
+//! report in flight is lost.
+
+use std::{io::Read as _, path::Path, thread, time::Duration};
+
+use wingbeat_track::store::{ReportFilter, Store};
+
+use crate::{
+    child::{self, METRICS},
+    support::rich,
+};
+
+/// Lets a process write and kills it. The numbers that it said it had stored.
+fn write_and_kill(path: &Path, first: u64, after: Duration) -> Vec<u64> {
+    let mut child = child::writer(path, first, u64::MAX / 2).spawn().expect("a process");
+    let mut output = child.stdout.take().expect("its output");
+    thread::sleep(after);
+    child.kill().expect("killed");
+    child.wait().expect("an end");
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes).expect("its output");
+    child::stored(&bytes)
+}
+
+/// Checks all reports, and returns how many there are.
+fn check(path: &Path, stored: &[u64]) -> usize {
+    let store = Store::open(path).expect("the store opens");
+    for number in stored {
+        let uuid = rich(*number, 0).uuid;
+        assert!(store.report(uuid).expect("read").is_some(), "report {number} was lost");
+    }
+    let reports = store.reports(&ReportFilter::default(), usize::MAX).expect("a list");
+    for report in &reports {
+        let (_, number) = report.uuid.as_u64_pair();
+        let found = store.report(report.uuid).expect("read").expect("it is listed");
+        assert_eq!(found, rich(number, METRICS), "report {number} is not whole");
+    }
+    reports.len()
+}
+
+#[test]
+fn what_was_stored_is_there_and_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("results.db");
+    let mut stored = Vec::new();
+    let rounds = 25;
+    for round in 0..rounds {
+        // A different moment each time: primes leave no pattern.
+        let after = Duration::from_micros(30_000 + round * 7_919 % 90_000);
+        stored.extend(write_and_kill(&path, round * 1_000_000, after));
+        let found = check(&path, &stored);
+        let in_flight = found - stored.len();
+        assert!(in_flight as u64 <= round + 1, "{in_flight} reports that nobody was told of");
+    }
+    assert!(stored.len() as u64 > rounds, "only {} reports were stored", stored.len());
+}
+
+#[test]
+fn a_store_whose_making_was_interrupted_opens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for round in 0..25 {
+        let path = folder.path().join(format!("{round}/results.db"));
+        let after = Duration::from_micros(1_000 + round * 1_009 % 25_000);
+        let stored = write_and_kill(&path, 0, after);
+        assert!(check(&path, &stored) <= stored.len() + 1, "round {round}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Lists of reports, series to draw, versions and the state of branches.
+
+use uuid::Uuid;
+use wingbeat_track::{
+    decide::{Boundary, Outcome},
+    model::{Limit, Measure, Report, Status},
+    store::{PlotQuery, ReportFilter},
+};
+
+use crate::support::{
+    at, benchmark, branch, project, report, rich, start_point, temporary, testbed, with_alert,
+};
+
+#[test]
+fn reports_are_listed_newest_first() {
+    let mut temporary = temporary();
+    for second in [2, 3, 1] {
+        temporary.store.insert(&report("main", second, 1.0)).expect("stored");
+    }
+    let tagged = Report { hash: Some("abc".to_owned()), ..report("feature", 4, 1.0) };
+    let elsewhere = Report { project: "other".parse().expect("a name"), ..report("main", 5, 1.0) };
+    temporary.store.insert(&tagged).expect("stored");
+    temporary.store.insert(&elsewhere).expect("stored");
+    let check = |filter: ReportFilter, limit, expected: &[i64]| {
+        let reports = temporary.store.reports(&filter, limit).expect("a list");
+        let seconds = reports.iter().map(|report| (report.start_time - at(0)).whole_seconds());
+        assert_eq!(seconds.collect::<Vec<_>>(), expected, "{filter:?}");
+    };
+    let all = ReportFilter::default;
+    let main = || Some(branch("main"));
+    check(all(), 100, &[5, 4, 3, 2, 1]);
+    check(all(), 2, &[5, 4]);
+    check(ReportFilter { project: Some(project()), ..all() }, 100, &[4, 3, 2, 1]);
+    check(ReportFilter { branch: main(), ..all() }, 100, &[5, 3, 2, 1]);
+    check(ReportFilter { project: Some(project()), branch: main(), ..all() }, 100, &[3, 2, 1]);
+    check(ReportFilter { testbed: Some(testbed()), ..all() }, 1, &[5]);
+    check(ReportFilter { hash: Some("abc".to_owned()), ..all() }, 100, &[4]);
+    check(ReportFilter { since: Some(at(2)), until: Some(at(4)), ..all() }, 100, &[4, 3, 2]);
+    check(ReportFilter { project: "nowhere".parse().ok(), ..all() }, 100, &[]);
+    check(ReportFilter { branch: Some(branch("nowhere")), ..all() }, 100, &[]);
+}
+
+#[test]
+fn a_summary_counts() {
+    let mut temporary = temporary();
+    let report = rich(1, 3);
+    temporary.store.insert(&report).expect("stored");
+    let counts = |store: &wingbeat_track::store::Store| {
+        let summary = store.reports(&ReportFilter::default(), 1).expect("a list").remove(0);
+        assert_eq!((summary.uuid, &summary.environment), (report.uuid, &report.environment));
+        (summary.metrics, summary.failures, summary.alerts, summary.active_alerts)
+    };
+    assert_eq!(counts(&temporary.store), (4, 1, 1, 1));
+    let alert = report.alerts[0].uuid;
+    temporary.store.set_alert_status(alert, Status::Dismissed, None).expect("changed");
+    assert_eq!(counts(&temporary.store), (4, 1, 1, 0));
+}
+
+#[test]
+fn the_newest_report_and_the_state_of_a_branch() {
+    let mut temporary = temporary();
+    let start = start_point("main", Some(at(1)), 10);
+    let reports = [
+        report("feature", 1, 1.0),
+        Report { epoch: 1, start_point: Some(start.clone()), ..report("feature", 2, 1.0) },
+        // Measured later, for an earlier epoch.
+        report("feature", 3, 1.0),
+        Report { confirms: Some(Uuid::nil()), ..report("feature", 4, 1.0) },
+    ];
+    for report in &reports {
+        temporary.store.insert(report).expect("stored");
+    }
+    let (project, feature) = (project(), branch("feature"));
+    let latest = temporary.store.latest(&project, &feature, Some(&testbed())).expect("read");
+    assert_eq!(latest.expect("a report").uuid, reports[2].uuid);
+    let head = temporary.store.branch_head(&project, &feature).expect("read").expect("a head");
+    assert_eq!((head.epoch, head.start_point, head.report), (1, Some(start), reports[1].uuid));
+    assert_eq!(temporary.store.branch_head(&project, &branch("main")).expect("read"), None);
+    assert_eq!(temporary.store.latest(&project, &branch("main"), None).expect("read"), None);
+}
+
+#[test]
+fn versions_are_found_and_numbered_by_time() {
+    let mut temporary = temporary();
+    let on = |name: &str, second, hash: Option<&str>| Report {
+        hash: hash.map(str::to_owned),
+        ..report(name, second, 1.0)
+    };
+    let from_main = |report: Report| Report {
+        start_point: Some(start_point("main", Some(at(4)), 255)),
+        ..report
+    };
+    let reports = [
+        (on("main", 1, Some("a")), 0),
+        (on("main", 2, None), 1),
+        (on("main", 3, Some("b")), 2),
+        (on("main", 4, Some("a")), 0),
+        (on("main", 5, None), 3),
+        (Report { confirms: Some(on("main", 5, None).uuid), ..on("main", 6, None) }, 3),
+        (on("main", 7, Some("c")), 4),
+        // The branch begins after "a", which is the last that was measured by then.
+        (from_main(on("feature", 8, Some("d"))), 1),
+        (from_main(on("feature", 9, Some("e"))), 2),
+    ];
+    // The numbers are the same whatever came first.
+    for (report, _) in reports.iter().rev() {
+        temporary.store.insert(report).expect("stored");
+    }
+    for (report, expected) in &reports {
+        let number = temporary.store.version_number(report.uuid).expect("read");
+        assert_eq!(number, Some(*expected), "{} {:?}", report.branch, report.hash);
+    }
+    assert_eq!(temporary.store.version_number(Uuid::nil()).expect("read"), None);
+    let found = temporary.store.find_version(&project(), &branch("main"), Some(&testbed()), "a");
+    let version = found.expect("read").expect("a version");
+    assert_eq!((version.first, version.last, version.reports), (at(1), at(4), 2));
+    let check = |name, hash| {
+        let found = temporary.store.find_version(&project(), &branch(name), None, hash);
+        assert_eq!(found.expect("read"), None);
+    };
+    check("main", "d");
+    check("nowhere", "a");
+}
+
+#[test]
+fn series_are_drawn_with_boundaries_and_alerts() {
+    let mut temporary = temporary();
+    let reports = [
+        with_alert(report("main", 1, 5.0)),
+        report("main", 2, 6.0),
+        report("feature", 3, 7.0),
+        Report { confirms: Some(Uuid::nil()), ..report("main", 4, 8.0) },
+    ];
+    for report in &reports {
+        temporary.store.insert(report).expect("stored");
+    }
+    let plot = temporary.store.plot(&PlotQuery::of(project())).expect("a plot");
+    let names: Vec<_> = plot.series.iter().map(|series| series.branch.as_str()).collect();
+    assert_eq!(names, ["feature", "main"]);
+    let main = &plot.series[1];
+    assert_eq!((&main.benchmark, &main.measure), (&benchmark("a"), &Measure::latency()));
+    let values: Vec<_> = main.points.iter().map(|point| point.value).collect();
+    assert_eq!(values, [5.0, 6.0]);
+    let boundary = Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(2.0) };
+    let [first, second] = &main.points[..] else { panic!("two points") };
+    assert_eq!((first.boundary, first.outcome), (Some(boundary), Some(Outcome::Worse)));
+    assert_eq!(first.alert, Some((Limit::Upper, Status::Active)));
+    assert_eq!((second.boundary, second.outcome, second.alert), (None, None, None));
+    assert_eq!(plot.reports[second.report].uuid, reports[1].uuid);
+}
+
+#[test]
+fn series_are_chosen() {
+    let mut temporary = temporary();
+    for number in 1..=3 {
+        temporary.store.insert(&rich(number, 2)).expect("stored");
+    }
+    let check = |change: fn(&mut PlotQuery), series, points| {
+        let mut query = PlotQuery::of(project());
+        change(&mut query);
+        let plot = temporary.store.plot(&query).expect("a plot");
+        let found = plot.series.iter().map(|series| series.points.len()).sum::<usize>();
+        assert_eq!((plot.series.len(), found), (series, points), "{query:?}");
+    };
+    check(|_| {}, 3, 9);
+    check(|query| query.benchmarks = vec![benchmark("a"), benchmark("benchmark 1")], 2, 6);
+    check(|query| query.benchmarks = vec![benchmark("nowhere")], 0, 0);
+    check(|query| query.measures = vec![Measure::latency().slug], 3, 9);
+    check(|query| query.measures = vec![Measure::throughput().slug], 0, 0);
+    check(|query| query.branches = vec![branch("main")], 3, 9);
+    check(|query| query.branches = vec![branch("nowhere")], 0, 0);
+    check(|query| query.testbeds = vec![testbed()], 3, 9);
+    check(|query| query.reports_max = 2, 3, 6);
+    check(|query| query.since = Some(at(2)), 3, 6);
+    check(|query| query.until = Some(at(1)), 3, 3);
+    check(|query| query.project = "nowhere".parse().expect("a name"), 0, 0);
+}
+
+#[test]
+fn names_are_listed() {
+    let mut temporary = temporary();
+    let started =
+        Report { start_point: Some(start_point("main", None, 1)), ..report("feature", 1, 1.0) };
+    temporary.store.insert(&started).expect("stored");
+    let known = temporary.store.known(&project()).expect("names");
+    assert_eq!(known.branches, [branch("feature"), branch("main")]);
+    assert_eq!((known.testbeds, known.benchmarks), (vec![testbed()], vec![benchmark("a")]));
+    assert_eq!(known.measures, [Measure::latency().slug]);
+    assert_eq!(temporary.store.projects().expect("names"), [project()]);
+}

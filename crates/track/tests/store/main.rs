@@ -1,0 +1,15 @@
+//! The store as its users see it: what goes in comes out, whatever happens on the way.
+
+mod alerts;
+mod child;
+mod concurrency;
+mod exchange;
+mod fixture;
+mod history;
+mod killed;
+mod log;
+mod mounts;
+mod opening;
+mod properties;
+mod round_trip;
+mod support;

@@ -1,0 +1,223 @@
+//! Whatever reports there are: they come out as they went in, and stores that were put together from the
+//! same files in any order are equal.
+
+use std::fs;
+
+use proptest::{collection::vec, option, prelude::*, sample::Index};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::{
+    adapter::Adapter,
+    model::{
+        BenchmarkName, Direction, Environment, Kind, Measure, Metric, Report, Slug, StartPoint,
+        Status,
+    },
+    results::Results,
+    store::{Store, default_path},
+};
+
+use crate::support::{content, report, temporary, with_alert};
+
+fn finite() -> impl Strategy<Value = f64> {
+    any::<f64>().prop_filter("finite", |number| number.is_finite())
+}
+
+fn time() -> impl Strategy<Value = OffsetDateTime> {
+    any::<i64>().prop_map(|nanoseconds| {
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanoseconds)).expect("in range")
+    })
+}
+
+fn uuid() -> impl Strategy<Value = Uuid> {
+    any::<u128>().prop_map(Uuid::from_u128)
+}
+
+fn metric() -> impl Strategy<Value = Metric> {
+    let ends = (option::of(finite()), option::of(finite()));
+    (finite(), ends, vec(finite(), 0..4)).prop_map(
+        |(value, (lower_value, upper_value), samples)| Metric {
+            value,
+            lower_value,
+            upper_value,
+            samples,
+        },
+    )
+}
+
+fn measure() -> impl Strategy<Value = Measure> {
+    let directions = [Direction::LowerIsBetter, Direction::HigherIsBetter, Direction::Unknown];
+    let direction = prop::sample::select(directions.to_vec());
+    let kind = prop::sample::select(vec![Kind::Exact, Kind::Noisy]);
+    ("[a-c]", "\\PC{0,3}", "[xy]", direction, kind).prop_map(
+        |(slug, name, units, direction, kind)| Measure {
+            slug: Slug::of(&slug),
+            name,
+            units,
+            direction,
+            kind,
+        },
+    )
+}
+
+fn results() -> impl Strategy<Value = Results> {
+    let benchmark = ("[a-d\"\\\\'ü]{1,2}(_bencher_ignore){0,2}", measure(), metric());
+    let failure = ("[a-d]", "\\PC{0,9}");
+    (vec(benchmark, 0..6), vec(failure, 0..2)).prop_map(|(metrics, failures)| {
+        let mut results = Results::default();
+        for (name, measure, metric) in metrics {
+            let name = BenchmarkName::new(name).expect("a name");
+            // Units that mix, and sums that are infinite, are refused; that is tested elsewhere.
+            let _ = results.add(name, measure, metric);
+        }
+        results
+            .benchmarks
+            .retain(|benchmark| benchmark.metrics.iter().all(|(_, metric)| metric.is_finite()));
+        for (name, reason) in failures {
+            results.fail(BenchmarkName::new(name).expect("a name"), reason);
+        }
+        results
+    })
+}
+
+fn environment() -> impl Strategy<Value = Environment> {
+    let texts = (option::of("\\PC{0,3}"), option::of("[a-b]"), option::of("[a-b]"));
+    let numbers = (option::of(any::<u32>()), option::of(finite()), option::of(any::<bool>()));
+    (texts, numbers).prop_map(|((kernel, compiler, git_hash), (cores, load, is_dirty))| {
+        Environment { kernel, compiler, git_hash, cores, load, is_dirty, ..Environment::default() }
+    })
+}
+
+fn any_report() -> impl Strategy<Value = Report> {
+    let start = (option::of(time()), any::<u32>(), option::of("[a-f0-9]{1,3}"));
+    let start = option::of(start.prop_map(|(until, max_versions, hash)| StartPoint {
+        branch: "base".parse().expect("a name"),
+        hash,
+        until,
+        max_versions,
+    }));
+    let adapters: Vec<_> = Adapter::all().collect();
+    let what = (uuid(), option::of("[a-c]"), any::<u32>(), start, option::of(uuid()));
+    let when = (time(), time(), prop::sample::select(adapters));
+    (what, when, environment(), vec(results(), 0..3), "[a-c]{1,2}").prop_map(
+        |(what, when, environment, iterations, branch)| {
+            let (uuid, hash, epoch, start_point, confirms) = what;
+            let (start_time, end_time, adapter) = when;
+            let testbed = "testbed".parse().expect("a name");
+            let project = "project".parse().expect("a name");
+            let branch = branch.parse().expect("a name");
+            let (verdicts, alerts) = (Vec::new(), Vec::new());
+            Report {
+                uuid,
+                project,
+                branch,
+                hash,
+                epoch,
+                start_point,
+                testbed,
+                start_time,
+                end_time,
+                adapter,
+                environment,
+                iterations,
+                verdicts,
+                alerts,
+                confirms,
+            }
+        },
+    )
+}
+
+/// Puts each file of some folders into one of several new ones, and imports those one after the other.
+fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize) -> Store {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let targets: Vec<_> = (0..parts).map(|part| temporary.path().join(part.to_string())).collect();
+    for target in &targets {
+        fs::create_dir(target).expect("a folder");
+    }
+    let mut places = places.iter().cycle();
+    for folder in folders {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let entry = entry.expect("a file");
+            let target = places.next().map_or(0, |place| place.index(parts));
+            fs::copy(entry.path(), targets[target].join(entry.file_name())).expect("copied");
+        }
+    }
+    let path = default_path(&temporary.keep());
+    let mut store = Store::open(path).expect("a store");
+    for target in targets {
+        let imported = store.import(target).expect("imported");
+        assert_eq!(imported.skipped, []);
+    }
+    store
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_report_comes_out_as_it_went_in(report in any_report()) {
+        let mut from = temporary();
+        from.store.insert(&report).expect("stored");
+        let found = from.store.report(report.uuid).expect("read");
+        prop_assert_eq!(found.as_ref(), Some(&report));
+        let folder = from.folder.path().join("files");
+        from.store.export(&folder).expect("exported");
+        let mut to = temporary();
+        prop_assert_eq!(to.store.import(&folder).expect("imported").skipped, []);
+        prop_assert_eq!(to.store.report(report.uuid).expect("read"), Some(report));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn stores_of_the_same_files_are_equal(
+        reports in vec((0_i64..12, 0_u8..3), 0..10),
+        changes in vec((any::<Index>(), 0_usize..3, any::<bool>()), 0..5),
+        places in vec(any::<Index>(), 1..20),
+    ) {
+        let mut stores = [temporary(), temporary()];
+        for (second, place) in &reports {
+            let report = report("main", *second, *second as f64 / 3.0);
+            // A UUID stands for one content, so the alert follows from the time as well.
+            let report = if second % 2 == 0 { with_alert(report) } else { report };
+            for (number, store) in stores.iter_mut().enumerate() {
+                if *place == 2 || usize::from(*place) == number {
+                    store.store.insert(&report).expect("stored");
+                }
+            }
+        }
+        let alerts: Vec<_> = (0..12).step_by(2)
+            .map(|second| with_alert(report("main", second, 0.0)).alerts[0].uuid)
+            .collect();
+        for (alert, status, place) in changes {
+            let status = [Status::Active, Status::Dismissed, Status::Silenced][status];
+            let store = &mut stores[usize::from(place)].store;
+            // The alert may not be in that store.
+            let _ = store.set_alert_status(*alert.get(&alerts), status, None);
+        }
+        let folders = stores.each_ref().map(|store| {
+            let folder = store.folder.path().join("files");
+            store.store.export(&folder).expect("exported");
+            folder
+        });
+        let [a, b] = &folders;
+        let one = import_in_parts(&[a, b], &places, 3);
+        let other = import_in_parts(&[b, a, b], &[], 1);
+        prop_assert_eq!(content(&one), content(&other));
+        // Merged into the first of the two, it is the same again.
+        stores[0].store.import(b).expect("imported");
+        prop_assert_eq!(content(&stores[0].store), content(&one));
+        let present = |store: &Store| {
+            let alerts = store.alerts(&wingbeat_track::store::AlertFilter::default(), 100);
+            alerts.expect("a list").into_iter().map(|s| (s.alert, s.changed)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(present(&one), present(&other));
+        for store in [one, other] {
+            let folder = store.path().ancestors().nth(2).expect("a folder").to_owned();
+            drop(store);
+            fs::remove_dir_all(folder).expect("removed");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Reports to store.
+
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+use wingbeat_track::{
+    adapter::Adapter,
+    decide::{Boundary, Change, Outcome, Verdict},
+    model::{
+        Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, ProjectName, Report,
+        StartPoint, Status, TestbedName, threshold::Test,
+    },
+    results::Results,
+    store::Store,
+};
+
+/// A store in a folder that goes with it.
+pub(crate) struct Temporary {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) store: Store,
+}
+
+pub(crate) fn temporary() -> Temporary {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path().join("results.db")).expect("a store");
+    Temporary { folder, store }
+}
+
+pub(crate) fn project() -> ProjectName {
+    ProjectName::new("project").expect("a name")
+}
+
+pub(crate) fn branch(name: &str) -> BranchName {
+    BranchName::new(name).expect("a name")
+}
+
+pub(crate) fn testbed() -> TestbedName {
+    TestbedName::new("testbed").expect("a name")
+}
+
+pub(crate) fn benchmark(name: &str) -> BenchmarkName {
+    BenchmarkName::new(name).expect("a name")
+}
+
+/// That many seconds after a fixed time.
+pub(crate) fn at(seconds: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(1_795_298_672 + seconds).expect("a time")
+}
+
+/// A report on a branch at some second, with the latency of one benchmark. The UUID follows from both.
+pub(crate) fn report(branch_name: &str, second: i64, value: f64) -> Report {
+    let mut results = Results::default();
+    results.add(benchmark("a"), Measure::latency(), Metric::new(value)).expect("added");
+    let name = branch_name.bytes().fold(0_u64, |sum, byte| sum * 31 + u64::from(byte));
+    Report {
+        uuid: Uuid::from_u64_pair(name, second.unsigned_abs()),
+        project: project(),
+        branch: branch(branch_name),
+        hash: None,
+        epoch: 0,
+        start_point: None,
+        testbed: testbed(),
+        start_time: at(second),
+        end_time: at(second) + Duration::milliseconds(1500),
+        adapter: Adapter::Json,
+        environment: Environment::default(),
+        iterations: vec![results],
+        verdicts: Vec::new(),
+        alerts: Vec::new(),
+        confirms: None,
+    }
+}
+
+pub(crate) fn start_point(
+    name: &str,
+    until: Option<OffsetDateTime>,
+    max_versions: u32,
+) -> StartPoint {
+    StartPoint { branch: branch(name), hash: None, until, max_versions }
+}
+
+/// The same report with a verdict and an alert about its only metric.
+pub(crate) fn with_alert(mut report: Report) -> Report {
+    let measure = Measure::latency().slug;
+    let (low, high) = report.uuid.as_u64_pair();
+    report.verdicts.push(Verdict {
+        iteration: 0,
+        benchmark: benchmark("a"),
+        measure: measure.clone(),
+        outcome: Outcome::Worse,
+        test: Some(Test::TTest),
+        boundary: Some(Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(2.0) }),
+        limit: Some(Limit::Upper),
+        change: Some(Change { relative: 0.5, lower: Some(0.25), upper: None }),
+        p: Some(0.001),
+        smallest_visible: Some(0.1),
+        points: 7,
+        reason: "beyond the limit".to_owned(),
+    });
+    report.alerts.push(Alert {
+        uuid: Uuid::from_u64_pair(high, !low),
+        iteration: 0,
+        benchmark: benchmark("a"),
+        measure,
+        limit: Limit::Upper,
+        status: Status::Active,
+        reason: None,
+    });
+    report
+}
+
+/// A report with all that a report can have, of that many metrics. Everything in it follows from the
+/// number.
+pub(crate) fn rich(number: u64, metrics: usize) -> Report {
+    let mut report = report("main", number as i64, number as f64);
+    report.uuid = Uuid::from_u64_pair(0xfeed, number);
+    report.hash = Some(format!("{number:040x}"));
+    report.environment = Environment {
+        kernel: Some("Linux 6.18.44".to_owned()),
+        load: Some(number as f64 / 7.0),
+        is_dirty: Some(number.is_multiple_of(2)),
+        ..Environment::default()
+    };
+    for index in 0..metrics {
+        let value = number as f64 + index as f64 / 3.0;
+        let metric = Metric::new(value)
+            .within(value - 1.0, value + 1.0)
+            .with_samples((0..4).map(|sample| value + f64::from(sample) / 10.0).collect());
+        let name = benchmark(&format!("benchmark {index}"));
+        report.iterations[0].add(name, Measure::latency(), metric).expect("added");
+    }
+    report.iterations[0].fail(benchmark("broken"), "exit code 1");
+    with_alert(report)
+}
+
+/// All of a store that does not depend on how things came into it.
+pub(crate) fn content(store: &Store) -> Vec<(String, String)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    store.export(folder.path()).expect("exported");
+    let mut files: Vec<(String, String)> = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .map(|entry| {
+            let path = entry.expect("a file").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(&path).expect("a text"))
+        })
+        .collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,162 @@
+//! `wingbeat changes`: reads series, has their change points found, prints them. The statistics are in
+//! `wingbeat_stats`, the forms in docs/changes.md.
+
+mod input;
+mod report;
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use wingbeat_stats::changes::{Change, Settings, find};
+
+use self::input::{Input, Series};
+use crate::{cli::tell, output::PendingFile};
+
+/// Flags of `wingbeat changes`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChangesArgs {
+    /// File with series, or - for stdin: CSV with a column per series below a line of names, labels
+    /// first if there are any; or JSON: {"name": [1.5, null, 1.7]}
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Least change of the level that is reported, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.25")]
+    min_change: f64,
+    /// Chance of a false alarm in a series without changes, whatever its length
+    #[arg(long, value_name = "CHANCE", value_parser = chance, default_value = "0.001")]
+    alpha: f64,
+    /// Report only changes within the last N points of a series; all points are still looked at
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    last: Option<u64>,
+    /// Exit with 1 if a change is reported
+    #[arg(long)]
+    err: bool,
+    /// Form of the result
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: Format,
+    /// File to write the result to, instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Forms of the result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table
+    #[default]
+    Human,
+    /// {"name": [{"index", "before", "after", "change", "p"}]}
+    Json,
+}
+
+/// A series with what was found in it.
+struct Found {
+    series: Series,
+    changes: Vec<Change>,
+}
+
+/// Finds and prints. The exit code is 1 when `--err` is given and a change is reported, else 0.
+pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let output = args.output.as_deref().map(PendingFile::create).transpose()?;
+    let bytes = read(&args.file)?;
+    let Input { series, labels } = input::parse(&bytes).with_context(|| name(&args.file))?;
+    let settings = Settings { false_alarm_chance: args.alpha, change_min: args.min_change / 100.0 };
+    let found: Vec<Found> = series
+        .into_iter()
+        .map(|series| {
+            let mut changes = find(&series.values, &settings);
+            let points = series.values.len();
+            let from = points.saturating_sub(args.last.map_or(points, last_points));
+            changes.retain(|change| change.index >= from);
+            Found { series, changes }
+        })
+        .collect();
+    let labels = labels.as_deref();
+    let text = match args.format {
+        Format::Human => report::human(&found, labels),
+        Format::Json => report::json(&found, labels).context("cannot write JSON")?,
+    };
+    match output {
+        Some(file) => {
+            let path = file.path().to_owned();
+            let plain = anstream::adapter::strip_str(&text).to_string();
+            let bytes = file.write(|writer| writer.write_all(plain.as_bytes()))?;
+            if !quiet && path != Path::new("-") {
+                tell!("wrote {} ({bytes} bytes)", path.display());
+            }
+        }
+        None => {
+            let mut stdout = anstream::stdout().lock();
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+        }
+    }
+    let is_changed = found.iter().any(|found| !found.changes.is_empty());
+    Ok(if args.err && is_changed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let read = || -> io::Result<Vec<u8>> {
+        if path != Path::new("-") {
+            return fs::read(path);
+        }
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().with_context(|| format!("cannot read {}", name(path)))
+}
+
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() }
+}
+
+fn last_points(last: u64) -> usize {
+    usize::try_from(last).unwrap_or(usize::MAX)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a percentage from 0 on is wanted, such as 2.5".to_owned()),
+    }
+}
+
+fn chance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(chance) if chance > 0.0 && chance < 1.0 => Ok(chance),
+        _ => Err("a chance between 0 and 1 is wanted, such as 0.01".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages() {
+        let check = |text, expected| assert_eq!(percent(text).ok(), expected, "{text}");
+        check("0", Some(0.0));
+        check("2.5%", Some(2.5));
+        check("-1", None);
+        check("inf", None);
+        check("NaN", None);
+        check("much", None);
+    }
+
+    #[test]
+    fn chances() {
+        let check = |text, expected| assert_eq!(chance(text).ok(), expected, "{text}");
+        check("0.05", Some(0.05));
+        check("1e-6", Some(1e-6));
+        check("0", None);
+        check("1", None);
+        check("NaN", None);
+        check("5%", None);
+    }
+}

@@ -1,0 +1,77 @@
+//! Series from bytes: CSV or JSON, told apart by the first character. Pure.
+//!
+//! Either every value is understood, or there is one sentence that says where the first is that is not.
+
+mod csv;
+mod json;
+
+use std::{fmt, str};
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Input {
+    /// In the order of the file; no two have the same name.
+    pub(crate) series: Vec<Series>,
+    /// What the points are called, dates or commits, where the file says so. One for each point.
+    pub(crate) labels: Option<Vec<String>>,
+}
+
+/// A series of values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Series {
+    /// Its name; not empty.
+    pub(crate) name: String,
+    /// Finite numbers, and NaN where there is none.
+    pub(crate) values: Vec<f64>,
+}
+
+/// Why a file is no series, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InputError {
+    /// Line and column, from 1. The column counts the cells in CSV, and bytes elsewhere.
+    pub(crate) place: Option<(u64, usize)>,
+    /// What is wrong there.
+    pub(crate) problem: String,
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((line, column)) = self.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for InputError {}
+
+impl InputError {
+    fn new(problem: impl Into<String>) -> Self {
+        Self { place: None, problem: problem.into() }
+    }
+
+    fn at(line: u64, column: usize, problem: impl Into<String>) -> Self {
+        Self { place: Some((line, column)), problem: problem.into() }
+    }
+}
+
+/// Reads CSV or JSON, in UTF-8.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Input, InputError> {
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let lines = before.iter().filter(|&&byte| byte == b'\n').count();
+        let in_line = before.iter().rev().take_while(|&&byte| byte != b'\n').count();
+        InputError::at(lines as u64 + 1, in_line + 1, "this is no text in UTF-8")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match text.trim_start().chars().next() {
+        None => Err(InputError::new(
+            "the file is empty; CSV with a line of names is wanted, or JSON: {\"name\": [1.5, 1.7]}",
+        )),
+        Some('{' | '[') => json::parse(text),
+        Some(_) => csv::parse(text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The table and the JSON, from changes made by hand.
+
+use super::{super::input::Series, *};
+
+fn found(name: &str, changes: &[(usize, f64, f64, f64)]) -> Found {
+    let changes = changes.iter().map(|&(index, before, after, p_value)| Change {
+        index,
+        before,
+        after,
+        p_value,
+    });
+    let series = Series { name: name.to_owned(), values: Vec::new() };
+    Found { series, changes: changes.collect() }
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+#[test]
+fn a_table() {
+    let all = [
+        found("latency", &[(12, 100.0, 103.5, 2e-5), (140, 103.5, 99.9, 1e-30)]),
+        found("größe", &[(3, 0.0, 4096.0, 1e-4)]),
+        found("calm", &[]),
+    ];
+    let expected = "\
+series   index  before     after   change       p
+latency     12   100.0  →  103.5  +3.50 %  2.0e-5
+latency    140   103.5  →   99.9  −3.48 %   <1e-9
+größe        3       0  →   4096        –  1.0e-4
+
+no change in 1 of 3 series
+";
+    assert_eq!(plain(&human(&all, None)), expected);
+}
+
+#[test]
+fn labels_have_a_column() {
+    let labels = ["a1".to_owned(), "b2-long".to_owned()];
+    let expected = "\
+series  index  label    before     after  change       p
+a           1  b2-long     2.0  →    3.0   +50 %  1.0e-4
+a           9              3.0  →    2.0   −33 %  1.0e-4
+";
+    let expected = expected.replace(" +50 %", "+50.0 %").replace(" −33 %", "−33.3 %");
+    let expected = expected.replace("after  change", "after   change");
+    let found = [found("a", &[(1, 2.0, 3.0, 1e-4), (9, 3.0, 2.0, 1e-4)])];
+    let text = plain(&human(&found, Some(&labels)));
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(squeeze(&text), squeeze(&expected));
+    assert!(text.contains("\na           1  b2-long "), "{text}");
+}
+
+#[test]
+fn nothing_found() {
+    assert_eq!(human(&[found("a", &[])], None), "no change in 1 of 1 series\n");
+}
+
+#[test]
+fn levels_have_the_digits_that_tell() {
+    let check = |before, after, expected: (&str, &str)| {
+        let (low, high) = levels(&Change { index: 0, before, after, p_value: 0.0 });
+        assert_eq!((low.as_str(), high.as_str()), expected, "{before} → {after}");
+    };
+    check(991.43, 995.74, ("991.4", "995.7"));
+    check(1.0, 10.0, ("1.0", "10.0"));
+    check(100_000.0, 250_000.0, ("100000", "250000"));
+    check(0.512_34, 0.523_45, ("0.512", "0.523"));
+    check(1e-7, 2e-7, ("1.000e-7", "2.000e-7"));
+    check(1e18, 2e18, ("1.000e18", "2.000e18"));
+}
+
+#[test]
+fn json_has_every_series_in_order() {
+    let all = [found("b", &[(7, 0.0, 2.5, 1e-4)]), found("a", &[])];
+    let expected = "{\n  \"b\": [\n    {\n      \"index\": 7,\n      \"before\": 0.0,\n      \
+        \"after\": 2.5,\n      \"change\": null,\n      \"p\": 0.0001\n    }\n  ],\n  \"a\": []\n}\n";
+    assert_eq!(json(&all, None).expect("JSON"), expected);
+    let labels = vec!["x".to_owned(); 8];
+    let text = json(&all, Some(&labels)).expect("JSON");
+    assert!(text.contains("\"index\": 7,\n      \"label\": \"x\","), "{text}");
+}

@@ -1,0 +1,145 @@
+//! `wingbeat run` and `wingbeat mock`: flags become a request, the request a finding, and the finding is
+//! stored, told, and made an exit code.
+
+mod args;
+mod github;
+mod remote;
+mod request;
+mod thresholds;
+
+use std::{
+    env,
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use wingbeat_track::{
+    output::{self, Page, Style},
+    run::{self, Finding},
+    store::{self, Store},
+};
+
+use self::args::Format;
+pub(crate) use self::args::{MockArgs, RunArgs};
+use crate::{
+    bench::terminal_width,
+    cli::{self, tell},
+};
+
+/// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.
+pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    let request = match request::request(args) {
+        Ok(request) => request,
+        Err(error) => {
+            tell!("{}: {error:#}", cli::styled_error());
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let mut echo = |line: &[u8]| {
+        if !quiet {
+            // Stdout is for the report. Whoever closed stderr does not want to see it.
+            let _ = io::stderr().write_all(line);
+        }
+    };
+    if let Some(host) = remote::host(args)? {
+        let finding = run::run(&request, None, &mut echo)?;
+        return remote::send(args, &host, &finding, verbose, quiet);
+    }
+    let mut store = open(args)?;
+    let finding = run::run(&request, store.as_ref(), &mut echo)?;
+    if !args.dry_run {
+        let store = match &mut store {
+            Some(store) => store,
+            None => store.insert(Store::open(path(args)?)?),
+        };
+        run::store(&finding, store)?;
+    }
+    let number = |report: Option<_>| match (&store, report) {
+        (Some(store), Some(report)) => store.version_number(report),
+        _ => Ok(None),
+    };
+    let page = Page {
+        report: &finding.report,
+        thresholds: &finding.thresholds,
+        version_number: number(Some(finding.report.uuid))?,
+        start_point_number: match finding.report.start_point {
+            Some(_) => number(finding.compared_with)?,
+            None => None,
+        },
+        notices: &finding.notices,
+        remarks: &finding.remarks,
+        store: store.as_ref().filter(|_| !args.dry_run).map(Store::path),
+        suspects: &finding.suspects,
+    };
+    print(&text(&page, args.format, verbose))?;
+    github::tell_actions(args, &page);
+    Ok(exit_code(args, &finding))
+}
+
+/// Prints made-up results.
+pub(crate) fn mock(args: &MockArgs) -> anyhow::Result<ExitCode> {
+    let text = serde_json::to_string_pretty(&args.mock().results())?;
+    print(&format!("{text}\n"))?;
+    if args.fails() {
+        anyhow::bail!("this failure was asked for (--fail, or --flaky)");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The store, if there is one. A dry run makes none.
+fn open(args: &RunArgs) -> anyhow::Result<Option<Store>> {
+    let path = path(args)?;
+    if path.exists() {
+        return Ok(Some(Store::open(path)?));
+    }
+    Ok(None)
+}
+
+fn path(args: &RunArgs) -> anyhow::Result<std::path::PathBuf> {
+    if let Some(path) = args.store.clone().or_else(|| env::var_os("WINGBEAT_STORE").map(Into::into)) {
+        return Ok(path);
+    }
+    let directory = env::current_dir().context("cannot tell the current folder")?;
+    Ok(store::default_path(&directory))
+}
+
+fn text(page: &Page<'_>, format: Format, verbose: bool) -> String {
+    match format {
+        Format::Human => output::human(page, style(verbose)),
+        Format::Json => format!("{:#}\n", output::json(page)),
+        Format::Markdown => output::markdown(page, None),
+        Format::Html => output::html(page, None),
+    }
+}
+
+/// How text for the terminal looks.
+fn style(verbose: bool) -> Style {
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    let has_colours = choice != anstream::ColorChoice::Never;
+    Style { width: terminal_width(), has_colours, is_verbose: verbose }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .context("cannot write to stdout")
+}
+
+fn exit_code(args: &RunArgs, finding: &Finding) -> ExitCode {
+    let alerts = finding.report.active_alerts();
+    let failures =
+        finding.report.iterations.iter().map(|results| results.failures.len()).sum::<usize>();
+    if args.is_strict() && alerts > 0 {
+        tell!("{}: alerts detected ({alerts})", cli::styled_error());
+        return ExitCode::FAILURE;
+    }
+    // A benchmark that failed has not been shown to be as fast as before.
+    if args.is_strict() && failures > 0 {
+        tell!("{}: {failures} benchmarks failed", cli::styled_error());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,35 @@
+//! What a run tells GitHub Actions.
+
+use std::env;
+
+use wingbeat_track::{
+    github::{Actions, Options},
+    output::Page,
+};
+
+use super::args::RunArgs;
+use crate::cli::{self, tell};
+
+/// Summary, annotations and comment, if this is a job of GitHub's. Nothing of it fails the run.
+pub(super) fn tell_actions(args: &RunArgs, page: &Page<'_>) {
+    let Some(actions) = Actions::from_env(|name| env::var(name).ok()) else { return };
+    let options = Options {
+        token: args.ci.github_actions.clone().filter(|token| !token.is_empty()),
+        only_thresholds: args.ci.ci_only_thresholds,
+        only_on_alert: args.ci.ci_only_on_alert,
+        id: args.ci.ci_id.clone(),
+        number: args.ci.ci_number,
+        is_strict: args.is_strict(),
+    };
+    let told = actions.tell(page, &options);
+    // On stderr, which GitHub reads too: stdout may be data.
+    for line in told.annotations.lines() {
+        tell!("{line}");
+    }
+    for warning in told.warnings {
+        tell!("{}: {warning}", cli::styled_warning());
+    }
+    if let Some(address) = told.comment {
+        tell!("comment: {address}");
+    }
+}

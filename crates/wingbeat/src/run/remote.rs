@@ -1,0 +1,97 @@
+//! `--host`: the report goes to a Bencher server instead of the store.
+
+use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
+
+use wingbeat_track::{
+    remote::{self, Host, Key, Patience, Submission},
+    run::{Finding, git},
+};
+
+use super::{
+    args::{Format, RunArgs},
+    print, request,
+    request::variable,
+    style,
+};
+use crate::cli::{self, tell};
+
+/// Time for everything, the pauses included.
+const TOTAL: Duration = Duration::from_mins(5);
+
+/// The server, if the user names one.
+pub(super) fn host(args: &RunArgs) -> anyhow::Result<Option<Host>> {
+    let Some(url) = args.host.host.clone().or_else(|| variable("HOST")) else { return Ok(None) };
+    let key = match args.host.key.as_ref().or(args.host.token.as_ref()) {
+        Some(text) => Some(Key::new(text)?),
+        None => Key::from_env(|name| env::var(name).ok())?,
+    };
+    let patience = Patience {
+        connect: Duration::from_secs(args.host.timeout),
+        attempts: args.host.attempts,
+        pause: Duration::from_secs(args.host.retry_after),
+        pause_max: Duration::from_secs(args.host.max_retry_after),
+        total: TOTAL,
+    };
+    Ok(Some(Host { url, key, patience }))
+}
+
+/// Sends the report and tells the answer.
+pub(super) fn send(
+    args: &RunArgs,
+    host: &Host,
+    finding: &Finding,
+    verbose: bool,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
+    let thresholds = request::request(args)?.thresholds;
+    let context = context();
+    let submission = Submission {
+        report: &finding.report,
+        thresholds: &thresholds,
+        thresholds_reset: args.thresholds.reset,
+        clone_thresholds: args.start_point_clone_thresholds,
+        start_point_reset: args.start_point_reset,
+        context: &context,
+    };
+    if args.dry_run {
+        print(&format!("{:#}\n", remote::request(&submission)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answer = host.send(&submission, &mut |retry| {
+        if !quiet {
+            let (attempt, attempts) = (retry.attempt, retry.attempts);
+            let pause = retry.pause.as_secs_f64();
+            tell!("attempt {attempt} of {attempts}: {}; again in {pause:.0} s", retry.reason);
+        }
+    })?;
+    for warning in &answer.warnings {
+        tell!("{}: {warning}", cli::styled_warning());
+    }
+    match args.format {
+        Format::Json => print(&format!("{:#}\n", answer.json))?,
+        _ => print(&remote::human(&answer, style(verbose)))?,
+    }
+    match args.is_strict() && answer.alerts_total > 0 {
+        true => {
+            tell!("{}: alerts detected ({})", cli::styled_error(), answer.alerts_total);
+            Ok(ExitCode::FAILURE)
+        }
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What Bencher calls context.
+fn context() -> BTreeMap<String, String> {
+    let mut context = BTreeMap::new();
+    let mut put = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            context.insert(format!("bencher.dev/v0/{key}"), value);
+        }
+    };
+    let directory = env::current_dir().unwrap_or_default();
+    put("repo/name", git::repository_name(&directory));
+    put("branch/ref/name", git::branch(&directory));
+    put("branch/hash", git::head(&directory));
+    put("testbed/os", Some("Linux".to_owned()));
+    context
+}

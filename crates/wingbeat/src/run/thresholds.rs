@@ -1,0 +1,116 @@
+//! Thresholds on the command line, as Bencher has them: the n-th setting belongs to the n-th measure, and
+//! `_` leaves one out.
+
+use std::str::FromStr;
+
+use anyhow::{Context as _, bail};
+use wingbeat_track::model::{Measure, Threshold, ThresholdModel, threshold::Test};
+
+use super::args::ThresholdArgs;
+
+/// What leaves a setting out.
+const ELISION: &str = "_";
+
+/// The thresholds that the flags name.
+pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>> {
+    let count = args.measure.len();
+    let lists = [
+        ("--threshold-test", &args.test),
+        ("--threshold-min-sample-size", &args.min_sample_size),
+        ("--threshold-max-sample-size", &args.max_sample_size),
+        ("--threshold-window", &args.window),
+        ("--threshold-lower-boundary", &args.lower_boundary),
+        ("--threshold-upper-boundary", &args.upper_boundary),
+    ];
+    for (flag, values) in lists {
+        if values.len() > count {
+            bail!(
+                "{flag} is given {} times, and --threshold-measure {count} times: the n-th of each \
+                 belongs together, and `_` leaves one out",
+                values.len()
+            );
+        }
+    }
+    (0..count)
+        .map(|index| {
+            let name = &args.measure[index];
+            let test = at("--threshold-test", &args.test, index)?.unwrap_or(Test::Auto);
+            let model = ThresholdModel {
+                test,
+                min_sample_size: at(lists[1].0, lists[1].1, index)?,
+                max_sample_size: at(lists[2].0, lists[2].1, index)?,
+                window: at(lists[3].0, lists[3].1, index)?,
+                lower_boundary: at(lists[4].0, lists[4].1, index)?,
+                upper_boundary: at(lists[5].0, lists[5].1, index)?,
+            };
+            model.check().with_context(|| format!("--threshold-measure {name}"))?;
+            Ok(Threshold { measure: Measure::named(name).slug, benchmark: None, model })
+        })
+        .collect()
+}
+
+fn at<T: FromStr>(flag: &str, values: &[String], index: usize) -> anyhow::Result<Option<T>>
+where
+    T::Err: std::fmt::Display,
+{
+    match values.get(index).map(String::as_str) {
+        None | Some(ELISION) => Ok(None),
+        Some(text) => match text.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => bail!("{flag} {text}: {error}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    fn parse(flags: &[&str]) -> anyhow::Result<Vec<Threshold>> {
+        let command = ThresholdArgs::augment_args(clap::Command::new("x").no_binary_name(true));
+        let matches = command.try_get_matches_from(flags)?;
+        thresholds(&ThresholdArgs::from_arg_matches(&matches)?)
+    }
+
+    #[test]
+    fn settings_belong_to_the_measure_of_their_place() {
+        let found = parse(&[
+            "--threshold-measure",
+            "latency",
+            "--threshold-test",
+            "t_test",
+            "--threshold-upper-boundary",
+            "_",
+            "--threshold-measure",
+            "Throughput",
+            "--threshold-test",
+            "percentage",
+            "--threshold-upper-boundary",
+            "0.1",
+        ]);
+        let found = found.expect("thresholds");
+        let told: Vec<_> = found
+            .iter()
+            .map(|it| (it.measure.as_str(), it.model.test, it.model.upper_boundary))
+            .collect();
+        let expected =
+            [("latency", Test::TTest, None), ("throughput", Test::Percentage, Some(0.1))];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_is_wrong() {
+        let check = |flags: &[&str], expected: &str| {
+            let error = parse(flags).expect_err("wrong");
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        };
+        check(&["--threshold-test", "t_test"], "given 1 times, and --threshold-measure 0 times");
+        check(&["--threshold-measure", "a", "--threshold-test", "x"], "there is no threshold test");
+        check(&["--threshold-measure", "a", "--threshold-window", "x"], "--threshold-window x");
+        let boundary = "--threshold-upper-boundary";
+        let t_test = ["--threshold-measure", "a", "--threshold-test", "t", boundary, "2"];
+        check(&t_test, "does not take upper_boundary = 2");
+    }
+}

@@ -1,0 +1,25 @@
+//! Outputs of benchmark tools: all adapters on any bytes. What is read is finite and has names of its own.
+#![no_main]
+
+use std::collections::HashSet;
+
+use libfuzzer_sys::fuzz_target;
+use wingbeat_track::{adapter::Adapter, results::Average};
+
+fuzz_target!(|bytes: &[u8]| {
+    for adapter in Adapter::all() {
+        for average in [None, Some(Average::Mean), Some(Average::Median)] {
+            match adapter.parse(bytes, average) {
+                Ok(results) => {
+                    assert!(!results.is_empty());
+                    let names: HashSet<_> = results.benchmarks.iter().map(|one| &one.name).collect();
+                    assert_eq!(names.len(), results.benchmarks.len());
+                    let metrics = results.benchmarks.iter().flat_map(|one| &one.metrics);
+                    assert!(metrics.clone().all(|(_, metric)| metric.is_finite()));
+                    assert!(metrics.count() + results.failures.len() <= bytes.len());
+                }
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+});

@@ -1,0 +1,142 @@
+//! The tables, as text. Pure.
+
+use super::{
+    super::tables::Table,
+    APART, Group, NOISE_POINTS, STEP_SIGMAS, STEPS_POINTS, Sort, Tool,
+    noise::{KINDS, Kind},
+    score::{MARGIN, Score},
+};
+
+/// Steps 100 points apart: the share that is to be found, by kind of noise.
+const POWER: [(Kind, f64); 3] =
+    [(Kind::Gaussian, 0.9), (Kind::Spikes(0.05), 0.7), (Kind::Bimodal, 0.8)];
+
+/// False points per 1,000 points of noise, in each of these kinds.
+const FALSE_MAX: f64 = 1.0;
+const FALSE_KINDS: [Kind; 6] = [
+    Kind::Gaussian,
+    Kind::LogNormal,
+    Kind::Autoregressive(0.5),
+    Kind::Spikes(0.05),
+    Kind::Bimodal,
+    Kind::Quantised,
+];
+
+/// What stands where there is no figure.
+const NONE: &str = "–";
+
+/// Everything.
+pub(super) fn text(tools: &[Tool], notes: &[String], seed: u64, groups: &[Group]) -> String {
+    let project = groups.iter().filter(|group| group.sort == Sort::Project);
+    let projects: usize = project.clone().map(|group| group.series.len()).sum();
+    let score = tools.first().map(|tool| tool.score(Sort::Project)).unwrap_or_default();
+    let mut text = format!(
+        "Made with `cargo xtask peers changes --seed {seed}`; a change is found if it is reported up \
+         to {MARGIN} points beside its place.\n"
+    );
+    for note in notes {
+        text.push_str(&format!("\n- {}\n", note.trim_end()));
+    }
+    if let Some(wingbeat) = tools.first() {
+        text.push_str(&format!("\n### Goals\n\n{}", goals(wingbeat).to_markdown()));
+    }
+    text.push_str(&format!(
+        "\n### Project-like series\n\n{projects} series with {} points and {} changes:\n\n{}",
+        score.points,
+        score.changes,
+        project_like(tools).to_markdown()
+    ));
+    text.push_str(&format!(
+        "\n### Steps of {STEP_SIGMAS} σ in noise\n\nFalse alarms in series of {NOISE_POINTS:?} \
+         points without a step; share of the steps found in series of {STEPS_POINTS} points with \
+         steps {APART:?} points apart or up to half as much more; mean distance of those found from \
+         their place, {} apart:\n\n{}",
+        APART[0],
+        plain(tools).to_markdown()
+    ));
+    text
+}
+
+fn goals(wingbeat: &Tool) -> Table {
+    let verdict = |is_reached| if is_reached { "reached" } else { "**missed**" }.to_owned();
+    let power = POWER.into_iter().map(|(kind, least)| {
+        let found = wingbeat.score(Sort::Steps(kind, APART[0])).recall();
+        vec![
+            format!("steps found in {} noise", kind.name()),
+            format!("at least {least:.2}"),
+            share(found),
+            verdict(found >= least),
+        ]
+    });
+    let alarms = FALSE_KINDS.into_iter().map(|kind| {
+        let found = wingbeat.score(Sort::Noise(kind)).false_per_1000();
+        vec![
+            format!("false points per 1,000, {}", kind.name()),
+            format!("at most {FALSE_MAX:.0}"),
+            share(found),
+            verdict(found <= FALSE_MAX),
+        ]
+    });
+    Table::new(vec!["wingbeat's", "is to be", "is", "verdict"], power.chain(alarms).collect())
+}
+
+fn project_like(tools: &[Tool]) -> Table {
+    let row = |tool: &Tool| {
+        let score = tool.score(Sort::Project);
+        let shares = [score.f1(), score.precision(), score.recall(), score.false_per_1000()];
+        let mut row = vec![tool.name.clone()];
+        row.extend(shares.map(share));
+        row.push(share(score.mean_off()));
+        row
+    };
+    let head = vec!["", "F1", "precision", "recall", "false per 1,000", "off, points"];
+    Table::new(head, tools.iter().map(row).collect())
+}
+
+fn plain(tools: &[Tool]) -> Table {
+    let row = |kind: Kind, tool: &Tool| {
+        let noise = tool.score(Sort::Noise(kind));
+        let steps = APART.map(|apart| tool.score(Sort::Steps(kind, apart)));
+        let mut row = vec![kind.name(), tool.name.clone(), share(noise.false_per_1000())];
+        row.extend(steps.map(Score::recall).map(share));
+        row.push(share(steps[0].mean_off()));
+        row
+    };
+    let head =
+        vec!["noise", "", "false per 1,000", "100 apart", "50 apart", "25 apart", "off, points"];
+    let rows = KINDS.into_iter().flat_map(|kind| tools.iter().map(move |tool| row(kind, tool)));
+    Table::new(head, rows.collect())
+}
+
+fn share(value: f64) -> String {
+    if value.is_finite() { format!("{value:.2}") } else { NONE.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_judged() {
+        let found = Score { points: 1000, changes: 10, found: 8, reported: 8, off: 4 };
+        let alarms = Score { points: 1000, reported: 2, ..Score::default() };
+        let tool = Tool {
+            name: "wingbeat".to_owned(),
+            scores: vec![
+                (Sort::Steps(Kind::Gaussian, 100), found),
+                (Sort::Steps(Kind::Bimodal, 100), found),
+                (Sort::Noise(Kind::LogNormal), alarms),
+                (Sort::Noise(Kind::Quantised), Score { points: 1000, ..Score::default() }),
+            ],
+        };
+        let text = goals(&tool).to_markdown();
+        let check = |what: &str, expected: &str| {
+            let line = text.lines().find(|line| line.contains(what)).unwrap_or_default();
+            assert!(line.contains(expected), "{what}: {line}");
+        };
+        check("found in Gaussian", "0.80 | **missed**");
+        check("found in bimodal", "0.80 | reached");
+        check("log-normal", "2.00 | **missed**");
+        check("quantised", "0.00 | reached");
+    }
+}
