@@ -59,11 +59,11 @@ pub enum MissingRights {
 }
 
 impl Rights {
-    /// The rights of this process now.
+    /// The rights of this thread now; threads of one process may have different ones.
     pub fn current() -> io::Result<Self> {
-        let status = fs::read_to_string("/proc/self/status")?;
+        let status = fs::read_to_string("/proc/thread-self/status")?;
         let held = CapabilitySet::from_status(&status).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "/proc/self/status has no line `CapEff:`")
+            io::Error::new(io::ErrorKind::InvalidData, "/proc/thread-self/status has no line `CapEff:`")
         })?;
         // A kernel without user namespaces has no such file, and then there is only the first.
         let is_initial = |name: &str, inode: u64| {

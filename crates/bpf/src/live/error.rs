@@ -3,7 +3,11 @@
 use std::io;
 
 use super::Rejection;
-use crate::{btf::BtfError, spec::SpecError};
+use crate::{
+    btf::BtfError,
+    rights::{Capability, Rights},
+    spec::SpecError,
+};
 
 /// A program cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -12,9 +16,7 @@ pub enum LoadError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The rights are missing.
-    #[error(
-        "cannot load {program}: the kernel refuses ({source}) before it looks at it; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: run it with sudo. `wingbeat doctor` tells more"
-    )]
+    #[error("{}", refused(.program, .source))]
     Refused {
         /// Name of the program.
         program: String,
@@ -63,6 +65,25 @@ pub enum LoadError {
         /// What the kernel answered.
         source: io::Error,
     },
+}
+
+/// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
+fn refused(program: &str, source: &io::Error) -> String {
+    let needed = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
+    let is_allowed =
+        Rights::current().is_ok_and(|rights| needed.iter().all(|&needed| rights.allow(needed)));
+    let begin =
+        format!("cannot load {program}: the kernel refuses ({source}) before it looks at it");
+    match is_allowed {
+        true => format!(
+            "{begin}, although the rights are there: this kernel forbids programs of this kind; \
+             `wingbeat doctor` tells which it allows"
+        ),
+        false => format!(
+            "{begin}; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: \
+             run it with sudo. `wingbeat doctor` tells more"
+        ),
+    }
 }
 
 fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String {

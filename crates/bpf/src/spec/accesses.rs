@@ -179,4 +179,3 @@ fn essential(name: &str) -> &str {
 fn are_alike(a: Kind, b: Kind) -> bool {
     a == b || a.is_enumeration() && b.is_enumeration()
 }
-
