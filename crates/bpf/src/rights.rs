@@ -63,7 +63,10 @@ impl Rights {
     pub fn current() -> io::Result<Self> {
         let status = fs::read_to_string("/proc/thread-self/status")?;
         let held = CapabilitySet::from_status(&status).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "/proc/thread-self/status has no line `CapEff:`")
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "/proc/thread-self/status has no line `CapEff:`",
+            )
         })?;
         // A kernel without user namespaces has no such file, and then there is only the first.
         let is_initial = |name: &str, inode: u64| {

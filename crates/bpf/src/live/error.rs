@@ -16,12 +16,14 @@ pub enum LoadError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The rights are missing.
-    #[error("{}", refused(.program, .source))]
+    #[error("{}", refused(.program, .source, *.has_rights))]
     Refused {
         /// Name of the program.
         program: String,
         /// What the kernel answered.
         source: io::Error,
+        /// Whether the thread that loaded had all rights that loading may take.
+        has_rights: bool,
     },
     /// The verifier does not accept the program.
     #[error("{}", rejected(.program, .rejection, .source))]
@@ -67,14 +69,17 @@ pub enum LoadError {
     },
 }
 
-/// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
-fn refused(program: &str, source: &io::Error) -> String {
+/// Whether this thread has all rights that loading a program may take.
+pub(super) fn has_rights() -> bool {
     let needed = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
-    let is_allowed =
-        Rights::current().is_ok_and(|rights| needed.iter().all(|&needed| rights.allow(needed)));
+    Rights::current().is_ok_and(|rights| needed.iter().all(|&needed| rights.allow(needed)))
+}
+
+/// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
+fn refused(program: &str, source: &io::Error, has_rights: bool) -> String {
     let begin =
         format!("cannot load {program}: the kernel refuses ({source}) before it looks at it");
-    match is_allowed {
+    match has_rights {
         true => format!(
             "{begin}, although the rights are there: this kernel forbids programs of this kind; \
              `wingbeat doctor` tells which it allows"
