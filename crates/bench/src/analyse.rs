@@ -1,6 +1,8 @@
 //! From what was measured to what is reported. Pure: numbers in, numbers out.
 
+mod clock;
 pub mod compare;
+mod outcome;
 mod warning;
 
 use std::time::Duration;
@@ -17,21 +19,19 @@ use wingbeat_stats::{
     sample::{Sample, quantile_of_sorted},
 };
 
+pub(crate) use self::outcome::has_changed_packet;
 use crate::{
     conditions::{Conditions, Load, Observed},
     counts::Calls,
     instrument::wrapper::Recorded,
     result::{
-        Case, Circumstances, Distribution, Failure, Latency, Outcome, Outliers, Part, Report,
-        Ruler, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
+        Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part, Report, Ruler,
+        RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
 
 /// Confidence of the intervals of medians.
 const CONFIDENCE: f64 = 0.95;
-
-/// Bytes of a changed packet that are kept.
-const OUTPUT_BYTES_MAX: usize = 256;
 
 /// Which of the batches, from the fastest, is the floor.
 const FLOOR: f64 = 0.1;
@@ -78,6 +78,8 @@ pub struct Raw {
 /// the kernel repeated.
 #[derive(Debug, Clone, Default)]
 pub struct RawRun {
+    /// Why the samples are batches that the kernel repeated; `None` if they are bursts.
+    pub no_bursts: Option<String>,
     /// Runs in each batch.
     pub runs_per_batch: u32,
     /// Time per run of each batch.
@@ -140,13 +142,15 @@ impl RawRun {
 
 /// Analyses a measurement.
 pub fn report(mut raw: Raw) -> Report {
+    let runs = raw.rulers.iter().map(|(_, run)| run).chain(raw.cases.iter().map(|case| &case.run));
+    let step = clock::step_ns(runs.filter_map(|run| Some(&*run.recorded.as_ref()?.buckets)));
     let rulers: Vec<Ruler> = raw
         .rulers
         .iter()
         .map(|(r#type, run)| Ruler {
             r#type: r#type.name(),
             latency: latency(run, Base::Itself, raw.seed),
-            distribution: distribution(run, Base::Itself, None),
+            distribution: distribution(run, step, Base::Itself, None),
         })
         .collect();
     let of_type = |r#type: ProgramType| {
@@ -165,7 +169,10 @@ pub fn report(mut raw: Raw) -> Report {
         .iter()
         .map(|case| {
             let (ruler_ns, clock_ns) = of_type(case.r#type);
-            analysed(case, ruler_ns, clock_ns, raw.expect, raw.seed)
+            let latency = latency(&case.run, Base::Ruler(ruler_ns), raw.seed);
+            let base = Base::Ruler(clock_ns);
+            let distribution = distribution(&case.run, step, base, case.no_clock.as_deref());
+            analysed(case, latency, distribution, raw.expect)
         })
         .collect();
     let fewest = raw.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
@@ -178,6 +185,7 @@ pub fn report(mut raw: Raw) -> Report {
         object: raw.object,
         seed: raw.seed,
         cpu: raw.cpu,
+        clock_step_ns: step,
         duration_ns: u64::try_from(raw.duration.as_nanos()).unwrap_or(u64::MAX),
         is_interrupted: raw.is_interrupted,
         rulers,
@@ -197,10 +205,9 @@ pub fn report(mut raw: Raw) -> Report {
 
 fn analysed(
     case: &RawCase,
-    ruler_ns: Option<f64>,
-    clock_ns: Option<f64>,
+    latency: Part<Latency>,
+    distribution: Part<Distribution>,
     expect: Option<u32>,
-    seed: u64,
 ) -> Case {
     let counts = match &case.instructions {
         Ok(instructions) => Part::Measured(RunCounts {
@@ -218,9 +225,9 @@ fn analysed(
         input: case.input.clone(),
         input_bytes: case.input_data.len(),
         r#type: case.r#type.name(),
-        outcome: outcome(case, expect),
-        latency: latency(&case.run, Base::Ruler(ruler_ns), seed),
-        distribution: distribution(&case.run, Base::Ruler(clock_ns), case.no_clock.as_deref()),
+        outcome: outcome::of(case, expect),
+        latency,
+        distribution,
         counts,
         verifier: Verifier::from(&case.verifier),
         size: Size {
@@ -268,6 +275,8 @@ fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
     let mut kernel_ns = run.kernel_ns.clone();
     kernel_ns.sort_unstable();
     Part::Measured(Latency {
+        method: if run.no_bursts.is_none() { Method::Bursts } else { Method::Batches },
+        reason: run.no_bursts.clone(),
         batches: sample.len(),
         runs_per_batch: run.runs_per_batch,
         median_ns,
@@ -296,7 +305,12 @@ fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
     })
 }
 
-fn distribution(run: &RawRun, clock: Base, no_clock: Option<&str>) -> Part<Distribution> {
+fn distribution(
+    run: &RawRun,
+    step: Option<f64>,
+    clock: Base,
+    no_clock: Option<&str>,
+) -> Part<Distribution> {
     if let Some(reason) = no_clock {
         return Part::Unavailable(reason.to_owned());
     }
@@ -310,15 +324,19 @@ fn distribution(run: &RawRun, clock: Base, no_clock: Option<&str>) -> Part<Distr
         Ok(histogram) => histogram,
         Err(error) => return Part::Unavailable(error.to_string()),
     };
-    let p50_ns = histogram.quantile(0.5);
+    let quantile = |q| match step {
+        Some(step) => clock::quantile(recorded, step, q),
+        None => histogram.quantile(q),
+    };
+    let p50_ns = quantile(0.5);
     let mean_ns = recorded.sum_ns as f64 / recorded.count as f64;
     let plain_ns = Sample::new(run.samples_ns.clone()).map_or(0.0, |sample| sample.median());
     Part::Measured(Distribution {
         runs: recorded.count,
         p50_ns,
-        p90_ns: histogram.quantile(0.9),
-        p99_ns: histogram.quantile(0.99),
-        p999_ns: histogram.quantile(0.999),
+        p90_ns: quantile(0.9),
+        p99_ns: quantile(0.99),
+        p999_ns: quantile(0.999),
         max_ns: recorded.max_ns,
         min_ns: recorded.min_ns,
         mean_ns,
@@ -340,49 +358,4 @@ impl From<&VerifierStatistics> for Verifier {
             duration_us: told.verification_time_us,
         }
     }
-}
-
-fn outcome(case: &RawCase, expect: Option<u32>) -> Outcome {
-    let gives_data = case.r#type.test_run().is_some_and(|rules| rules.gives_data);
-    let first = &case.first;
-    let has_changed_packet = gives_data && first.data != case.input_data;
-    let hex =
-        || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
-    Outcome {
-        return_value: first.return_value,
-        return_name: return_name(case.r#type, first.return_value).map(str::to_owned),
-        unmet_expectation: expect.filter(|expected| *expected != first.return_value),
-        output_bytes: gives_data.then_some(first.data.len()),
-        has_changed_packet,
-        output_hex: has_changed_packet.then(hex),
-    }
-}
-
-/// Names of return values (include/uapi/linux/bpf.h and pkt_cls.h, Linux 6.18).
-fn return_name(r#type: ProgramType, value: u32) -> Option<&'static str> {
-    const XDP: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
-    const TC: [&str; 10] = [
-        "TC_ACT_OK",
-        "TC_ACT_RECLASSIFY",
-        "TC_ACT_SHOT",
-        "TC_ACT_PIPE",
-        "TC_ACT_STOLEN",
-        "TC_ACT_QUEUED",
-        "TC_ACT_REPEAT",
-        "TC_ACT_REDIRECT",
-        "TC_ACT_TRAP",
-        "",
-    ];
-    let index = usize::try_from(value).ok();
-    let name = match r#type {
-        ProgramType::XDP => index.and_then(|index| XDP.get(index)),
-        ProgramType::SCHED_CLS | ProgramType::SCHED_ACT if value == u32::MAX => {
-            Some(&"TC_ACT_UNSPEC")
-        }
-        ProgramType::SCHED_CLS | ProgramType::SCHED_ACT => index.and_then(|index| TC.get(index)),
-        ProgramType::SK_LOOKUP => index.and_then(|index| ["SK_DROP", "SK_PASS"].get(index)),
-        ProgramType::NETFILTER => index.and_then(|index| ["NF_DROP", "NF_ACCEPT"].get(index)),
-        _ => None,
-    };
-    name.copied().filter(|name| !name.is_empty())
 }

@@ -22,6 +22,9 @@ pub struct Report {
     pub seed: u64,
     /// CPU that everything ran on.
     pub cpu: usize,
+    /// Steps that the clock of single runs moves in, where they are coarse; percentiles are spread over
+    /// them. `None` if they are finer than 4 ns, or nothing tells.
+    pub clock_step_ns: Option<f64>,
     /// Length of the measurement.
     pub duration_ns: u64,
     /// Whether a signal ended it early.
@@ -190,12 +193,29 @@ pub struct Outcome {
     pub output_hex: Option<String>,
 }
 
+/// How the times of runs were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Short bursts of calls that take turns with those of another program within one run.
+    Bursts,
+    /// Long batches of runs that the kernel repeats.
+    Batches,
+}
+
 /// Time of a run, from many batches.
+///
+/// With [`Method::Bursts`] a batch is all bursts of the program in one run, for which it was loaded
+/// anew.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
+    /// How they were taken.
+    pub method: Method,
+    /// Why not in bursts; `None` if they were.
+    pub reason: Option<String>,
     /// Batches.
     pub batches: usize,
-    /// Runs in each batch.
+    /// Runs in each batch; in each burst where there are bursts.
     pub runs_per_batch: u32,
     /// Median of the batches, per run.
     pub median_ns: f64,
@@ -207,12 +227,12 @@ pub struct Latency {
     pub upper_ns: f64,
     /// Confidence of the interval, 0 to 1; it is a bootstrap one.
     pub confidence: f64,
-    /// Median less the median of the ruler of its type; 0 at least. The ruler's own is 0. `None` without
-    /// a ruler.
+    /// Without the ruler of its type; 0 at least. From bursts the median of the differences of
+    /// neighbours, else the median less the ruler's. The ruler's own is 0. `None` without a ruler.
     pub net_ns: Option<f64>,
-    /// What a run takes while nothing disturbs: of each batch the fastest twentieth of its bursts, of the
-    /// batches the fastest tenth. It stands still where the median follows what else the machine does.
-    /// Without bursts, the fastest tenth of the batches.
+    /// What a run takes while nothing disturbs: the 5th percentile of each batch's bursts, and of these
+    /// the 10th. It stands still where the median follows what else the machine does. Without bursts,
+    /// the 10th percentile of the batches.
     pub floor_ns: f64,
     /// Median absolute deviation of the batches, scaled to a standard deviation.
     pub spread_ns: f64,
@@ -340,6 +360,10 @@ pub struct Comparison {
 pub struct CaseComparison {
     /// Name of the case.
     pub name: String,
+    /// How the times that are compared were taken; `None` where nothing was run.
+    pub method: Option<Method>,
+    /// Why not in bursts; `None` if they were.
+    pub reason: Option<String>,
     /// Measures, time first.
     pub measures: Vec<MeasureComparison>,
 }

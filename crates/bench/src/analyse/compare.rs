@@ -3,8 +3,8 @@
 use wingbeat_stats::{bootstrap::Bootstrap, sample::Sample};
 
 use crate::result::{
-    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Report, Size,
-    Verdict, Verified, Verifier,
+    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Method, Report,
+    Size, Verdict, Verified, Verifier,
 };
 
 /// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.
@@ -23,6 +23,17 @@ pub struct Pair {
     pub before_ns: f64,
     /// The object under test.
     pub after_ns: f64,
+}
+
+/// What two programs that took turns have given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contested {
+    /// Name of the case.
+    pub name: String,
+    /// Why the times are of batches that the kernel repeated; `None` if they are of bursts.
+    pub no_bursts: Option<String>,
+    /// Times, by pair of loads.
+    pub pairs: Vec<Pair>,
 }
 
 /// Changes that count, as shares.
@@ -45,7 +56,7 @@ pub fn comparison(
     report: Report,
     against: String,
     before: &[Case],
-    pairs: &[(String, Vec<Pair>)],
+    contested: &[Contested],
     unmatched: Vec<Failure>,
     thresholds: Thresholds,
     seed: u64,
@@ -55,11 +66,16 @@ pub fn comparison(
         .iter()
         .filter_map(|case| {
             let old = before.iter().find(|old| old.name == case.name)?;
-            let pairs = pairs.iter().find(|(name, _)| *name == case.name);
-            let pairs = pairs.map_or(&[][..], |(_, pairs)| pairs);
+            let contested = contested.iter().find(|it| it.name == case.name);
+            let pairs = contested.map_or(&[][..], |it| &it.pairs);
             let mut measures = vec![time(pairs, thresholds.time, seed)];
             measures.extend(exact(old, case, thresholds.exact));
-            Some(CaseComparison { name: case.name.clone(), measures })
+            let reason = contested.and_then(|it| it.no_bursts.clone());
+            let method = contested.map(|_| match reason {
+                None => Method::Bursts,
+                Some(_) => Method::Batches,
+            });
+            Some(CaseComparison { name: case.name.clone(), method, reason, measures })
         })
         .collect();
     Comparison {
@@ -144,7 +160,7 @@ pub fn verified(old: &[Verified], new: &[Verified], threshold: f64) -> Vec<CaseC
         let old = old.iter().find(|old| old.name == new.name)?;
         let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size));
         let measures = judged(loaded.into_iter(), threshold);
-        Some(CaseComparison { name: new.name.clone(), measures })
+        Some(CaseComparison { name: new.name.clone(), method: None, reason: None, measures })
     };
     new.iter().filter_map(compared).collect()
 }

@@ -126,6 +126,17 @@ pub enum NotWrappable {
         /// What it is, with an article.
         what: &'static str,
     },
+    /// As [`Self::NeedsTypes`], where none can be had. For [`alternate()`].
+    #[error(
+        "instruction {insn_index} is {what}, which the kernel allows in a called function only with \
+         type information, and two programs in one image have none in common"
+    )]
+    NoTypesInCommon {
+        /// The instruction.
+        insn_index: usize,
+        /// What it is, with an article.
+        what: &'static str,
+    },
     /// All calls of one run share one allowance of tail calls (`MAX_TAIL_CALL_CNT`). For [`repeat()`].
     #[error(
         "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \

@@ -23,7 +23,10 @@ use super::{
     subject::{Contents, Forms, Subject},
 };
 use crate::{
-    analyse::compare::{self, Pair, Thresholds},
+    analyse::{
+        compare::{self, Contested, Pair, Thresholds},
+        has_changed_packet,
+    },
     input::Input,
     plan::Plan,
     result::{Comparison, Failure, Report},
@@ -69,7 +72,7 @@ pub fn against(
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),
     };
-    let pairs = std::thread::scope(|scope| {
+    let contested = std::thread::scope(|scope| {
         let measure =
             || Contest::run(new, old, &report, plan, total.mul_f64(1.0 - REPORT_SHARE), watcher);
         scope.spawn(measure).join().unwrap_or(Err(BenchError::Thread))
@@ -81,7 +84,7 @@ pub fn against(
     let verified = compare::verified(verified, &report.verified, thresholds.exact);
     let before = before.map_or(&[][..], |before| &before.cases);
     let mut found =
-        compare::comparison(report, old_file, before, &pairs, unmatched, thresholds, plan.seed);
+        compare::comparison(report, old_file, before, &contested, unmatched, thresholds, plan.seed);
     found.cases.extend(verified);
     Ok(found)
 }
@@ -143,7 +146,7 @@ impl Contest<'_> {
         plan: &Plan,
         total: Duration,
         watcher: &Watcher<'_>,
-    ) -> Result<Vec<(String, Vec<Pair>)>, BenchError> {
+    ) -> Result<Vec<Contested>, BenchError> {
         place::settle(plan.cpu)?;
         let linked = [link(old)?, link(new)?];
         let loaders = [
@@ -166,7 +169,9 @@ impl Contest<'_> {
                 let (Some(before), Some(after)) = (side(0), side(1)) else { continue };
                 let (a, b) = (before.subject()?, after.subject()?);
                 let alternation = match changes_packet(&[&a, &b], input, plan)? {
-                    true => Err("a program changes the packet that the other one gets".to_owned()),
+                    true => {
+                        Err("one of them changes the packet that the other would get".to_owned())
+                    }
                     false => Alternation::new([before, after], input, &plan.context, &mut random),
                 };
                 let name = case_name(&a.linked.program, input, plan);
@@ -183,7 +188,12 @@ impl Contest<'_> {
         }
         let mut contest = Contest { plan, watcher, begun: Instant::now(), total, random };
         contest.take_turns(&mut matches)?;
-        Ok(matches.into_iter().map(|it| (it.name, it.pairs)).collect())
+        let contested = matches.into_iter().map(|it| Contested {
+            name: it.name,
+            no_bursts: it.alternation.err(),
+            pairs: it.pairs,
+        });
+        Ok(contested.collect())
     }
 
     fn take_turns(&mut self, matches: &mut [Match<'_>]) -> Result<(), BenchError> {
@@ -244,7 +254,8 @@ fn changes_packet(
     plan: &Plan,
 ) -> Result<bool, BenchError> {
     for subject in subjects {
-        if subject.run(input, &plan.context, 1)?.data != input.data {
+        let run = subject.run(input, &plan.context, 1)?;
+        if has_changed_packet(subject.r#type(), &input.data, &run.data) {
             return Ok(true);
         }
     }

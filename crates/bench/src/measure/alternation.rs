@@ -7,6 +7,7 @@
 use std::os::fd::AsFd as _;
 
 use wingbeat_bpf::{
+    code::{Insn, op},
     live::{LiveMap, LiveMaps, Loaded, Loader},
     spec::Linked,
 };
@@ -77,10 +78,12 @@ impl<'a> Alternation<'a> {
         context: &'a [u8],
         random: &mut Random,
     ) -> Result<Self, String> {
-        if sides.iter().any(|side| !side.linked.kfuncs.is_empty()) {
-            return Err(
-                "a program that calls functions of the kernel needs its own types".to_owned()
-            );
+        if let Some(reason) = sides
+            .iter()
+            .zip([true, false])
+            .find_map(|(side, is_foreign)| needs_own_object(side.linked, is_foreign))
+        {
+            return Err(reason.to_owned());
         }
         let mut found = Self { sides, input, context, calls: [1, 1], bursts: 16 };
         let live = found.load(random)?;
@@ -108,9 +111,9 @@ impl<'a> Alternation<'a> {
         Ok(Bursts::of(&self.run(&live, random)?))
     }
 
-    /// Calls in a burst of the second side.
-    pub(super) fn calls(&self) -> u32 {
-        self.calls[1]
+    /// Calls in a burst of one side.
+    pub(super) fn calls(&self, side: usize) -> u32 {
+        self.calls[side]
     }
 
     fn load(&self, random: &mut Random) -> Result<Live, String> {
@@ -166,6 +169,17 @@ impl<'a> Alternation<'a> {
     }
 }
 
+/// Why the program cannot be loaded in one image with another. The image belongs to the object of the
+/// second side; `is_foreign` is for the first.
+fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
+    let is_variable = |insn: &Insn| insn.is_ldimm64() && insn.src() == op::PSEUDO_BTF_ID;
+    if !linked.kfuncs.is_empty() {
+        return Some("a program that calls functions of the kernel needs types of its own");
+    }
+    let reads_kernel = is_foreign && linked.code.insns.iter().any(is_variable);
+    reads_kernel.then_some("a program that reads variables of the kernel needs its own object")
+}
+
 /// Both programs in the kernel.
 #[derive(Debug)]
 struct Live {
@@ -219,7 +233,40 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use wingbeat_bpf::{
+        ProgramType,
+        code::Code,
+        spec::{KfuncCall, ProgramSpec},
+    };
+
     use super::*;
+
+    #[test]
+    fn what_belongs_to_an_object_stays_there() {
+        let check = |src, has_kfunc: bool, expected: [Option<&str>; 2]| {
+            let insns = vec![Insn::new(op::LDIMM64, 1, src, 0, 0), Insn::default()];
+            let call =
+                KfuncCall { insn_index: 0, name: "bpf_rcu_read_lock".to_owned(), is_weak: false };
+            let linked = Linked {
+                program: ProgramSpec {
+                    name: String::new(),
+                    section: String::new(),
+                    r#type: ProgramType::XDP,
+                    attach_type: 0,
+                    flags: 0,
+                    attachment: None,
+                    insn_count: 2,
+                },
+                code: Code { insns, functions: Vec::new(), lines: Vec::new() },
+                kfuncs: if has_kfunc { vec![call] } else { Vec::new() },
+            };
+            let found = [true, false].map(|is_foreign| needs_own_object(&linked, is_foreign));
+            assert_eq!(found.map(|it| it.map(|text| &text[15..30])), expected);
+        };
+        check(op::PSEUDO_MAP_FD, false, [None, None]);
+        check(op::PSEUDO_MAP_FD, true, [Some("calls functions"); 2]);
+        check(op::PSEUDO_BTF_ID, false, [Some("reads variables"), None]);
+    }
 
     #[test]
     fn neighbours_are_compared() {

@@ -20,9 +20,12 @@ use crate::{
     result::Failure,
 };
 
-/// How long it may take to bring a program and the ruler into the kernel together. It happens before
-/// each sample, so that one that takes longer is better measured in batches.
+/// How long it may take to bring a program and the ruler into the kernel together, and to try them. It
+/// happens for each sample, so that one that takes longer is better measured in batches.
 const LOAD_MAX: Duration = Duration::from_millis(300);
+
+/// Why there are no bursts, unless something else is said. A ruler gets its bursts from a program.
+const NO_RULER: &str = "no program of its type could take turns with an empty one";
 
 /// One thing that takes turns: a program on an input, or a ruler.
 #[derive(Debug)]
@@ -33,8 +36,8 @@ pub(super) struct Turn<'a> {
     pub(super) input: usize,
     /// Runs of a batch that the kernel repeats.
     runs_per_batch: u32,
-    /// In one image with the ruler, where that can be.
-    alternation: Option<Alternation<'a>>,
+    /// In one image with the ruler, or why that cannot be.
+    alternation: Result<Alternation<'a>, String>,
     /// Why it was given up.
     pub(super) broken: Option<String>,
     raw: RawRun,
@@ -51,7 +54,7 @@ impl<'a> Turn<'a> {
             subject,
             input,
             runs_per_batch,
-            alternation: None,
+            alternation: Err(NO_RULER.to_owned()),
             broken: None,
             raw: RawRun::default(),
             clockings: Clockings::default(),
@@ -71,19 +74,26 @@ impl<'a> Turn<'a> {
     ) -> Self {
         let begun = Instant::now();
         let sides = [ruler.side(), program.side()];
-        let alternation = Alternation::new(sides, input, &plan.context, random).ok();
-        let is_quick = begun.elapsed() < LOAD_MAX;
-        Self { alternation: alternation.filter(|_| is_quick), ..self }
+        let alternation = Alternation::new(sides, input, &plan.context, random);
+        let taken = begun.elapsed();
+        let alternation = alternation.and_then(|it| match taken < LOAD_MAX {
+            true => Ok(it),
+            false => Err(format!(
+                "loading and running it with the empty program takes {} ms, too long for each sample",
+                taken.as_millis()
+            )),
+        });
+        Self { alternation, ..self }
     }
 
     /// Whether its samples are bursts within one run.
     pub(super) fn has_bursts(&self) -> bool {
-        self.alternation.is_some()
+        self.alternation.is_ok()
     }
 
     /// A sample from bursts of the program and the ruler in one run; false if there are none.
     pub(super) fn take_bursts(&mut self, random: &mut Random) -> Result<bool, BenchError> {
-        let Some(alternation) = &self.alternation else { return Ok(false) };
+        let Ok(alternation) = &self.alternation else { return Ok(false) };
         let bursts = alternation.take_turns(random)?;
         if let (Some(ruler), Some(own), Some(net)) =
             (bursts.side_ns(0), bursts.side_ns(1), bursts.difference_ns())
@@ -108,7 +118,7 @@ impl<'a> Turn<'a> {
     ) -> Result<u64, BenchError> {
         let run = subject.run(input, context, self.runs_per_batch)?;
         self.raw.kernel_ns.push(run.mean_ns);
-        if self.alternation.is_none() {
+        if self.alternation.is_err() {
             self.raw.samples_ns.push(time_per_run_ns(subject.r#type(), &run, fixed));
         }
         Ok(u64::from(run.retries))
@@ -125,12 +135,11 @@ impl<'a> Turn<'a> {
     }
 
     fn into_raw(self) -> RawRun {
-        let calls = self.alternation.as_ref().map(Alternation::calls);
-        RawRun {
-            runs_per_batch: calls.unwrap_or(self.runs_per_batch),
-            recorded: self.clockings.recorded,
-            ..self.raw
-        }
+        let (runs_per_batch, no_bursts) = match self.alternation {
+            Ok(alternation) => (alternation.calls(1), None),
+            Err(reason) => (self.runs_per_batch, Some(reason)),
+        };
+        RawRun { no_bursts, runs_per_batch, recorded: self.clockings.recorded, ..self.raw }
     }
 }
 
@@ -154,8 +163,10 @@ pub(super) fn collect(
         let ruler = ruler_runs.iter_mut().find(|(known, _)| *known == r#type);
         if let (Some((_, ruler)), false) = (ruler, turn.ruler_ns.is_empty()) {
             // Beside cases in bursts the ruler is shown in bursts; its batches stay for the other cases.
-            if ruler.repeated_ns.is_empty() {
+            if ruler.no_bursts.take().is_some() {
                 ruler.repeated_ns = std::mem::take(&mut ruler.samples_ns);
+                ruler.runs_per_batch =
+                    turn.alternation.as_ref().map_or(0, |alternation| alternation.calls(0));
             }
             ruler.samples_ns.append(&mut turn.ruler_ns);
             ruler.floor_ns.append(&mut turn.ruler_floor_ns);

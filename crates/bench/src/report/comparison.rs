@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    Style, human,
+    Style, details, human,
     text::{Paint, aligned, broken, listed, paragraph, plural, wrapped},
     verdict::{is_time, percent, verdict},
 };
@@ -65,6 +65,10 @@ fn changes(found: &Comparison, is_verbose: bool, paint: Paint, width: usize) -> 
         }
         for row in rows {
             text += &written(&row, &widths, paint, width);
+        }
+        if let Some(method) = case.method.filter(|_| is_verbose) {
+            let line = format!("times: {}", details::method(method, case.reason.as_deref()));
+            text += &format!("{:INDENT$}{}\n", "", paragraph(&line, 2 * INDENT, width - INDENT));
         }
         if !is_verbose {
             text += &same(case, width).unwrap_or_default();

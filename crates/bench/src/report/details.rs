@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     live::format::{decimal, grouped, printable},
-    result::{Case, Distribution, Latency, Outliers, RunCounts, Size, Verifier},
+    result::{Case, Distribution, Latency, Method, Outliers, RunCounts, Size, Verifier},
 };
 
 /// Columns that the lines of a row begin at: `  outliers  `.
@@ -31,7 +31,9 @@ pub(super) fn details(rows: &[Row], paint: Paint, width: usize) -> String {
 fn lines(row: Row) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(latency) = row.latency() {
-        lines.extend([("time", time(latency)), ("outliers", outliers(latency))]);
+        lines.push(("time", time(latency)));
+        lines.push(("method", method(latency.method, latency.reason.as_deref())));
+        lines.push(("outliers", outliers(latency)));
     }
     lines.extend(row.distribution().map(|single| ("single", single_runs(single))));
     if let Some(case) = row.case() {
@@ -49,9 +51,10 @@ fn time(latency: &Latency) -> String {
         0 => String::new(),
         kernel_ns => format!("; by the kernel's clock {}", grouped(kernel_ns.into())),
     };
+    let bursts = if latency.method == Method::Bursts { ", bursts" } else { "" };
     format!(
-        "{} of {}: mean {}, from {} to {} ns{kernel}",
-        batches(latency.batches),
+        "{}{bursts} of {}: mean {}, from {} to {} ns{kernel}",
+        batches(latency),
         plural(latency.runs_per_batch as usize, "run"),
         decimal(latency.mean_ns, 1),
         decimal(latency.min_ns, 1),
@@ -59,8 +62,26 @@ fn time(latency: &Latency) -> String {
     )
 }
 
-fn batches(count: usize) -> String {
-    if count == 1 { "1 batch".to_owned() } else { format!("{} batches", grouped(count as u64)) }
+/// `1,200 batches`; with bursts `64 loads`.
+fn batches(latency: &Latency) -> String {
+    let count = latency.batches;
+    match latency.method {
+        Method::Bursts => plural(count, "load"),
+        Method::Batches if count == 1 => "1 batch".to_owned(),
+        Method::Batches => format!("{} batches", grouped(count as u64)),
+    }
+}
+
+/// How times were taken, and why not otherwise.
+pub(super) fn method(method: Method, reason: Option<&str>) -> String {
+    match (method, reason) {
+        (Method::Bursts, _) => "bursts that take turns within one run".to_owned(),
+        (Method::Batches, None) => "batches that the kernel repeats".to_owned(),
+        (Method::Batches, Some(reason)) => {
+            let reason: Vec<_> = reason.split_whitespace().collect();
+            format!("batches that the kernel repeats: {}", printable(&reason.join(" ")))
+        }
+    }
 }
 
 fn outliers(latency: &Latency) -> String {
@@ -78,7 +99,7 @@ fn outliers(latency: &Latency) -> String {
         false => format!(
             "{} of {}: {}",
             grouped(latency.outliers.total() as u64),
-            batches(latency.batches),
+            batches(latency),
             found.join(", ")
         ),
     };
@@ -148,6 +169,8 @@ mod tests {
     fn outliers_are_named() {
         let check = |found, expected: &str| {
             let latency = Latency {
+                method: Method::Batches,
+                reason: None,
                 batches: 1_200,
                 runs_per_batch: 1,
                 median_ns: 0.0,
@@ -171,6 +194,14 @@ mod tests {
         check(found, "1 of 1,200 batches: 1 low mild; spread 0.6 ns");
         found.high_severe = 2;
         check(found, "3 of 1,200 batches: 1 low mild, 2 high severe; spread 0.6 ns");
+    }
+
+    #[test]
+    fn methods_have_reasons() {
+        let check = |found, reason, expected| assert_eq!(method(found, reason), expected);
+        check(Method::Bursts, None, "bursts that take turns within one run");
+        check(Method::Batches, None, "batches that the kernel repeats");
+        check(Method::Batches, Some("a\n\tb"), "batches that the kernel repeats: a b");
     }
 
     #[test]

@@ -22,7 +22,8 @@ const NAMES_WIDTH: usize = 50;
 pub(super) fn legend(report: &Report, paint: Paint, width: usize) -> Option<String> {
     let has_times = report.cases.iter().any(|case| case.latency.measured().is_some());
     let has_singles = report.cases.iter().any(|case| case.distribution.measured().is_some());
-    let net = has_times.then_some("net: without what an empty program takes");
+    let net = has_times
+        .then_some("floor: while nothing disturbs; net: without what an empty program takes");
     let single = has_singles.then_some("single runs: with the clock that timed them");
     let parts: Vec<_> = net.into_iter().chain(single).collect();
     (!parts.is_empty()).then(|| paint.dim(&paragraph(&parts.join("; "), INDENT, width)))

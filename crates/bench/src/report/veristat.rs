@@ -258,7 +258,9 @@ pub fn against_veristat(report: &Report, rows: &[VeristatRow], threshold: f64) -
             .and_then(|row| measures(verifier, size, row, threshold));
         let name = program.to_owned();
         match measures {
-            Ok(measures) => found.cases.push(CaseComparison { name, measures }),
+            Ok(measures) => {
+                found.cases.push(CaseComparison { name, method: None, reason: None, measures });
+            }
             Err(reason) => found.unmatched.push(Failure::new(name, reason)),
         }
     }

@@ -50,7 +50,7 @@ fn fields_of_json() {
 fn measures_of_bencher_metric_format() {
     let value: Value = serde_json::from_str(&bmf(&sample::typical()).unwrap()).unwrap();
     let measures = value["fun_xdp_v3"].as_object().unwrap();
-    assert_eq!(measures.len(), 11);
+    assert_eq!(measures.len(), 12);
     check(measures.keys().cloned());
 }
 

@@ -6,14 +6,16 @@ use wingbeat_bench::{
     counts::Calls,
     result::{
         Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution, Failure,
-        Latency, MeasureComparison, Notice, Outcome, Outliers, Part, Report, Ruler, RunCounts,
-        SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
+        Latency, MeasureComparison, Method, Notice, Outcome, Outliers, Part, Report, Ruler,
+        RunCounts, SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
     },
 };
 
 /// A time with an interval of one part in a hundred.
 pub(crate) fn latency(median_ns: f64, net_ns: f64) -> Latency {
     Latency {
+        method: Method::Bursts,
+        reason: None,
         batches: 200,
         runs_per_batch: 20_000,
         median_ns,
@@ -118,6 +120,7 @@ pub(crate) fn report(cases: Vec<Case>) -> Report {
         object: "target/fun-xdp.o".to_owned(),
         seed: 7,
         cpu: 1,
+        clock_step_ns: Some(10.0),
         duration_ns: 12_300_000_000,
         is_interrupted: false,
         rulers: vec![ruler()],
@@ -141,6 +144,10 @@ pub(crate) fn typical() -> Report {
     let mut v4 = case("fun_xdp_v4", 45.2, 118);
     if let Part::Measured(counts) = &mut v3.counts {
         counts.steady_instructions = Some(1_198);
+    }
+    if let Part::Measured(latency) = &mut v3.latency {
+        latency.method = Method::Batches;
+        latency.reason = Some("instruction 12 is a tail call".to_owned());
     }
     v4.outcome = Outcome {
         return_value: 1,
@@ -271,7 +278,12 @@ pub(crate) fn compared() -> Comparison {
         let can_fail = unit == "instructions";
         exact_measure(measure, unit, before, after, can_fail.then_some(0.0))
     };
-    let name = |name: &str, measures| CaseComparison { name: name.to_owned(), measures };
+    let name = |name: &str, measures| CaseComparison {
+        name: name.to_owned(),
+        method: Some(Method::Bursts),
+        reason: None,
+        measures,
+    };
     let cases = vec![
         name(
             "fun_xdp_v3",
@@ -302,6 +314,9 @@ pub(crate) fn compared() -> Comparison {
             ],
         ),
     ];
+    let mut cases = cases;
+    cases[1].method = Some(Method::Batches);
+    cases[1].reason = Some("one of them changes the packet that the other would get".to_owned());
     let mut report = typical();
     report.warnings.truncate(1);
     Comparison {

@@ -209,7 +209,8 @@ fn text(record: &Record) -> String {
 }
 
 fn table(effects: &[Effect]) -> Table {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share).replace('-', "−");
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let change = |share: f64| format!("{:.2} %", 100.0 * share).replace('-', "−");
     let row = |effect: &Effect| {
         let changes = effect.comparisons.iter().filter_map(Compared::slowdown);
         let visible = effect.comparisons.iter().filter_map(|it| it.change.smallest_visible);
@@ -221,7 +222,7 @@ fn table(effects: &[Effect]) -> Table {
             None => "–".to_owned(),
         };
         let median = |spread: Option<Spread>| {
-            spread.map_or_else(|| "–".to_owned(), |spread| percent(spread.median))
+            spread.map_or_else(|| "–".to_owned(), |spread| change(spread.median))
         };
         vec![
             format!("{} %", effect.aimed_percent),
@@ -306,7 +307,7 @@ mod tests {
             vec![compared(true, 0.01, Verdict::Worse), compared(true, 0.02, Verdict::NoChangeSeen)];
         let text = table(&[Effect { aimed_percent: 1.0, extra: 5, comparisons }]).to_markdown();
         assert!(
-            text.contains("| 1.5 %         | 2           | 50.0 % (9.5 % to 90.5 %) |"),
+            text.contains("| 1.50 %        | 2           | 50.0 % (9.5 % to 90.5 %) |"),
             "{text}"
         );
     }

@@ -266,8 +266,8 @@ mod tests {
         };
         let (reached, missed) = ("reached", "**missed**");
         check(&[50.0, 51.0], &[50.0, 52.0], ["0.25", reached, "0.50", reached]);
-        check(&[50.0, 51.5], &[50.0, 52.0], ["0.38", reached, "0.75", missed]);
-        check(&[50.0, 52.5], &[50.0, 52.0], ["0.62", missed, "1.25", missed]);
+        check(&[50.0, 51.6], &[50.0, 52.0], ["0.40", reached, "0.80", missed]);
+        check(&[50.0, 52.8], &[50.0, 52.0], ["0.70", missed, "1.40", missed]);
         check(&[50.0, 51.0], &[50.0, 50.0], ["–", "not comparable", "–", "not comparable"]);
     }
 

@@ -80,8 +80,14 @@ pub fn alternate(
         insns: code.insns.clone(),
     });
     for code in &without_types {
-        check(code, options)?;
+        // First, because a tail call is no good with types either.
         check_repeatable(code)?;
+        check(code, options).map_err(|error| match error {
+            NotWrappable::NeedsTypes { insn_index, what } => {
+                NotWrappable::NoTypesInCommon { insn_index, what }
+            }
+            other => other,
+        })?;
     }
     let [first, mut second] = without_types;
     let references: Vec<usize> = instructions(&second)
@@ -96,12 +102,9 @@ pub fn alternate(
     let mut insns = front(options.map_fd, result, padding.min(PADDING_MAX));
     let starts = [insns.len(), insns.len() + first.insns.len()];
     let too_long = || NotWrappable::TooLong { insn_count: first.insns.len() + second.insns.len() };
-    let mut sides = starts.into_iter();
-    for at in 0..starts[0] {
-        if insns[at] == call_local(0) {
-            let start = sides.next().unwrap_or(starts[0]);
-            insns[at] = call_local(i32::try_from(start - at - 1).map_err(|_| too_long())?);
-        }
+    let calls = insns.iter_mut().enumerate().filter(|(_, insn)| **insn == call_local(0));
+    for ((at, call), start) in calls.zip(starts) {
+        *call = call_local(i32::try_from(start - at - 1).map_err(|_| too_long())?);
     }
     let named = |insn_index: usize, name: &str| FunctionInfo {
         insn_index: insn_index as u32,
@@ -296,6 +299,25 @@ program2:
    52: exit
 ";
         assert_eq!(Listing::new(&found.code).to_string(), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_called_again_is_refused() {
+        let check = |insn, expected: &str| {
+            let mut bad = code(1);
+            bad.insns.insert(2, insn);
+            let options = Options { map_fd: 2, program_type: ProgramType::XDP, throw_btf_id: None };
+            for programs in [[&bad, &code(2)], [&code(2), &bad]] {
+                let found = alternate(programs, 1, 3, 0, options).expect_err("it is refused");
+                assert!(found.to_string().contains(expected), "{found}");
+            }
+        };
+        check(
+            call_helper(op::HELPER_TAIL_CALL),
+            "instruction 2 is a tail call, of which the kernel",
+        );
+        let packet_load = Insn::new(op::LD | op::ABS | op::W, 0, 0, 0, 0);
+        check(packet_load, "two programs in one image have none in common");
     }
 
     #[test]

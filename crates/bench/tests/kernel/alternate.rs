@@ -1,0 +1,183 @@
+//! Two programs that take turns within one run: who is called how often, in which order, with whose
+//! maps, and what the times say.
+
+use std::{
+    os::fd::{AsFd as _, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use wingbeat_bench::instrument::{
+    assemble::{Assembler, load, store},
+    wrapper::{
+        Options, alternate,
+        alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
+    },
+};
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Code, op},
+    live::{LiveMap, Loader, RunInput, run},
+    spec::ProgramSpec,
+};
+
+use crate::support::can_load;
+
+const PACKET: [u8; 64] = [0; 64];
+
+/// What the run is to return; `XDP_PASS`.
+const RESULT: i32 = 2;
+
+/// `value = value * factor + 1`, where the value is that of its own first map.
+fn counting(factor: i32) -> Code {
+    let mut it = Assembler::new();
+    it.load_double(1, op::PSEUDO_MAP_VALUE, 0, 0)
+        .emit(load(op::DW, 2, 1, 0))
+        .alu_immediate(op::MUL, 2, factor)
+        .add(2, 1)
+        .emit(store(op::DW, 1, 0, 2))
+        .mov(0, 1)
+        .exit();
+    it.finish()
+}
+
+/// So many multiplications, each of which waits for the one before.
+fn multiplying(count: usize) -> Code {
+    let mut it = Assembler::new();
+    it.mov(0, 1);
+    for _ in 0..count {
+        it.alu_immediate(op::MUL, 0, 3);
+    }
+    it.mov(0, 1).exit();
+    it.finish()
+}
+
+fn map() -> LiveMap {
+    LiveMap::notebook(8).expect("a map")
+}
+
+fn number(map: &LiveMap) -> u64 {
+    let value = map.read_notebook().expect("its value");
+    u64::from_le_bytes(value.try_into().expect("eight bytes"))
+}
+
+/// Lets two programs with so many maps of their own take turns, and gives the times.
+fn run_turns(programs: [&Code; 2], maps: [&[&LiveMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
+    let counts = maps.map(|maps| i32::try_from(maps.len()).expect("a few"));
+    let options = Options {
+        map_fd: counts[0] + counts[1],
+        program_type: ProgramType::XDP,
+        throw_btf_id: None,
+    };
+    let both = alternate(programs, counts[0], RESULT, 3, options).expect("they take turns");
+    let notebook = LiveMap::notebook(both.value_size_bytes).expect("a map");
+    notebook.write_notebook(&turns.to_value()).expect("turns");
+    let mut descriptors: Vec<BorrowedFd<'_>> =
+        maps.iter().flat_map(|maps| maps.iter().map(|map| map.as_fd())).collect();
+    descriptors.push(notebook.as_fd());
+    let spec = ProgramSpec {
+        name: "both".to_owned(),
+        section: String::new(),
+        r#type: ProgramType::XDP,
+        attach_type: 0,
+        flags: 0,
+        attachment: None,
+        insn_count: both.code.insns.len(),
+    };
+    let program = Loader::without_object().load(&spec, &both.code, &descriptors).expect("loaded");
+    let input = RunInput { data: &PACKET, context: &[] };
+    let found = run(program.as_fd(), spec.r#type, input, 1).expect("it runs");
+    assert_eq!(found.return_value, RESULT as u32);
+    let value = notebook.read_notebook().expect("times");
+    assert_eq!(value.len(), VALUE_SIZE);
+    turns.read(&value).collect()
+}
+
+#[test]
+fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
+    if !can_load() {
+        return;
+    }
+    let check = |calls: [u32; 2], order: &[u8]| {
+        let maps = [map(), map()];
+        let turns = Turns { calls, order: order.to_vec() };
+        let code = counting(1);
+        let times = run_turns([&code, &code], [&[&maps[0]], &[&maps[1]]], &turns);
+        let sides: Vec<u8> = times.iter().map(|time| time.0).collect();
+        assert_eq!(sides, order, "{calls:?}");
+        for side in [0, 1] {
+            let bursts = order.iter().filter(|it| usize::from(**it) == side).count() as u64;
+            let expected = bursts * u64::from(calls[side]);
+            assert_eq!(number(&maps[side]), expected, "{side} of {calls:?} {order:?}");
+        }
+    };
+    check([1, 1], &[]);
+    check([1, 1], &[1]);
+    check([3, 7], &[0, 1, 1, 0]);
+    check([1000, 1], &[1, 0, 0, 0, 1]);
+    check([2, 3], &[0, 1].repeat(BURSTS_MAX / 2));
+}
+
+#[test]
+fn the_order_is_kept() {
+    if !can_load() {
+        return;
+    }
+    // Both write to one map here, so that its value tells who was called after whom.
+    let turns = Turns { calls: [2, 3], order: vec![0, 1, 1, 0, 1, 0] };
+    let map = map();
+    run_turns([&counting(3), &counting(5)], [&[&map], &[&map]], &turns);
+    let expected = turns.order.iter().fold(0_u64, |value, &side| {
+        let (calls, factor) = [(2, 3), (3, 5)][usize::from(side)];
+        (0..calls).fold(value, |value, _| value.wrapping_mul(factor).wrapping_add(1))
+    });
+    assert_eq!(number(&map), expected);
+}
+
+/// The median of the ratios of neighbouring bursts.
+fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
+    let turns = Turns { calls, order: [0, 1, 1, 0].repeat(BURSTS_MAX / 4) };
+    let times = run_turns([first, second], [&[], &[]], &turns);
+    assert_eq!(times.len(), BURSTS_MAX);
+    let mut ratios: Vec<f64> = times
+        .chunks(2)
+        .map(|two| {
+            let [first, second] =
+                if two[0].0 == 0 { [two[0].1, two[1].1] } else { [two[1].1, two[0].1] };
+            second / first
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+#[test]
+fn times_are_as_the_programs_are_long() {
+    if !can_load() {
+        return;
+    }
+    let (short, long) = (multiplying(500), multiplying(1_500));
+    let check = |first: &Code, second: &Code, calls, expected: f64| {
+        let found = ratio(first, second, calls);
+        assert!((found / expected - 1.0).abs() < 0.1, "{found} instead of {expected}");
+    };
+    check(&short, &long, [30, 10], 3.0);
+    check(&long, &short, [10, 30], 1.0 / 3.0);
+    // A program beside itself, in bursts of the same and of other lengths.
+    check(&short, &short, [20, 20], 1.0);
+    check(&short, &short, [10, 30], 1.0);
+}
+
+#[test]
+fn a_burst_that_the_kernel_ends_does_not_count() {
+    if !can_load() {
+        return;
+    }
+    // The second would take a second and more: the kernel ends a loop after a quarter of it, or
+    // after eight million turns.
+    let turns = Turns { calls: [10, 20_000_000], order: vec![0, 0, 1, 0] };
+    let begun = Instant::now();
+    let times = run_turns([&multiplying(10), &multiplying(100)], [&[], &[]], &turns);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(times.iter().map(|time| time.0).collect::<Vec<_>>(), [0, 0]);
+    assert!(times.iter().all(|&(_, ns)| ns > 0.0 && ns < 100_000.0), "{times:?}");
+}

@@ -1,0 +1,146 @@
+//! Which programs are timed in bursts, and why others are not: whole measurements of small objects.
+
+use std::sync::atomic::AtomicBool;
+
+use wingbeat_bench::{
+    analyse::compare::Thresholds,
+    input::Input,
+    instrument::assemble::{Assembler, load, store_immediate},
+    measure::{Watcher, against, bench},
+    plan::Plan,
+    result::{Method, Report},
+};
+use wingbeat_bpf::{
+    code::{Insn, op},
+    spec::Spec,
+};
+
+use crate::{object::Program, support::can_load};
+
+/// A frame without Ethernet, for types that begin with IP.
+const NETFILTER: &str = "netfilter";
+
+fn plan(section: &str) -> Plan {
+    let frame = Input::default_packet();
+    let data = if section == NETFILTER { frame.data[14..].to_vec() } else { frame.data.clone() };
+    Plan {
+        programs: Vec::new(),
+        inputs: vec![Input { data, ..frame }],
+        // Two words, for those whose context anybody may define.
+        context: if section.starts_with("raw_tp") { vec![0; 16] } else { Vec::new() },
+        maps: Vec::new(),
+        time: None,
+        samples: Some(2),
+        cpu: None,
+        expect: None,
+        allow_statistics: true,
+        seed: 1,
+    }
+}
+
+/// An object with a program of these instructions.
+fn spec(section: &str, insns: &[Insn]) -> Spec {
+    let program = Program { name: "program", section, insns, lines: &[], statics: &[] };
+    Spec::parse("program.o", &program.object()).expect("an object")
+}
+
+/// `return value`, which every type takes if it is 1.
+fn giving(value: i32) -> Vec<Insn> {
+    let mut it = Assembler::new();
+    it.mov(0, value).exit();
+    it.finish().insns
+}
+
+/// Runs `what` with nobody watching.
+fn watched<T>(what: impl FnOnce(&Watcher<'_>) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    what(&Watcher { show: &|_| {}, stop: &stop })
+}
+
+fn measured(section: &str, insns: &[Insn]) -> Report {
+    let spec = spec(section, insns);
+    watched(|watcher| bench(&spec, &plan(section), watcher)).expect("it is measured")
+}
+
+#[test]
+fn types_that_take_turns_with_the_ruler() {
+    if !can_load() {
+        return;
+    }
+    let check = |section: &str| {
+        let report = measured(section, &giving(1));
+        assert_eq!(report.failures, [], "{section}");
+        let latency = report.cases[0].latency.measured();
+        let latency = latency.unwrap_or_else(|| panic!("{section}: {:?}", report.cases[0].latency));
+        assert_eq!((latency.method, &latency.reason), (Method::Bursts, &None), "{section}");
+        assert_eq!(latency.batches, 2, "{section}");
+        // Nothing but a return: no CPU needs a microsecond for that, nor no time at all.
+        assert!(latency.floor_ns > 0.1 && latency.floor_ns < 1_000.0, "{section}: {latency:?}");
+        assert!(latency.floor_ns <= latency.median_ns, "{section}: {latency:?}");
+        assert!(latency.net_ns.is_some(), "{section}: {latency:?}");
+        let ruler = report.rulers[0].latency.measured().expect("a ruler");
+        assert_eq!((ruler.method, ruler.batches), (Method::Bursts, 2), "{section}");
+        assert!(!report.cases[0].outcome.has_changed_packet, "{section}");
+    };
+    check("xdp");
+    check("tc");
+    check("action");
+    check("socket");
+    check("cgroup_skb/ingress");
+    check("lwt_xmit");
+    check("flow_dissector");
+    check("sk_lookup");
+    check(NETFILTER);
+    check("syscall");
+    check("raw_tp/sched_switch");
+}
+
+#[test]
+fn a_packet_load_of_classic_bpf_is_timed_in_batches() {
+    if !can_load() {
+        return;
+    }
+    let mut it = Assembler::new();
+    it.copy(6, 1).emit(Insn::new(op::LD | op::ABS | op::B, 0, 0, 0, 9)).exit();
+    let report = measured("socket", &it.finish().insns);
+    let latency = report.cases[0].latency.measured().expect("a time");
+    assert_eq!(latency.method, Method::Batches);
+    let reason = latency.reason.as_deref().expect("a reason");
+    assert!(reason.contains("instruction 1 is a packet load of classic BPF"), "{reason}");
+    // No burst, no ruler in bursts.
+    let ruler = report.rulers[0].latency.measured().expect("a ruler");
+    assert_eq!(ruler.method, Method::Batches);
+    assert!(ruler.reason.is_some() && latency.kernel_ns > 0, "{latency:?}");
+}
+
+/// Writes the first byte of its packet.
+fn writing() -> Vec<Insn> {
+    let mut it = Assembler::new();
+    let end = it.label();
+    it.mov(0, 1).emit(load(op::W, 2, 1, 0)).emit(load(op::W, 3, 1, 4)).copy(4, 2).add(4, 14);
+    it.jump(Insn::new(op::JMP | op::JGT | op::X, 4, 3, 0, 0), end);
+    it.emit(store_immediate(op::B, 2, 0, 0x55)).bind(end).exit();
+    it.finish().insns
+}
+
+#[test]
+fn comparisons_that_take_turns_within_a_run() {
+    if !can_load() {
+        return;
+    }
+    let check = |section: &str, new: &[Insn], expected: Option<&str>| {
+        let (new, old) = (spec(section, new), spec(section, &giving(1)));
+        let plan = Plan { time: Some(std::time::Duration::from_secs(2)), ..plan(section) };
+        let found = watched(|watcher| against(&new, &old, &plan, Thresholds::default(), watcher));
+        let found = found.expect("they are compared");
+        let case = &found.cases[0];
+        let method = if expected.is_none() { Method::Bursts } else { Method::Batches };
+        assert_eq!((case.method, case.reason.as_deref()), (Some(method), expected), "{section}");
+        assert!(case.measures[0].before > 0.0 && case.measures[0].after > 0.0, "{case:?}");
+    };
+    check("xdp", &giving(1), None);
+    check("socket", &giving(1), None);
+    check("sk_lookup", &giving(1), None);
+    let changes = "one of them changes the packet that the other would get";
+    check("xdp", &writing(), Some(changes));
+}
