@@ -47,7 +47,7 @@ pub(crate) struct BenchArgs {
     /// four times as much with --against]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) time: Option<Duration>,
-    /// Most batches per program and input
+    /// Most samples per program and input
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) samples: Option<usize>,
     /// CPU to run on [default: the last that is allowed]
