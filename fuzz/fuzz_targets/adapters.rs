@@ -12,7 +12,8 @@ fuzz_target!(|bytes: &[u8]| {
             match adapter.parse(bytes, average) {
                 Ok(results) => {
                     assert!(!results.is_empty());
-                    let names: HashSet<_> = results.benchmarks.iter().map(|one| &one.name).collect();
+                    let names: HashSet<_> =
+                        results.benchmarks.iter().map(|one| &one.name).collect();
                     assert_eq!(names.len(), results.benchmarks.len());
                     let metrics = results.benchmarks.iter().flat_map(|one| &one.metrics);
                     assert!(metrics.clone().all(|(_, metric)| metric.is_finite()));

@@ -101,7 +101,14 @@ const ABSENCES: &[Absence] = &[
     },
     Absence {
         part: "crates/track/src/adapter",
-        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "std::net", "Command::new"],
+        words: &[
+            "std::fs",
+            "File::",
+            "Instant::now",
+            "SystemTime::now",
+            "std::net",
+            "Command::new",
+        ],
         why: "adapters are bytes in, metrics out",
     },
     Absence {

@@ -173,7 +173,9 @@ fn add_distances(piece: &[f64], distances: &mut Vec<f64>) {
 
 /// The mean of the distances, the largest tenth left out, as the standard deviation of normal values.
 fn trimmed_spread(distances: &mut [f64]) -> f64 {
-    let kept = distances.len() - distances.len().div_ceil(10);
+    // The nearest whole number, but one at least: of few values two are many to leave out.
+    let left_out = ((distances.len() + 5) / 10).max(1);
+    let kept = distances.len().saturating_sub(left_out);
     if kept == 0 {
         return 0.0;
     }
@@ -184,13 +186,19 @@ fn trimmed_spread(distances: &mut [f64]) -> f64 {
     mean * share / (2.0 * (normal::density(0.0) - normal::density(end)))
 }
 
-/// Draws the spread of few values towards what other series say, and lifts it to the least.
+/// Draws the spread of few values towards what other series say, rather up than down, and lifts it to
+/// the least.
 fn correct(spread: f64, level: f64, values: usize, correction: &Correction) -> f64 {
     let drawn = match correction.expected {
         Some(expected) if spread > 0.0 && level != 0.0 => {
             let chance = chance_variance(values);
-            let own = expected.variance / (expected.variance + chance);
-            let log = own * spread.ln() + (1.0 - own) * (expected.log_share + level.abs().ln());
+            let log_expected = expected.log_share + level.abs().ln();
+            let off = spread.ln() - log_expected;
+            // What is larger than that of others by more than chance is taken at its word.
+            let seen = if off > 0.0 { off * off - chance } else { 0.0 };
+            let variance = expected.variance.max(seen);
+            let own = variance / (variance + chance);
+            let log = own * spread.ln() + (1.0 - own) * log_expected;
             log.exp()
         }
         _ => spread,

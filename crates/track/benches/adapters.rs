@@ -1,59 +1,181 @@
-//! How fast adapters read: 10 MB of a golden output, over and over, is to go through at 100 MB/s and more.
+//! How fast adapters read: 10 MB are to go through at 100 MB/s and more.
+//!
+//! The 10 MB are a golden output over and over. Once as it is, so that each benchmark was repeated thousands of times; once with a number in each name,
+//! so that there are tens of thousands of benchmarks. The results are dropped outside of the measurement.
 
-use std::{fs, hint::black_box, path::Path, time::Duration};
+use std::{
+    fs,
+    hint::black_box,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+    measurement::WallTime,
+};
 use wingbeat_track::adapter::Adapter;
 
 const OUTPUT_BYTES: usize = 10_000_000;
 
-/// An adapter, and a golden output of its tool.
-const OUTPUTS: &[(Adapter, &str)] = &[
-    (Adapter::RustBench, "rust/golden/rust_bench/libtest-1.95.txt"),
-    (Adapter::RustCriterion, "rust/golden/rust_criterion/criterion-0.8.2-colour-stderr.txt"),
-    (Adapter::RustDivan, "rust/golden/rust_divan/divan-0.1.21.txt"),
-    (Adapter::RustIai, "rust/golden/rust_iai/iai-0.1.1-again.txt"),
-    (Adapter::RustGungraun, "rust/golden/rust_gungraun/gungraun-0.20.0-tools.txt"),
-    (Adapter::RustGungraun, "rust/golden/rust_gungraun/gungraun-0.20.0.json"),
-    (Adapter::WingbeatBench, "rust/golden/wingbeat_bench/wingbeat-0.1.0.json"),
-    (Adapter::PerfStat, "rust/golden/perf_stat/perf-6.1-repeat.json"),
-    (Adapter::Bpftool, "rust/golden/bpftool/bpftool-7.1.0-data-out.txt"),
-    (Adapter::Veristat, "rust/golden/veristat/schema-0.5.1.csv"),
-    (Adapter::CppGoogle, "other/golden/cpp_google/benchmark-1.7.1-repetitions.json"),
-    (Adapter::CppCatch2, "other/golden/cpp_catch2/catch2-3.7.1.txt"),
-    (Adapter::GoBench, "other/golden/go_bench/go-1.27.3-benchmem.txt"),
-    (Adapter::JavaJmh, "other/golden/java_jmh/jmh-1.38-snapshot.json"),
-    (Adapter::CSharpDotNet, "other/golden/c_sharp_dot_net/schema-0.15-full.json"),
-    (Adapter::JsBenchmark, "other/golden/js_benchmark/benchmark-2.1.4.txt"),
-    (Adapter::JsTime, "other/golden/js_time/node-20.20.2.txt"),
-    (Adapter::JsVitest, "other/golden/js_vitest/vitest-5.1.1-samples.json"),
-    (Adapter::PythonAsv, "other/golden/python_asv/asv-0.6.6.txt"),
-    (Adapter::PythonPytest, "other/golden/python_pytest/pytest-benchmark-5.3.1.json"),
-    (Adapter::RubyBenchmark, "other/golden/ruby_benchmark/ruby-3.1.2.txt"),
-    (Adapter::ShellHyperfine, "other/golden/shell_hyperfine/hyperfine-1.20.0.json"),
-    (Adapter::DartBenchmarkHarness, "other/golden/dart_benchmark_harness/schema-2.3.1.txt"),
+/// An adapter, a golden output of its tool, and words of which each name has one. None where the tool has
+/// no names.
+type Output = (Adapter, &'static str, &'static [&'static str]);
+
+const OUTPUTS: &[Output] = &[
+    (
+        Adapter::RustBench,
+        "rust/golden/rust_bench/libtest-1.95.txt",
+        &["bench_sum", "group", "prints", "_good", "b_bad", "d_silent"],
+    ),
+    (
+        Adapter::RustCriterion,
+        "rust/golden/rust_criterion/criterion-0.8.2-colour-stderr.txt",
+        &["a name with spaces", "one very long name", "empty", "bytes/", "elements/", "sum"],
+    ),
+    (Adapter::RustDivan, "rust/golden/rust_divan/divan-0.1.21.txt", &["b       "]),
+    (Adapter::RustIai, "rust/golden/rust_iai/iai-0.1.1-again.txt", &["short", "long"]),
+    (Adapter::RustGungraun, "rust/golden/rust_gungraun/gungraun-0.20.0-tools.txt", &["tools"]),
+    (
+        Adapter::RustGungraun,
+        "rust/golden/rust_gungraun/gungraun-0.20.0.json",
+        &["\"module_path\":\"b"],
+    ),
+    (
+        Adapter::WingbeatBench,
+        "rust/golden/wingbeat_bench/wingbeat-0.1.0.json",
+        &["\"name\": \"fun_xdp"],
+    ),
+    (Adapter::PerfStat, "rust/golden/perf_stat/perf-6.1-repeat.json", &[]),
+    (Adapter::Bpftool, "rust/golden/bpftool/bpftool-7.1.0-data-out.txt", &[]),
+    (Adapter::Veristat, "rust/golden/veristat/schema-0.5.1.csv", &["fun.bpf.o"]),
+    (
+        Adapter::CppGoogle,
+        "other/golden/cpp_google/benchmark-1.7.1-repetitions.json",
+        &["\"name\": \"", "\"run_name\": \""],
+    ),
+    (
+        Adapter::CppCatch2,
+        "other/golden/cpp_catch2/catch2-3.7.1.txt",
+        &["Fibonacci", "Slow things", "Throws", "Fails first"],
+    ),
+    (Adapter::GoBench, "other/golden/go_bench/go-1.27.3-benchmem.txt", &["Benchmark"]),
+    (Adapter::JavaJmh, "other/golden/java_jmh/jmh-1.38-snapshot.json", &["com.example"]),
+    (
+        Adapter::CSharpDotNet,
+        "other/golden/c_sharp_dot_net/schema-0.15-full.json",
+        &["\"FullName\": \"Hive"],
+    ),
+    (
+        Adapter::JsBenchmark,
+        "other/golden/js_benchmark/benchmark-2.1.4.txt",
+        &["RegExp#test", "größe", "stings", "slow", "<Test #"],
+    ),
+    (Adapter::JsTime, "other/golden/js_time/node-20.20.2.txt", &["default", "a name", "long"]),
+    (Adapter::JsVitest, "other/golden/js_vitest/vitest-5.1.1-samples.json", &["\"name\":\""]),
+    (Adapter::PythonAsv, "other/golden/python_asv/asv-0.6.6.txt", &["hive"]),
+    (
+        Adapter::PythonPytest,
+        "other/golden/python_pytest/pytest-benchmark-5.3.1.json",
+        &["test_hive"],
+    ),
+    (
+        Adapter::RubyBenchmark,
+        "other/golden/ruby_benchmark/ruby-3.1.2.txt",
+        &["for", "a long name", "sort!", "sleep", "one", "two", ">"],
+    ),
+    (
+        Adapter::ShellHyperfine,
+        "other/golden/shell_hyperfine/hyperfine-1.20.0.json",
+        &["\"command\": \""],
+    ),
+    (
+        Adapter::DartBenchmarkHarness,
+        "other/golden/dart_benchmark_harness/schema-2.3.1.txt",
+        &["Template", "Größe", "Tiny", "Broken", "Wings"],
+    ),
 ];
+
+/// The output, with the number behind each of the words. Space behind a word makes room for it, so that
+/// columns stay where they are.
+fn numbered(output: &str, words: &[&str], number: usize) -> String {
+    words.iter().fold(output.to_owned(), |output, word| {
+        let new = format!("{}{number}", word.trim_end());
+        output.replace(word, &format!("{new:width$}", width = word.len()))
+    })
+}
+
+/// Bencher Metric Format is one document, so that copies behind one another are none.
+fn metric_format() -> String {
+    let figures = r#"{"value": 24.43, "lower_value": 24.1, "upper_value": 25.07}"#;
+    let mut output = "{".to_owned();
+    for number in 0.. {
+        output += &format!("\"module::bench_{number}\": {{\"latency\": {figures}}}");
+        if output.len() >= OUTPUT_BYTES {
+            break;
+        }
+        output += ",\n";
+    }
+    output + "}"
+}
 
 fn adapters(criterion: &mut Criterion) {
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters");
     let mut group = criterion.benchmark_group("adapters");
-    group.sample_size(10).warm_up_time(Duration::from_millis(500));
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(700));
     group.throughput(Throughput::BytesDecimal(OUTPUT_BYTES as u64));
-    for (adapter, file) in OUTPUTS {
-        let once = fs::read(suite.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let mut output = Vec::with_capacity(OUTPUT_BYTES + once.len());
-        while output.len() < OUTPUT_BYTES {
-            output.extend_from_slice(&once);
-            output.push(b'\n');
-        }
+    measure(&mut group, "json/distinct", Adapter::Json, &metric_format());
+    for (adapter, file, words) in OUTPUTS {
+        let once =
+            fs::read_to_string(suite.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
         let kind = file.rsplit('.').next().unwrap_or_default();
-        group.bench_function(format!("{adapter}/{kind}"), |bencher| {
-            bencher.iter(|| {
-                adapter.parse(black_box(&output), None).expect("a golden output can be read")
-            });
-        });
+        for names in ["repeated", "distinct"] {
+            let is_distinct = names == "distinct";
+            if is_distinct && words.is_empty() {
+                continue;
+            }
+            let (mut output, mut copies) = (String::with_capacity(OUTPUT_BYTES + once.len()), 0);
+            while output.len() < OUTPUT_BYTES {
+                match is_distinct {
+                    true => output.push_str(&numbered(&once, words, copies)),
+                    false => output.push_str(&once),
+                }
+                output.push('\n');
+                copies += 1;
+            }
+            let count =
+                measure(&mut group, &format!("{adapter}/{kind}/{names}"), *adapter, &output);
+            assert!(!is_distinct || count >= copies, "{file}: {count} distinct names");
+        }
     }
     group.finish();
+}
+
+/// Measures one adapter on one output, and tells how many benchmarks are in it.
+fn measure(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    adapter: Adapter,
+    output: &str,
+) -> usize {
+    let parse = || {
+        let output = black_box(output.as_bytes());
+        adapter.parse(output, None).expect("a golden output can be read")
+    };
+    group.bench_function(name, |bencher| {
+        bencher.iter_custom(|iterations| {
+            let time = |_| {
+                let start = Instant::now();
+                let results = parse();
+                let duration = start.elapsed();
+                drop(results);
+                duration
+            };
+            (0..iterations).map(time).sum()
+        });
+    });
+    parse().benchmarks.len()
 }
 
 criterion_group!(benches, adapters);

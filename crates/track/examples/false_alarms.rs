@@ -1,8 +1,9 @@
 //! How often `decide` is wrong, and how often it finds what is there, by simulation: the tables of
 //! docs/how-numbers-are-judged.md.
 //!
-//! `cargo run --release -p wingbeat-track --example false_alarms [PERCENT [false-alarms|power]]` makes reports with known noise
-//! and judges them. The same numbers come out every time; with a share of the runs, rougher ones.
+//! `cargo run --release -p wingbeat-track --example false_alarms [PERCENT [short|false-alarms|power]]`
+//! makes reports with known noise and judges them. The same numbers come out every time; with a share of
+//! the runs, rougher ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,29 +16,35 @@ use wingbeat_track::{
 
 const HISTORIES: [usize; 5] = [5, 10, 20, 50, 100];
 const BENCHMARKS: [usize; 3] = [1, 10, 100];
-const STEPS: [f64; 4] = [2.0, 3.0, 5.0, 10.0];
 
-/// Level and standard deviation of all series.
-const LEVEL: f64 = 100.0;
-const SIGMA: f64 = 3.0;
+/// Standard deviation of all noise, as a share of the level.
+const SIGMA: f64 = 0.03;
 
 /// A kind of noise with standard deviation 1, spikes left out.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Gaussian,
-    LogNormal,
+    Uniform,
+    /// The standard deviation of the logarithm: how lopsided it is.
+    LogNormal(f64),
     HeavyTails,
     Spikes,
     Autoregressive,
     Bimodal,
     Quantised,
     Constant,
+    /// All of those before by turns.
     Mixed,
+    /// What `wingbeat mock` prints: benchmark c is uniform from 10 c to 10 (c + 1).
+    Mock,
 }
 
-const KINDS: [(Kind, &str); 9] = [
+const KINDS: [(Kind, &str); 12] = [
     (Kind::Gaussian, "Gaussian"),
-    (Kind::LogNormal, "log-normal"),
+    (Kind::Uniform, "uniform"),
+    (Kind::LogNormal(0.1), "log-normal 0.1"),
+    (Kind::LogNormal(0.3), "log-normal 0.3"),
+    (Kind::LogNormal(0.6), "log-normal 0.6"),
     (Kind::HeavyTails, "Student's t, 3 degrees"),
     (Kind::Spikes, "5 % spikes of 5 to 20 σ"),
     (Kind::Autoregressive, "AR(1), ρ = 0.5"),
@@ -52,15 +59,20 @@ fn gaussian(random: &mut Random) -> f64 {
 }
 
 impl Kind {
-    fn noise(self, count: usize, benchmark: usize, random: &mut Random) -> Vec<f64> {
+    /// The kind of one of the benchmarks.
+    fn of(self, benchmark: usize) -> Self {
+        if self == Self::Mixed { KINDS[benchmark % (KINDS.len() - 1)].0 } else { self }
+    }
+
+    fn noise(self, count: usize, random: &mut Random) -> Vec<f64> {
         let mut last = gaussian(random);
-        let mut one = |random: &mut Random| match self {
+        let mut one = || match self {
             Self::Gaussian | Self::Quantised => gaussian(random),
-            Self::LogNormal => {
-                const S: f64 = 0.6;
-                let mean = (S * S / 2.0_f64).exp();
-                let deviation = mean * ((S * S).exp() - 1.0).sqrt();
-                ((S * gaussian(random)).exp() - mean) / deviation
+            Self::Uniform | Self::Mock => (random.unit() - 0.5) * 12.0_f64.sqrt(),
+            Self::LogNormal(s) => {
+                let mean = (s * s / 2.0).exp();
+                let deviation = mean * ((s * s).exp() - 1.0).sqrt();
+                ((s * gaussian(random)).exp() - mean) / deviation
             }
             Self::HeavyTails => {
                 let squares: f64 = (0..3).map(|_| gaussian(random).powi(2)).sum();
@@ -86,122 +98,168 @@ impl Kind {
             }
             Self::Constant | Self::Mixed => 0.0,
         };
-        if self == Self::Mixed {
-            return KINDS[benchmark % 8].0.noise(count, benchmark, random);
-        }
-        (0..count).map(|_| one(random)).collect()
+        (0..count).map(|_| one()).collect()
     }
 
     /// A value as it is written down.
     fn value(self, benchmark: usize, sigmas: f64) -> f64 {
-        let kind = if self == Self::Mixed { KINDS[benchmark % 8].0 } else { self };
-        LEVEL + SIGMA * if kind == Self::Quantised { sigmas.round() } else { sigmas }
+        match self {
+            Self::Mock => 10.0 * benchmark as f64 + 5.0 + sigmas * 10.0 / 12.0_f64.sqrt(),
+            Self::Quantised => 100.0 * (1.0 + SIGMA * sigmas.round()),
+            _ => 100.0 * (1.0 + SIGMA * sigmas),
+        }
     }
 }
 
-/// One report: what it is made of, and what is to be told of it.
+/// What happens to a benchmark.
+#[derive(Clone, Copy, PartialEq)]
+enum Slowdown {
+    None,
+    /// By so many standard deviations.
+    Sigmas(f64),
+    Twice,
+}
+
+/// One report: what it is made of, and how it is judged.
 #[derive(Clone, Copy)]
 struct Trial {
     kind: Kind,
     benchmarks: usize,
     history: usize,
-    /// Points at the new level, the report's own included, and the step of the first benchmark.
-    step: (usize, f64),
-    /// Whether what looks suspicious is measured again, once (`--confirm 1`).
+    /// What happens to which benchmark, and in how many reports it has by now, this one included.
+    slowdown: Slowdown,
+    slow: usize,
+    later: usize,
+    /// Whether what looks bad is measured again, once (`--confirm 1`).
     confirm: bool,
     test: Test,
 }
 
-/// Judges one report. Is the first benchmark worse, and is any other verdict a change?
-fn judge(trial: &Trial, random: &mut Random) -> (bool, bool) {
-    let time = OffsetDateTime::UNIX_EPOCH;
-    let point = |value| Point {
-        value,
-        samples: &[],
-        start_time: time,
-        environment: None,
-        hash: None,
-        is_alert: false,
-    };
-    let (environment, measure) = (Environment::default(), Measure::latency());
-    let upper_boundary = (trial.test == Test::TTest).then_some(0.99);
-    let max_sample_size = (trial.test == Test::TTest).then_some(64);
-    let model =
-        ThresholdModel { upper_boundary, max_sample_size, ..ThresholdModel::new(trial.test) };
-    let names: Vec<BenchmarkName> = (0..trial.benchmarks)
-        .map(|i| BenchmarkName::new(format!("b{i}")).expect("a name"))
-        .collect();
-    let made: Vec<(Vec<Point<'_>>, Metric, f64)> = (0..trial.benchmarks)
-        .map(|benchmark| {
-            let noise = trial.kind.noise(trial.history + trial.step.0 + 1, benchmark, random);
-            let values = noise.iter().enumerate().map(|(place, &sigmas)| {
-                let is_after = benchmark == 0 && place >= trial.history;
-                let step = if is_after { trial.step.1 } else { 0.0 };
-                trial.kind.value(benchmark, sigmas + step)
-            });
-            let mut points: Vec<Point<'_>> = values.map(point).collect();
-            let again = points.pop().expect("a value").value;
-            let last = points.pop().expect("a value").value;
-            (points, Metric::new(last), again)
-        })
-        .collect();
-    let series = names.iter().zip(&made).map(|(benchmark, (history, metric, _))| Series {
-        iteration: 0,
-        repeats: &[],
-        benchmark,
-        measure: &measure,
-        metric,
-        is_ignored: false,
-        model: Some(&model),
-        history,
-    });
-    let mut report =
-        ReportInput { start_time: time, environment: &environment, series: series.collect() };
-    let mut decision = decide(&report, &Settings::default());
-    if trial.confirm {
-        for &index in decision.suspects.iter().chain(&decision.alerts) {
-            report.series[index].repeats = std::slice::from_ref(&made[index].2);
+impl Default for Trial {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Gaussian,
+            benchmarks: 1,
+            history: 10,
+            slowdown: Slowdown::None,
+            slow: 0,
+            later: 1,
+            confirm: false,
+            test: Test::Auto,
         }
-        decision = decide(&report, &Settings::default());
     }
-    let is_change =
-        |outcome| matches!(outcome, Outcome::Worse | Outcome::Better | Outcome::Changed);
-    let mut outcomes = decision.verdicts.iter().map(|verdict| verdict.outcome);
-    let first = outcomes.next().expect("a verdict");
-    let is_first_changed = is_change(first);
-    if trial.step.1 == 0.0 {
-        return (false, is_first_changed || outcomes.any(is_change));
-    }
-    (first == Outcome::Worse, outcomes.any(is_change))
 }
 
-/// Shares of so many reports: found, and with a false verdict.
-fn run(trial: &Trial, reports: usize) -> (f64, f64) {
-    let (found, wrong, next) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= reports {
-                        break;
-                    }
-                    let (is_found, is_wrong) = judge(trial, &mut Random::new(seed as u64));
-                    found.fetch_add(usize::from(is_found), Ordering::Relaxed);
-                    wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
+impl Trial {
+    /// The values of one benchmark: history, the report's, and what measuring again gives.
+    fn values(&self, benchmark: usize, random: &mut Random) -> Vec<f64> {
+        let kind = self.kind.of(benchmark);
+        let noise = kind.noise(self.history + self.later + 1, random);
+        let values = noise.iter().enumerate().map(|(place, &sigmas)| {
+            let is_slow = benchmark == self.slow && place >= self.history;
+            match self.slowdown {
+                Slowdown::Sigmas(step) if is_slow => kind.value(benchmark, sigmas + step),
+                Slowdown::Twice if is_slow => 2.0 * kind.value(benchmark, sigmas),
+                _ => kind.value(benchmark, sigmas),
+            }
+        });
+        values.collect()
+    }
+
+    /// Judges one report. Is the slow benchmark worse, and is any verdict about the others a change?
+    fn judge(&self, random: &mut Random) -> (bool, bool) {
+        let time = OffsetDateTime::UNIX_EPOCH;
+        let point = |value| Point {
+            value,
+            samples: &[],
+            start_time: time,
+            environment: None,
+            hash: None,
+            is_alert: false,
+        };
+        let (environment, measure) = (Environment::default(), Measure::latency());
+        let is_t_test = self.test == Test::TTest;
+        let model = ThresholdModel {
+            upper_boundary: is_t_test.then_some(0.99),
+            max_sample_size: is_t_test.then_some(64),
+            ..ThresholdModel::new(self.test)
+        };
+        let name = |i| BenchmarkName::new(format!("b{i}")).expect("a name");
+        let names: Vec<BenchmarkName> = (0..self.benchmarks).map(name).collect();
+        let made: Vec<(Vec<Point<'_>>, Metric, f64)> = (0..self.benchmarks)
+            .map(|benchmark| {
+                let values = self.values(benchmark, random);
+                let mut points: Vec<Point<'_>> = values.into_iter().map(point).collect();
+                let again = points.pop().expect("a value").value;
+                let last = points.pop().expect("a value").value;
+                (points, Metric::new(last), again)
+            })
+            .collect();
+        let series = names.iter().zip(&made).map(|(benchmark, (history, metric, _))| Series {
+            iteration: 0,
+            repeats: &[],
+            benchmark,
+            measure: &measure,
+            metric,
+            is_ignored: false,
+            model: Some(&model),
+            history,
+        });
+        let mut report =
+            ReportInput { start_time: time, environment: &environment, series: series.collect() };
+        let mut decision = decide(&report, &Settings::default());
+        if self.confirm {
+            let is_bad = |outcome| outcome == Outcome::Better || outcome == Outcome::Worse;
+            for (place, verdict) in decision.verdicts.iter().enumerate() {
+                if is_bad(verdict.outcome) {
+                    report.series[place].repeats = std::slice::from_ref(&made[place].2);
                 }
-            });
+            }
+            decision = decide(&report, &Settings::default());
         }
-    });
-    let share = |count: AtomicUsize| count.into_inner() as f64 / reports as f64;
-    (share(found), share(wrong))
+        let (mut is_found, mut is_wrong) = (false, false);
+        for (place, verdict) in decision.verdicts.iter().enumerate() {
+            if place == self.slow && self.slowdown != Slowdown::None {
+                is_found = verdict.outcome == Outcome::Worse;
+            } else {
+                is_wrong |= matches!(verdict.outcome, Outcome::Worse | Outcome::Better);
+            }
+        }
+        (is_found, is_wrong)
+    }
+
+    /// Shares of so many reports: found, and with a false verdict.
+    fn run(&self, reports: usize) -> (f64, f64) {
+        let (found, wrong, next) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= reports {
+                            break;
+                        }
+                        let (is_found, is_wrong) = self.judge(&mut Random::new(seed as u64));
+                        found.fetch_add(usize::from(is_found), Ordering::Relaxed);
+                        wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let share = |count: AtomicUsize| count.into_inner() as f64 / reports as f64;
+        (share(found), share(wrong))
+    }
 }
 
 fn heading(first: &str, columns: impl Iterator<Item = String> + Clone) {
     let rule: Vec<&str> = columns.clone().map(|_| "---").collect();
     println!("| {first} | {} |", columns.collect::<Vec<_>>().join(" | "));
     println!("| --- | {} |", rule.join(" | "));
+}
+
+fn row(name: &str, cells: impl Iterator<Item = String>) {
+    println!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | "));
 }
 
 fn percent(share: f64) -> String {
@@ -211,69 +269,103 @@ fn percent(share: f64) -> String {
 fn main() {
     let part: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
     let which = std::env::args().nth(2).unwrap_or_default();
-    if which != "power" {
-        print_false_alarms(part);
+    let is_asked = |name: &str| which.is_empty() || which == name;
+    let reports = |whole: usize| (whole * part / 100).max(1);
+    if is_asked("short") {
+        print_short(reports(10_000));
     }
-    if which != "false-alarms" {
-        print_power(part);
+    if is_asked("false-alarms") {
+        for (title, test, confirm) in [
+            ("auto", Test::Auto, false),
+            ("auto, with --confirm 1", Test::Auto, true),
+            ("t_test 0.99", Test::TTest, false),
+        ] {
+            println!("\nReports with a false verdict, %, by benchmarks and points: {title}\n");
+            print_false_alarms(&Trial { test, confirm, ..Trial::default() }, &reports);
+        }
     }
-}
-
-fn print_false_alarms(part: usize) {
-    for (test, title) in [(Test::Auto, "auto"), (Test::TTest, "t_test 0.99")] {
-        println!(
-            "\nReports with a false verdict, %, by benchmarks and points of history: {title}\n"
-        );
-        let columns = BENCHMARKS.iter().flat_map(|benchmarks| {
-            HISTORIES.iter().map(move |points| format!("{benchmarks}: {points}"))
-        });
-        heading("noise", columns);
-        for (kind, name) in KINDS {
-            let cells = BENCHMARKS.iter().flat_map(|&benchmarks| {
-                HISTORIES.map(|history| {
-                    // As many kinds have to be there.
-                    if kind == Kind::Mixed && benchmarks < 8 {
-                        return "–".to_owned();
-                    }
-                    let step = (1, 0.0);
-                    let trial = Trial { kind, benchmarks, history, step, confirm: false, test };
-                    let reports = [20_000, 8_000, 3_000][benchmarks.ilog10() as usize];
-                    percent(run(&trial, (reports * part / 100).max(1)).1)
-                })
-            });
-            println!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    if is_asked("power") {
+        for (title, test, confirm, later) in [
+            ("auto, in the first report", Test::Auto, false, 1),
+            ("auto, in the first report, with --confirm 1", Test::Auto, true, 1),
+            ("auto, in the fifth report", Test::Auto, false, 5),
+            ("t_test 0.99, in the first report", Test::TTest, false, 1),
+        ] {
+            println!("\nSlowdowns found, %, by benchmarks and size: {title}\n");
+            print_power(&Trial { test, confirm, later, ..Trial::default() }, &reports);
         }
     }
 }
 
-fn print_power(part: usize) {
-    let methods = [
-        (Test::Auto, false, 1, "auto, in the first report"),
-        (Test::Auto, true, 1, "auto, in the first report, with --confirm 1"),
-        (Test::Auto, false, 5, "auto, in the fifth report"),
-        (Test::TTest, false, 1, "t_test 0.99, in the first report"),
-        (Test::TTest, false, 5, "t_test 0.99, in the fifth report"),
-    ];
-    for (test, confirm, later, title) in methods {
-        println!("\nSlowdowns found, %, by benchmarks and size: {title}\n");
-        let columns = BENCHMARKS
-            .iter()
-            .flat_map(|benchmarks| STEPS.iter().map(move |step| format!("{benchmarks}: {step} σ")));
-        heading("noise, points", columns);
-        for kind in [Kind::Gaussian, Kind::LogNormal, Kind::Spikes] {
-            let name = KINDS.iter().find(|known| known.0 == kind).map_or("", |known| known.1);
-            for history in [10, 20, 50, 100] {
-                let cells = BENCHMARKS.iter().flat_map(|&benchmarks| {
-                    STEPS.map(|sigmas| {
-                        let step = (later, sigmas);
-                        let trial = Trial { kind, benchmarks, history, step, confirm, test };
-                        let reports = 60_000 / (benchmarks + 19);
-                        let (found, _) = run(&trial, (reports * part / 100).max(1));
-                        format!("{:.0}", found * 100.0)
-                    })
-                });
-                println!("| {name}, {history} | {} |", cells.collect::<Vec<_>>().join(" | "));
+/// Few points and five benchmarks: what a young project has.
+fn print_short(reports: usize) {
+    const STEPS: [f64; 4] = [5.0, 6.0, 8.0, 12.0];
+    for (title, confirm) in [("", false), (", with --confirm 1", true)] {
+        println!("\nSlowdowns of one of five benchmarks found in the first report, %{title}\n");
+        heading("noise, points", STEPS.iter().map(|step| format!("{step} σ")));
+        for (kind, name) in &KINDS[..4] {
+            for history in [5, 12, 30] {
+                let trial =
+                    Trial { kind: *kind, benchmarks: 5, history, confirm, ..Trial::default() };
+                let found = |&step: &f64| {
+                    Trial { slowdown: Slowdown::Sigmas(step), ..trial }.run(reports).0
+                };
+                let cells = STEPS.iter().map(|step| format!("{:.0}", found(step) * 100.0));
+                row(&format!("{name}, {history}"), cells);
             }
+        }
+        println!(
+            "\nOne benchmark of `wingbeat mock` twice as slow, found in the first report, %{title}\n"
+        );
+        heading("points", (0..5).map(|slow| format!("{slow}")));
+        for history in [5, 12, 30] {
+            let trial =
+                Trial { kind: Kind::Mock, benchmarks: 5, history, confirm, ..Trial::default() };
+            let found = |slow| Trial { slow, slowdown: Slowdown::Twice, ..trial }.run(reports).0;
+            let cells = (0..5).map(|slow| format!("{:.1}", found(slow) * 100.0));
+            row(&history.to_string(), cells);
+        }
+    }
+}
+
+fn print_false_alarms(method: &Trial, reports: &dyn Fn(usize) -> usize) {
+    let columns = BENCHMARKS.iter().flat_map(|benchmarks| {
+        HISTORIES.iter().map(move |points| format!("{benchmarks}: {points}"))
+    });
+    heading("noise", columns);
+    for (kind, name) in KINDS {
+        let cells = BENCHMARKS.iter().flat_map(|&benchmarks| {
+            HISTORIES.map(|history| {
+                // As many kinds have to be there.
+                if kind == Kind::Mixed && benchmarks < 10 {
+                    return "–".to_owned();
+                }
+                let whole = [20_000, 8_000, 3_000][benchmarks.ilog10() as usize];
+                percent(Trial { kind, benchmarks, history, ..*method }.run(reports(whole)).1)
+            })
+        });
+        row(name, cells);
+    }
+}
+
+fn print_power(method: &Trial, reports: &dyn Fn(usize) -> usize) {
+    const STEPS: [f64; 4] = [2.0, 3.0, 5.0, 10.0];
+    let columns = BENCHMARKS
+        .iter()
+        .flat_map(|benchmarks| STEPS.iter().map(move |step| format!("{benchmarks}: {step} σ")));
+    heading("noise, points", columns);
+    let kinds = [Kind::Gaussian, Kind::LogNormal(0.3), Kind::LogNormal(0.6), Kind::Spikes];
+    for (kind, name) in KINDS.iter().filter(|(kind, _)| kinds.contains(kind)) {
+        for history in [10, 20, 50, 100] {
+            let cells = BENCHMARKS.iter().flat_map(|&benchmarks| {
+                STEPS.map(|sigmas| {
+                    let slowdown = Slowdown::Sigmas(sigmas);
+                    let trial = Trial { kind: *kind, benchmarks, history, slowdown, ..*method };
+                    let (found, _) = trial.run(reports(60_000 / (benchmarks + 19)));
+                    format!("{:.0}", found * 100.0)
+                })
+            });
+            row(&format!("{name}, {history}"), cells);
         }
     }
 }

@@ -31,15 +31,15 @@ use std::{
     time::Duration,
 };
 
+use self::{
+    command::Runner, git::Git, judge::Settings, lock::Lock, measure::Measured, place::Places,
+    worktree::Worktree,
+};
 pub use self::{
     error::CompareError,
     result::{
         ChangeInterval, Comparison, End, Failed, Revision, Row, SideName, Unmatched, Verdict,
     },
-};
-use self::{
-    command::Runner, git::Git, judge::Settings, lock::Lock, measure::Measured, place::Places,
-    worktree::Worktree,
 };
 use crate::{adapter::Adapter, results::Average};
 
@@ -73,7 +73,7 @@ pub struct Plan {
 pub enum Event<'a> {
     /// A side is checked out and built, or run for the first time.
     Building(SideName, &'a str),
-    /// The command has ended, well or not, with this output on stdout and stderr.
+    /// The command has ended well, with this output on stdout and stderr.
     Output(SideName, &'a [u8], &'a [u8]),
     /// So many pairs of runs have taken so long.
     Pairs(usize, Duration),
@@ -148,4 +148,3 @@ pub fn compare(
         threshold_exact: plan.settings.threshold_exact,
     })
 }
-

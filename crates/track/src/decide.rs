@@ -199,8 +199,7 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         notices.push(Notice::EnvironmentChanged { changes: news });
     }
     let judged = auto::judge(&noisy, settings, &mut verdicts);
-    let suspects = judged.iter().filter(|one| one.is_suspect).map(|one| one.index).collect();
-    let mut decision = Decision { verdicts, notices, suspects, alerts: Vec::new() };
+    let mut decision = Decision { verdicts, notices, ..Decision::default() };
     together::gather(&judged, settings, &mut decision);
     for (series, verdict) in report.series.iter().zip(&mut decision.verdicts) {
         if series.is_ignored {
@@ -212,5 +211,7 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
     let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series));
     decision.alerts = raised.map(|(index, _)| index).collect();
+    let suspects = judged.iter().filter(|one| one.is_suspect).map(|one| one.index);
+    decision.suspects = suspects.filter(|index| decision.alerts.contains(index)).collect();
     decision
 }

@@ -15,9 +15,12 @@
 //! - [`output`]: what was found, as text for people and JSON for machines. Pure.
 //! - [`github`], [`remote`]: the same told to GitHub Actions, and sent to a Bencher server.
 //!
+//! Beside that way stands [`compare`]: two revisions, run by turns here and now, without a history.
+//!
 //! `docs/how-numbers-are-judged.md` is the rule that [`decide`] follows.
 
 pub mod adapter;
+pub mod compare;
 pub mod config;
 pub mod decide;
 pub mod github;

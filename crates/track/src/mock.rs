@@ -23,7 +23,7 @@ impl Mock {
     pub fn results(&self) -> Value {
         let mut random = Random::new(self.seed);
         let scale = 10_f64.powi(self.pow);
-        let benchmark = |number: usize| {
+        let mut benchmark = |number: usize| {
             let measures = self.measures.iter().map(|measure| {
                 let value = scale * (number as f64 + random.unit());
                 let (lower, upper) = (value * 0.9, value * 1.1);
@@ -34,8 +34,7 @@ impl Mock {
             });
             (format!("bencher::mock_{number}"), Value::Object(measures.collect::<Map<_, _>>()))
         };
-        let mut benchmark = benchmark;
-        Value::Object((0..self.count).map(|number| benchmark(number)).collect())
+        Value::Object((0..self.count).map(&mut benchmark).collect())
     }
 }
 

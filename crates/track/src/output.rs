@@ -9,7 +9,7 @@ mod json;
 mod lines;
 mod markdown;
 mod marker;
-mod number;
+pub(crate) mod number;
 mod row;
 mod table;
 pub(crate) mod text;
@@ -25,8 +25,11 @@ use crate::{
 pub use fragment::{html, markdown};
 pub use human::human;
 pub use json::json;
+pub use lines::{Sentence, sentences};
 pub use marker::marker;
 pub use verdict::verdict;
+
+pub(crate) use number::plural;
 
 /// All that there is to tell about a report.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,6 @@ pub mod chart;
 mod html;
 mod layout;
 mod panels;
-pub mod pattern;
 mod svg;
 mod terminal;
 mod thin;

@@ -1,13 +1,35 @@
 //! Sending a report to a Bencher server, and what the server makes of it.
+//!
+//! `request` is what is sent, `http` how, `answer` what comes back. The time that all of it takes is
+//! bounded by [`Patience`], and nothing but the server's refusal of the report is an error: a console that
+//! does not answer costs the links only.
+
+mod answer;
+mod error;
+pub(crate) mod http;
+mod human;
+mod key;
+mod request;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use uuid::Uuid;
+use serde_json::Value;
+use ureq::http::{Method, Uri};
 
-use crate::{
-    model::{Limit, Report, Status, Threshold},
-    output::Style,
-};
+pub use answer::{Answer, RemoteAlert};
+pub use error::RemoteError;
+pub use human::human;
+pub use key::Key;
+pub use request::request;
+
+use self::http::{Call, excerpt, is_loopback};
+use crate::model::{Report, Threshold};
+
+/// The server that Bencher runs, whose console is known without asking.
+const BENCHER: (&str, &str) = ("https://api.bencher.dev", "https://bencher.dev");
+
+/// What the links may cost.
+const CONSOLE_TOTAL: Duration = Duration::from_secs(10);
 
 /// A server and how to talk to it.
 #[derive(Debug, Clone)]
@@ -20,10 +42,6 @@ pub struct Host {
     pub patience: Patience,
 }
 
-/// A key or token. It shows nothing of itself.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
-
 /// How long to go on trying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -35,67 +53,21 @@ pub struct Patience {
     pub pause: Duration,
     /// The longest pause (`--max-retry-after`).
     pub pause_max: Duration,
-    /// Time for everything, after which no attempt is begun.
+    /// Time for everything: no attempt is begun after it, and none lasts longer.
     pub total: Duration,
 }
 
-/// What is sent.
-#[derive(Debug, Clone)]
-pub struct Submission<'a> {
-    /// The report. Its UUID is the idempotency key, so that a repetition makes no second report.
-    pub report: &'a Report,
-    /// Thresholds that the user named.
-    pub thresholds: &'a [Threshold],
-    /// Whether the server drops thresholds that are not named (`--thresholds-reset`).
-    pub thresholds_reset: bool,
-    /// Whether the branch takes over the thresholds of its start point.
-    pub clone_thresholds: bool,
-    /// Whether the branch begins anew (`--start-point-reset`).
-    pub start_point_reset: bool,
-    /// What Bencher calls context: `bencher.dev/v0/branch/hash` and others.
-    pub context: &'a BTreeMap<String, String>,
-}
-
-/// What the server made of a report.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// The report as the server gave it, for `--format json`.
-    pub json: serde_json::Value,
-    /// The server's name for the report.
-    pub uuid: Uuid,
-    /// Alerts in all; `--err` looks at it.
-    pub alerts_total: u64,
-    /// Those that nobody has dismissed.
-    pub alerts_active: u64,
-    /// The alerts.
-    pub alerts: Vec<RemoteAlert>,
-    /// Address of the report in the console, if that is known.
-    pub report_url: Option<String>,
-    /// What did not work, in sentences.
-    pub warnings: Vec<String>,
-}
-
-/// An alert of the server.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RemoteAlert {
-    /// Name of the benchmark.
-    pub benchmark: String,
-    /// Name of the measure.
-    pub measure: String,
-    /// Iteration of the report, from 0.
-    pub iteration: u32,
-    /// Value that was measured, in the units of the measure.
-    pub value: f64,
-    /// Middle of history.
-    pub baseline: Option<f64>,
-    /// The limit that was crossed.
-    pub limit: Limit,
-    /// Its value.
-    pub limit_value: Option<f64>,
-    /// What became of it.
-    pub status: Status,
-    /// Its plot in the console, if that is known.
-    pub url: Option<String>,
+/// As Bencher's client has it, but three minutes in all and not fifteen.
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(15),
+            attempts: 35,
+            pause: Duration::from_secs(1),
+            pause_max: Duration::from_secs(30),
+            total: Duration::from_secs(180),
+        }
+    }
 }
 
 /// An attempt that failed and will be repeated.
@@ -113,41 +85,22 @@ pub struct Retry {
     pub left: Duration,
 }
 
-/// Why a report did not reach the server, or not for certain.
-#[derive(Debug, thiserror::Error)]
-pub enum RemoteError {
-    /// Stub.
-    #[error("not yet")]
-    Stub,
-}
-
-impl Key {
-    /// Takes a key or token (`--key`, `--token`).
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be one.
-    pub fn new(text: &str) -> Result<Self, RemoteError> {
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The key of the environment: `WINGBEAT_API_KEY`, `BENCHER_API_KEY`, `WINGBEAT_API_TOKEN`,
-    /// `BENCHER_API_TOKEN`, in this order. Empty ones do not count.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be one.
-    pub fn from_env(
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<Self>, RemoteError> {
-        variable("WINGBEAT_API_KEY").map(|text| Self::new(&text)).transpose()
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(…)")
-    }
+/// What is sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Submission<'a> {
+    /// The report. Its UUID is the idempotency key, so that a repetition makes no second report.
+    pub report: &'a Report,
+    /// Thresholds that the user named. Those that Bencher does not know are left out with a warning.
+    pub thresholds: &'a [Threshold],
+    /// Whether the server drops thresholds that are not named (`--thresholds-reset`).
+    pub thresholds_reset: bool,
+    /// Whether the branch takes over the thresholds of its start point
+    /// (`--start-point-clone-thresholds`).
+    pub clone_thresholds: bool,
+    /// Whether the branch begins anew (`--start-point-reset`).
+    pub start_point_reset: bool,
+    /// What Bencher calls context: `bencher.dev/v0/branch/hash` and others.
+    pub context: &'a BTreeMap<String, String>,
 }
 
 impl Host {
@@ -162,21 +115,97 @@ impl Host {
         submission: &Submission<'_>,
         on_retry: &mut dyn FnMut(&Retry),
     ) -> Result<Answer, RemoteError> {
-        let _ = (submission, on_retry, &self.key.as_ref().map(|key| &key.0));
-        Err(RemoteError::Stub)
+        let root = self.root()?;
+        let url = format!("{root}/v0/run");
+        let call = Call {
+            method: Method::POST,
+            url: &url,
+            headers: &[("accept", "application/json")],
+            key: self.key.as_ref(),
+            body: Some(&request(submission)),
+            // The server knows a report that it has by its idempotency key.
+            is_repeatable: true,
+        };
+        let response = call
+            .send(&self.patience, on_retry)
+            .map_err(|failure| RemoteError::unreachable(&url, failure))?;
+        let (said, attempts) = (response.said(), response.attempts);
+        match response.status {
+            200..300 => {}
+            300..400 => {
+                let location = response.location.unwrap_or_else(|| "nowhere".to_owned());
+                return Err(RemoteError::Redirected { url, location });
+            }
+            500.. => return Err(RemoteError::Failing { url, attempts, said }),
+            status => return Err(RemoteError::Refused { url, status, said }),
+        }
+        let (mut answer, links) =
+            Answer::parse(&response.body).map_err(|error| RemoteError::NotAReport {
+                url,
+                reason: error.to_string(),
+                excerpt: excerpt(&response.body),
+            })?;
+        answer.warnings = request::losses(submission);
+        answer.warnings.extend(self.exposure());
+        match self.console(root) {
+            Ok(console) => links.fill(&mut answer, &console),
+            Err(reason) => answer.warnings.push(format!(
+                "the report is stored, but the server did not say where its console is, so there are no \
+                 links: {reason}"
+            )),
+        }
+        Ok(answer)
     }
-}
 
-/// The request without sending it, for `--dry-run`.
-#[must_use]
-pub fn request(submission: &Submission<'_>) -> serde_json::Value {
-    let _ = submission;
-    serde_json::Value::Null
-}
+    /// The address without a slash at its end.
+    fn root(&self) -> Result<&str, RemoteError> {
+        let root = self.url.trim().trim_end_matches('/');
+        let reason = match root.parse::<Uri>() {
+            Err(error) => error.to_string(),
+            Ok(uri) if !matches!(uri.scheme_str(), Some("http" | "https")) => {
+                "it begins neither with http:// nor with https://".to_owned()
+            }
+            Ok(uri) if uri.query().is_some() => "it has a query".to_owned(),
+            Ok(_) => return Ok(root),
+        };
+        Err(RemoteError::InvalidHost { url: self.url.clone(), reason })
+    }
 
-/// What the server said, for a terminal: alerts, links, one line of verdict.
-#[must_use]
-pub fn human(answer: &Answer, style: Style) -> String {
-    let _ = (answer, style);
-    String::new()
+    /// Whether the key went over the network in the open.
+    fn exposure(&self) -> Option<String> {
+        let uri: Uri = self.url.parse().ok()?;
+        let is_open = uri.scheme_str() == Some("http") && !is_loopback(&uri);
+        (self.key.is_some() && is_open)
+            .then(|| format!("the key went to {} unencrypted; use https://", self.url))
+    }
+
+    fn console(&self, root: &str) -> Result<String, String> {
+        if root == BENCHER.0 {
+            return Ok(BENCHER.1.to_owned());
+        }
+        let call = Call {
+            method: Method::GET,
+            url: &format!("{root}/v0/server/config/console"),
+            headers: &[("accept", "application/json")],
+            key: None,
+            body: None,
+            is_repeatable: true,
+        };
+        let patience = Patience {
+            attempts: self.patience.attempts.min(3),
+            total: self.patience.total.min(CONSOLE_TOTAL),
+            ..self.patience
+        };
+        let response = call.send(&patience, &mut |_| {}).map_err(|failure| failure.reason)?;
+        if response.status != 200 {
+            return Err(response.said());
+        }
+        let json: Value =
+            serde_json::from_str(&response.body).map_err(|error| error.to_string())?;
+        let url = json.get("url").and_then(Value::as_str).unwrap_or_default();
+        match url.starts_with("http://") || url.starts_with("https://") {
+            true => Ok(url.to_owned()),
+            false => Err(format!("its answer has no url: {}", excerpt(&response.body))),
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! What one output of a benchmark tool says: metrics by benchmark and measure, and what failed.
 
-use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
+use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{BenchmarkName, Measure, Metric, Slug};
+use crate::model::{BenchmarkName, InvalidName, Measure, Metric, Slug, name::strip_ignored};
 
 /// Which figure stands for a benchmark where a tool offers both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,9 +29,27 @@ pub struct Results {
     index: Index,
 }
 
-/// Where each benchmark stands. It follows from the rest, so it makes no difference between results.
+/// Where each benchmark stands, by the hash of its name, so that no name is kept twice. Of names with the
+/// same hash, the second is found under the next number. It follows from the rest, so it makes no
+/// difference between results.
 #[derive(Debug, Clone, Default)]
-struct Index(HashMap<BenchmarkName, usize>);
+struct Index(FxHashMap<u64, usize>);
+
+impl Index {
+    /// The place of that name, or the number under which it belongs.
+    fn find(&self, benchmarks: &[BenchmarkResults], name: &str) -> Result<usize, u64> {
+        let mut hasher = FxHasher::default();
+        name.hash(&mut hasher);
+        let mut number = hasher.finish();
+        loop {
+            match self.0.get(&number) {
+                None => return Err(number),
+                Some(&at) if benchmarks[at].name.as_str() == name => return Ok(at),
+                Some(_) => number = number.wrapping_add(1),
+            }
+        }
+    }
+}
 
 impl PartialEq for Index {
     fn eq(&self, _: &Self) -> bool {
@@ -107,25 +126,25 @@ impl Results {
         metric: Metric,
     ) -> Result<(), AddError> {
         let (name, is_ignored) = name.strip_ignored();
-        if !metric.is_finite() {
-            let (benchmark, measure) = (name.to_string(), measure.slug);
-            return Err(AddError::NotFinite { benchmark, measure });
-        }
-        let benchmark = self.benchmark(name, is_ignored);
-        let known = benchmark.metrics.iter_mut().find(|(known, _)| known.slug == measure.slug);
-        match known {
-            None => benchmark.metrics.push((measure, metric)),
-            Some((known, _)) if known.units != measure.units => {
-                return Err(AddError::Units {
-                    benchmark: benchmark.name.to_string(),
-                    measure: measure.slug,
-                    first: known.units.clone(),
-                    second: measure.units,
-                });
-            }
-            Some((_, first)) => repeat(first, metric),
-        }
-        Ok(())
+        // Checked before the benchmark is there: one without a metric is no result.
+        check_finite(&name, &measure, &metric)?;
+        let at = match self.find(name.as_str()) {
+            Ok(at) => at,
+            Err(number) => self.push(number, name, is_ignored),
+        };
+        self.benchmarks[at].add(&measure, metric)
+    }
+
+    /// The benchmark of that name, to add metrics to. It is there from now on, so ask for it when there
+    /// is a metric.
+    pub(crate) fn benchmark(&mut self, name: &str) -> Result<&mut BenchmarkResults, InvalidName> {
+        let judged = strip_ignored(name);
+        let own = judged.unwrap_or(name);
+        let at = match self.find(own) {
+            Ok(at) => at,
+            Err(number) => self.push(number, BenchmarkName::new(own)?, judged.is_some()),
+        };
+        Ok(&mut self.benchmarks[at])
     }
 
     /// Adds a benchmark that failed.
@@ -133,18 +152,68 @@ impl Results {
         self.failures.push(FailedBenchmark { name, reason: reason.into() });
     }
 
-    fn benchmark(&mut self, name: BenchmarkName, is_ignored: bool) -> &mut BenchmarkResults {
-        let next = self.benchmarks.len();
+    /// Where the benchmark of that name stands, or the number that the index is to have it under.
+    fn find(&mut self, name: &str) -> Result<usize, u64> {
         // Results that were read back have no index yet.
-        if self.index.0.len() != next {
-            let names = self.benchmarks.iter().map(|benchmark| benchmark.name.clone());
-            self.index.0 = names.zip(0..).collect();
+        if self.index.0.len() != self.benchmarks.len() {
+            self.index = Index::default();
+            for (at, benchmark) in self.benchmarks.iter().enumerate() {
+                if let Err(number) = self.index.find(&self.benchmarks, benchmark.name.as_str()) {
+                    self.index.0.insert(number, at);
+                }
+            }
         }
-        let at = *self.index.0.entry(name.clone()).or_insert(next);
-        if at == next {
-            self.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+        self.index.find(&self.benchmarks, name)
+    }
+
+    /// Adds a benchmark that is not there yet, and tells where it stands.
+    fn push(&mut self, number: u64, name: BenchmarkName, is_ignored: bool) -> usize {
+        let at = self.benchmarks.len();
+        self.index.0.insert(number, at);
+        self.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+        at
+    }
+}
+
+impl BenchmarkResults {
+    /// Makes room for that many metrics, if there are none yet.
+    pub(crate) fn expect_metrics(&mut self, count: usize) {
+        if self.metrics.is_empty() {
+            self.metrics.reserve_exact(count);
         }
-        &mut self.benchmarks[at]
+    }
+
+    /// Adds a metric, or a repetition of one: as [`Results::add`], but the measure is copied only where
+    /// it is new, and the name is looked up once for all metrics.
+    pub(crate) fn add(&mut self, measure: &Measure, metric: Metric) -> Result<(), AddError> {
+        check_finite(&self.name, measure, &metric)?;
+        let known = self.metrics.iter_mut().find(|(known, _)| known.slug == measure.slug);
+        match known {
+            None => {
+                // Most benchmarks have one metric; a vector would make room for four.
+                self.expect_metrics(1);
+                self.metrics.push((measure.clone(), metric));
+            }
+            Some((known, _)) if known.units != measure.units => {
+                return Err(AddError::Units {
+                    benchmark: self.name.to_string(),
+                    measure: measure.slug.clone(),
+                    first: known.units.clone(),
+                    second: measure.units.clone(),
+                });
+            }
+            Some((_, first)) => repeat(first, metric),
+        }
+        Ok(())
+    }
+}
+
+fn check_finite(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(), AddError> {
+    match metric.is_finite() {
+        true => Ok(()),
+        false => {
+            Err(AddError::NotFinite { benchmark: name.to_string(), measure: measure.slug.clone() })
+        }
     }
 }
 
@@ -156,12 +225,13 @@ fn repeat(first: &mut Metric, mut second: Metric) {
     let ((low, high), (other_low, other_high)) = (ends(first), ends(&second));
     let known = first.samples.len().max(1) as f64;
     let new = second.samples.len().max(1) as f64;
-    for metric in [&mut *first, &mut second] {
-        if metric.samples.is_empty() {
-            metric.samples.push(metric.value);
-        }
+    if first.samples.is_empty() {
+        first.samples.push(first.value);
     }
-    first.samples.append(&mut second.samples);
+    match second.samples.is_empty() {
+        true => first.samples.push(second.value),
+        false => first.samples.append(&mut second.samples),
+    }
     // A running mean: a tool may repeat a result a million times. Scaled first, so that two huge values
     // do not become infinity.
     let share = new / (known + new);
@@ -197,6 +267,38 @@ mod tests {
         results.add(name("a"), Measure::throughput(), Metric::new(2.0)).expect("added");
         assert_eq!(results.benchmarks.len(), 1);
         assert_eq!(results.benchmarks[0].metrics.len(), 2);
+    }
+
+    #[test]
+    fn names_are_told_apart_and_found_again() {
+        let mut results = Results::default();
+        for round in 0..2 {
+            for i in 0..1000 {
+                let (name, metric) = (format!("b{i}"), Metric::new(f64::from(round)));
+                let benchmark = results.benchmark(&name).expect("a name");
+                benchmark.add(&Measure::latency(), metric).expect("added");
+            }
+        }
+        assert_eq!(results.benchmarks.len(), 1000);
+        for (i, benchmark) in results.benchmarks.iter().enumerate() {
+            assert_eq!(benchmark.name.as_str(), format!("b{i}"));
+            assert_eq!(benchmark.metrics[0].1.samples, [0.0, 1.0]);
+        }
+    }
+
+    #[test]
+    fn names_of_the_same_hash() {
+        let mut results = Results::default();
+        results.add(name("a"), Measure::latency(), Metric::new(1.0)).expect("added");
+        let number = results.find("b").expect_err("it is not there");
+        // As if the other name had this hash, too.
+        results.index.0 = FxHashMap::from_iter([(number, 0)]);
+        for value in [2.0, 3.0] {
+            results.add(name("b"), Measure::latency(), Metric::new(value)).expect("added");
+        }
+        assert_eq!(results.find("b"), Ok(1));
+        assert_eq!(results.benchmarks[0].metrics[0].1.value, 1.0);
+        assert_eq!(results.benchmarks[1].metrics[0].1.samples, [2.0, 3.0]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
 //! several, `head` finds the history that the report belongs to, `judge` puts both before
 //! [`decide`](crate::decide), `confirm` measures again what looks bad. [`git`] and [`host`] tell where all
-//! of this happens.
+//! of this happens, and an [`Interrupt`] ends it.
 
 mod command;
 mod confirm;
@@ -13,9 +13,10 @@ mod gather;
 pub mod git;
 mod head;
 pub mod host;
+mod interrupt;
 mod judge;
 
-use std::path::PathBuf;
+use std::{ops::RangeInclusive, path::PathBuf};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -24,6 +25,7 @@ pub use command::{Benchmark, CommandError, Echo};
 pub use fold::Fold;
 pub use gather::{GatherError, Source};
 pub use head::Branching;
+pub use interrupt::Interrupt;
 
 use crate::{
     adapter::Adapter,
@@ -32,6 +34,9 @@ use crate::{
     results::{Average, Results},
     store::{Store, StoreError},
 };
+
+/// Years that a store has times for, in nanoseconds since 1970.
+const YEARS: RangeInclusive<i32> = 1678..=2261;
 
 /// What to run, and what to do with its results.
 #[derive(Debug, Clone)]
@@ -68,6 +73,8 @@ pub struct Request {
     pub confirm: u32,
     /// Folder in which git is asked.
     pub directory: PathBuf,
+    /// What ends it.
+    pub interrupt: Interrupt,
 }
 
 /// What a run has found.
@@ -103,9 +110,10 @@ pub enum RunError {
     Store(#[from] StoreError),
     /// The time is not one that can be stored.
     #[error(
-        "the report would begin at {0}, which cannot be stored; --backdate takes seconds since 1970"
+        "the report would begin at {0}, and only times between the years 1678 and 2261 can be stored; \
+         --backdate takes seconds since 1970"
     )]
-    Time(i128),
+    Time(OffsetDateTime),
 }
 
 /// Results with the time that they took.
@@ -128,6 +136,9 @@ pub fn run(
     store: Option<&Store>,
     echo: &mut Echo<'_>,
 ) -> Result<Finding, RunError> {
+    if let Some(time) = request.backdate.filter(|time| !YEARS.contains(&time.year())) {
+        return Err(RunError::Time(time));
+    }
     let measured = measure(request, echo)?;
     let mut report = Report {
         uuid: Uuid::now_v7(),
@@ -178,8 +189,7 @@ fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError>
     let gathered = gather::gather(request, echo, &mut remarks)?;
     let took = OffsetDateTime::now_utc() - began;
     let start_time = request.backdate.unwrap_or(began);
-    let out_of_range = || RunError::Time(start_time.unix_timestamp_nanos());
-    let end_time = start_time.checked_add(took).ok_or_else(out_of_range)?;
+    let end_time = start_time.checked_add(took).ok_or(RunError::Time(start_time))?;
     let iterations = match request.fold {
         Some(fold) => vec![fold.fold(gathered)],
         None => gathered,

@@ -7,10 +7,15 @@ use owo_colors::OwoColorize as _;
 use wingbeat_profile::export::{Format, UnknownFormat};
 
 use crate::{
+    alerts::AlertsArgs,
     annotate::AnnotateArgs,
     bench::BenchArgs,
     changes::ChangesArgs,
+    compare::CompareArgs,
     doctor::DoctorArgs,
+    exchange::{ExportArgs, ImportArgs},
+    log::LogArgs,
+    plot::PlotArgs,
     run::{MockArgs, RunArgs},
     top::TopArgs,
 };
@@ -54,9 +59,25 @@ pub(crate) enum Verb {
     Run(Box<RunArgs>),
     /// Prints made-up results to try `wingbeat run` with
     Mock(MockArgs),
+    /// Did a change make it slower? Runs two revisions by turns, here and now
+    #[command(after_help = COMPARE_EXAMPLES, after_long_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
     /// Where did a series of results change for good? Finds change points in CSV or JSON
     #[command(after_help = CHANGES_EXAMPLES, after_long_help = CHANGES_EXAMPLES)]
     Changes(ChangesArgs),
+    /// What has been measured? Lists the reports in the store, or shows one whole
+    #[command(after_help = LOG_EXAMPLES, after_long_help = LOG_EXAMPLES)]
+    Log(LogArgs),
+    /// What became worse? Lists alerts, and dismisses or silences them
+    #[command(after_help = ALERTS_EXAMPLES, after_long_help = ALERTS_EXAMPLES)]
+    Alerts(AlertsArgs),
+    /// How did it develop? Draws the results of the store over time
+    #[command(after_help = PLOT_EXAMPLES, after_long_help = PLOT_EXAMPLES)]
+    Plot(PlotArgs),
+    /// Writes the reports of the store as files that merge
+    Export(ExportArgs),
+    /// Takes reports from files into the store
+    Import(ImportArgs),
     /// Does it work here? What kernel, rights and hardware allow, and how to get the rest
     #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -116,6 +137,15 @@ Examples:
 The exit status is 0; 1 on failure, and with --err when there are alerts; 2 for wrong usage.
 docs/run.md tells the rest.";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  wingbeat compare --base main -- cargo bench       the working tree against main
+  wingbeat compare --base v1.2 --head v1.3 --build 'make bench' -- ./bench --json
+  wingbeat compare --base HEAD~1 --err --time 5m -- cargo bench -p parser
+
+The exit status is 0; 1 on failure, and with --err when a benchmark is worse, failed or could not be
+decided; 2 for wrong usage. docs/compare.md tells what the verdicts mean.";
+
 const CHANGES_EXAMPLES: &str = "\
 Examples:
   wingbeat changes history.csv                     a table of all changes
@@ -124,6 +154,25 @@ Examples:
 
 The exit status is 0; 1 on failure, and with --err when a change is reported; 2 for wrong usage.
 docs/changes.md tells what counts as a change.";
+
+const LOG_EXAMPLES: &str = "\
+Examples:
+  wingbeat log                                     the newest 20 reports
+  wingbeat log --branch main -n 100                of one branch
+  wingbeat log 3f2a9c01                            one report whole, by digits of its UUID";
+
+const ALERTS_EXAMPLES: &str = "\
+Examples:
+  wingbeat alerts                                  those that nobody has settled
+  wingbeat alerts dismiss 3f2a9c01 -m \"known, #12\" this one is settled
+  wingbeat alerts silence 3f2a9c01                 and its series raises no more of them
+  wingbeat alerts activate 3f2a9c01                take that back";
+
+const PLOT_EXAMPLES: &str = "\
+Examples:
+  wingbeat plot                                    a small picture in the terminal
+  wingbeat plot -o perf.html                       a page to look around in: one file, no network
+  wingbeat plot --branch main --benchmark 'parse/*' --measure latency --window 30d -o perf.svg";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

@@ -2,15 +2,21 @@
 //!
 //! Flags in, calls, text out. The work is done by the libraries.
 
+mod alerts;
 mod annotate;
 mod bench;
 mod changes;
 mod cli;
+mod compare;
 mod diff;
 mod doctor;
+mod exchange;
+mod log;
 mod output;
+mod plot;
 mod profile;
 mod run;
+mod store;
 mod top;
 
 use std::{io, process::ExitCode};
@@ -42,7 +48,13 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Bench(args) => bench::run(args, cli.quiet, cli.verbose),
         Verb::Run(args) => run::run(args, cli.quiet, cli.verbose),
         Verb::Mock(args) => run::mock(args),
+        Verb::Compare(args) => compare::run(args, cli.quiet, cli.verbose),
         Verb::Changes(args) => changes::run(args, cli.quiet),
+        Verb::Log(args) => log::run(args, cli.quiet),
+        Verb::Alerts(args) => alerts::run(args, cli.quiet),
+        Verb::Plot(args) => plot::run(args, cli.quiet),
+        Verb::Export(args) => exchange::export(args, cli.quiet),
+        Verb::Import(args) => exchange::import(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args),
     }
 }

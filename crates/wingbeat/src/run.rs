@@ -3,6 +3,7 @@
 
 mod args;
 mod github;
+mod interrupt;
 mod remote;
 mod request;
 mod thresholds;
@@ -29,7 +30,8 @@ use crate::{
 
 /// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
-    let request = match request::request(args) {
+    let interrupt = interrupt::watch()?;
+    let request = match request::request(args, interrupt) {
         Ok(request) => request,
         Err(error) => {
             tell!("{}: {error:#}", cli::styled_error());
@@ -43,16 +45,13 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         }
     };
     if let Some(host) = remote::host(args)? {
-        let finding = run::run(&request, None, &mut echo)?;
+        let finding = interrupt::or_die(run::run(&request, None, &mut echo))?;
         return remote::send(args, &host, &finding, verbose, quiet);
     }
+    // Before the command: it may take an hour, and the store be of no use.
     let mut store = open(args)?;
-    let finding = run::run(&request, store.as_ref(), &mut echo)?;
-    if !args.dry_run {
-        let store = match &mut store {
-            Some(store) => store,
-            None => store.insert(Store::open(path(args)?)?),
-        };
+    let finding = interrupt::or_die(run::run(&request, store.as_ref(), &mut echo))?;
+    if let Some(store) = store.as_mut().filter(|_| !args.dry_run) {
         run::store(&finding, store)?;
     }
     let number = |report: Option<_>| match (&store, report) {
@@ -72,7 +71,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         store: store.as_ref().filter(|_| !args.dry_run).map(Store::path),
         suspects: &finding.suspects,
     };
-    print(&text(&page, args.format, verbose))?;
+    print(&text(&page, args, verbose))?;
     github::tell_actions(args, &page);
     Ok(exit_code(args, &finding))
 }
@@ -87,29 +86,32 @@ pub(crate) fn mock(args: &MockArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The store, if there is one. A dry run makes none.
+/// The store. A dry run takes the one that is there, and makes none.
 fn open(args: &RunArgs) -> anyhow::Result<Option<Store>> {
     let path = path(args)?;
-    if path.exists() {
-        return Ok(Some(Store::open(path)?));
-    }
-    Ok(None)
+    Ok(match args.dry_run {
+        false => Some(Store::open(path)?),
+        true if path.exists() => Some(Store::open_existing(path)?),
+        true => None,
+    })
 }
 
 fn path(args: &RunArgs) -> anyhow::Result<std::path::PathBuf> {
-    if let Some(path) = args.store.clone().or_else(|| env::var_os("WINGBEAT_STORE").map(Into::into)) {
+    if let Some(path) = args.store.clone().or_else(|| env::var_os("WINGBEAT_STORE").map(Into::into))
+    {
         return Ok(path);
     }
     let directory = env::current_dir().context("cannot tell the current folder")?;
     Ok(store::default_path(&directory))
 }
 
-fn text(page: &Page<'_>, format: Format, verbose: bool) -> String {
-    match format {
+fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
+    let id = args.ci.ci_id.as_deref();
+    match args.format {
         Format::Human => output::human(page, style(verbose)),
         Format::Json => format!("{:#}\n", output::json(page)),
-        Format::Markdown => output::markdown(page, None),
-        Format::Html => output::html(page, None),
+        Format::Markdown => output::markdown(page, id),
+        Format::Html => output::html(page, id),
     }
 }
 
@@ -122,10 +124,11 @@ fn style(verbose: bool) -> Style {
 
 fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = anstream::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .context("cannot write to stdout")
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Whoever reads has seen enough. The exit code says the rest.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to stdout"),
+    }
 }
 
 fn exit_code(args: &RunArgs, finding: &Finding) -> ExitCode {

@@ -4,7 +4,7 @@ use super::{
     Adapter, AdapterError,
     line::{At, numbered},
     naming,
-    text::without_colors,
+    text::{rsplit_once, without_colors},
     unit::{nanoseconds, number},
 };
 use crate::{
@@ -15,27 +15,47 @@ use crate::{
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);
     let mut results = Results::default();
-    let latency = Measure::latency();
+    let measures = Measures::new();
     for (line, text) in numbered(&text) {
-        let Some(score) = score(text, &latency) else { continue };
-        let name = At { adapter: Adapter::DartBenchmarkHarness, line }.name(score.name)?;
+        let Some(score) = score(text, &measures) else { continue };
+        let at = At { adapter: Adapter::DartBenchmarkHarness, line };
         match score.value {
-            Some((measure, value)) => results.add(name, measure, Metric::new(value))?,
-            None => results.fail(name, "its time is no finite number"),
+            Some((measure, value)) => {
+                at.benchmark(&mut results, score.name)?.add(measure, Metric::new(value))?;
+            }
+            None => results.fail(at.name(score.name)?, "its time is no finite number"),
         }
     }
     Ok(results)
 }
 
-struct Score<'t> {
-    name: &'t str,
-    /// `None` for a time that is no number.
-    value: Option<(Measure, f64)>,
+/// What it measures.
+struct Measures {
+    latency: Measure,
+    cpu_cycles: Measure,
+    page_faults: Measure,
 }
 
-fn score<'t>(line: &'t str, latency: &Measure) -> Option<Score<'t>> {
-    let (name, value) = line.trim_end().rsplit_once("): ")?;
-    let (name, metric) = name.rsplit_once('(')?;
+impl Measures {
+    fn new() -> Self {
+        let counter = |title, units| naming::counter(title, units, Direction::LowerIsBetter);
+        Self {
+            latency: Measure::latency(),
+            cpu_cycles: counter("CPU Cycles", "cycles"),
+            page_faults: counter("Major Page Faults", "page faults"),
+        }
+    }
+}
+
+struct Score<'a> {
+    name: &'a str,
+    /// `None` for a time that is no number.
+    value: Option<(&'a Measure, f64)>,
+}
+
+fn score<'a>(line: &'a str, measures: &'a Measures) -> Option<Score<'a>> {
+    let (name, value) = rsplit_once(line.trim_end(), "): ")?;
+    let (name, metric) = rsplit_once(name, "(")?;
     let mut words = value.split_whitespace();
     let (value, unit) = (words.next()?, words.next().unwrap_or(""));
     if words.next().is_some() || name.trim().is_empty() {
@@ -44,15 +64,14 @@ fn score<'t>(line: &'t str, latency: &Measure) -> Option<Score<'t>> {
     if metric == "RunTime" {
         let factor = nanoseconds(unit.strip_suffix('.')?)?;
         let is_none = matches!(value, "NaN" | "Infinity" | "-Infinity");
-        let value = if is_none { None } else { Some((latency.clone(), number(value)? * factor)) };
+        let value = if is_none { None } else { Some((&measures.latency, number(value)? * factor)) };
         return Some(Score { name, value });
     }
-    let (title, units) = match metric {
-        "CpuCycles" => ("CPU Cycles", "cycles"),
-        "MajorPageFaults" => ("Major Page Faults", "page faults"),
+    let measure = match metric {
+        "CpuCycles" => &measures.cpu_cycles,
+        "MajorPageFaults" => &measures.page_faults,
         _ => return None,
     };
-    let measure = naming::counter(title, units, Direction::LowerIsBetter);
     Some(Score { name, value: Some((measure, number(value)?)) })
 }
 
@@ -63,7 +82,8 @@ mod tests {
     #[test]
     fn lines() {
         let check = |line, expected: Option<(&str, &str, f64)>| {
-            let found = score(line, &Measure::latency()).and_then(|score| {
+            let measures = Measures::new();
+            let found = score(line, &measures).and_then(|score| {
                 let (measure, value) = score.value?;
                 Some((score.name, measure.slug.as_str().to_owned(), value))
             });

@@ -4,18 +4,17 @@
 //! BenchmarkJoin-8     97244     113.4 ns/op     32 B/op     2 allocs/op
 //! ```
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-};
+use std::borrow::Cow;
 
+use memchr::memchr2;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
     naming,
-    text::without_colors,
+    text::{split_once, without_colors},
     unit::number,
 };
 use crate::{
@@ -51,10 +50,10 @@ struct UnitFacts {
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);
     let text = out_of_events(&text);
-    let mut units = HashMap::new();
+    let mut units = FxHashMap::default();
     let lines = read(&text, &mut units);
     let ambiguous = naming::ambiguous(lines.iter().map(|line| (line.name, line.package)));
-    let failed: HashSet<_> = lines
+    let failed: FxHashSet<_> = lines
         .iter()
         .filter(|line| line.outcome.is_err())
         .map(|line| (line.package, line.name))
@@ -65,29 +64,30 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             .iter()
             .any(|name| failed.contains(&(line.package, *name)))
     };
-    let mut measures: HashMap<&str, (Measure, f64)> = HashMap::new();
+    let mut measures: FxHashMap<&str, (Measure, f64)> = FxHashMap::default();
     let mut results = Results::default();
     for line in &lines {
         let name = match ambiguous.contains(line.name) && !line.package.is_empty() {
             true => Cow::Owned(format!("{}.{}", line.package, line.name)),
             false => Cow::Borrowed(line.name),
         };
-        let name = At { adapter: Adapter::GoBench, line: line.line }.name(&name)?;
+        let at = At { adapter: Adapter::GoBench, line: line.line };
         match &line.outcome {
-            Err(reason) => results.fail(name, *reason),
+            Err(reason) => results.fail(at.name(&name)?, *reason),
             // One repetition of several may have failed.
             Ok(_) if has_failed(line) => {}
             Ok(values) => {
                 if let Some((_, unit)) = values.iter().find(|(value, _)| !value.is_finite()) {
-                    results.fail(name, format!("its {unit} is no finite number"));
+                    results.fail(at.name(&name)?, format!("its {unit} is no finite number"));
                     continue;
                 }
+                let benchmark = at.benchmark(&mut results, &name)?;
+                benchmark.expect_metrics(values.len());
                 for &(value, unit) in values {
                     let (measure, factor) = measures.entry(unit).or_insert_with(|| {
                         measure(unit, units.get(unit).copied().unwrap_or_default())
                     });
-                    let metric = Metric::new(value * *factor);
-                    results.add(name.clone(), measure.clone(), metric)?;
+                    benchmark.add(measure, Metric::new(value * *factor))?;
                 }
             }
         }
@@ -116,7 +116,7 @@ fn out_of_events(text: &str) -> Cow<'_, str> {
     Cow::Owned(packages.into_iter().map(|(_, output)| output + "\n").collect())
 }
 
-fn read<'t>(text: &'t str, units: &mut HashMap<&'t str, UnitFacts>) -> Vec<Line<'t>> {
+fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Line<'t>> {
     let mut lines: Vec<Line<'t>> = Vec::new();
     let mut package = "";
     // What a benchmark says stands below its failure, and above it within `-json`.
@@ -168,8 +168,8 @@ fn read<'t>(text: &'t str, units: &mut HashMap<&'t str, UnitFacts>) -> Vec<Line<
 
 /// The name in `--- FAIL: BenchmarkX-8`, which may stand behind the name that was printed before.
 fn failed(line: &str) -> Option<&str> {
-    let at = line.find("--- FAIL: ")?;
-    benchmark_name(&line[at + "--- FAIL: ".len()..])
+    let (_, name) = split_once(line, "--- FAIL: ")?;
+    benchmark_name(name)
 }
 
 /// `BenchmarkX` of `BenchmarkX-8`.
@@ -188,8 +188,9 @@ fn ended(line: &str) -> Option<&str> {
 
 /// `BenchmarkX-8` at the beginning of a line.
 fn benchmark_name(line: &str) -> Option<&str> {
-    let name = line.split([' ', '\t']).next()?;
-    let rest = name.strip_prefix("Benchmark")?;
+    let rest = line.strip_prefix("Benchmark")?;
+    let length = memchr2(b' ', b'\t', rest.as_bytes()).unwrap_or(rest.len());
+    let name = &line[..line.len() - rest.len() + length];
     // As for go test: `Benchmarking` is no benchmark.
     (!rest.starts_with(|c: char| c.is_lowercase())).then_some(name)
 }
@@ -209,7 +210,7 @@ fn values(text: &str) -> Option<Vec<(f64, &str)>> {
     (!values.is_empty()).then_some(values)
 }
 
-fn add_unit_facts<'t>(text: &'t str, units: &mut HashMap<&'t str, UnitFacts>) {
+fn add_unit_facts<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) {
     let mut words = text.split_ascii_whitespace();
     let Some(unit) = words.next() else { return };
     for fact in words {

@@ -3,7 +3,7 @@
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
-    text::without_colors,
+    text::{rsplit_once, without_colors},
     unit::number,
 };
 use crate::{
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     for (line, text) in numbered(&text) {
         let at = At { adapter: Adapter::JsBenchmark, line };
         if let Some((name, metric)) = result(text) {
-            results.add(at.name(name)?, throughput.clone(), metric)?;
+            at.benchmark(&mut results, name)?.add(&throughput, metric)?;
         } else if let Some(name) = failure(text) {
             failures.push(at.name(name)?);
         }
@@ -34,11 +34,11 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
 }
 
 fn result(line: &str) -> Option<(&str, Metric)> {
-    let (rest, runs) = line.trim_end().rsplit_once(" (")?;
-    let runs = runs.strip_suffix(" sampled)")?;
+    let line = line.trim_end().strip_suffix(" sampled)")?;
+    let (rest, runs) = rsplit_once(line, " (")?;
     runs.strip_suffix(" runs").or_else(|| runs.strip_suffix(" run"))?.parse::<u64>().ok()?;
-    let (rest, error) = rest.strip_suffix('%')?.rsplit_once(" ops/sec \u{b1}")?;
-    let (name, rate) = rest.rsplit_once(" x ")?;
+    let (rest, error) = rsplit_once(rest.strip_suffix('%')?, " ops/sec \u{b1}")?;
+    let (name, rate) = rsplit_once(rest, " x ")?;
     let metric = Metric::new(number(rate)?);
     // With a single run there is no error.
     let Some(error) = number(error).map(|percent| metric.value * percent / 100.0) else {

@@ -4,7 +4,7 @@
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
-    text::without_colors,
+    text::{rsplit_once, split_once, without_colors},
     unit::{nanoseconds, number},
 };
 use crate::{
@@ -18,8 +18,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let latency = Measure::latency();
     for (line, text) in numbered(&text) {
         if let Some((name, time_ns)) = timer(text) {
-            let name = At { adapter: Adapter::JsTime, line }.name(name)?;
-            results.add(name, latency.clone(), Metric::new(time_ns))?;
+            let at = At { adapter: Adapter::JsTime, line };
+            at.benchmark(&mut results, name)?.add(&latency, Metric::new(time_ns))?;
         }
     }
     Ok(results)
@@ -30,12 +30,12 @@ fn timer(line: &str) -> Option<(&str, f64)> {
     let line = line.trim();
     let line =
         line.strip_suffix("timer ended").map_or(line, |line| line.trim_end_matches([' ', '-']));
-    let (name, time) = line.rsplit_once(": ")?;
+    let (name, time) = rsplit_once(line, ": ")?;
     if name.trim().is_empty() {
         return None;
     }
     // From a minute on Node writes `1:02.345 (m:ss.mmm)`, from an hour on `1:00:02.345 (h:mm:ss.mmm)`.
-    let time_ns = match time.split_once(" (") {
+    let time_ns = match split_once(time, " (") {
         Some((clock, "m:ss.mmm)" | "h:mm:ss.mmm)")) => by_clock(clock)?,
         _ => by_unit(time)?,
     };

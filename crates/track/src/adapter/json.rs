@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use rustc_hash::FxHashMap;
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
@@ -11,7 +12,7 @@ use serde::{
 
 use super::{Adapter, AdapterError};
 use crate::{
-    model::{BenchmarkName, Measure, Metric},
+    model::{BenchmarkName, InvalidName, Measure, Metric},
     results::{Average, Results},
 };
 
@@ -58,16 +59,24 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let benchmarks: Ordered<Ordered<Value>> = serde_json::from_str(text)
         .map_err(|error| malformed(error.line().max(1), error.to_string()))?;
     let mut results = Results::default();
+    let mut known = FxHashMap::default();
     for (name, measures) in benchmarks.0 {
-        let name = BenchmarkName::new(name).map_err(|error| malformed(1, error.to_string()))?;
-        for (measure, value) in measures.0 {
+        let wrong = |error: InvalidName| malformed(1, error.to_string());
+        if measures.0.is_empty() {
+            BenchmarkName::new(name).map_err(wrong)?;
+            continue;
+        }
+        let benchmark = results.benchmark(&name).map_err(wrong)?;
+        benchmark.expect_metrics(measures.0.len());
+        for (label, value) in measures.0 {
             let metric = Metric {
                 value: value.value,
                 lower_value: value.lower_value,
                 upper_value: value.upper_value,
                 samples: value.samples,
             };
-            results.add(name.clone(), Measure::named(&measure), metric)?;
+            let measure = known.entry(label).or_insert_with_key(|label| Measure::named(label));
+            benchmark.add(measure, metric)?;
         }
     }
     Ok(results)

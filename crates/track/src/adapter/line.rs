@@ -1,7 +1,14 @@
 //! Where in an output an adapter is: what is wrong there can be told with its line.
 
+use std::iter;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
 use super::{Adapter, AdapterError};
-use crate::model::BenchmarkName;
+use crate::{
+    model::BenchmarkName,
+    results::{BenchmarkResults, Results},
+};
 
 /// A line of the output that an adapter reads.
 #[derive(Debug, Clone, Copy)]
@@ -22,15 +29,38 @@ impl At {
     pub(super) fn name(self, text: &str) -> Result<BenchmarkName, AdapterError> {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }
+
+    /// The benchmark of that name, to add metrics to.
+    pub(super) fn benchmark<'r>(
+        self,
+        results: &'r mut Results,
+        name: &str,
+    ) -> Result<&'r mut BenchmarkResults, AdapterError> {
+        results.benchmark(name.trim()).map_err(|error| self.malformed(error.to_string()))
+    }
 }
 
 /// The lines with their numbers from 1. Of a line that a terminal writes over again, the last version.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().map(|(index, line)| {
-        let line = line.trim_end_matches('\r');
-        let last = memchr::memrchr(b'\r', line.as_bytes()).map_or(line, |at| &line[at + 1..]);
-        (index + 1, last)
+    let bytes = text.as_bytes();
+    let has_returns = memchr(b'\r', bytes).is_some();
+    let mut ends = memchr_iter(b'\n', bytes);
+    let (mut start, mut number) = (0, 0);
+    iter::from_fn(move || {
+        if start == text.len() {
+            return None;
+        }
+        let end = ends.next().unwrap_or(text.len());
+        let line = &text[start..end];
+        start = text.len().min(end + 1);
+        number += 1;
+        Some((number, if has_returns { last_version(line) } else { line }))
     })
+}
+
+fn last_version(line: &str) -> &str {
+    let line = line.trim_end_matches('\r');
+    memrchr(b'\r', line.as_bytes()).map_or(line, |at| &line[at + 1..])
 }
 
 #[cfg(test)]
@@ -44,6 +74,9 @@ mod tests {
         };
         check("a\nb", &[(1, "a"), (2, "b")]);
         check("a\r\n\nb\r\r\n", &[(1, "a"), (2, ""), (3, "b")]);
+        check("", &[]);
+        check("\n", &[(1, "")]);
+        check("a\n\n", &[(1, "a"), (2, "")]);
         check("1 %\r50 %\rdone\nb", &[(1, "done"), (2, "b")]);
     }
 

@@ -1,10 +1,8 @@
 //! Names that tools give their benchmarks, as names that can be kept.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, HashSet},
-    hash::Hash,
-};
+use std::{borrow::Cow, collections::hash_map::Entry, hash::Hash};
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::model::{Direction, Kind, Measure};
 
@@ -37,19 +35,19 @@ pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure
 
 /// The keys that occur with more than one qualifier: what they name is not one benchmark, and has to be
 /// told apart by the qualifier.
-pub(super) fn ambiguous<K: Hash + Eq, Q: PartialEq>(
+pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     pairs: impl Iterator<Item = (K, Q)>,
-) -> HashSet<K> {
-    let mut first = HashMap::new();
-    let mut several = HashSet::new();
+) -> FxHashSet<K> {
+    let mut first = FxHashMap::default();
+    let mut several = FxHashSet::default();
     for (key, qualifier) in pairs {
-        match first.get(&key) {
-            None => {
-                first.insert(key, qualifier);
+        match first.entry(key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(qualifier);
             }
-            Some(known) if *known == qualifier => {}
-            Some(_) => {
-                several.insert(key);
+            Entry::Occupied(known) if *known.get() == qualifier => {}
+            Entry::Occupied(known) => {
+                several.insert(known.key().clone());
             }
         }
     }
@@ -89,6 +87,6 @@ mod tests {
     #[test]
     fn what_one_name_does_not_tell_apart() {
         let found = ambiguous([("a", 1), ("b", 1), ("a", 1), ("b", 2)].into_iter());
-        assert_eq!(found, HashSet::from(["b"]));
+        assert_eq!(found, FxHashSet::from_iter(["b"]));
     }
 }

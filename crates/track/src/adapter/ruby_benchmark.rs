@@ -3,7 +3,7 @@
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
-    text::without_colors,
+    text::{rsplit_once, split_once, without_colors},
     unit::number,
 };
 use crate::{
@@ -40,16 +40,17 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
                 // `x.report` without a label has no name to go by.
                 Some(("", _, _)) => {}
                 Some((name, cpu_ns, real_ns)) => {
-                    let name = at.name(name)?;
-                    results.add(name.clone(), latency.clone(), Metric::new(real_ns))?;
-                    results.add(name, cpu_time.clone(), Metric::new(cpu_ns))?;
+                    let benchmark = at.benchmark(&mut results, name)?;
+                    benchmark.expect_metrics(2);
+                    benchmark.add(&latency, Metric::new(real_ns))?;
+                    benchmark.add(&cpu_time, Metric::new(cpu_ns))?;
                 }
                 None => table = Table::None,
             }
         } else if table == Table::Rates {
             match rate(text) {
                 Some((name, metric)) => {
-                    results.add(at.name(name)?, throughput.clone(), metric)?;
+                    at.benchmark(&mut results, name)?.add(&throughput, metric)?;
                 }
                 None if text.trim().is_empty() => table = Table::None,
                 // What a benchmark prints.
@@ -77,8 +78,8 @@ fn times(line: &str) -> Option<(&str, f64, f64)> {
 /// Name and rate of `name  13.190M (±13.0%) i/s -  1.376M in  0.106252s`. Newer versions write the time of
 /// an iteration, `(75.81 ns/i)`, behind `i/s`.
 fn rate(line: &str) -> Option<(&str, Metric)> {
-    let (rest, _) = line.split_once("%) i/s")?;
-    let (rest, percent) = rest.rsplit_once("(\u{b1}")?;
+    let (rest, _) = split_once(line, "%) i/s")?;
+    let (rest, percent) = rsplit_once(rest, "(\u{b1}")?;
     let rest = rest.trim_end();
     let at = rest.rfind(char::is_whitespace)?;
     let value = with_prefix(&rest[at + 1..])?;

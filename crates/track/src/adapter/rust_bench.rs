@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
-    text::without_colors,
+    text::{rsplit_once, split_once, without_colors},
     unit,
 };
 use crate::{
@@ -24,12 +24,13 @@ const FAILED: &str = " ... FAILED";
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);
     let mut results = Results::default();
+    let measures = [Measure::latency(), Measure::named("bytes-per-second")];
     let mut failed = Vec::new();
     for (line, content) in numbered(&text) {
         let Some(test) = content.strip_prefix("test ") else { continue };
         let at = At { adapter: Adapter::RustBench, line };
-        if let Some((name, figures)) = test.rsplit_once(RESULT) {
-            add(&mut results, at, name, figures)?;
+        if let Some((name, figures)) = rsplit_once(test, RESULT) {
+            add(&mut results, &measures, at, name, figures)?;
         } else if let Some(name) = test.trim_end().strip_suffix(FAILED) {
             failed.push(at.name(name)?);
         }
@@ -44,10 +45,15 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-fn add(results: &mut Results, at: At, name: &str, figures: &str) -> Result<(), AdapterError> {
+fn add(
+    results: &mut Results,
+    [latency, bytes_per_second]: &[Measure; 2],
+    at: At,
+    name: &str,
+    figures: &str,
+) -> Result<(), AdapterError> {
     let broken = || at.malformed(format!("{:?} is no time per iteration", figures.trim()));
-    let name = at.name(name)?;
-    let (time, rest) = figures.split_once("/iter").ok_or_else(broken)?;
+    let (time, rest) = split_once(figures, "/iter").ok_or_else(broken)?;
     let (value, unit_name) = time.trim().split_once(' ').ok_or_else(broken)?;
     let scale = unit::nanoseconds(unit_name.trim()).ok_or_else(broken)?;
     // libtest has printed two decimals since 1.77, and no loop takes none of them.
@@ -66,14 +72,15 @@ fn add(results: &mut Results, at: At, name: &str, figures: &str) -> Result<(), A
     };
     let is_all_zero = (metric.value, metric.upper_value) == (0.0, Some(0.0));
     if has_decimals && is_all_zero {
-        results.fail(name, "it took no time at all: it never called Bencher::iter");
+        results.fail(at.name(name)?, "it took no time at all: it never called Bencher::iter");
         return Ok(());
     }
-    results.add(name.clone(), Measure::latency(), metric)?;
+    let benchmark = at.benchmark(results, name)?;
+    benchmark.add(latency, metric)?;
     // In whole megabytes: 0 is a rounded figure, and says nothing.
     let rate = rate.trim().strip_prefix("= ").and_then(|rate| rate.strip_suffix(" MB/s"));
     if let Some(rate) = rate.and_then(unit::number).filter(|rate| *rate > 0.0) {
-        results.add(name, Measure::named("bytes-per-second"), Metric::new(rate * 1e6))?;
+        benchmark.add(bytes_per_second, Metric::new(rate * 1e6))?;
     }
     Ok(())
 }

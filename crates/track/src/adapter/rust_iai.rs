@@ -7,7 +7,7 @@ use super::{
     unit,
 };
 use crate::{
-    model::{BenchmarkName, Measure, Metric},
+    model::{Measure, Metric},
     results::{Average, Results},
 };
 
@@ -18,9 +18,10 @@ const COUNTS: [&str; 5] =
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);
     let mut results = Results::default();
+    let measures = COUNTS.map(Measure::named);
     let mut above = "";
     // The benchmark, and how many of its counts were read.
-    let mut current: Option<(BenchmarkName, usize)> = None;
+    let mut current: Option<(&str, usize)> = None;
     let mut first: Option<Metric> = None;
     for (line, content) in numbered(&text) {
         let at = At { adapter: Adapter::RustIai, line };
@@ -28,18 +29,20 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         match count.and_then(|(name, value)| Some((name, metric(value)?))) {
             // Gungraun's results begin alike: only what comes second tells.
             Some(("Instructions", metric)) if !above.is_empty() => {
-                current = Some((at.name(above)?, 1));
+                current = Some((above, 1));
                 first = Some(metric);
             }
             Some((name, metric)) => {
                 if let Some((benchmark, read)) = &mut current
                     && COUNTS.get(*read) == Some(&name)
                 {
-                    *read += 1;
+                    let benchmark = at.benchmark(&mut results, benchmark)?;
                     if let Some(first) = first.take() {
-                        results.add(benchmark.clone(), Measure::named(COUNTS[0]), first)?;
+                        benchmark.expect_metrics(COUNTS.len());
+                        benchmark.add(&measures[0], first)?;
                     }
-                    results.add(benchmark.clone(), Measure::named(name), metric)?;
+                    benchmark.add(&measures[*read], metric)?;
+                    *read += 1;
                 }
             }
             None => current = None,

@@ -22,6 +22,23 @@ pub(super) fn without_colors(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
+/// As [`str::split_once`], for a short separator in a short text. The search of the standard library
+/// builds tables first, which costs more than most lines are worth.
+pub(super) fn split_once<'t>(text: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
+    let first = *separator.as_bytes().first()?;
+    let is_here = |at: &usize| text.as_bytes()[*at..].starts_with(separator.as_bytes());
+    let at = memchr::memchr_iter(first, text.as_bytes()).find(is_here)?;
+    Some((&text[..at], &text[at + separator.len()..]))
+}
+
+/// As [`str::rsplit_once`], for a short separator in a short text.
+pub(super) fn rsplit_once<'t>(text: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
+    let first = *separator.as_bytes().first()?;
+    let is_here = |at: &usize| text.as_bytes()[*at..].starts_with(separator.as_bytes());
+    let at = memchr::memrchr_iter(first, text.as_bytes()).find(is_here)?;
+    Some((&text[..at], &text[at + separator.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +50,15 @@ mod tests {
         check("\u{1b}[1;32mgreen\u{1b}[0m!", "green!");
         check("\u{1b}7a", "7a");
         check("a\u{1b}[", "a");
+    }
+
+    #[test]
+    fn separators_as_the_standard_library_finds_them() {
+        for text in ["", "a", ": ", "a: b", "a:: b: c", "::::", "größe ±1 ±2%", "±", "a ± "] {
+            for separator in [": ", "::", " ±", "±", "a", "%"] {
+                assert_eq!(split_once(text, separator), text.split_once(separator), "{text:?}");
+                assert_eq!(rsplit_once(text, separator), text.rsplit_once(separator), "{text:?}");
+            }
+        }
     }
 }

@@ -76,6 +76,7 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Result<(), Adapt
     }
     let mut columns: Vec<_> = header.iter().map(column).collect();
     let mut record = csv::StringRecord::new();
+    let mut name = String::new();
     loop {
         match reader.read_record(&mut record) {
             Ok(true) => {}
@@ -101,7 +102,7 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Result<(), Adapt
                 at.malformed(format!("it has {found} columns, and the first line {expected}"))
             );
         }
-        row(results, at, &columns, &record)?;
+        row(results, &mut name, at, &columns, &record)?;
     }
 }
 
@@ -124,8 +125,10 @@ fn column(title: &str) -> Column {
     }
 }
 
+/// Adds a row. `name` is room for its name, of which every row makes use.
 fn row(
     results: &mut Results,
+    name: &mut String,
     at: At,
     columns: &[Column],
     record: &csv::StringRecord,
@@ -142,20 +145,31 @@ fn row(
     if file.is_empty() || program.is_empty() {
         return Err(at.malformed("it names no file or no program"));
     }
-    let name = at.name(&format!("{file}/{program}"))?;
+    name.clear();
+    name.extend([file, "/", program]);
     if verdict == "failure" {
-        results.fail(name, "the verifier rejected it");
+        results.fail(at.name(name)?, "the verifier rejected it");
         return Ok(());
     }
-    for (column, cell) in columns.iter().zip(record) {
-        let Column::Figure(measure, factor) = column else { continue };
-        if matches!(cell, "" | "N/A") {
-            continue;
-        }
+    let figures = || {
+        columns.iter().zip(record).filter_map(|(column, cell)| match column {
+            Column::Figure(measure, factor) if !matches!(cell, "" | "N/A") => {
+                Some((measure, factor, cell))
+            }
+            _ => None,
+        })
+    };
+    let count = figures().count();
+    if count == 0 {
+        return Ok(());
+    }
+    let benchmark = at.benchmark(results, name)?;
+    benchmark.expect_metrics(count);
+    for (measure, factor, cell) in figures() {
         let value = unit::number(cell).ok_or_else(|| {
             at.malformed(format!("{} is {cell:?}, which is no number", measure.name))
         })?;
-        results.add(name.clone(), measure.clone(), Metric::new(value * factor))?;
+        benchmark.add(measure, Metric::new(value * factor))?;
     }
     Ok(())
 }

@@ -69,7 +69,9 @@ pub enum CompareError {
         path: PathBuf,
     },
     /// A revision without the folder that the command is to run in.
-    #[error("{revision} has no folder {folder:?}, where the command is to run; go into one that both have")]
+    #[error(
+        "{revision} has no folder {folder:?}, where the command is to run; go into one that both have"
+    )]
     NoFolder {
         /// From the root of the repository.
         folder: String,

@@ -43,7 +43,10 @@ impl Git {
     pub(super) fn find(directory: &Path) -> Result<Self, CompareError> {
         let ask = |flag: &str| {
             let found = output(git(directory).args(["rev-parse", flag]))?;
-            found.map_err(|said| CompareError::NoWorkingTree { directory: directory.to_owned(), said })
+            found.map_err(|said| CompareError::NoWorkingTree {
+                directory: directory.to_owned(),
+                said,
+            })
         };
         let root = PathBuf::from(ask("--show-toplevel")?);
         Ok(Self { root, prefix: ask("--show-prefix")? })
@@ -84,7 +87,10 @@ impl Git {
         let tree = with_index(&["write-tree"])?;
         let asked = "working tree".to_owned();
         let has_uncommitted_changes = tree != head.tree;
-        Ok(Snapshot { revision: Revision { asked, has_uncommitted_changes, ..head.revision }, tree })
+        Ok(Snapshot {
+            revision: Revision { asked, has_uncommitted_changes, ..head.revision },
+            tree,
+        })
     }
 
     fn tree(&self, commit: &str) -> Result<String, CompareError> {

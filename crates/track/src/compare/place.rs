@@ -72,12 +72,20 @@ impl Places {
             modified.unwrap_or(SystemTime::UNIX_EPOCH)
         };
         let caches = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
-        let mut caches: Vec<(SystemTime, PathBuf)> = caches.map(|path| (used(&path), path)).collect();
+        let mut caches: Vec<(SystemTime, PathBuf)> =
+            caches.map(|path| (used(&path), path)).collect();
         caches.sort();
         let surplus = caches.len().saturating_sub(CACHES_MAX);
         for (_, path) in caches.into_iter().take(surplus) {
             let _ = fs::remove_dir_all(path);
         }
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        // Only if it is empty, which it is unless a worktree could not be removed.
+        let _ = fs::remove_dir(&self.trees);
     }
 }
 
@@ -150,8 +158,7 @@ mod tests {
         let places = Places { trees: caches.join("trees"), caches };
         for age in 0..6 {
             places.cache(&format!("slot-{age}")).expect("a cache");
-            let used = fs::File::options().write(true);
-            let used = used.clone().open(places.caches.join(format!("slot-{age}/used")));
+            let used = fs::File::open(places.caches.join(format!("slot-{age}/used")));
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000 - age);
             used.expect("a file").set_modified(time).expect("set");
         }

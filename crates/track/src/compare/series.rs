@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn pairs_are_made_of_what_both_sides_have() {
         let mut collector = Collector::default();
-        collector.add(&results(&[("a", "ns", 1.0), ("b", "ns", 2.0)]), &results(&[("a", "ns", 3.0)]));
+        collector
+            .add(&results(&[("a", "ns", 1.0), ("b", "ns", 2.0)]), &results(&[("a", "ns", 3.0)]));
         collector.add(&results(&[("a", "ns", 4.0)]), &results(&[("a", "s", 5.0)]));
         let found = collector.into_series();
         let check = |at: usize, name: &str, units: &str, pairs: &[[f64; 2]], seen| {

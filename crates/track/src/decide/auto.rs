@@ -24,7 +24,10 @@ use crate::model::{Limit, ThresholdModel};
 const POINTS_MIN: usize = 5;
 
 /// Share of the budget that goes to the error of the new value; the rest goes to new levels.
-const VALUE_SHARE: f64 = 0.6;
+const VALUE_SHARE: f64 = 0.75;
+
+/// A thread is not worth its start for fewer cases.
+const THREAD_CASES_MIN: usize = 64;
 
 /// A metric that is to be judged.
 pub(super) struct Case<'a> {
@@ -46,7 +49,7 @@ pub(super) struct Judged<'a> {
     pub(super) log_spread: f64,
     /// Distance from the baseline in spreads.
     pub(super) error: f64,
-    /// Whether it would be an alert if it were sure to be no spike.
+    /// Whether it may be a spike of a kind that history is too short to know.
     pub(super) is_suspect: bool,
     /// What is new about the environment.
     pub(super) news: Vec<String>,
@@ -71,10 +74,10 @@ struct Finding {
     /// Errors that 95 and 90 of 100 values stay below, the second on one side only.
     usual: f64,
     usual_one_side: f64,
-    /// Chance of the new value, of the same if it is sure to be no spike, and of the new level where
-    /// there is one, each by its share.
+    /// Chance of the new value, of the same if it may be a spike of a kind that history has not shown
+    /// yet, and of the new level where there is one, each by its share.
     p_value: f64,
-    p_no_spike: f64,
+    p_maybe_spike: f64,
     p_level: f64,
 }
 
@@ -88,11 +91,10 @@ pub(super) fn judge<'a>(
         cases.iter().partition(|case| case.history.suffices(POINTS_MIN));
     let mut seen = HashSet::new();
     let ready: Vec<Ready<'_>> = enough
-        .into_iter()
-        .map(|case| {
-            let series = case.series;
-            let pieces = Pieces::cut(case, settings);
-            let is_first = seen.insert((series.benchmark, &series.measure.slug));
+        .iter()
+        .zip(cut_all(&enough, settings))
+        .map(|(case, pieces)| {
+            let is_first = seen.insert((case.series.benchmark, &case.series.measure.slug));
             Ready { case, pieces, is_first }
         })
         .collect();
@@ -125,6 +127,28 @@ pub(super) fn judge<'a>(
     judged
 }
 
+/// Cuts all histories, which is most of the work; large reports in several threads.
+fn cut_all(cases: &[&Case<'_>], settings: &Settings) -> Vec<Pieces> {
+    let cut = |cases: &[&Case<'_>]| -> Vec<Pieces> {
+        cases.iter().map(|case| Pieces::cut(case, settings)).collect()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = cases.len().div_ceil(threads).max(THREAD_CASES_MIN);
+    if cases.len() <= part {
+        return cut(cases);
+    }
+    let mut pieces = Vec::with_capacity(cases.len());
+    std::thread::scope(|scope| {
+        let started: Vec<_> =
+            cases.chunks(part).map(|cases| (cases, scope.spawn(move || cut(cases)))).collect();
+        for (cases, thread) in started {
+            // What panicked there panics again here, where it is seen.
+            pieces.extend(thread.join().unwrap_or_else(|_| cut(cases)));
+        }
+    });
+    pieces
+}
+
 /// Predicts all values, and looks up their errors in those of history.
 fn find(ready: &[Ready<'_>], share: &Settings, settings: &Settings) -> Vec<Finding> {
     let firsts = || ready.iter().filter(|ready| ready.is_first);
@@ -146,7 +170,7 @@ fn find(ready: &[Ready<'_>], share: &Settings, settings: &Settings) -> Vec<Findi
         .map(|(_, errors)| Neighbours::of(errors))
         .fold(Neighbours::default(), Neighbours::and);
     let value_chance = VALUE_SHARE * share.false_alarm_chance;
-    let limit_at_once = whole.size(value_chance, 0);
+    let whole_limit = whole.size(value_chance);
     let spiky = ready.iter().zip(&past).filter(|(ready, errors)| {
         ready.is_first && errors.iter().any(|&error| Tail::is_spike(error))
     });
@@ -163,17 +187,13 @@ fn find(ready: &[Ready<'_>], share: &Settings, settings: &Settings) -> Vec<Findi
             let value = values.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
             let error = prediction.error(value);
             let own = (!is_alone).then(|| whole.of_part(past.iter().copied(), spiky_share));
-            let chance = |repeats| {
-                let of_own = own.as_ref().map_or(0.0, |own| own.chance(error.abs(), repeats));
-                whole.chance(error.abs(), repeats).max(of_own) / VALUE_SHARE
-            };
+            let tails = || [&whole].into_iter().chain(&own);
+            let largest = |chance: &dyn Fn(&Tail) -> f64| tails().map(chance).fold(0.0, f64::max);
             let repeats = series.repeats.len();
-            let whole_limit = match repeats {
-                0 => limit_at_once,
-                _ => whole.size(value_chance, repeats),
-            };
-            let of_own = own.as_ref().map_or(0.0, |own| own.size(value_chance, repeats));
-            let limit_error = whole_limit.max(of_own);
+            let p_value = largest(&|tail| tail.chance(error.abs()));
+            let p_spike = largest(&|tail| tail.chance_of_unseen(error.abs(), repeats));
+            let limit_error =
+                own.as_ref().map_or(0.0, |own| own.size(value_chance)).max(whole_limit);
             let rho = common.correlation_max(1.5).max(Neighbours::of(past).correlation_max(1.0));
             let p_level = ready.pieces.chance_of_new_level(rho, prediction.spread);
             Some(Finding {
@@ -183,8 +203,8 @@ fn find(ready: &[Ready<'_>], share: &Settings, settings: &Settings) -> Vec<Findi
                 limit_error,
                 usual: whole.usual(0.95, 1.96),
                 usual_one_side: whole.usual(0.8, 1.2816),
-                p_value: chance(repeats),
-                p_no_spike: chance(usize::MAX),
+                p_value: p_value / VALUE_SHARE,
+                p_maybe_spike: (p_value + p_spike) / VALUE_SHARE,
                 p_level: p_level / (1.0 - VALUE_SHARE),
             })
         })
@@ -273,11 +293,6 @@ fn write(
     let is_rare = |p: f64| p <= share.false_alarm_chance;
     let limit = crossed(level, value, least);
     let by_value = limit.filter(|_| is_rare(finding.p_value));
-    let is_suspect = limit.is_some_and(|limit| {
-        let is_up = limit == Limit::Upper;
-        let agree = || samples::agree(&series.metric.samples, &history.points, level, is_up);
-        by_value.is_none() && is_rare(finding.p_no_spike) && agree()
-    });
     let new_level = ready.pieces.new_level().filter(|_| is_rare(finding.p_level));
     if let Some(limit) = by_value {
         let is_up = limit == Limit::Upper;
@@ -291,11 +306,23 @@ fn write(
             } else {
                 String::new()
             };
+            let is_suspect = !is_rare(finding.p_maybe_spike);
+            let doubt = match (is_suspect, series.repeats.len()) {
+                (false, _) => "",
+                (true, 0) => {
+                    "; history is short, and one run cannot tell a spike from a change: --confirm 1 \
+                     measures again"
+                }
+                (true, _) => {
+                    "; history is short, and even so it may be spikes: measure again to be sure"
+                }
+            };
             let reason = format!(
-                "{far} from the usual level{also}: {error:.1} spreads, where {needed:.1} are needed (p = {})",
+                "{far} from the usual level{also}: {error:.1} spreads, where {needed:.1} are needed (p = {}){doubt}",
                 chance(p)
             );
             verdict.reason = words::with_news(reason, &history.news);
+            return is_suspect;
         } else {
             verdict.reason = format!(
                 "{far} from the usual level, but the raw samples of the runs do not differ so: a few wild \
@@ -317,14 +344,6 @@ fn write(
             chance(p)
         );
         verdict.reason = words::with_news(reason, &history.news);
-    } else if is_suspect {
-        let (error, needed) = (finding.error.abs(), finding.limit_error);
-        verdict.reason = format!(
-            "{} from the usual level, which may be a spike, since history is too short to know its spikes: \
-             {error:.1} spreads, where {needed:.1} are needed; measure again to know",
-            percent((value - level) / level.abs())
-        );
-        return true;
     } else {
         verdict.reason = quiet_reason(finding, value, least);
     }

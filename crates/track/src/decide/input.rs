@@ -89,8 +89,8 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
-    /// Places of the verdicts, ascending, that are no alerts only because the value may be a spike of a
-    /// kind that history is too short to know. Measuring again decides.
+    /// Those of the alerts, ascending, whose value may be a spike of a kind that history is too short to
+    /// know. Measuring again decides.
     #[serde(default)]
     pub suspects: Vec<usize>,
     /// What concerns the report as a whole.

@@ -89,12 +89,16 @@ const KNOWN: &[Known] = &[
     ("allocations", "Allocations", "allocations", Lower, Exact),
 ];
 
+fn known(slug: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.0 == slug)
+}
+
 impl Measure {
     /// The measure of that slug: as it is known, or else named after the slug, noisy, and with an
     /// unknown direction.
     #[must_use]
     pub fn from_slug(slug: Slug) -> Self {
-        match KNOWN.iter().find(|known| known.0 == slug.as_str()) {
+        match known(slug.as_str()) {
             Some(&(_, name, units, direction, kind)) => {
                 Self { slug, name: name.to_owned(), units: units.to_owned(), direction, kind }
             }
@@ -116,9 +120,9 @@ impl Measure {
     pub fn named(text: &str) -> Self {
         let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
         let measure = Self::from_slug(Slug::of(by_name.unwrap_or(text)));
-        match KNOWN.iter().any(|known| known.0 == measure.slug.as_str()) {
-            true => measure,
-            false => Self { name: text.to_owned(), units: format!("{text} (units)"), ..measure },
+        match known(measure.slug.as_str()) {
+            Some(_) => measure,
+            None => Self { name: text.to_owned(), units: format!("{text} (units)"), ..measure },
         }
     }
 

@@ -1,7 +1,7 @@
 //! Names that are valid by construction. Lengths and rules are Bencher's, so that names can travel
 //! between the two.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,23 +17,23 @@ pub struct InvalidName {
     pub reason: String,
 }
 
-/// Declares a name: a text that passed a check.
+/// Declares a name: a text that passed a check. Clones share it.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// # Errors
             ///
             /// When the text breaks the rules above.
-            pub fn new(text: impl Into<String>) -> Result<Self, InvalidName> {
-                let text = text.into();
+            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+                let text = text.as_ref();
                 let check: fn(&str) -> Result<(), String> = $check;
-                match check(&text) {
-                    Ok(()) => Ok(Self(text)),
+                match check(text) {
+                    Ok(()) => Ok(Self(text.into())),
                     Err(reason) => {
                         let text = text.chars().take(80).collect();
                         Err(InvalidName { what: $what, text, reason })
@@ -66,7 +66,7 @@ macro_rules! name {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                (*name.0).to_owned()
             }
         }
 
@@ -117,23 +117,25 @@ impl Slug {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let slug = slugify(text);
-        Self(if slug.is_empty() { "x".to_owned() } else { slug })
+        Self(if slug.is_empty() { "x".into() } else { slug.into() })
     }
 }
 
 /// The endings by which a benchmark asks not to be judged, as Bencher has them.
 const IGNORED_ENDINGS: [&str; 3] = ["_bencher_ignore", "BencherIgnore", "-bencher-ignore"];
 
+/// The text without the ending that asks not to be judged, if it has one and something before it.
+pub(crate) fn strip_ignored(text: &str) -> Option<&str> {
+    let rest = IGNORED_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending));
+    rest.filter(|rest| !rest.is_empty())
+}
+
 impl BenchmarkName {
     /// The name without the ending that asks not to be judged, and whether it had one.
     #[must_use]
     pub fn strip_ignored(self) -> (Self, bool) {
-        let stripped = IGNORED_ENDINGS
-            .iter()
-            .find_map(|ending| self.0.strip_suffix(ending))
-            .filter(|rest| !rest.is_empty());
-        match stripped {
-            Some(rest) => (Self(rest.to_owned()), true),
+        match strip_ignored(&self.0) {
+            Some(rest) => (Self(rest.into()), true),
             None => (self, false),
         }
     }
@@ -148,6 +150,10 @@ fn length(text: &str, bytes_max: usize) -> Result<(), String> {
     }
     if text.trim() != text {
         return Err("it begins or ends with space".to_owned());
+    }
+    // Most names are ASCII, which needs no decoding.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
     }
     match text.chars().find(|c| c.is_control()) {
         Some(c) => Err(format!("it contains the control character {c:?}")),
@@ -174,7 +180,7 @@ fn git_ref(text: &str) -> Result<(), String> {
 
 /// Lower-case ASCII letters and digits; everything else becomes a hyphen, several become one.
 fn slugify(text: &str) -> String {
-    let mut slug = String::new();
+    let mut slug = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_ascii_alphanumeric() {
             slug.push(c.to_ascii_lowercase());

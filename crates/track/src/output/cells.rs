@@ -37,12 +37,15 @@ impl Row<'_> {
         change.map(|change| number::change(change.relative)).unwrap_or_default()
     }
 
-    /// The interval of the change: `+3.9 to +4.5`, in percent.
+    /// The interval of the change: `+3.9 to +4.5`, in percent; nothing where chance has no part in it.
     pub(super) fn interval_text(&self) -> String {
         let change = self.verdict.and_then(|verdict| verdict.change);
         let Some((lower, upper)) = change.and_then(|change| change.lower.zip(change.upper)) else {
             return String::new();
         };
+        if lower == upper {
+            return String::new();
+        }
         let bare = |share| number::change(share).trim_end_matches(" %").to_owned();
         format!("{} to {}", bare(lower), bare(upper))
     }
@@ -55,7 +58,8 @@ impl Row<'_> {
         }
     }
 
-    /// The decision in a word or two, with what could have been seen beside "no change".
+    /// The decision in a word or two: `worse`, or `no change ≥ 1.3 %` where a smaller one would not have been
+    /// seen.
     pub(super) fn verdict_text(&self) -> String {
         let word = outcome_word(self.outcome());
         if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {
@@ -67,9 +71,8 @@ impl Row<'_> {
         let seen = self.verdict.and_then(|verdict| verdict.smallest_visible);
         match (self.outcome(), seen, self.alert) {
             (Outcome::NoChange, Some(share), _) if share > 0.0 => {
-                format!("{word}, {} would show", number::size(share))
+                format!("{word} ≥ {}", number::size(share))
             }
-            (Outcome::NoChange, Some(_), _) => format!("{word}, exact"),
             (_, _, Some(alert)) if !self.is_active() => format!("{word}, {}", alert.status),
             _ => word.to_owned(),
         }

@@ -33,9 +33,11 @@ pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
 fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
     let marker = marker(page.report, id);
     let rows = Row::by_weight(page);
-    let forms = ROWS.iter().map(|limit| write(&blocks(page, &rows, *limit)));
+    let verdict = verdict(page);
+    let forms = ROWS.iter().map(|limit| write(&blocks(page, &verdict, &rows, *limit)));
     // Whatever is left of the shortest form is longer than that only if names of a kilobyte fill it.
-    let shortest = || write(&[Block::Paragraph(vec![Span::text("the report is too long to show")])]);
+    let shortest =
+        || write(&[Block::Paragraph(vec![Span::text("the report is too long to show")])]);
     let text = forms
         .into_iter()
         .find(|text| text.len() + marker.len() + 2 <= LENGTH_MAX)
@@ -43,11 +45,11 @@ fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> Stri
     format!("{text}\n{marker}\n")
 }
 
-fn blocks(page: &Page<'_>, rows: &[Row<'_>], limit: usize) -> Vec<Block> {
+fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec<Block> {
     let report = page.report;
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
-        Block::Paragraph(vec![Span::Strong(verdict(page))]),
+        Block::Paragraph(vec![Span::Strong(verdict.to_owned())]),
         subject(page),
     ];
     let warnings = warnings(page, rows);
@@ -190,5 +192,8 @@ fn limited(mut lines: Vec<Line>, limit: usize, noun: &str) -> Vec<Line> {
 }
 
 fn left_out(missing: usize, noun: &str) -> String {
-    format!("{} left out, since a comment is limited in length.", plural(missing, &format!("more {noun}")))
+    format!(
+        "{} left out, since a comment is limited in length.",
+        plural(missing, &format!("more {noun}"))
+    )
 }

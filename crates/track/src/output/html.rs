@@ -17,7 +17,8 @@ fn block(block: &Block) -> String {
             format!("<blockquote><strong>Warning</strong><ul>{lines}</ul></blockquote>\n")
         }
         Block::Table { head, rows } => {
-            let head: String = head.iter().map(|name| format!("<th>{}</th>", escaped(name))).collect();
+            let head: String =
+                head.iter().map(|name| format!("<th>{}</th>", escaped(name))).collect();
             let rows: String = rows.iter().map(|cells| row(cells)).collect();
             format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
         }

@@ -1,17 +1,27 @@
 //! The report for a terminal: a table, what stands out, and a last line that says it all.
 
 use super::{
-    Page, Style, lines,
+    Page, Style,
+    lines::{self, Sentence},
     number,
     row::Row,
     table::{Column, Table},
     text::{Paint, paragraph},
     verdict::verdict,
 };
-use crate::{decide::Outcome, model::Report};
+use crate::{
+    decide::Outcome,
+    model::{Report, Status},
+};
 
 /// Rows that the table has at least, if there are so many, before unchanged ones become a count.
 const ROWS_MAX: usize = 20;
+
+/// The column that gives way on narrow terminals; alerts tell their interval all the same.
+const INTERVAL: &str = "95 % interval";
+
+/// Width of what stands before a sentence.
+const LABEL: usize = 6;
 
 /// Unchanged rows that are shown beside any number of others.
 const QUIET_MIN: usize = 3;
@@ -25,30 +35,22 @@ pub fn human(page: &Page<'_>, style: Style) -> String {
     if !rows.is_empty() {
         blocks.push(table(page, &rows, style));
     }
-    let labelled = |label: String, width: usize, text: &str| {
-        let line = paragraph(text, width + 2, style.width);
-        format!("{label}  {line}\n")
+    let labelled = |label: String, text: &str| {
+        format!("{label}  {}\n", paragraph(text, LABEL + 2, style.width))
     };
-    let mut told = String::new();
-    for (iteration, failure) in lines::failures(page) {
-        let iteration = lines::iteration(page, u32::try_from(iteration).unwrap_or(u32::MAX));
-        let text = format!("{}{iteration}: {}", failure.name, failure.reason);
-        told += &labelled(paint.bad("failed"), 6, &text);
+    let mut told: Vec<(u8, String)> = Vec::new();
+    for sentence in lines::sentences(page) {
+        told.push(match sentence {
+            Sentence::Failure(text) => (0, labelled(paint.bad("failed"), &text)),
+            Sentence::Notice(text) => (1, labelled(paint.warning("notice"), &text)),
+            Sentence::Alert(Status::Active, text) => (2, labelled(paint.bad("alert "), &text)),
+            Sentence::Alert(_, text) => (3, labelled(paint.dim("alert "), &text)),
+        });
     }
-    for notice in page.notices {
-        told += &labelled(paint.warning("notice"), 6, &lines::notice(notice));
-    }
-    for row in rows.iter().filter(|row| row.alert.is_some()) {
-        let iteration = lines::iteration(page, row.iteration);
-        let name = format!("{} {}{iteration}", row.benchmark.name, row.measure.slug);
-        let label = match row.is_active() {
-            true => paint.bad("alert "),
-            false => paint.dim("alert "),
-        };
-        told += &labelled(label, 6, &format!("{name}: {}", lines::alert(row)));
-    }
+    told.sort_by_key(|(order, _)| *order);
+    let mut told: String = told.into_iter().map(|(_, line)| line).collect();
     for remark in lines::suspects(page).iter().chain(page.remarks) {
-        told += &labelled(paint.bold("note  "), 6, remark);
+        told += &labelled(paint.bold("note  "), remark);
     }
     if !told.is_empty() {
         blocks.push(told);
@@ -93,6 +95,7 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
     let column = |heading, is_number, cell: &dyn Fn(&Row<'_>) -> String| Column {
         heading,
         is_number,
+        is_optional: heading == INTERVAL,
         cells: shown.iter().map(cell).collect(),
     };
     let mut columns = vec![
@@ -100,7 +103,7 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
         column("value", true, &|row| row.value_text()),
         column("baseline", true, &|row| row.baseline_text()),
         column("change", true, &|row| row.change_text()),
-        column("95 % interval", true, &|row| row.interval_text()),
+        column(INTERVAL, true, &|row| row.interval_text()),
         column("verdict", false, &|row| row.verdict_text()),
     ];
     if has_iterations {
@@ -140,11 +143,7 @@ fn hidden_line(hidden: &[Row<'_>]) -> String {
         (count > 0).then(|| format!("{} {word}", number::count(count)))
     };
     let parts: Vec<_> = outcomes.iter().filter_map(counted).collect();
-    format!(
-        "and {} more: {}; --verbose shows them",
-        number::count(hidden.len()),
-        parts.join(", ")
-    )
+    format!("and {} more: {}; --verbose shows them", number::count(hidden.len()), parts.join(", "))
 }
 
 /// Where it was stored, and the verdict.

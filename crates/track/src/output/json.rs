@@ -26,24 +26,22 @@ pub fn json(page: &Page<'_>) -> Value {
     let entities = Entities::of(page);
     let rows = Row::all(page);
     let active = report.alerts.iter().filter(|alert| alert.status == Status::Active).count();
-    let results: Vec<Value> = (0u32..)
-        .zip(&report.iterations)
-        .map(|(iteration, results)| {
-            let benchmarks = results.benchmarks.iter().map(|benchmark| {
-                let is_its = |row: &&Row<'_>| {
-                    row.iteration == iteration && row.benchmark.name == benchmark.name
-                };
-                let measures: Vec<Value> =
-                    rows.iter().filter(is_its).map(|row| measure(&entities, row)).collect();
-                json!({
-                    "iteration": iteration,
-                    "benchmark": entities.benchmark(&benchmark.name),
-                    "measures": measures,
-                })
-            });
-            benchmarks.collect()
-        })
-        .collect();
+    // The rows stand in the order of the report.
+    let mut rest = rows.iter();
+    let mut results = Vec::new();
+    for (iteration, its) in (0u32..).zip(&report.iterations) {
+        let mut benchmarks = Vec::new();
+        for benchmark in &its.benchmarks {
+            let own = rest.by_ref().take(benchmark.metrics.len());
+            let measures: Vec<Value> = own.map(|row| measure(&entities, row)).collect();
+            benchmarks.push(json!({
+                "iteration": iteration,
+                "benchmark": entities.benchmark(&benchmark.name),
+                "measures": measures,
+            }));
+        }
+        results.push(Value::Array(benchmarks));
+    }
     json!({
         "uuid": report.uuid,
         "user": null,

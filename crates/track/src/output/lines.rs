@@ -1,7 +1,35 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, number::plural, row::Row};
-use crate::{decide::Notice, results::FailedBenchmark};
+use crate::{decide::Notice, model::Status, results::FailedBenchmark};
+
+/// What there is to tell besides the figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sentence {
+    /// A metric beyond a limit, and what became of it.
+    Alert(Status, String),
+    /// A benchmark that failed.
+    Failure(String),
+    /// What concerns the report as a whole.
+    Notice(String),
+}
+
+/// All that there is to tell besides the figures, alerts first.
+#[must_use]
+pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
+    let rows = Row::by_weight(page);
+    let alerts = rows.iter().filter_map(|row| {
+        let iteration = iteration(page, row.iteration);
+        let name = format!("{} {}{iteration}", row.benchmark.name, row.measure.slug);
+        Some(Sentence::Alert(row.alert?.status, format!("{name}: {}", alert(row))))
+    });
+    let failures = failures(page).into_iter().map(|(at, failure)| {
+        let iteration = iteration(page, u32::try_from(at).unwrap_or(u32::MAX));
+        Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
+    });
+    let notices = page.notices.iter().map(|it| Sentence::Notice(notice(it)));
+    alerts.chain(failures).chain(notices).collect()
+}
 
 /// A failed benchmark with its iteration, from 0.
 pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)> {
@@ -38,6 +66,9 @@ pub(super) fn alert(row: &Row<'_>) -> String {
     match limit.is_empty() {
         true => parts.push(row.value_text()),
         false => parts.push(format!("{} is {limit}", row.value_text())),
+    }
+    if !row.interval_text().is_empty() {
+        parts.push(row.change_and_interval());
     }
     if let Some(verdict) = row.verdict.filter(|verdict| !verdict.reason.is_empty()) {
         parts.push(verdict.reason.clone());

@@ -14,7 +14,8 @@ fn block(block: &Block) -> String {
         Block::Heading(spans) => format!("### {}\n", line(spans)),
         Block::Paragraph(spans) => format!("{}\n", line(spans)),
         Block::Warning(lines) => {
-            let lines: Vec<_> = lines.iter().map(|spans| format!("> - {}\n", line(spans))).collect();
+            let lines: Vec<_> =
+                lines.iter().map(|spans| format!("> - {}\n", line(spans))).collect();
             format!("> [!WARNING]\n{}", lines.concat())
         }
         Block::Table { head, rows } => {

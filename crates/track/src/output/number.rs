@@ -10,7 +10,7 @@ const WHOLE_MAX: f64 = 1e7;
 
 /// How the values of a row are written: all in the same unit, with the same decimals.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale<'a> {
+pub(crate) struct Scale<'a> {
     factor: f64,
     prefix: &'static str,
     unit: &'a str,
@@ -24,7 +24,7 @@ const DECIMAL: &[(f64, &str)] = &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")]
 
 impl<'a> Scale<'a> {
     /// The scale for `value`. Where `other` is a different number, both stay different as they are written.
-    pub(super) fn of(measure: &'a Measure, value: f64, other: Option<f64>) -> Self {
+    pub(crate) fn of(measure: &'a Measure, value: f64, other: Option<f64>) -> Self {
         let symbol = symbol(measure);
         let is_whole = |value: f64| value.fract() == 0.0;
         let differs = other.is_some_and(|other| other != value);
@@ -71,7 +71,7 @@ impl<'a> Scale<'a> {
     }
 
     /// The number with its unit: `12.34 µs`.
-    pub(super) fn with_unit(&self, value: f64) -> String {
+    pub(crate) fn with_unit(&self, value: f64) -> String {
         self.attach(&self.bare(value))
     }
 
@@ -163,7 +163,7 @@ pub(super) fn count(count: usize) -> String {
 }
 
 /// `1 metric`, `2 metrics`.
-pub(super) fn plural(number: usize, noun: &str) -> String {
+pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 

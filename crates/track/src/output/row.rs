@@ -1,6 +1,9 @@
 //! One metric with all that was decided about it, and the order in which metrics are told.
 
-use std::cmp::{Ordering, Reverse};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{HashMap, HashSet},
+};
 
 use super::Page;
 use crate::{
@@ -28,17 +31,16 @@ pub(super) struct Row<'a> {
 impl<'a> Row<'a> {
     /// All metrics, in the order of the report.
     pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
+        let alerts = page.report.alerts.iter();
+        let alerts: HashMap<_, _> = alerts
+            .map(|alert| ((alert.iteration, &alert.benchmark, &alert.measure), alert))
+            .collect();
+        let suspects: HashSet<usize> = page.suspects.iter().copied().collect();
         let mut rows = Vec::new();
-        for (iteration, results) in page.report.iterations.iter().enumerate() {
-            let iteration = u32::try_from(iteration).unwrap_or(u32::MAX);
+        for (iteration, results) in (0u32..).zip(&page.report.iterations) {
             for benchmark in &results.benchmarks {
                 for (measure, metric) in &benchmark.metrics {
                     let place = rows.len();
-                    let is_this = |alert: &&Alert| {
-                        alert.iteration == iteration
-                            && alert.benchmark == benchmark.name
-                            && alert.measure == measure.slug
-                    };
                     rows.push(Self {
                         iteration,
                         benchmark,
@@ -46,8 +48,8 @@ impl<'a> Row<'a> {
                         metric,
                         verdict: page.report.verdicts.get(place),
                         threshold: page.thresholds.get(place).and_then(Option::as_ref),
-                        alert: page.report.alerts.iter().find(is_this),
-                        is_suspect: page.suspects.contains(&place),
+                        alert: alerts.get(&(iteration, &benchmark.name, &measure.slug)).copied(),
+                        is_suspect: suspects.contains(&place),
                     });
                 }
             }

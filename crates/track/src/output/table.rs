@@ -1,5 +1,5 @@
 //! Lays rows out within the width of a terminal: figures beside the name, below it if there is no room,
-//! or as a paragraph if there is hardly any. Nothing is left out.
+//! or as a paragraph if there is hardly any. Only optional columns are left out.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -7,6 +7,9 @@ use super::text::{aligned, broken, paragraph};
 
 /// Blanks between columns.
 const GAP: usize = 2;
+
+/// Names of this length or less are to have room beside the figures.
+const NAMES_MIN: usize = 24;
 
 /// What a row is indented by below its name.
 const INDENT: usize = 2;
@@ -16,6 +19,8 @@ const INDENT: usize = 2;
 pub(super) struct Column {
     pub(super) heading: &'static str,
     pub(super) is_number: bool,
+    /// Whether it gives way where names would have no room beside it.
+    pub(super) is_optional: bool,
     pub(super) cells: Vec<String>,
 }
 
@@ -44,9 +49,16 @@ impl Table {
     /// Its lines, none wider than `width`.
     pub(super) fn lay_out(mut self, width: usize) -> Layout {
         self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
+        let longest = self.names.iter().map(|name| name.width()).max().unwrap_or(0);
+        let names = longest.min(NAMES_MIN).max(self.names_heading.width());
+        let is_mandatory = |column: &&Column| !column.is_optional;
+        let mandatory: Vec<Column> = self.columns.iter().filter(is_mandatory).cloned().collect();
+        if figures(&self.columns) + names > width && figures(&mandatory) + INDENT <= width {
+            self.columns = mandatory;
+        }
         let widths: Vec<usize> = self.columns.iter().map(Column::width).collect();
-        let figures: usize = widths.iter().map(|width| width + GAP).sum();
-        if figures + INDENT.max(self.names_heading.width()) <= width {
+        let figures = figures(&self.columns);
+        if figures + INDENT <= width {
             self.in_columns(&widths, width - figures, width)
         } else {
             self.as_paragraphs(width)
@@ -55,7 +67,7 @@ impl Table {
 
     fn in_columns(&self, widths: &[usize], room: usize, width: usize) -> Layout {
         let fitting = self.names.iter().map(|name| name.width()).filter(|name| *name <= room);
-        let names = fitting.chain([self.names_heading.width()]).max().unwrap_or(0);
+        let names = fitting.chain([self.names_heading.width().min(room)]).max().unwrap_or(0);
         let line = |name: &str, cell: &dyn Fn(&Column) -> String| {
             let mut line = aligned(name, names, false);
             for (column, width) in self.columns.iter().zip(widths) {
@@ -73,10 +85,12 @@ impl Table {
             lines.push(line("", &cell));
             lines
         };
-        Layout {
-            heading: vec![line(self.names_heading, &|column| column.heading.to_owned())],
-            rows: self.names.iter().enumerate().map(row).collect(),
-        }
+        let headings = |column: &Column| column.heading.to_owned();
+        let heading = match self.names_heading.width() <= names {
+            true => vec![line(self.names_heading, &headings)],
+            false => vec![self.names_heading.to_owned(), line("", &headings)],
+        };
+        Layout { heading, rows: self.names.iter().enumerate().map(row).collect() }
     }
 
     /// For widths that no table fits in.
@@ -97,6 +111,11 @@ impl Table {
     }
 }
 
+/// What columns need, with the gaps before them.
+fn figures(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width() + GAP).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +124,7 @@ mod tests {
         let column = |heading, is_number, cells: [&str; 2]| Column {
             heading,
             is_number,
+            is_optional: heading == "interval",
             cells: cells.map(str::to_owned).into(),
         };
         Table {
@@ -113,6 +133,7 @@ mod tests {
             columns: vec![
                 column("value", true, ["1.5 ns", "12.5 ns"]),
                 column("never", false, ["", ""]),
+                column("interval", false, ["+1 to +2", ""]),
                 column("verdict", false, ["worse", ""]),
             ],
         }
@@ -133,6 +154,18 @@ mod tests {
     fn beside_the_name_if_there_is_room() {
         check(
             60,
+            "
+benchmark             value  interval  verdict
+a                    1.5 ns  +1 to +2  worse
+a_rather_long_name  12.5 ns
+",
+        );
+    }
+
+    #[test]
+    fn without_what_is_optional() {
+        check(
+            44,
             "
 benchmark             value  verdict
 a                    1.5 ns  worse
@@ -155,12 +188,28 @@ a_rather_long_name
     }
 
     #[test]
+    fn below_any_name() {
+        check(
+            20,
+            "
+benchmark
+      value  verdict
+a    1.5 ns  worse
+a_rather_long_name
+    12.5 ns
+",
+        );
+    }
+
+    #[test]
     fn paragraphs_where_it_is_narrow() {
         check(
             15,
             "
 a
   value 1.5 ns,
+  interval +1
+  to +2,
   verdict worse
 a_rather_long_n
 ame

@@ -84,11 +84,12 @@ impl Axis {
         let mut marks = Vec::new();
         for index in 0..=2 * count {
             let value = (first + index as f64) * step;
-            // Also false where the arithmetic of huge numbers gave up.
-            if !(value <= high) {
+            // Not a number where the arithmetic of huge numbers gave up.
+            if value > high || value.is_nan() {
                 break;
             }
             let text = match is_plain {
+                _ if value == 0.0 => "0".to_owned(),
                 true => fixed(value, decimals as usize),
                 false => format!("{value:.2e}").replace('-', "−"),
             };
@@ -139,8 +140,7 @@ mod tests {
     use super::*;
 
     fn axis(values: &[f64], span_min: f64) -> Axis {
-        let dots: Vec<Dot> =
-            values.iter().map(|&value| Dot { value, ..Dot::default() }).collect();
+        let dots: Vec<Dot> = values.iter().map(|&value| Dot { value, ..Dot::default() }).collect();
         Axis::of(dots.iter(), span_min)
     }
 
@@ -151,11 +151,11 @@ mod tests {
             let texts: Vec<&str> = ticks.marks.iter().map(|(_, text)| &**text).collect();
             assert_eq!(texts, expected, "{values:?}");
         };
-        check(&[0.0, 1.0], 1.0, &["0.0", "0.5", "1.0"]);
+        check(&[0.0, 1.0], 1.0, &["0", "0.5", "1.0"]);
         check(&[-3.0, 3.0], 1.0, &["−2", "0", "2"]);
         check(&[1000.0, 5000.0], 1000.0, &["2", "4"]);
         check(&[7.0], 1.0, &["6.8", "7.0", "7.2"]);
-        check(&[0.0], 1.0, &["−0.05", "0.00", "0.05"]);
+        check(&[0.0], 1.0, &["−0.05", "0", "0.05"]);
         check(&[1e9, 1e9 + 4.0], 1.0, &["1,000,000,000", "1,000,000,002", "1,000,000,004"]);
     }
 

@@ -134,6 +134,23 @@ impl Chart {
         dot.stamp as f64 + 0.8 * share
     }
 
+    /// A colour for each line of each panel, as a number below [`LINES_MAX`]. A name has the same colour
+    /// in all panels if there are few enough names.
+    #[must_use]
+    pub fn colours(&self) -> Vec<Vec<usize>> {
+        let mut names: Vec<&str> = self.lines().map(|line| line.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let colour = |place: usize, line: &Line| match names.binary_search(&line.name.as_str()) {
+            Ok(number) if names.len() <= LINES_MAX => number,
+            _ => place % LINES_MAX,
+        };
+        let panel = |panel: &Panel| {
+            panel.lines.iter().enumerate().map(|(place, line)| colour(place, line)).collect()
+        };
+        self.panels.iter().map(panel).collect()
+    }
+
     /// All lines.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.panels.iter().flat_map(|panel| &panel.lines)
@@ -217,8 +234,7 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn of(plot: &'a Plot) -> Self {
-        let mut names =
-            Self { branches: Vec::new(), testbeds: Vec::new(), benchmarks: Vec::new() };
+        let mut names = Self { branches: Vec::new(), testbeds: Vec::new(), benchmarks: Vec::new() };
         for series in &plot.series {
             names.branches.push(&series.branch);
             names.testbeds.push(&series.testbed);

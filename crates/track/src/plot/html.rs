@@ -4,6 +4,7 @@
 //! part that is chosen from data that lie in the page, by the rules of `layout`, `axis` and `svg/marks`.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     chart::{Chart, Dot, Line},
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     decide::Outcome,
-    model::{Kind, Limit, Status},
+    model::{Limit, Status},
 };
 
 const SCRIPT: &str = include_str!("page.js");
@@ -59,8 +60,7 @@ struct Data {
     height: f64,
     /// Texts that occur often; elsewhere they are numbers.
     texts: Vec<String>,
-    /// Unix time in seconds, commit, branch, testbed, iterations, news.
-    stamps: Vec<(i64, Option<String>, usize, usize, u32, Option<String>)>,
+    stamps: Vec<StampData>,
     panels: Vec<PanelData>,
     /// Whether values were left out.
     thinned: bool,
@@ -70,7 +70,6 @@ struct Data {
 struct PanelData {
     top: f64,
     span: f64,
-    exact: bool,
     units: Units,
     lines: Vec<LineData>,
 }
@@ -78,23 +77,18 @@ struct PanelData {
 #[derive(Serialize)]
 struct LineData {
     name: String,
+    colour: usize,
     dots: Vec<DotData>,
     /// First point of the new level, level before, level after.
     steps: Vec<(usize, f64, f64)>,
 }
 
-/// Stamp, iteration, value, lower, upper, lower limit, upper limit, outcome, alert's state.
-type DotData = (
-    usize,
-    u32,
-    f64,
-    Option<f64>,
-    Option<f64>,
-    Option<f64>,
-    Option<f64>,
-    Option<&'static str>,
-    Option<&'static str>,
-);
+/// Unix time in seconds, commit, branch, testbed, iterations, news.
+type StampData = (i64, Option<String>, usize, usize, u32, Option<String>);
+
+/// Stamp, iteration, value, lower, upper, lower limit, upper limit, outcome, alert's state; nothing at the
+/// end is left out.
+type DotData = Vec<Value>;
 
 impl Data {
     fn of(chart: &Chart) -> Self {
@@ -115,12 +109,17 @@ impl Data {
         let stamps = stamps.collect();
         let dots: usize = chart.lines().map(|line| line.dots.len()).sum();
         let share = DOTS_MAX as f64 / dots.max(1) as f64;
-        let panels = chart.panels.iter().zip(&layout.panels).map(|(panel, frame)| PanelData {
+        let frames = layout.panels.iter().zip(chart.colours());
+        let panels = chart.panels.iter().zip(frames).map(|(panel, (frame, colours))| PanelData {
             top: frame.top,
             span: frame.span_min,
-            exact: panel.measure.kind == Kind::Exact,
             units: frame.units.clone(),
-            lines: panel.lines.iter().map(|line| LineData::of(line, share)).collect(),
+            lines: panel
+                .lines
+                .iter()
+                .zip(colours)
+                .map(|(line, colour)| LineData::of(line, colour, share))
+                .collect(),
         });
         Self {
             left: layout.left,
@@ -136,13 +135,17 @@ impl Data {
 
 impl LineData {
     /// The line with that share of its values, or all.
-    fn of(line: &Line, share: f64) -> Self {
+    fn of(line: &Line, colour: usize, share: f64) -> Self {
         let count = line.dots.len();
         let mut kept: Vec<usize> = match share < 1.0 {
             // Each column keeps up to four.
             true => {
                 let columns = share / 4.0;
-                thin(count, |index| (index as f64 * columns) as usize, |index| line.dots[index].value)
+                thin(
+                    count,
+                    |index| (index as f64 * columns) as usize,
+                    |index| line.dots[index].value,
+                )
             }
             false => (0..count).collect(),
         };
@@ -156,6 +159,7 @@ impl LineData {
         let steps = line.steps.iter().map(|step| (place(step.dot), step.before, step.after));
         Self {
             name: line.name.clone(),
+            colour,
             steps: steps.collect(),
             dots: kept.iter().map(|&index| dot(&line.dots[index])).collect(),
         }
@@ -163,17 +167,36 @@ impl LineData {
 }
 
 fn dot(dot: &Dot) -> DotData {
-    (
-        dot.stamp,
-        dot.iteration,
-        dot.value,
-        dot.lower,
-        dot.upper,
-        dot.lower_limit,
-        dot.upper_limit,
-        dot.outcome.map(verdict),
-        dot.alert.map(alert),
-    )
+    let mut data = vec![
+        dot.stamp.into(),
+        dot.iteration.into(),
+        number(Some(dot.value)),
+        number(dot.lower),
+        number(dot.upper),
+        number(dot.lower_limit),
+        number(dot.upper_limit),
+        dot.outcome.map(verdict).into(),
+        dot.alert.map(alert).into(),
+    ];
+    while data.last().is_some_and(Value::is_null) {
+        data.pop();
+    }
+    data
+}
+
+/// Whole numbers up to this are exact.
+const WHOLE_END: f64 = 9e15;
+
+/// A number to seven digits, which is more than is shown. Whole numbers stay exact: they may be counts.
+fn number(value: Option<f64>) -> Value {
+    let Some(value) = value else { return Value::Null };
+    let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < WHOLE_END;
+    let short = match is_whole(value) {
+        true => value,
+        false => format!("{value:.6e}").parse().unwrap_or(value),
+    };
+    // Without ".0", which is two bytes for nothing.
+    if is_whole(short) { (short as i64).into() } else { short.into() }
 }
 
 fn verdict(outcome: Outcome) -> &'static str {

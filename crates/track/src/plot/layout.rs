@@ -86,9 +86,9 @@ impl Frame {
         let span_min = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
         let dots = panel.lines.iter().flat_map(|line| &line.dots);
         let axis = Axis::of(dots, span_min);
-        let units = Units::parse(&panel.measure.units);
+        let units = Units::of(&panel.measure);
         let (size, symbol) = units.rung(axis.size());
-        let (ticks, symbol) = (axis.ticks(4, size), symbol.to_owned());
+        let (ticks, symbol) = (axis.ticks(6, size), symbol.to_owned());
         let top = top + index as f64 * height() + TITLE_HEIGHT;
         Self { top, axis, ticks, units, symbol, span_min }
     }

@@ -11,30 +11,35 @@ const right = data.left + data.width;
 let range = all;
 if (!data.panels.length) return;
 document.getElementById("tools").hidden = false;
+if (data.thinned) document.querySelector("#tools span").append(" Of the many values only extremes are in this page.");
 
 const px = (value) => String(Math.round(value * 10) / 10);
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const escape = (text) => String(text).replace(/[&<>"']/g, (c) => escapes[c]);
 const minus = (text) => text.replace(/-/g, "−");
+const exponential = (value, digits) => minus(value.toExponential(digits).replace("+", ""));
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
+const whole = (value) => minus(value.toLocaleString("en", { useGrouping: Math.abs(value) >= 1e4 }));
 function significant(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size < 1e-6 || size >= 1e9) return minus(value.toExponential(3));
+  if (size < 1e-6 || size >= 1e9) return exponential(value, 3);
   const decimals = clamp(3 - Math.floor(Math.log10(size)), 0, 9);
-  return minus(value.toLocaleString("en", { maximumFractionDigits: decimals }));
+  const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: size >= 1e4 };
+  return minus(value.toLocaleString("en", digits).replace(/\.0*$/, ""));
 }
 function rung(units, value) {
   const size = Math.abs(value);
-  if (!(size > 0)) return units.rungs.find((one) => one[0] === 1) || [1, ""];
-  return units.rungs.findLast((one) => size >= one[0] * 0.9995) || units.rungs[0];
+  if (!(size > 0) || (units.whole && size < 1e7)) return units.rungs.find((one) => one[0] === 1) || [1, ""];
+  if (size > units.rungs.at(-1)[0] * 1e4) return units.rungs.find((one) => one[0] === 1) || [1, ""];
+  return units.rungs.findLast((one) => size >= one[0] * 0.99995) || units.rungs[0];
 }
 function text(panel, value) {
   const [size, symbol] = rung(panel.units, value);
-  const number = `${significant(value / size)} ${symbol}`.trim();
-  const isWhole = panel.exact && Number.isSafeInteger(value) && Math.abs(value) >= 1e4;
-  return isWhole ? `${number} (${value.toLocaleString("en")})` : number;
+  const isWhole = panel.units.whole && Number.isSafeInteger(value);
+  const number = isWhole && size === 1 ? whole(value) : significant(value / size);
+  return `${number} ${symbol}`.trim() + (isWhole && size !== 1 ? ` (${whole(value)})` : "");
 }
 function place(dot) {
   const iterations = Math.max(data.stamps[dot[STAMP]][4], 1);
@@ -57,7 +62,7 @@ function axisOf(panel) {
     low = Math.min(low, dot[VALUE]);
     high = Math.max(high, dot[VALUE]);
     for (const around of [dot[LOWER], dot[UPPER], dot[LOWER_LIMIT], dot[UPPER_LIMIT]]) {
-      if (around === null) continue;
+      if (around == null) continue;
       outerLow = Math.min(outerLow, around);
       outerHigh = Math.max(outerHigh, around);
     }
@@ -81,17 +86,17 @@ function yOf(panel, axis) {
 }
 function ticks(axis, unit) {
   const low = axis.low * (axis.scale / unit), high = axis.high * (axis.scale / unit);
-  const raw = (high - low) / 4, power = 10 ** Math.floor(Math.log10(raw));
+  const raw = (high - low) / 6, power = 10 ** Math.floor(Math.log10(raw));
   const step = power * ([1, 2, 5].find((round) => raw / power <= round * 1.000001) || 10);
   const decimals = Math.max(-Math.floor(Math.log10(step)), 0);
   const isPlain = decimals <= 9 && Math.max(Math.abs(low), Math.abs(high)) < 1e12;
   const marks = [];
-  for (let index = 0, first = Math.ceil(low / step); index <= 8; index++) {
+  for (let index = 0, first = Math.ceil(low / step); index <= 12; index++) {
     const value = (first + index) * step;
     if (!(value <= high)) break;
     const plain = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
     const grouped = { ...plain, useGrouping: Math.abs(value) >= 10000 };
-    marks.push([value * unit, minus(isPlain ? (value || 0).toLocaleString("en", grouped) : value.toExponential(2))]);
+    marks.push([value * unit, value === 0 ? "0" : isPlain ? minus(value.toLocaleString("en", grouped)) : exponential(value, 2)]);
   }
   return marks;
 }
@@ -123,14 +128,14 @@ function drawLine(line, y) {
   const [from, to] = visible(line);
   const near = line.dots.slice(from, to), dots = thin(near), at = (dot) => x(place(dot));
   let out = "";
-  for (const run of runs(dots, (dot) => dot[LOWER] !== null && dot[UPPER] !== null)) {
+  for (const run of runs(dots, (dot) => dot[LOWER] != null && dot[UPPER] != null)) {
     const half = run.length > 1 ? 0 : 3;
     const upper = run.flatMap((dot) => half ? [[at(dot) - half, y(dot[UPPER])], [at(dot) + half, y(dot[UPPER])]] : [[at(dot), y(dot[UPPER])]]);
     const lower = run.flatMap((dot) => half ? [[at(dot) - half, y(dot[LOWER])], [at(dot) + half, y(dot[LOWER])]] : [[at(dot), y(dot[LOWER])]]);
     out += `<path class="band" d="${path(upper.concat(lower.reverse()))}Z"/>`;
   }
   for (const limit of [LOWER_LIMIT, UPPER_LIMIT]) {
-    const parts = runs(dots, (dot) => dot[limit] !== null).map((run) => path(run.length > 1
+    const parts = runs(dots, (dot) => dot[limit] != null).map((run) => path(run.length > 1
       ? run.map((dot) => [at(dot), y(dot[limit])])
       : [[at(run[0]) - 5, y(run[0][limit])], [at(run[0]) + 5, y(run[0][limit])]]));
     if (parts.length) out += `<path class="limit" d="${parts.join("")}"/>`;
@@ -197,7 +202,7 @@ function draw() {
       <text x="${px(data.left - 8)}" y="${px(y(value) + 4)}">${label}</text>`).join("");
     const title = part("title").firstChild;
     title.textContent = title.textContent.replace(/, [^,]*$/, symbol ? `, ${symbol}` : "");
-    part("data").innerHTML = panel.lines.map((line, colour) => `<g class="c${colour}">${drawLine(line, y)}</g>`).join("");
+    part("data").innerHTML = panel.lines.map((line) => `<g class="c${line.colour}">${drawLine(line, y)}</g>`).join("");
   });
 }
 function show(next) {
@@ -228,7 +233,7 @@ function hide() {
 function nearest(panel, at) {
   const y = panel.y || yOf(panel, panel.axis ||= (() => { const kept = range; range = all; const axis = axisOf(panel); range = kept; return axis; })());
   let best = null;
-  panel.lines.forEach((line, colour) => {
+  panel.lines.forEach((line) => {
     // By halves: the places rise.
     const target = reportsAt(at.x);
     let low = 0, high = line.dots.length;
@@ -241,18 +246,18 @@ function nearest(panel, at) {
       if (left < data.left || left > right) continue;
       // A column is easier to hit than a height.
       const distance = Math.hypot((left - at.x) * 3, top - at.y);
-      if (!best || distance < best.distance) best = { distance, line, dot, colour, left, top };
+      if (!best || distance < best.distance) best = { distance, line, dot, left, top };
     }
   });
   return best;
 }
 function tell(panel, { line, dot }) {
   const [seconds, hash, branch, testbed, iterations, news] = data.stamps[dot[STAMP]];
-  const rows = [`<b>${escape(line.name)}</b>`, `<span class="value">${escape(text(panel, dot[VALUE]))}</span>`];
+  const rows = [`<b>${escape(line.name)}</b><span class="value">${escape(text(panel, dot[VALUE]))}</span>`];
   const quiet = (row) => rows.push(`<span class="quiet">${escape(row)}</span>`);
-  const between = (low, high) => [low, high].map((end) => end === null ? "–" : text(panel, end)).join(" … ");
-  if (dot[LOWER] !== null || dot[UPPER] !== null) quiet(`spread ${between(dot[LOWER], dot[UPPER])}`);
-  if (dot[LOWER_LIMIT] !== null || dot[UPPER_LIMIT] !== null) quiet(`limits ${between(dot[LOWER_LIMIT], dot[UPPER_LIMIT])}`);
+  const between = (low, high) => [low, high].map((end) => end == null ? "–" : text(panel, end)).join(" … ");
+  if (dot[LOWER] != null || dot[UPPER] != null) quiet(`spread ${between(dot[LOWER], dot[UPPER])}`);
+  if (dot[LOWER_LIMIT] != null || dot[UPPER_LIMIT] != null) quiet(`limits ${between(dot[LOWER_LIMIT], dot[UPPER_LIMIT])}`);
   const verdict = [dot[OUTCOME], dot[ALERT]].filter(Boolean).join(", ");
   if (verdict) rows.push(`<span class="${dot[ALERT]?.startsWith("alert:") ? "bad" : ""}">${escape(verdict)}</span>`);
   quiet(`${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`);
@@ -265,7 +270,7 @@ function hover(event, at) {
   const panel = data.panels[at.index], best = panel && at.isInside && nearest(panel, at);
   if (!best) return hide();
   layer.innerHTML = `<path class="cross" d="M${px(best.left)} ${px(panel.top)}V${px(panel.top + data.height)}"/>
-    <g class="c${best.colour}"><circle class="focus" cx="${px(best.left)}" cy="${px(clamp(best.top, panel.top, panel.top + data.height))}" r="6.5"/></g>`;
+    <g class="c${best.line.colour}"><circle class="focus" cx="${px(best.left)}" cy="${px(clamp(best.top, panel.top, panel.top + data.height))}" r="6.5"/></g>`;
   tip.innerHTML = tell(panel, best);
   tip.hidden = false;
   const box = tip.getBoundingClientRect();

@@ -9,6 +9,7 @@ use super::{
     axis::full_time,
     chart::{Chart, Stamp},
     layout::{FONT, FONT_SMALL, Layout, WIDTH},
+    units::fixed,
     words::{escape, fit, width},
 };
 use crate::model::Status;
@@ -49,8 +50,8 @@ pub fn svg(chart: &Chart) -> String {
         escape(&chart.title)
     );
     head(&mut out, chart);
-    for index in 0..chart.panels.len() {
-        frame::panel(&mut out, chart, &layout, index, &notes);
+    for (index, colours) in chart.colours().iter().enumerate() {
+        frame::panel(&mut out, chart, &layout, index, colours, &notes);
     }
     for (line, text) in footer.iter().enumerate() {
         let y = layout.bottom + 14.0 + LINE * line as f64;
@@ -81,7 +82,7 @@ fn head(out: &mut String, chart: &Chart) {
 /// What is shown, in words.
 fn summary(chart: &Chart) -> String {
     let count = |count: usize, one: &str, many: &str| {
-        format!("{count} {}", if count == 1 { one } else { many })
+        format!("{} {}", fixed(count as f64, 0), if count == 1 { one } else { many })
     };
     let lines = chart.lines().count();
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
@@ -100,9 +101,8 @@ fn summary(chart: &Chart) -> String {
 /// The signs that occur, with their meanings.
 fn key(chart: &Chart) -> Vec<(&'static str, &'static str)> {
     let dots = || chart.lines().flat_map(|line| &line.dots);
-    let has_alert = |is: fn(Status) -> bool| {
-        dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)))
-    };
+    let has_alert =
+        |is: fn(Status) -> bool| dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)));
     let mut key = Vec::new();
     let mut add = |occurs: bool, sign, meaning| {
         if occurs {
@@ -162,7 +162,9 @@ fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
         .collect();
     let untold = chart.stamps.iter().filter(|stamp| !stamp.news.is_empty()).count() - notes.len();
     if untold > 0 {
-        lines.push(format!("{untold} earlier changes of the environment are marked without a number"));
+        lines.push(format!(
+            "{untold} earlier changes of the environment are marked without a number"
+        ));
     }
     if chart.left_out > 0 {
         let left_out = chart.left_out;

@@ -74,37 +74,40 @@ fn axis(panel: &Panel, line: &Line) -> Axis {
     Axis::of(dots.iter(), span)
 }
 
-/// Last value, its change, changes of level, alerts.
-fn facts(panel: &Panel, line: &Line, units: &Units) -> (String, String, String) {
-    let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));
-    let change = line.last_change().map_or_else(|| "–".to_owned(), percent);
-    let mut more = Vec::new();
-    if let Some(step) = line.steps.last() {
-        let share = step.relative().map_or_else(|| "new level".to_owned(), percent);
-        let back = line.dots.len() - step.dot;
-        let values = if back == 1 { "value" } else { "values" };
-        more.push(format!("level {share}, {back} {values} ago"));
+/// What is told about a line in words.
+struct Facts {
+    /// The last value.
+    value: String,
+    /// How far it is from those before it.
+    change: Option<String>,
+    /// The last change of level, and alerts.
+    more: Vec<String>,
+}
+
+impl Facts {
+    fn of(line: &Line, units: &Units) -> Self {
+        let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));
+        let mut more = Vec::new();
+        if let Some(step) = line.steps.last() {
+            let share = step.relative().map_or_else(|| "changed".to_owned(), percent);
+            let back = line.dots.len() - step.dot;
+            let values = if back == 1 { "value" } else { "values" };
+            more.push(format!("level {share} {back} {values} ago"));
+        }
+        match line.active_alerts() {
+            0 => {}
+            1 => more.push("1 alert".red().to_string()),
+            alerts => more.push(format!("{alerts} alerts").red().to_string()),
+        }
+        Self { value, change: line.last_change().map(percent), more }
     }
-    match line.active_alerts() {
-        0 => {}
-        1 => more.push("1 alert".red().to_string()),
-        alerts => more.push(format!("{alerts} alerts").red().to_string()),
-    }
-    let _ = panel;
-    (value, change, more.join(", "))
 }
 
 /// A row: name, columns, last value, change.
-fn row(
-    out: &mut String,
-    chart: &Chart,
-    panel: &Panel,
-    line: &Line,
-    names: usize,
-    columns: usize,
-) {
-    let units = Units::parse(&panel.measure.units);
-    let (value, change, more) = facts(panel, line, &units);
+fn row(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, names: usize, columns: usize) {
+    let units = Units::of(&panel.measure);
+    let Facts { value, change, more } = Facts::of(line, &units);
+    let (change, more) = (change.unwrap_or_default(), more.join(", "));
     let name = fit_columns(&line.name, names);
     let fill = " ".repeat(names - name.width());
     let room = columns.saturating_sub(names + 2 + 2 + 16 + 2 + 9).clamp(8, 60);
@@ -146,7 +149,7 @@ fn blocks(chart: &Chart, panel: &Panel, line: &Line, room: usize) -> String {
 
 /// A graph of braille characters with a scale at its left and the facts below.
 fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: usize) {
-    let units = Units::parse(&panel.measure.units);
+    let units = Units::of(&panel.measure);
     let axis = axis(panel, line);
     let (low, high) = axis.ends();
     let scale = [units.format(high), units.format((low + high) / 2.0), units.format(low)];
@@ -174,7 +177,6 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: u
         }
         before = Some((x, y));
     }
-    let (value, change, more) = facts(panel, line, &units);
     let _ = writeln!(out, "{}", fit_columns(&line.name, columns));
     for (index, cells) in grid.iter().enumerate() {
         let text = match index {
@@ -187,9 +189,10 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: u
         let drawn: String = cells.iter().filter_map(|&bits| braille(bits)).collect();
         let _ = writeln!(out, "{fill}{} {}{drawn}", text.dimmed(), "┤".dimmed());
     }
-    let gap = if more.is_empty() { "" } else { ", " };
     let fill = " ".repeat(scale_width + 3);
-    let _ = writeln!(out, "{fill}last {value}, {change}{gap}{more}");
+    let Facts { value, change, more } = Facts::of(line, &units);
+    let facts = [Some(value), change].into_iter().flatten().chain(more).collect::<Vec<_>>();
+    let _ = writeln!(out, "{fill}last {}", facts.join(", "));
 }
 
 fn braille(bits: u8) -> Option<char> {

@@ -2,49 +2,65 @@
 
 use serde::Serialize;
 
+use crate::model::{Kind, Measure};
+
 /// The units of a measure as a ladder of prefixes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Units {
     /// Rungs, smallest first: how many of the measure's own units one of this unit is, and its symbol.
     rungs: Vec<(f64, String)>,
+    /// Whole numbers are written out.
+    whole: bool,
 }
 
-/// Times from a nanosecond on, in nanoseconds.
-const TIMES: [(f64, &str); 6] =
-    [(1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (60e9, "min")];
+/// Times from a picosecond on, in nanoseconds.
+const TIMES: [(f64, &str); 5] = [(1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
 
-/// Prefixes of counts.
-const COUNTS: [(f64, &str); 5] = [(1.0, ""), (1e3, "K"), (1e6, "M"), (1e9, "G"), (1e12, "T")];
+/// Prefixes of bytes.
+const BINARY: [(f64, &str); 4] =
+    [(1.0, ""), (1024.0, "Ki"), (1_048_576.0, "Mi"), (1_073_741_824.0, "Gi")];
+
+/// Prefixes of everything else.
+const DECIMAL: [(f64, &str); 4] = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
+
+/// Whole numbers of exact measures are written out below this.
+const WHOLE_END: f64 = 1e7;
+
+/// Values that are so many times the last rung have none.
+const GIANT: f64 = 1e4;
 
 /// The longest symbol that is shown, in characters.
 const SYMBOL_MAX: usize = 24;
 
 impl Units {
-    /// Of a description such as `nanoseconds (ns)`: the symbol in brackets, or else the whole text.
+    /// Of a measure.
     #[must_use]
-    pub fn parse(description: &str) -> Self {
-        let symbol = symbol(description);
-        let time = TIMES.iter().find(|(_, name)| *name == symbol || (*name == "µs" && symbol == "us"));
+    pub fn of(measure: &Measure) -> Self {
+        let symbol = symbol(measure);
+        let time = TIMES.iter().find(|(_, name)| *name == symbol);
         if let Some(&(own, _)) = time {
             let rungs = TIMES.iter().map(|&(size, name)| (size / own, name.to_owned()));
-            return Self { rungs: rungs.collect() };
+            return Self { rungs: rungs.collect(), whole: false };
         }
-        let separator = if symbol == "B" || symbol == "B/s" { "" } else { " " };
-        let rungs = COUNTS.iter().map(|&(size, prefix)| {
-            let gap = if prefix.is_empty() || symbol.is_empty() { "" } else { separator };
+        let is_bytes = symbol == "B" || symbol == "B/s";
+        let prefixes = if is_bytes { BINARY } else { DECIMAL };
+        let rungs = prefixes.iter().map(|&(size, prefix)| {
+            // "M ops/s", since "Mops/s" is no unit that anybody knows; but "MiB".
+            let gap = if is_bytes || prefix.is_empty() || symbol.is_empty() { "" } else { " " };
             (size, format!("{prefix}{gap}{symbol}"))
         });
-        Self { rungs: rungs.collect() }
+        Self { rungs: rungs.collect(), whole: measure.kind == Kind::Exact }
     }
 
     /// The rung on which a value has one to three digits before the point, as far as there is one.
     #[must_use]
     pub fn rung(&self, value: f64) -> (f64, &str) {
         let size = value.abs();
-        let fits = |rung: &&(f64, String)| size >= rung.0 * 0.9995;
+        let fits = |rung: &&(f64, String)| size >= rung.0 * 0.999_95;
         let own = self.rungs.iter().find(|rung| rung.0 == 1.0);
-        // Zero has no size, so it stands in the measure's own units.
-        let found = match size > 0.0 {
+        // Zero has no size, and for giants there is no prefix, so they stand in the measure's own units.
+        let is_giant = self.rungs.last().is_some_and(|rung| size > rung.0 * GIANT);
+        let found = match size > 0.0 && !is_giant && !(self.whole && size < WHOLE_END) {
             true => self.rungs.iter().rev().find(fits).or(self.rungs.first()),
             false => own,
         };
@@ -55,19 +71,24 @@ impl Units {
     #[must_use]
     pub fn format(&self, value: f64) -> String {
         let (size, symbol) = self.rung(value);
-        let number = significant(value / size);
+        let number = match self.whole && value.fract() == 0.0 && size == 1.0 {
+            true => fixed(value, 0),
+            false => significant(value / size),
+        };
         if symbol.is_empty() { number } else { format!("{number} {symbol}") }
     }
 }
 
-/// What stands in the last pair of brackets, or the text itself, cut off if it is long.
-fn symbol(description: &str) -> String {
-    let text = description.trim();
-    let inner = text.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')).map(|(_, inner)| inner);
-    let text = match inner.map(str::trim) {
+/// What stands in the last pair of brackets, or else the whole text, unless the measure's name says it.
+fn symbol(measure: &Measure) -> String {
+    let text = measure.units.trim();
+    let inner = text.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
+    let text = match inner.map(|(_, inner)| inner.trim()) {
         // An unknown measure has the units "NAME (units)", which tell nothing.
         Some("units") => "",
+        Some("us") => "µs",
         Some(inner) if !inner.is_empty() => inner,
+        _ if measure.name.to_lowercase().contains(&text.to_lowercase()) => "",
         _ => text,
     };
     text.chars().take(SYMBOL_MAX).collect()
@@ -87,9 +108,10 @@ pub fn significant(value: f64) -> String {
     // 9.9999 becomes 10.00 by rounding, one digit more than asked for, which does no harm.
     let decimals = (3.0 - before_point).clamp(0.0, 9.0) as usize;
     let text = format!("{value:.decimals$}");
-    let text = match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    // 17 rather than 17.00, but 1.080 beside 1.007.
+    let text = match text.split_once('.') {
+        Some((whole, rest)) if rest.bytes().all(|digit| digit == b'0') => whole.to_owned(),
+        _ => text,
     };
     minus(&grouped(&text))
 }
@@ -148,27 +170,29 @@ mod tests {
 
     #[test]
     fn values_with_units() {
-        let check = |description, value, expected| {
-            assert_eq!(Units::parse(description).format(value), expected, "{description} {value}");
+        let check = |slug: &str, value, expected| {
+            assert_eq!(Units::of(&Measure::named(slug)).format(value), expected, "{slug} {value}");
         };
-        let ns = "nanoseconds (ns)";
-        check(ns, 0.0, "0 ns");
-        check(ns, 0.25, "250 ps");
-        check(ns, 17.0, "17 ns");
-        check(ns, 999.9, "1 µs");
-        check(ns, 1_234_567.0, "1.235 ms");
-        check(ns, -1_234_567.0, "−1.235 ms");
-        check(ns, 7.2e12, "120 min");
-        check("seconds (s)", 1e-5, "10 µs");
-        check("bytes (B)", 1_500.0, "1.5 KB");
-        check("bytes / second (B/s)", 1e9, "1 GB/s");
-        check("operations / second (ops/s)", 2_500_000.0, "2.5 M ops/s");
-        check("instructions", 12_345.0, "12.35 K instructions");
-        check("score (units)", 42.0, "42");
-        check("score (units)", 42_000.0, "42 K");
-        check("", 1.0, "1");
-        check(ns, 1e300, "1.667e289 min");
-        check(ns, 1e-300, "1.000e−297 ps");
+        check("latency", 0.0, "0 ns");
+        check("latency", 0.25, "250 ps");
+        check("latency", 17.0, "17 ns");
+        check("latency", 999.9, "999.9 ns");
+        check("latency", 999.96, "1 µs");
+        check("latency", 1_234_567.0, "1.235 ms");
+        check("latency", -1_234_567.0, "−1.235 ms");
+        check("latency", 7.2e12, "7200 s");
+        check("latency", 1e300, "1.000e300 ns");
+        check("latency", 1e-300, "1.000e−297 ps");
+        check("build-time", 1e-5, "10 µs");
+        check("file-size", 1_536.0, "1536 B");
+        check("file-size", 15_728_640.0, "15 MiB");
+        check("bytes-per-second", 1_073_741_824.0, "1 GiB/s");
+        check("throughput", 2_500_000.0, "2.500 M ops/s");
+        check("instructions", 12_345.0, "12,345");
+        check("instructions", 12_345_678.0, "12.35 M");
+        check("l1-hits", 12.0, "12");
+        check("score", 42.0, "42");
+        check("score", 42_000.0, "42 k");
     }
 
     #[test]
@@ -178,7 +202,7 @@ mod tests {
         check(1234.5, "1234");
         check(9.999_96, "10");
         check(0.001_234_5, "0.001234");
-        check(-0.5, "−0.5");
+        check(-0.5, "−0.5000");
         check(1e12, "1.000e12");
         let check = |value, decimals, expected| assert_eq!(fixed(value, decimals), expected);
         check(1_000_000.5, 1, "1,000,000.5");

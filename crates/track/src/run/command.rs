@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::Interrupt;
+
 /// Takes each line of output, its end included, as it comes.
 pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
 
@@ -31,10 +33,10 @@ pub enum Benchmark {
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// It could not be started.
-    #[error("cannot run {command}: {source}")]
+    #[error("cannot run {program}: {source}")]
     Start {
-        /// As it was given.
-        command: String,
+        /// The program, or the shell.
+        program: String,
         /// Why not.
         source: io::Error,
     },
@@ -53,6 +55,12 @@ pub enum CommandError {
         command: String,
         /// `failed with status 3`, `was killed by signal 9`.
         how: String,
+    },
+    /// The user ended it.
+    #[error("{command} was interrupted; nothing was stored")]
+    Interrupted {
+        /// As it was given.
+        command: String,
     },
 }
 
@@ -77,14 +85,22 @@ impl Benchmark {
     }
 
     /// Runs it to its end. Its stderr is the user's.
-    pub(super) fn run(&self, echo: &mut Echo<'_>) -> Result<Printed, CommandError> {
+    pub(super) fn run(
+        &self,
+        interrupt: &Interrupt,
+        echo: &mut Echo<'_>,
+    ) -> Result<Printed, CommandError> {
         let begun = Instant::now();
-        let start = |source| CommandError::Start { command: self.display(), source };
-        let mut child =
-            self.command().stdin(Stdio::inherit()).stdout(Stdio::piped()).spawn().map_err(start)?;
+        let mut command = self.command();
+        let program = command.get_program().to_string_lossy().into_owned();
+        let interrupted = || CommandError::Interrupted { command: self.display() };
+        let mut running = interrupt
+            .start(command.stdin(Stdio::inherit()).stdout(Stdio::piped()))
+            .map_err(|source| CommandError::Start { program, source })?
+            .ok_or_else(interrupted)?;
         let mut stdout = Vec::new();
         let read = |source| CommandError::Read { command: self.display(), source };
-        if let Some(pipe) = child.stdout.take() {
+        if let Some(pipe) = running.child.stdout.take() {
             let mut pipe = BufReader::new(pipe);
             loop {
                 let at = stdout.len();
@@ -94,7 +110,12 @@ impl Benchmark {
                 echo(&stdout[at..]);
             }
         }
-        let status = child.wait().map_err(read)?;
+        let status = running.child.wait().map_err(read)?;
+        drop(running);
+        // Its output ends anywhere, however well it says that it ended.
+        if interrupt.is_raised() {
+            return Err(interrupted());
+        }
         match failure(status) {
             Some(how) => Err(CommandError::Failed { command: self.display(), how }),
             None => Ok(Printed { stdout, elapsed: begun.elapsed() }),
@@ -140,7 +161,8 @@ mod tests {
     #[test]
     fn lines_are_shown_and_kept() {
         let mut shown = Vec::new();
-        let printed = shell("printf 'a\\nb'").run(&mut |line| shown.push(line.to_vec()));
+        let printed = shell("printf 'a\\nb'")
+            .run(&Interrupt::default(), &mut |line| shown.push(line.to_vec()));
         assert_eq!(printed.expect("it runs").stdout, b"a\nb");
         assert_eq!(shown, [b"a\n".to_vec(), b"b".to_vec()]);
     }
@@ -148,12 +170,18 @@ mod tests {
     #[test]
     fn bad_ends() {
         let check = |benchmark: Benchmark, expected: &str| {
-            let error = benchmark.run(&mut |_| {}).expect_err("it fails").to_string();
+            let error = benchmark
+                .run(&Interrupt::default(), &mut |_| {})
+                .expect_err("it fails")
+                .to_string();
             assert!(error.contains(expected), "{error}");
         };
         check(shell("exit 3"), "exit 3 failed with status 3; nothing was stored");
         check(shell("kill -9 $$"), "was killed by signal 9");
         check(Benchmark::Exec(vec!["/no/such/program".into()]), "cannot run /no/such/program");
         check(Benchmark::Exec(Vec::new()), "cannot run");
+        let no_shell =
+            Benchmark::Shell { shell: "/no/sh".into(), flag: "-c".into(), line: "true".into() };
+        check(no_shell, "cannot run /no/sh");
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use uuid::Uuid;
 
 use super::{
-    Benchmark, Echo, Finding, Request, RunError,
+    Benchmark, CommandError, Echo, Finding, Request, RunError,
     fold::Fold,
     judge,
     judge::{Background, Repeat},
@@ -24,18 +24,38 @@ pub(super) fn confirm(
     echo: &mut Echo<'_>,
 ) -> Result<(), RunError> {
     let suspects = suspects(finding);
-    if suspects.is_empty() || request.source.command.is_none() {
+    if suspects.is_empty() {
+        return Ok(());
+    }
+    if request.source.command.is_none() {
+        let remark = "results without a command cannot be measured again to confirm an alert";
+        finding.remarks.push(remark.to_owned());
         return Ok(());
     }
     let mut again = request.clone();
-    again.iterations = 1;
-    again.allow_failure = false;
+    // What is folded of several runs is not compared with one.
+    if request.fold.is_none() {
+        again.iterations = 1;
+        again.allow_failure = false;
+    }
     again.source.command =
         again.source.command.map(|command| only(command, request.adapter, &suspects));
     let mut repeats = Vec::new();
     let mut confirmations = Vec::new();
     for _ in 0..request.confirm {
-        let measured = measure(&again, echo)?;
+        let measured = match measure(&again, echo) {
+            Ok(measured) => measured,
+            Err(error @ RunError::Command(CommandError::Interrupted { .. })) => return Err(error),
+            // What was found stands. It is only not known whether it recurs.
+            Err(error) => {
+                let why = match error {
+                    RunError::Command(CommandError::Failed { how, .. }) => format!("it {how}"),
+                    other => other.to_string(),
+                };
+                finding.remarks.push(format!("the command did not run again to confirm: {why}"));
+                break;
+            }
+        };
         let report = Report {
             uuid: Uuid::now_v7(),
             start_time: measured.start_time,
@@ -57,6 +77,9 @@ pub(super) fn confirm(
         }
     }
     let times = confirmations.len();
+    if times == 0 {
+        return Ok(());
+    }
     let named: Vec<&str> = suspects.iter().map(BenchmarkName::as_str).collect();
     let what = match finding.report.alerts.len() {
         0 => "none recurred",

@@ -1,5 +1,7 @@
 //! Makes one iteration of several.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,13 +23,21 @@ pub enum Fold {
     Median,
 }
 
+/// A benchmark with what all iterations say of it.
+struct Column {
+    name: BenchmarkName,
+    is_ignored: bool,
+    metrics: Vec<(Measure, Vec<Metric>)>,
+}
+
 impl Fold {
     /// Makes one iteration of all. The single measurements of all iterations stay together. A benchmark
     /// that failed in one iteration is listed as failed.
     #[must_use]
     pub fn fold(self, iterations: Vec<Results>) -> Results {
         let mut folded = Results::default();
-        let mut columns: Vec<(BenchmarkName, bool, Vec<(Measure, Vec<Metric>)>)> = Vec::new();
+        let mut columns: Vec<Column> = Vec::new();
+        let mut places: HashMap<BenchmarkName, usize> = HashMap::new();
         for results in iterations {
             for failure in results.failures {
                 if !folded.failures.contains(&failure) {
@@ -35,13 +45,13 @@ impl Fold {
                 }
             }
             for benchmark in results.benchmarks {
-                let at = columns.iter().position(|column| column.0 == benchmark.name);
-                let at = at.unwrap_or_else(|| {
-                    columns.push((benchmark.name, benchmark.is_ignored, Vec::new()));
+                let at = *places.entry(benchmark.name.clone()).or_insert_with(|| {
+                    let (name, is_ignored) = (benchmark.name, benchmark.is_ignored);
+                    columns.push(Column { name, is_ignored, metrics: Vec::new() });
                     columns.len() - 1
                 });
                 for (measure, metric) in benchmark.metrics {
-                    let column = &mut columns[at].2;
+                    let column = &mut columns[at].metrics;
                     let same = |known: &&mut (Measure, Vec<Metric>)| {
                         known.0.slug == measure.slug && known.0.units == measure.units
                     };
@@ -52,8 +62,8 @@ impl Fold {
                 }
             }
         }
-        for (name, is_ignored, column) in columns {
-            let metrics = column
+        for Column { name, is_ignored, metrics } in columns {
+            let metrics = metrics
                 .into_iter()
                 .filter_map(|(measure, metrics)| Some((measure, self.one_of(metrics)?)))
                 .collect();

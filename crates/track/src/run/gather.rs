@@ -96,7 +96,8 @@ pub(super) fn gather(
     let mut last_failure = String::new();
     for _ in 0..request.iterations.max(1) {
         let started = SystemTime::now();
-        let printed = match command.run(echo) {
+        let before = source.files.iter().map(|path| state(path)).collect::<Vec<_>>();
+        let printed = match command.run(&request.interrupt, echo) {
             Ok(printed) => printed,
             Err(CommandError::Failed { command, how }) if request.allow_failure => {
                 remarks.push(format!("{command} {how}; the iteration was left out"));
@@ -119,6 +120,15 @@ pub(super) fn gather(
             iterations.push(results);
         } else {
             iterations.extend(read_files(request)?);
+            for (path, before) in source.files.iter().zip(before) {
+                if before == state(path) {
+                    let command = command.display();
+                    remarks.push(format!(
+                        "{} lay there before and {command} has not written it: are its results old?",
+                        path.display()
+                    ));
+                }
+            }
         }
     }
     if iterations.is_empty() {
@@ -157,6 +167,12 @@ fn read_files(request: &Request) -> Result<Vec<Results>, GatherError> {
         read(request, &text, &path.display().to_string())
     };
     request.source.files.iter().map(one).collect()
+}
+
+/// What tells whether a file was written: its time and its size.
+fn state(path: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 fn read(request: &Request, text: &[u8], from: &str) -> Result<Results, GatherError> {

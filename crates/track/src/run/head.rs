@@ -110,7 +110,17 @@ fn find(
             ));
             place.until = Some(latest.start_time);
         }
-        (Some(latest), None) => place.until = Some(latest.start_time),
+        (Some(latest), None) => {
+            // Outside of a repository there is nothing that could part.
+            if report.hash.is_some() {
+                remarks.push(format!(
+                    "git does not know where this branch parts from {0} (is {0} fetched, with its \
+                     history?); it is compared with the latest report of {0}",
+                    place.branch
+                ));
+            }
+            place.until = Some(latest.start_time);
+        }
     }
     place.until = place.until.map(|until: OffsetDateTime| until.min(report.start_time));
     Ok(place)

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::{Finding, Request, RunError};
 use crate::{
-    decide::{self, Decision, Point, ReportInput, Series},
+    decide::{self, Decision, Outcome, Point, ReportInput, Series, Verdict},
     model::{
-        Alert, BenchmarkName, Limit, Measure, Report, Slug, Status, ThresholdModel,
+        Alert, BenchmarkName, Kind, Limit, Measure, Report, Slug, Status, ThresholdModel,
         threshold::{Test, best_of},
     },
     store::{HistoryQuery, Past, Store},
@@ -88,8 +88,12 @@ pub(super) fn judge(
         .collect();
     let input =
         ReportInput { start_time: report.start_time, environment: &report.environment, series };
-    let Decision { verdicts, alerts, suspects, notices } =
+    let Decision { mut verdicts, mut alerts, suspects, notices } =
         decide::decide(&input, &request.settings);
+    alerts.retain(|&index| match (lines.get(index), verdicts.get_mut(index)) {
+        (Some(line), Some(verdict)) => recurs(line, verdict),
+        _ => true,
+    });
     let alerts = alerts
         .into_iter()
         .filter_map(|index| verdicts.get(index))
@@ -120,6 +124,29 @@ pub(super) fn judge(
         remarks: Vec::new(),
         compared_with: background.past.reports.last().map(|report| report.uuid),
     }
+}
+
+/// Whether a value beyond a limit was beyond it each time that it was measured again. If not, the verdict
+/// becomes that nothing changed.
+fn recurs(line: &Line<'_>, verdict: &mut Verdict) -> bool {
+    // `auto` looks at repeats itself, where there is noise.
+    if verdict.test == Some(Test::Auto) && line.measure.kind == Kind::Noisy {
+        return true;
+    }
+    let boundary = verdict.boundary.unwrap_or_default();
+    let is_beyond = |value: f64| match verdict.limit {
+        Some(Limit::Lower) => boundary.lower_limit.is_none_or(|limit| value < limit),
+        Some(Limit::Upper) => boundary.upper_limit.is_none_or(|limit| value > limit),
+        None => true,
+    };
+    let Some(within) = line.repeats.iter().copied().find(|&value| !is_beyond(value)) else {
+        return true;
+    };
+    verdict.outcome = Outcome::NoChange;
+    verdict.limit = None;
+    verdict.reason =
+        format!("{}; measured again it was {within}, within the limits", verdict.reason);
+    false
 }
 
 fn lines<'a>(

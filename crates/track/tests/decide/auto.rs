@@ -2,7 +2,7 @@
 
 use wingbeat_track::{
     decide::{Outcome, Verdict},
-    model::{ThresholdModel, threshold::Test},
+    model::{Measure, ThresholdModel, threshold::Test},
 };
 
 use super::{Made, judge, latency, noise, under, verdict};
@@ -47,19 +47,73 @@ fn spikes_are_learned() {
     check(&history, 131.0, Outcome::NoChange);
 }
 
+/// One value that stands out is an alert, and says whether it may be a spike.
 #[test]
 fn a_short_history_may_not_know_its_spikes() {
-    let history = noise(12, 100.0, 2.0, 3);
-    let check = |repeats: &[f64], outcome, is_suspect| {
+    let check = |points, repeats: &[f64], outcome, is_suspect| {
+        let history = noise(points, 100.0, 2.0, 3);
         let made = Made { repeats: repeats.to_vec(), ..latency(&history, 128.0) };
         let decision = judge(&[made]);
         let found = &decision.verdicts[0];
-        assert_eq!(found.outcome, outcome, "{repeats:?}: {}", found.reason);
-        assert_eq!(!decision.suspects.is_empty(), is_suspect, "{repeats:?}: {}", found.reason);
+        assert_eq!(found.outcome, outcome, "{points} {repeats:?}: {}", found.reason);
+        assert_eq!(decision.alerts.is_empty(), outcome != Outcome::Worse, "{points} {repeats:?}");
+        assert_eq!(!decision.suspects.is_empty(), is_suspect, "{points} {repeats:?}");
+        let is_told = found.reason.contains("--confirm 1 measures again");
+        assert_eq!(is_told, is_suspect, "{points} {repeats:?}: {}", found.reason);
     };
-    check(&[], Outcome::NoChange, true);
-    check(&[127.0], Outcome::Worse, false);
-    check(&[101.0], Outcome::NoChange, false);
+    check(12, &[], Outcome::Worse, true);
+    check(12, &[127.0], Outcome::Worse, false);
+    check(12, &[101.0], Outcome::NoChange, false);
+    check(100, &[], Outcome::Worse, false);
+}
+
+/// What is better raises no alert, so nothing is to be measured again.
+#[test]
+fn suspects_are_alerts() {
+    let decision = judge(&[latency(&noise(12, 100.0, 2.0, 3), 72.0)]);
+    assert_eq!(decision.verdicts[0].outcome, Outcome::Better);
+    assert!(decision.alerts.is_empty() && decision.suspects.is_empty());
+}
+
+/// A dozen reports of five benchmarks with a spread of a few percent, one of which takes twice as long.
+#[test]
+fn twice_as_slow_after_a_dozen_reports_is_an_alert() {
+    for slow in 0..5 {
+        let all: Vec<Made> = (0..5)
+            .map(|i| {
+                let history = noise(12, 100.0, 4.0, 20 + i);
+                let value = if i == slow { 200.0 } else { 100.0 };
+                Made { name: format!("b{i}"), ..latency(&history, value) }
+            })
+            .collect();
+        let decision = judge(&all);
+        assert_eq!(decision.alerts, [slow as usize], "{:?}", decision.verdicts);
+    }
+}
+
+/// The first alert waits for an answer and does not weaken the second.
+#[test]
+fn the_second_of_two_is_an_alert_as_well() {
+    let mut history = noise(12, 100.0, 2.0, 3);
+    history.push(128.0);
+    let found = verdict(Made { alerts: 1, ..latency(&history, 127.0) });
+    assert_eq!(found.outcome, Outcome::Worse, "{}", found.reason);
+    assert!(found.reason.contains("as were the 1 before"), "{}", found.reason);
+}
+
+#[test]
+fn changes_from_nothing_have_no_size() {
+    for history in [vec![0.0; 30], vec![0.0; 3], [vec![0.0; 20], vec![5.0; 4]].concat()] {
+        for measure in [Measure::latency(), Measure::named("instructions")] {
+            let made = Made { measure, ..latency(&history, 5.0) };
+            let found = verdict(made);
+            let change = found.change.map(|change| change.relative);
+            assert!(change.is_none_or(f64::is_finite), "{found:?}");
+            assert!(found.smallest_visible.is_none_or(f64::is_finite), "{found:?}");
+            let json = serde_json::to_string(&found).expect("JSON");
+            assert_eq!(serde_json::from_str::<Verdict>(&json).ok(), Some(found));
+        }
+    }
 }
 
 #[test]
@@ -82,19 +136,20 @@ fn equal_values_are_neither_silent_nor_a_trap() {
     // The clock ticks in whole milliseconds.
     check(&[2e6; 30], 3e6, Outcome::NoChange);
     check(&[2.000_123e6; 30], 3e6, Outcome::Worse);
+    check(&[2e6; 30], 4e6, Outcome::Worse);
     check(&[0.0; 30], 0.0, Outcome::NoChange);
 }
 
 #[test]
 fn a_new_level_is_found_late_and_becomes_the_baseline() {
     let mut history = noise(60, 100.0, 2.0, 5);
-    history.extend(noise(4, 109.0, 2.0, 6));
-    let found = check(&history, 109.0, Outcome::Worse);
+    history.extend(noise(4, 106.5, 2.0, 6));
+    let found = check(&history, 106.5, Outcome::Worse);
     assert!(found.reason.contains("since 5 points"), "{}", found.reason);
-    history.extend(noise(20, 109.0, 2.0, 7));
-    let found = check(&history, 109.0, Outcome::NoChange);
+    history.extend(noise(20, 106.5, 2.0, 7));
+    let found = check(&history, 106.5, Outcome::NoChange);
     let baseline = found.boundary.and_then(|boundary| boundary.baseline).expect("a baseline");
-    assert!((107.0..111.0).contains(&baseline), "{baseline}");
+    assert!((105.0..108.0).contains(&baseline), "{baseline}");
 }
 
 #[test]

@@ -120,9 +120,11 @@ proptest! {
         for test in Test::ALL {
             let found = on_both_sides(test, &history, value);
             let boundary = found.boundary.unwrap_or_default();
+            let change = found.change;
             let numbers = [
                 boundary.baseline, boundary.lower_limit, boundary.upper_limit, found.p,
-                found.smallest_visible, found.change.map(|change| change.relative),
+                found.smallest_visible, change.map(|change| change.relative),
+                change.and_then(|change| change.lower), change.and_then(|change| change.upper),
             ];
             prop_assert!(numbers.iter().flatten().all(|number| number.is_finite()), "{found:?}");
             prop_assert!(!found.reason.is_empty());

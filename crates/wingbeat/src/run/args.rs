@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
+use wingbeat_stats::random::Random;
 use wingbeat_track::{
     adapter::Adapter,
     mock::Mock,
@@ -62,7 +63,7 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Results")]
     pub allow_failure: bool,
     /// When the report is to have begun, in seconds since 1970
-    #[arg(long, value_name = "SECONDS", help_heading = "Results")]
+    #[arg(long, value_name = "SECONDS", help_heading = "Results", allow_negative_numbers = true)]
     pub backdate: Option<i64>,
     /// How long the command takes is the result
     #[arg(long, conflicts_with = "file", requires = "command", help_heading = "Results")]
@@ -222,7 +223,7 @@ pub(crate) struct MockArgs {
     /// Print the results, then fail
     #[arg(long)]
     fail: bool,
-    /// Fail every other time, by chance
+    /// Fail every other time, by chance; with --seed, always or never
     #[arg(long)]
     flaky: bool,
 }
@@ -296,7 +297,9 @@ impl MockArgs {
 
     /// Whether it is to fail this time.
     pub(crate) fn fails(&self) -> bool {
-        self.fail || (self.flaky && time_seed() / 1_000 % 2 == 0)
+        // Not the draws that the values come from: else only some values would be seen to fail.
+        let mut random = Random::new(self.seed.unwrap_or_else(time_seed) ^ u64::MAX);
+        self.fail || (self.flaky && random.unit() < 0.5)
     }
 }
 

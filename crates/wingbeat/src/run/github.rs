@@ -14,7 +14,7 @@ use crate::cli::{self, tell};
 pub(super) fn tell_actions(args: &RunArgs, page: &Page<'_>) {
     let Some(actions) = Actions::from_env(|name| env::var(name).ok()) else { return };
     let options = Options {
-        token: args.ci.github_actions.clone().filter(|token| !token.is_empty()),
+        token: args.ci.github_actions.clone(),
         only_thresholds: args.ci.ci_only_thresholds,
         only_on_alert: args.ci.ci_only_on_alert,
         id: args.ci.ci_id.clone(),

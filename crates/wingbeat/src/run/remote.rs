@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
 
 use wingbeat_track::{
     remote::{self, Host, Key, Patience, Submission},
-    run::{Finding, git},
+    run::{Finding, Interrupt, git},
 };
 
 use super::{
@@ -43,7 +43,7 @@ pub(super) fn send(
     verbose: bool,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    let thresholds = request::request(args)?.thresholds;
+    let thresholds = request::request(args, Interrupt::default())?.thresholds;
     let context = context();
     let submission = Submission {
         report: &finding.report,

@@ -8,13 +8,13 @@ use wingbeat_track::{
     adapter::Adapter,
     config::Config,
     model::{BranchName, ProjectName, Slug, TestbedName},
-    run::{Benchmark, Branching, Request, Source, git},
+    run::{Benchmark, Branching, Interrupt, Request, Source, git},
 };
 
 use super::{args::RunArgs, thresholds::thresholds};
 
 /// The request that the flags make.
-pub(super) fn request(args: &RunArgs) -> anyhow::Result<Request> {
+pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Request> {
     let directory = env::current_dir().context("cannot tell the current folder")?;
     let config = Config::find(&directory)?;
     let named = thresholds(&args.thresholds)?;
@@ -25,7 +25,7 @@ pub(super) fn request(args: &RunArgs) -> anyhow::Result<Request> {
     Ok(Request {
         project: project(args, config.project, &directory)?,
         branch: branch(args, &directory)?,
-        hash: args.hash.clone().or_else(|| git::head(&directory)),
+        hash: hash(args, &directory),
         branching: Branching {
             start_point: start_point(args)?,
             hash: args.start_point_hash.clone().filter(|hash| !hash.is_empty()),
@@ -52,6 +52,7 @@ pub(super) fn request(args: &RunArgs) -> anyhow::Result<Request> {
         settings: config.settings,
         confirm: args.confirm,
         directory,
+        interrupt,
     })
 }
 
@@ -99,6 +100,14 @@ fn branch(args: &RunArgs, directory: &Path) -> anyhow::Result<BranchName> {
         .or_else(|| first(&["GITHUB_REF_NAME"]))
         .unwrap_or_else(|| "main".to_owned());
     Ok(BranchName::new(name)?)
+}
+
+/// A commit is looked for by its full hash later, so that is what is stored.
+fn hash(args: &RunArgs, directory: &Path) -> Option<String> {
+    match args.hash.as_deref().filter(|hash| !hash.is_empty()) {
+        Some(hash) => git::resolve(directory, hash).or_else(|| Some(hash.to_owned())),
+        None => git::head(directory),
+    }
 }
 
 /// An empty start point is none: jobs pass a variable that is empty where there is no pull request.

@@ -19,7 +19,7 @@ const PENDING_MAX: usize = 4;
 const STEP_PART: f64 = 0.4;
 
 /// Digits suggest no larger step than this share of the level: 100 and 900 are not one step apart.
-const DIGITS_MAX: f64 = 0.1;
+const DIGITS_MAX: f64 = 0.4;
 
 /// The spread is at least this part of the least change that counts.
 const CHANGE_PART: f64 = 0.1;

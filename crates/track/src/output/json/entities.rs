@@ -40,7 +40,8 @@ impl<'a> Entities<'a> {
 
     pub(super) fn branch(&self) -> Value {
         let report = self.page.report;
-        let current = self.page.version_number.map(|number| version(number, report.hash.as_deref()));
+        let current =
+            self.page.version_number.map(|number| version(number, report.hash.as_deref()));
         let start_point = report.start_point.as_ref().zip(self.page.start_point_number);
         let start_point = start_point.map(|(start, number)| {
             let (branch, head) = self.ids.other_branch(start.branch.as_str());

@@ -28,6 +28,7 @@ pub(super) fn panel(
     chart: &Chart,
     layout: &Layout,
     index: usize,
+    colours: &[usize],
     notes: &[Note<'_>],
 ) {
     let (panel, frame) = (&chart.panels[index], &layout.panels[index]);
@@ -42,7 +43,7 @@ pub(super) fn panel(
     horizontal(out, chart, layout, frame);
     news(out, chart, layout, frame, notes);
     let _ = writeln!(out, "<g class=\"data\" clip-path=\"url(#clip-{index})\">");
-    for (colour, line) in panel.lines.iter().enumerate() {
+    for (line, colour) in panel.lines.iter().zip(colours) {
         let _ = writeln!(out, "<g class=\"c{colour}\">");
         marks::line(out, chart, layout, frame, line);
         out.push_str("</g>\n");
@@ -50,13 +51,13 @@ pub(super) fn panel(
     out.push_str("</g>\n");
     out.push_str("<g class=\"signs\">\n");
     let mut taken = Vec::new();
-    for (colour, line) in panel.lines.iter().enumerate() {
+    for (line, colour) in panel.lines.iter().zip(colours) {
         let _ = writeln!(out, "<g class=\"c{colour}\">");
         marks::signs(out, chart, layout, frame, line, &mut taken);
         out.push_str("</g>\n");
     }
     out.push_str("</g>\n");
-    labels(out, chart, panel, layout, frame);
+    labels(out, chart, (panel, colours), layout, frame);
     out.push_str("</g>\n");
 }
 
@@ -172,9 +173,15 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
 }
 
 /// The name of each line beside its end, with the newest value.
-fn labels(out: &mut String, chart: &Chart, panel: &Panel, layout: &Layout, frame: &Frame) {
+fn labels(
+    out: &mut String,
+    chart: &Chart,
+    (panel, colours): (&Panel, &[usize]),
+    layout: &Layout,
+    frame: &Frame,
+) {
     let mut ends: Vec<(f64, f64, usize, &Line)> = Vec::new();
-    for (colour, line) in panel.lines.iter().enumerate() {
+    for (line, &colour) in panel.lines.iter().zip(colours) {
         if let Some(last) = line.last() {
             let (x, y) = frame.point(layout, chart, last);
             ends.push((y, x, colour, line));

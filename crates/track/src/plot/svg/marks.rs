@@ -54,7 +54,12 @@ pub(super) fn line(out: &mut String, chart: &Chart, layout: &Layout, frame: &Fra
     }
     if is_sparse(&places) {
         for (x, y) in points {
-            let _ = writeln!(out, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"2.2\"/>", px(x), px(y));
+            let _ = writeln!(
+                out,
+                "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"2.2\"/>",
+                px(x),
+                px(y)
+            );
         }
     }
 }
@@ -178,7 +183,8 @@ pub(super) fn signs(
     for step in &line.steps {
         let x = border(step, &places);
         let (from, to) = (frame.y(step.before), frame.y(step.after));
-        let _ = writeln!(out, "<path class=\"step\" d=\"M{x} {}V{}\"/>", px(from), px(to), x = px(x));
+        let _ =
+            writeln!(out, "<path class=\"step\" d=\"M{x} {}V{}\"/>", px(from), px(to), x = px(x));
         let Some(share) = step.relative() else { continue };
         let text = percent(share);
         let room = width(&text, FONT_SMALL) + 4.0;

@@ -1,0 +1,286 @@
+//! Runs a command line in the worktree of a side, with its output kept off the terminal.
+//!
+//! The output goes into files rather than pipes: nobody has to read along and take time from the
+//! benchmark, and what the command leaves running in the background keeps nothing open.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read as _, Seek as _},
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+};
+
+use super::{Plan, error::CompareError, git::MISLEADING, result::SideName};
+
+/// How soon a stop is noticed.
+const NOTICE: Duration = Duration::from_millis(50);
+
+/// How long a command that was asked to end (SIGTERM) may take.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Lines of each output that an error repeats.
+const LAST_LINES: usize = 10;
+
+/// Besides letters and digits, what no shell gives a meaning of its own.
+const PLAIN: &str = " _-./=+:,@%";
+
+/// Runs the command of a plan on one side.
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) side: SideName,
+    command: Vec<OsString>,
+    /// Builds what the command runs, if there is a way to do that alone.
+    build: Option<Vec<OsString>>,
+    directory: PathBuf,
+    target: PathBuf,
+}
+
+/// What a command printed.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+}
+
+impl Runner {
+    pub(super) fn new(side: SideName, plan: &Plan, directory: PathBuf, target: PathBuf) -> Self {
+        let shell = |line: &OsString| vec!["/bin/sh".into(), "-c".into(), line.clone()];
+        let command = match &plan.command[..] {
+            [line] => shell(line),
+            words => words.to_vec(),
+        };
+        let build = match &plan.build {
+            Some(line) => Some(shell(&line.into())),
+            None => build_of(&plan.command),
+        };
+        Self { side, command, build, directory, target }
+    }
+
+    /// Builds, if there is a way to do that alone.
+    pub(super) fn build(&self, stop: &AtomicBool) -> Option<Result<Output, CompareError>> {
+        self.build.as_ref().map(|build| self.execute(build, stop))
+    }
+
+    /// Runs the command once.
+    pub(super) fn run(&self, stop: &AtomicBool) -> Result<Output, CompareError> {
+        self.execute(&self.command, stop)
+    }
+
+    /// The line that [`build`](Self::build) runs, or [`run`](Self::run) if there is none.
+    pub(super) fn first_line(&self) -> String {
+        line_of(self.build.as_ref().unwrap_or(&self.command))
+    }
+
+    fn execute(&self, words: &[OsString], stop: &AtomicBool) -> Result<Output, CompareError> {
+        let failed = |source| CompareError::Start { command: line_of(words), source };
+        let (program, arguments) = words.split_first().ok_or(CompareError::NoCommand)?;
+        let mut files = [scratch().map_err(failed)?, scratch().map_err(failed)?];
+        let [stdout, stderr] = &files;
+        let mut command = Command::new(program);
+        for variable in MISLEADING {
+            command.env_remove(variable);
+        }
+        let child = command
+            .args(arguments)
+            .current_dir(&self.directory)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone().map_err(failed)?)
+            .stderr(stderr.try_clone().map_err(failed)?)
+            // Ctrl-C is for us, who then end all of it.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let ended = wait(child, stop).map_err(failed)?;
+        let [stdout, stderr] = &mut files;
+        let output =
+            Output { stdout: read(stdout).map_err(failed)?, stderr: read(stderr).map_err(failed)? };
+        let Some(status) = ended else { return Err(CompareError::Interrupted) };
+        if status.success() {
+            return Ok(output);
+        }
+        let ended = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exited with {code}"),
+            (None, Some(signal)) => format!("was killed by signal {signal}"),
+            (None, None) => "failed".to_owned(),
+        };
+        let (command, side, last) = (line_of(words), self.side, output.last_lines());
+        Err(CompareError::Failed { command, ended, side, last })
+    }
+}
+
+impl Output {
+    /// The end of both outputs, for a message.
+    pub(super) fn last_lines(&self) -> String {
+        let mut last = Vec::new();
+        for bytes in [&self.stdout, &self.stderr] {
+            let text = String::from_utf8_lossy(bytes);
+            let lines: Vec<&str> = text.trim_end().lines().collect();
+            let from = lines.len().saturating_sub(LAST_LINES);
+            last.extend(lines.iter().skip(from).map(|line| format!("  {line}")));
+        }
+        last.join("\n")
+    }
+}
+
+/// As one would type it, nearly.
+fn line_of(words: &[OsString]) -> String {
+    // What the shell was given is the line.
+    let words = match words {
+        [shell, flag, line] if shell == "/bin/sh" && flag == "-c" => std::slice::from_ref(line),
+        words => words,
+    };
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// `cargo bench` can build without running; what else can is for the user to say.
+fn build_of(command: &[OsString]) -> Option<Vec<OsString>> {
+    let mut words: Vec<OsString> = match command {
+        [line] => {
+            let line = line.to_str()?;
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c);
+            line.chars().all(is_plain).then(|| line.split(' ').map(OsString::from).collect())?
+        }
+        words => words.to_vec(),
+    };
+    words.retain(|word| !word.is_empty());
+    if words.first()? != "cargo" {
+        return None;
+    }
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let verb = words[..end].iter().position(|word| word == "bench")?;
+    // What follows `--` is for the benchmarks.
+    words.truncate(end);
+    if !words.iter().any(|word| word == "--no-run") {
+        words.insert(verb + 1, "--no-run".into());
+    }
+    Some(words)
+}
+
+fn scratch() -> io::Result<File> {
+    tempfile::tempfile()
+}
+
+fn read(file: &mut File) -> io::Result<Vec<u8>> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Waits for the end of a process and ends all that it has left in its group. `None` if it was stopped.
+fn wait(mut child: Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    let pid = Pid::from_child(&child);
+    let was_stopped = thread::scope(|scope| {
+        let (sender, ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            // It is left a zombie, so that its number stays its own until its group is dealt with.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while waitid(WaitId::Pid(pid), options).is_err_and(|error| error == Errno::INTR) {}
+            drop(sender);
+        });
+        let mut asked: Option<Instant> = None;
+        while ended.recv_timeout(NOTICE) == Err(RecvTimeoutError::Timeout) {
+            match asked {
+                None if stop.load(Ordering::Relaxed) => {
+                    signal(pid, Signal::TERM);
+                    asked = Some(Instant::now());
+                }
+                Some(since) if since.elapsed() > GRACE => signal(pid, Signal::KILL),
+                _ => {}
+            }
+        }
+        asked.is_some()
+    });
+    // What it left in the background would disturb the next run.
+    signal(pid, Signal::KILL);
+    let status = child.wait()?;
+    Ok((!was_stopped).then_some(status))
+}
+
+/// To a whole group. That nobody is left in it is no error.
+fn signal(group: Pid, signal: Signal) {
+    let _ = kill_process_group(group, signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_bench_can_build_without_running() {
+        let check = |command: &[&str], expected: Option<&str>| {
+            let words: Vec<OsString> = command.iter().map(OsString::from).collect();
+            assert_eq!(build_of(&words).map(|words| line_of(&words)).as_deref(), expected);
+        };
+        check(&["cargo", "bench"], Some("cargo bench --no-run"));
+        check(&["cargo bench -p a -- --quick"], Some("cargo bench --no-run -p a"));
+        check(&["cargo", "+nightly", "bench", "--no-run"], Some("cargo +nightly bench --no-run"));
+        check(&["cargo", "bench", "--", "a b"], Some("cargo bench --no-run"));
+        check(&["cargo bench | tee log"], None);
+        check(&["cargo", "run", "--", "bench"], None);
+        check(&["make bench"], None);
+        check(&["./bench.sh"], None);
+    }
+
+    fn runner(line: &str) -> (Runner, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let command = ["/bin/sh", "-c", line].map(OsString::from).to_vec();
+        let (directory, target) = (folder.path().to_owned(), folder.path().to_owned());
+        (Runner { side: SideName::Head, command, build: None, directory, target }, folder)
+    }
+
+    #[test]
+    fn failures_say_how_it_ended_and_what_was_printed_last() {
+        let check = |line: &str, expected: &str| {
+            let error = runner(line).0.run(&AtomicBool::new(false)).expect_err("a failure");
+            assert_eq!(error.to_string(), expected);
+        };
+        let printed =
+            "\"echo out; echo bad >&2; exit 3\" exited with 3 in head; its last lines were:";
+        check("echo out; echo bad >&2; exit 3", &format!("{printed}\n  out\n  bad"));
+        check("kill -9 $$", "\"kill -9 $$\" was killed by signal 9 in head and printed nothing");
+    }
+
+    #[test]
+    fn what_runs_on_in_the_background_is_ended_and_not_waited_for() {
+        let (runner, folder) = runner("sleep 60 & echo $! > pid; echo done");
+        let start = Instant::now();
+        let output = runner.run(&AtomicBool::new(false)).expect("it runs");
+        assert_eq!(output.stdout, b"done\n");
+        assert!(start.elapsed() < Duration::from_secs(30));
+        let pid = std::fs::read_to_string(folder.path().join("pid")).expect("a file");
+        // Gone, or a zombie that nobody has collected.
+        assert!(is_gone(pid.trim()), "{pid}");
+    }
+
+    fn is_gone(pid: &str) -> bool {
+        (0..100).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+            state.map_or(true, |state| state.contains(") Z "))
+        })
+    }
+
+    #[test]
+    fn a_stop_ends_also_who_does_not_listen() {
+        let (runner, _folder) = runner("trap '' TERM; while true; do sleep 1; done");
+        let stop = AtomicBool::new(true);
+        let start = Instant::now();
+        assert!(matches!(runner.run(&stop), Err(CompareError::Interrupted)));
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,153 @@
+//! Builds both sides, then runs them by turns until the intervals are narrow enough or time is up.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use super::{
+    Event, Plan,
+    command::{Output, Runner},
+    error::CompareError,
+    judge::{self, PAIRS_MIN},
+    order::{Order, PAIRS_PER_BLOCK},
+    result::{End, Failed, SideName},
+    series::{Collector, Series},
+};
+use crate::results::Results;
+
+/// What all runs have given.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) series: Vec<Series>,
+    pub(super) pairs: usize,
+    pub(super) elapsed: Duration,
+    pub(super) end: End,
+    pub(super) failures: Vec<Failed>,
+}
+
+/// The state of a measurement.
+struct Session<'a> {
+    plan: &'a Plan,
+    /// Base and head.
+    runners: &'a [Runner],
+    stop: &'a AtomicBool,
+    observe: &'a mut dyn FnMut(Event<'_>),
+    collector: Collector,
+    pairs: usize,
+    failures: Vec<Failed>,
+}
+
+pub(super) fn measure(
+    plan: &Plan,
+    runners: &[Runner],
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Measured, CompareError> {
+    let (collector, failures) = (Collector::default(), Vec::new());
+    let mut session = Session { plan, runners, stop, observe, collector, pairs: 0, failures };
+    for runner in runners {
+        session.build(runner)?;
+    }
+    let start = Instant::now();
+    let end = match session.take_turns(start) {
+        Err(CompareError::Interrupted) if session.pairs > 0 => End::Interrupted,
+        end => end?,
+    };
+    let Session { collector, pairs, failures, .. } = session;
+    let series = collector.into_series();
+    Ok(Measured { series, pairs, elapsed: start.elapsed(), end, failures })
+}
+
+impl Session<'_> {
+    /// Builds. Where that cannot be done alone, a first run does it, which does not count.
+    fn build(&mut self, runner: &Runner) -> Result<(), CompareError> {
+        (self.observe)(Event::Building(runner.side, &runner.first_line()));
+        match runner.build(self.stop) {
+            Some(built) => self.show(runner.side, built).map(drop),
+            // Read all the same: if there is no result in it, the runs after it need not be made.
+            None => self.run(runner).map(drop),
+        }
+    }
+
+    fn take_turns(&mut self, start: Instant) -> Result<End, CompareError> {
+        let mut order = Order::new(self.plan.seed);
+        loop {
+            let block = order.block();
+            for pair in block.chunks_exact(block.len() / PAIRS_PER_BLOCK) {
+                self.pair(pair)?;
+                (self.observe)(Event::Pairs(self.pairs, start.elapsed()));
+            }
+            let (series, settings) = (self.collector.series(), &self.plan.settings);
+            let is_enough = judge::is_exact(series)
+                || (judge::is_look(self.pairs) && judge::is_narrow(series, settings));
+            if is_enough {
+                return Ok(End::Precise);
+            }
+            if self.is_late(start.elapsed()) {
+                return Ok(End::TimeSpent);
+            }
+        }
+    }
+
+    /// Whether one block more would take longer than there is time, and there are enough.
+    fn is_late(&mut self, elapsed: Duration) -> bool {
+        let pair = elapsed / u32::try_from(self.pairs.max(1)).unwrap_or(u32::MAX);
+        let (block, least) = (pair * PAIRS_PER_BLOCK as u32, pair * PAIRS_MIN as u32);
+        if self.pairs == PAIRS_PER_BLOCK && least > self.plan.time {
+            let (pair, least) = (pair.as_secs_f64(), least.as_secs_f64());
+            (self.observe)(Event::Notice(&format!(
+                "a pair of runs takes {pair:.0} s, so that the {PAIRS_MIN} pairs that a verdict takes at \
+                 least need {least:.0} s, which is more than --time"
+            )));
+        }
+        self.pairs >= PAIRS_MIN && elapsed + block > self.plan.time
+    }
+
+    /// One run of each side.
+    fn pair(&mut self, sides: &[SideName]) -> Result<(), CompareError> {
+        let (mut base, mut head) = (Results::default(), Results::default());
+        for &side in sides {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(CompareError::Interrupted);
+            }
+            let runners = self.runners;
+            let Some(runner) = runners.iter().find(|runner| runner.side == side) else { continue };
+            let results = self.run(runner)?;
+            match side {
+                SideName::Base => base = results,
+                SideName::Head => head = results,
+            }
+        }
+        self.collector.add(&base, &head);
+        self.pairs += 1;
+        Ok(())
+    }
+
+    fn run(&mut self, runner: &Runner) -> Result<Results, CompareError> {
+        let side = runner.side;
+        let output = self.show(side, runner.run(self.stop))?;
+        let parsed = self.plan.adapter.parse(&output.stdout, self.plan.average);
+        let failed = |source| CompareError::Output { side, source, last: output.last_lines() };
+        let results = parsed.map_err(failed)?;
+        for failure in &results.failures {
+            let is_it = |it: &Failed| it.side == side && it.benchmark == failure.name;
+            if !self.failures.iter().any(is_it) {
+                let (benchmark, reason) = (failure.name.clone(), failure.reason.clone());
+                self.failures.push(Failed { side, benchmark, reason });
+            }
+        }
+        Ok(results)
+    }
+
+    fn show(
+        &mut self,
+        side: SideName,
+        output: Result<Output, CompareError>,
+    ) -> Result<Output, CompareError> {
+        if let Ok(Output { stdout, stderr }) = &output {
+            (self.observe)(Event::Output(side, stdout, stderr));
+        }
+        output
+    }
+}

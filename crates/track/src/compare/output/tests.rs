@@ -1,0 +1,113 @@
+use super::*;
+use crate::{
+    compare::result::{ChangeInterval, Failed, SideName, Unmatched},
+    model::{BenchmarkName, Measure},
+};
+
+fn name(text: &str) -> BenchmarkName {
+    BenchmarkName::new(text).expect("a name")
+}
+
+fn row(benchmark: &str, verdict: Verdict) -> Row {
+    let (lower, upper) = if verdict == Verdict::Worse { (0.02, 0.04) } else { (-0.004, 0.003) };
+    Row {
+        benchmark: name(benchmark),
+        measure: Measure::latency(),
+        base: 1e6,
+        head: 1.03e6,
+        change: Some(f64::midpoint(lower, upper)),
+        interval: Some(ChangeInterval { lower, upper, confidence: 0.998 }),
+        smallest_visible: Some(0.006),
+        pairs: 12,
+        verdict,
+        is_beyond_threshold: verdict == Verdict::Worse,
+        note: None,
+    }
+}
+
+fn comparison() -> Comparison {
+    let revision = |asked: &str, commit: &str, has_uncommitted_changes| Revision {
+        asked: asked.to_owned(),
+        commit: commit.repeat(40),
+        has_uncommitted_changes,
+    };
+    Comparison {
+        base: revision("main", "a", false),
+        head: revision("working tree", "b", true),
+        command: vec!["./bench".to_owned()],
+        rows: vec![row("parse", Verdict::Worse), row("print", Verdict::NoChangeSeen)],
+        unmatched: vec![Unmatched {
+            side: SideName::Head,
+            benchmark: name("new"),
+            measures: vec!["Latency".to_owned()],
+        }],
+        failures: vec![Failed {
+            side: SideName::Base,
+            benchmark: name("bad"),
+            reason: "it panicked".to_owned(),
+        }],
+        pairs: 12,
+        elapsed_s: 24.4,
+        end: End::Precise,
+        precision: 0.01,
+        threshold: 0.01,
+        threshold_exact: 0.0,
+    }
+}
+
+#[test]
+fn for_people() {
+    let expected = "\
+working tree (bbbbbbbbbbbb with uncommitted changes) against main (aaaaaaaaaaaa)
+12 pairs of runs by turns in 24 s, until a change of 1.0 % would have been seen
+
+benchmark  measure      base      head   change    99.8 % interval  verdict
+parse      latency  1.000 ms  1.030 ms  +3.00 %  +2.00 % … +4.00 %  worse
+print      latency  1.000 ms  1.030 ms  −0.05 %  −0.40 % … +0.30 %  no change seen; 0.60 % would have been
+
+only in head: new (Latency)
+failed in base: bad: it panicked
+
+1 worse of 2 results
+";
+    assert_eq!(human(&comparison(), false), expected);
+}
+
+#[test]
+fn for_comments() {
+    let text = markdown(&comparison());
+    assert!(text.starts_with("**1 worse of 2 results**\n\n| benchmark |"), "{text}");
+    let row = "| parse | latency | 1.000 ms | 1.030 ms | +3.00 % | +2.00 % … +4.00 % | worse |\n";
+    assert!(text.contains(row), "{text}");
+    assert!(text.ends_with("- only in head: new (Latency)\n- failed in base: bad: it panicked\n"));
+}
+
+#[test]
+fn json_holds_everything() {
+    let text = json(&comparison()).expect("JSON");
+    let back: Comparison = serde_json::from_str(&text).expect("a comparison");
+    assert_eq!(back, comparison());
+    assert!(text.contains("\"verdict\": \"no-change-seen\""), "{text}");
+}
+
+#[test]
+fn conclusions() {
+    let check = |verdicts: &[Verdict], expected: &str| {
+        let rows = verdicts.iter().map(|&verdict| row("a", verdict)).collect();
+        assert_eq!(conclusion(&Comparison { rows, ..comparison() }), expected);
+    };
+    check(&[Verdict::NoChangeSeen], "no change seen in 1 result");
+    check(&[Verdict::Same, Verdict::NoChangeSeen], "no change seen in 2 results");
+    check(&[Verdict::Worse, Verdict::Better, Verdict::Better], "1 worse, 2 better of 3 results");
+    check(&[Verdict::TooFewPairs], "1 undecided of 1 result");
+}
+
+#[test]
+fn confidence_is_never_rounded_to_certainty() {
+    let check = |confidence, expected: &str| {
+        assert_eq!(percent(rounded_down(confidence)), expected, "{confidence}");
+    };
+    check(0.996, "99.6 %");
+    check(0.999_96, "99.996 %");
+    check(0.9998, "99.98 %");
+}

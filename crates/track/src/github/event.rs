@@ -1,0 +1,68 @@
+//! The event that a workflow runs for: which pull request, and whether it comes from a fork.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+/// What concerns us of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Event {
+    /// Number of the pull request, if it is about one.
+    pub(super) number: Option<u64>,
+    /// Whether that comes from another repository.
+    pub(super) is_fork: bool,
+}
+
+/// Reads the file of an event. No file is an event about nothing.
+pub(super) fn read(path: Option<&Path>) -> Result<Event, String> {
+    let Some(path) = path else { return Ok(Event::default()) };
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("the event {} could not be read, so there is no comment: {error}", path.display())
+    };
+    let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let json: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    Ok(parse(&json))
+}
+
+fn parse(json: &Value) -> Event {
+    let pull_request = &json["pull_request"];
+    let repository = |side: &str| pull_request[side]["repo"]["full_name"].as_str();
+    Event {
+        number: pull_request["number"].as_u64(),
+        // A fork that was deleted has no repository any more.
+        is_fork: !pull_request.is_null() && repository("head") != repository("base"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events() {
+        let check = |json: Value, number, is_fork| {
+            assert_eq!(parse(&json), Event { number, is_fork }, "{json}");
+        };
+        let pull = |head: Value| {
+            json!({ "pull_request": {
+                "number": 7,
+                "head": { "repo": head },
+                "base": { "repo": { "full_name": "o/r" } },
+            }})
+        };
+        check(pull(json!({ "full_name": "o/r" })), Some(7), false);
+        check(pull(json!({ "full_name": "x/r" })), Some(7), true);
+        check(pull(Value::Null), Some(7), true);
+        check(json!({ "ref": "refs/heads/main" }), None, false);
+        check(json!([]), None, false);
+    }
+
+    #[test]
+    fn files() {
+        assert_eq!(read(None), Ok(Event::default()));
+        let error = read(Some(Path::new("/no/such/event.json"))).expect_err("no file");
+        assert!(error.contains("/no/such/event.json"), "{error}");
+    }
+}

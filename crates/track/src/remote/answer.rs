@@ -1,0 +1,287 @@
+//! What the server made of a report: the members of Bencher's `JsonReport` that we need, and links.
+
+use serde::Deserialize;
+use serde_json::Value;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::model::{Limit, Status};
+
+/// What links show before the report, as Bencher's client has it.
+const LINK_DAYS: i64 = 30;
+
+/// What the server made of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The report as the server gave it, for `--format json`.
+    pub json: Value,
+    /// The server's name for the report.
+    pub uuid: Uuid,
+    /// Metrics in all iterations.
+    pub metrics: usize,
+    /// Alerts in all; `--err` looks at it.
+    pub alerts_total: u64,
+    /// Those that nobody has dismissed or silenced.
+    pub alerts_active: u64,
+    /// The alerts.
+    pub alerts: Vec<RemoteAlert>,
+    /// Address of the report in the console, if that is known.
+    pub report_url: Option<String>,
+    /// Plots in the console by benchmark and measure, if their addresses are known.
+    pub plots: Vec<(String, String)>,
+    /// Where to take over a project that nobody owns.
+    pub claim_url: Option<String>,
+    /// What did not work, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// An alert of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteAlert {
+    /// Name of the benchmark.
+    pub benchmark: String,
+    /// Name of the measure.
+    pub measure: String,
+    /// Its units.
+    pub units: String,
+    /// Iteration of the report, from 0.
+    pub iteration: u32,
+    /// Value that was measured, in the units of the measure.
+    pub value: f64,
+    /// Middle of history.
+    pub baseline: Option<f64>,
+    /// The limit that was crossed.
+    pub limit: Limit,
+    /// Its value.
+    pub limit_value: Option<f64>,
+    /// What became of it.
+    pub status: Status,
+    /// Its plot in the console, if that is known.
+    pub url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct JsonReport {
+    uuid: Uuid,
+    project: Project,
+    branch: Branch,
+    testbed: Named,
+    #[serde(with = "time::serde::rfc3339")]
+    start_time: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    end_time: OffsetDateTime,
+    results: Option<Vec<Vec<JsonResult>>>,
+    alerts: Option<Vec<JsonAlert>>,
+    counts: Option<Counts>,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    organization: Uuid,
+    slug: String,
+    visibility: String,
+    claimed: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Branch {
+    uuid: Uuid,
+    head: Identified,
+}
+
+#[derive(Deserialize)]
+struct Identified {
+    uuid: Uuid,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    uuid: Uuid,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct JsonResult {
+    iteration: u32,
+    benchmark: Named,
+    measures: Vec<ResultMeasure>,
+}
+
+#[derive(Deserialize)]
+struct ResultMeasure {
+    measure: JsonMeasure,
+    boundary: Option<Boundary>,
+}
+
+#[derive(Deserialize)]
+struct JsonMeasure {
+    uuid: Uuid,
+    name: String,
+    units: String,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Boundary {
+    baseline: Option<f64>,
+    lower_limit: Option<f64>,
+    upper_limit: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct JsonAlert {
+    iteration: u32,
+    benchmark: Named,
+    metric: Metric,
+    threshold: AlertThreshold,
+    boundary: Boundary,
+    limit: Limit,
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Metric {
+    value: f64,
+}
+
+#[derive(Deserialize)]
+struct AlertThreshold {
+    measure: JsonMeasure,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    alerts: AlertCounts,
+}
+
+#[derive(Deserialize)]
+struct AlertCounts {
+    total: u64,
+    active: u64,
+}
+
+impl Answer {
+    /// Reads a `JsonReport`. Only what Bencher's client demands has to be there.
+    pub(super) fn parse(text: &str) -> Result<(Self, Links), serde_json::Error> {
+        let json: Value = serde_json::from_str(text)?;
+        let report = JsonReport::deserialize(&json)?;
+        let alerts: Vec<RemoteAlert> =
+            report.alerts.iter().flatten().map(RemoteAlert::of).collect();
+        let active = alerts.iter().filter(|alert| alert.status == Status::Active).count();
+        let counts = report.counts.as_ref().map(|counts| &counts.alerts);
+        let measures = report.results.iter().flatten().flatten().map(|it| it.measures.len());
+        let answer = Self {
+            uuid: report.uuid,
+            metrics: measures.sum(),
+            alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
+            alerts_active: counts.map_or(active as u64, |counts| counts.active),
+            alerts,
+            report_url: None,
+            plots: Vec::new(),
+            claim_url: None,
+            warnings: Vec::new(),
+            json,
+        };
+        Ok((answer, Links(report)))
+    }
+}
+
+impl RemoteAlert {
+    fn of(alert: &JsonAlert) -> Self {
+        Self {
+            benchmark: alert.benchmark.name.clone(),
+            measure: alert.threshold.measure.name.clone(),
+            units: alert.threshold.measure.units.clone(),
+            iteration: alert.iteration,
+            value: alert.metric.value,
+            baseline: alert.boundary.baseline,
+            limit: alert.limit,
+            limit_value: match alert.limit {
+                Limit::Lower => alert.boundary.lower_limit,
+                Limit::Upper => alert.boundary.upper_limit,
+            },
+            status: alert.status,
+            url: None,
+        }
+    }
+}
+
+/// What addresses in the console are made of.
+pub(super) struct Links(JsonReport);
+
+impl Links {
+    /// Fills in the addresses, as Bencher's client writes them.
+    pub(super) fn fill(&self, answer: &mut Answer, console: &str) {
+        let report = &self.0;
+        let console = console.trim_end_matches('/');
+        let slug = encoded(&report.project.slug);
+        let base = match report.project.visibility.as_str() {
+            "private" => format!("{console}/console/projects/{slug}"),
+            _ => format!("{console}/perf/{slug}"),
+        };
+        answer.report_url = Some(format!("{base}/reports/{}", report.uuid));
+        // A plot of a private project has a page of its own name.
+        let plots = if base.contains("/console/") { format!("{base}/perf") } else { base };
+        for (alert, json) in answer.alerts.iter_mut().zip(report.alerts.iter().flatten()) {
+            let (benchmark, measure) = (json.benchmark.uuid, json.threshold.measure.uuid);
+            alert.url = Some(self.plot(&plots, benchmark, measure, Some(json.boundary)));
+        }
+        for result in report.results.iter().flatten().flatten() {
+            for measure in &result.measures {
+                let (benchmark, name) = (&result.benchmark, &measure.measure.name);
+                let several = report.results.as_ref().is_some_and(|results| results.len() > 1);
+                let iteration = match several {
+                    true => format!(" (iteration {})", u64::from(result.iteration) + 1),
+                    false => String::new(),
+                };
+                let url = self.plot(&plots, benchmark.uuid, measure.measure.uuid, measure.boundary);
+                answer.plots.push((format!("{} {name}{iteration}", benchmark.name), url));
+            }
+        }
+        if report.project.claimed.as_ref().is_none_or(Value::is_null) {
+            let organization = report.project.organization;
+            answer.claim_url = Some(format!("{console}/auth/signup?claim={organization}"));
+        }
+    }
+
+    fn plot(
+        &self,
+        base: &str,
+        benchmark: Uuid,
+        measure: Uuid,
+        boundary: Option<Boundary>,
+    ) -> String {
+        let report = &self.0;
+        let ms = |time: OffsetDateTime| time.unix_timestamp_nanos() / 1_000_000;
+        let begin = report.start_time.checked_sub(Duration::days(LINK_DAYS));
+        let mut url = format!(
+            "{base}?branches={}&heads={}&testbeds={}&benchmarks={benchmark}&measures={measure}\
+             &start_time={}&end_time={}&report={}",
+            report.branch.uuid,
+            report.branch.head.uuid,
+            report.testbed.uuid,
+            ms(begin.unwrap_or(report.start_time)),
+            ms(report.end_time),
+            report.uuid,
+        );
+        for (name, limit) in [
+            ("lower_boundary", boundary.and_then(|boundary| boundary.lower_limit)),
+            ("upper_boundary", boundary.and_then(|boundary| boundary.upper_limit)),
+        ] {
+            if limit.is_some() {
+                url += &format!("&{name}=true");
+            }
+        }
+        url
+    }
+}
+
+/// As a part of a path. A slug needs nothing of it; a server may send anything.
+fn encoded(part: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    part.bytes().map(byte).collect()
+}

@@ -1,0 +1,111 @@
+//! Why a report did not reach a server, each with what to do next.
+
+use std::time::Duration;
+
+use super::http::Failure;
+
+/// Why a report did not reach the server, or not for certain.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RemoteError {
+    /// `--host` is no address of a server.
+    #[error("{url:?} cannot be the host: {reason}; give it as in http://localhost:6610")]
+    InvalidHost {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The key cannot be one.
+    #[error("the API key cannot be one: {reason}")]
+    InvalidKey {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// No answer at all.
+    #[error(
+        "the server {url} gave no answer to {} in {:.1} s: {reason}{}; is the address right, and does \
+         the server run?",
+        tries(*.attempts), .elapsed.as_secs_f64(), arrived(*.may_have_arrived)
+    )]
+    Unreachable {
+        /// What was asked.
+        url: String,
+        /// Attempts that were made.
+        attempts: u32,
+        /// How long that took.
+        elapsed: Duration,
+        /// What went wrong the last time.
+        reason: String,
+        /// Whether the report may have arrived all the same.
+        may_have_arrived: bool,
+    },
+    /// 4xx: the server has understood and does not want it.
+    #[error("the server {url} refused the report with {said}{}", hint(*.status))]
+    Refused {
+        /// What was asked.
+        url: String,
+        /// HTTP status.
+        status: u16,
+        /// Status and message.
+        said: String,
+    },
+    /// 5xx, time and again.
+    #[error(
+        "the server {url} failed in {}, the last time with {said}; the report may have been stored all \
+         the same", tries(*.attempts)
+    )]
+    Failing {
+        /// What was asked.
+        url: String,
+        /// Attempts that were made.
+        attempts: u32,
+        /// Status and message.
+        said: String,
+    },
+    /// 3xx.
+    #[error("the server {url} redirects to {location}; if you trust it, give its root with --host")]
+    Redirected {
+        /// What was asked.
+        url: String,
+        /// Where it sends us.
+        location: String,
+    },
+    /// 2xx with something else.
+    #[error(
+        "the answer of {url} is no report of Bencher: {reason}; is it a Bencher server? It begins with \
+         {excerpt:?}"
+    )]
+    NotAReport {
+        /// What was asked.
+        url: String,
+        /// What is missing.
+        reason: String,
+        /// Its beginning.
+        excerpt: String,
+    },
+}
+
+impl RemoteError {
+    pub(super) fn unreachable(url: &str, failure: Failure) -> Self {
+        let Failure { reason, attempts, elapsed, may_have_arrived } = failure;
+        Self::Unreachable { url: url.to_owned(), attempts, elapsed, reason, may_have_arrived }
+    }
+}
+
+fn tries(number: u32) -> String {
+    if number == 1 { "1 attempt".to_owned() } else { format!("{number} attempts") }
+}
+
+fn arrived(may_have_arrived: bool) -> &'static str {
+    if may_have_arrived { " (the report may have been stored all the same)" } else { "" }
+}
+
+fn hint(status: u16) -> &'static str {
+    match status {
+        401 => "; give a key with --key or BENCHER_API_KEY",
+        403 => "; the key is not one for this project",
+        404 => "; is --host the root of the API?",
+        429 => "; wait a while, or send fewer reports",
+        _ => "",
+    }
+}

@@ -1,0 +1,90 @@
+//! What proves to a server who we are.
+
+use std::fmt;
+
+use super::RemoteError;
+
+/// Where a key is looked for, in this order.
+const VARIABLES: [&str; 4] =
+    ["WINGBEAT_API_KEY", "BENCHER_API_KEY", "WINGBEAT_API_TOKEN", "BENCHER_API_TOKEN"];
+
+/// A key or token. It shows nothing of itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(pub(super) String);
+
+impl Key {
+    /// Takes a key or token (`--key`, `--token`, `--github-actions`).
+    ///
+    /// # Errors
+    ///
+    /// When it is empty, or has characters that no header can carry.
+    pub fn new(text: &str) -> Result<Self, RemoteError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(RemoteError::InvalidKey { reason: "it is empty" });
+        }
+        match text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(RemoteError::InvalidKey {
+                reason: "it has blanks or characters beyond ASCII, perhaps more than the key was copied",
+            }),
+        }
+    }
+
+    /// The key of the environment: `WINGBEAT_API_KEY`, `BENCHER_API_KEY`, `WINGBEAT_API_TOKEN`,
+    /// `BENCHER_API_TOKEN`, in this order. Empty ones do not count: a CI job sets a variable to nothing
+    /// where a secret is withheld.
+    ///
+    /// # Errors
+    ///
+    /// When the first that is set cannot be a key.
+    pub fn from_env(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, RemoteError> {
+        let set = VARIABLES.into_iter().filter_map(variable).find(|text| !text.trim().is_empty());
+        set.map(|text| Self::new(&text)).transpose()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_can_stand_in_a_header() {
+        let check = |text: &str, expected| assert_eq!(Key::new(text).is_ok(), expected, "{text:?}");
+        check("bencher_run_abc", true);
+        check(" a.b.c\n", true);
+        check("", false);
+        check("a b", false);
+        check("a\nb", false);
+        check("schlüssel", false);
+    }
+
+    #[test]
+    fn the_first_that_is_set_counts() {
+        let check = |set: &[(&str, &str)], expected: Option<&str>| {
+            let variable = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            let key = Key::from_env(variable).expect("a key or none");
+            assert_eq!(key.map(|key| key.0).as_deref(), expected);
+        };
+        check(&[], None);
+        check(&[("BENCHER_API_TOKEN", "t")], Some("t"));
+        check(&[("BENCHER_API_TOKEN", "t"), ("BENCHER_API_KEY", "k")], Some("k"));
+        check(&[("BENCHER_API_KEY", "k"), ("WINGBEAT_API_KEY", "")], Some("k"));
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let key = Key::new("secret").expect("a key");
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What is sent: `POST /v0/run`, with results in Bencher Metric Format.
+
+use serde_json::{Map, Value, json};
+use time::format_description::well_known::Rfc3339;
+
+use super::Submission;
+use crate::{
+    model::{BenchmarkName, Threshold, threshold::Test},
+    results::Results,
+};
+
+/// The ending by which a benchmark asks a Bencher server for no alert.
+const IGNORED: &str = "_bencher_ignore";
+
+/// The request without sending it, for `--dry-run`.
+///
+/// The adapter is `json`: results are in Bencher Metric Format, since what we have parsed need not be
+/// parsed again.
+#[must_use]
+pub fn request(submission: &Submission<'_>) -> Value {
+    let report = submission.report;
+    let time = |time: time::OffsetDateTime| {
+        // Only years beyond 9999 have no such form.
+        time.to_offset(time::UtcOffset::UTC).format(&Rfc3339).unwrap_or_default()
+    };
+    let results: Vec<String> = report.iterations.iter().map(|it| bmf(it).to_string()).collect();
+    let mut request = json!({
+        "project": report.project,
+        "idempotency_key": report.uuid,
+        "branch": report.branch,
+        "testbed": report.testbed,
+        "start_time": time(report.start_time),
+        "end_time": time(report.end_time),
+        "results": results,
+        "settings": { "adapter": "json" },
+    });
+    if let Some(hash) = sha1(report.hash.as_deref()) {
+        request["hash"] = json!(hash);
+    }
+    let start_point = start_point(submission);
+    if !start_point.is_empty() {
+        request["start_point"] = Value::Object(start_point);
+    }
+    let models: Map<String, Value> = submission
+        .thresholds
+        .iter()
+        .filter(|threshold| refusal(threshold).is_none())
+        .map(|threshold| (threshold.measure.to_string(), json!(threshold.model)))
+        .collect();
+    if !models.is_empty() || submission.thresholds_reset {
+        request["thresholds"] = json!({ "models": models, "reset": submission.thresholds_reset });
+    }
+    if !submission.context.is_empty() {
+        request["context"] = json!(submission.context);
+    }
+    request
+}
+
+fn start_point(submission: &Submission<'_>) -> Map<String, Value> {
+    let mut start_point = Map::new();
+    if let Some(start) = &submission.report.start_point {
+        start_point.insert("branch".to_owned(), json!(start.branch));
+        start_point.insert("max_versions".to_owned(), json!(start.max_versions));
+        if let Some(hash) = sha1(start.hash.as_deref()) {
+            start_point.insert("hash".to_owned(), json!(hash));
+        }
+        if submission.clone_thresholds {
+            start_point.insert("clone_thresholds".to_owned(), json!(true));
+        }
+    }
+    if submission.start_point_reset {
+        start_point.insert("reset".to_owned(), json!(true));
+    }
+    start_point
+}
+
+/// What the server will not learn, in sentences.
+pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
+    let report = submission.report;
+    let mut losses: Vec<String> = submission
+        .thresholds
+        .iter()
+        .filter_map(|threshold| Some((threshold, refusal(threshold)?)))
+        .map(|(threshold, reason)| {
+            format!("the threshold for {} was not sent: {reason}", threshold.measure)
+        })
+        .collect();
+    let failures: usize = report.iterations.iter().map(|results| results.failures.len()).sum();
+    if failures > 0 {
+        let benchmarks = crate::output::plural(failures, "benchmark");
+        losses.push(format!("{benchmarks} failed, and Bencher has no place for that"));
+    }
+    if report.hash.is_some() && sha1(report.hash.as_deref()).is_none() {
+        losses.push("the commit was not sent, since it is no SHA-1 in full".to_owned());
+    }
+    losses
+}
+
+/// Why Bencher cannot take a threshold.
+fn refusal(threshold: &Threshold) -> Option<String> {
+    if let Some(glob) = &threshold.benchmark {
+        return Some(format!("it is for benchmarks like {glob:?}, and Bencher's are for all"));
+    }
+    let test = threshold.model.test;
+    matches!(test, Test::Auto | Test::ChangePoint)
+        .then(|| format!("Bencher has no test {test}; name one of its own with --threshold-test"))
+}
+
+/// Bencher Metric Format.
+fn bmf(results: &Results) -> Value {
+    let mut benchmarks = Map::new();
+    for benchmark in &results.benchmarks {
+        let measures: Map<String, Value> = benchmark
+            .metrics
+            .iter()
+            .map(|(measure, metric)| {
+                let mut value = json!({ "value": metric.value });
+                for (end, number) in
+                    [("lower_value", metric.lower_value), ("upper_value", metric.upper_value)]
+                {
+                    if let Some(number) = number {
+                        value[end] = json!(number);
+                    }
+                }
+                (measure.slug.to_string(), value)
+            })
+            .collect();
+        benchmarks
+            .insert(sent_name(&benchmark.name, benchmark.is_ignored), Value::Object(measures));
+    }
+    Value::Object(benchmarks)
+}
+
+/// With the ending that asks for no alert, if there is room for it.
+fn sent_name(name: &BenchmarkName, is_ignored: bool) -> String {
+    let marked = format!("{name}{IGNORED}");
+    if is_ignored && BenchmarkName::new(&*marked).is_ok() { marked } else { name.to_string() }
+}
+
+/// A commit as Bencher takes it: the 40 digits of SHA-1.
+fn sha1(hash: Option<&str>) -> Option<&str> {
+    hash.filter(|hash| hash.len() == 40 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}

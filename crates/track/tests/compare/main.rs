@@ -1,0 +1,96 @@
+//! The comparison of two revisions through the library: verdicts on made-up pairs, and a stop that
+//! comes first. The binary's tests run whole comparisons.
+
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use wingbeat_stats::{normal, random::Random};
+use wingbeat_track::{
+    adapter::Adapter,
+    compare::{
+        CompareError, Event, Plan, Verdict, compare,
+        judge::{Settings, judge},
+        series::Series,
+    },
+    model::{BenchmarkName, Measure},
+};
+
+/// Series of normal runs; the first is slower in the head by that share.
+fn series(benchmarks: usize, pairs: usize, slower: f64, random: &mut Random) -> Vec<Series> {
+    let mut run = || 1e6 * (0.01 * normal::quantile(random.unit().max(f64::EPSILON))).exp();
+    let mut one = |at: usize| {
+        let factor = if at == 0 { 1.0 + slower } else { 1.0 };
+        Series {
+            benchmark: BenchmarkName::new(format!("b{at}")).expect("a name"),
+            is_ignored: false,
+            measure: Measure::latency(),
+            pairs: (0..pairs).map(|_| [run(), run() * factor]).collect(),
+            seen: [pairs; 2],
+        }
+    };
+    (0..benchmarks).map(&mut one).collect()
+}
+
+/// The example `compare_power` measures it; this notices when the share is off by far.
+#[test]
+fn equal_revisions_are_hardly_ever_called_different() {
+    let mut random = Random::new(1);
+    let is_moved = |verdict: Verdict| matches!(verdict, Verdict::Worse | Verdict::Better);
+    let false_ones = (0..60)
+        .filter(|_| {
+            let (rows, _) = judge(&series(5, 8, 0.0, &mut random), &Settings::default());
+            rows.iter().any(|row| is_moved(row.verdict))
+        })
+        .count();
+    // 0.2 are due; three come about less than once in 1,000 seeds.
+    assert!(false_ones < 3, "{false_ones}");
+}
+
+#[test]
+fn a_slowdown_is_found_among_others() {
+    let mut random = Random::new(2);
+    let (rows, _) = judge(&series(5, 32, 0.03, &mut random), &Settings::default());
+    assert_eq!((rows[0].benchmark.as_str(), rows[0].verdict), ("b0", Verdict::Worse));
+    assert!(rows[0].is_beyond_threshold);
+    assert!(rows[1..].iter().all(|row| row.verdict == Verdict::NoChangeSeen));
+}
+
+#[test]
+fn a_stop_that_comes_early_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        let git = git.current_dir(&folder).args(["-c", "user.name=n", "-c", "user.email=n@x.org"]);
+        let output = git.args(arguments).output().expect("git runs");
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    git(&["init", "--quiet"]);
+    fs::write(folder.path().join("file"), "content").expect("written");
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "a commit"]);
+    let plan = Plan {
+        directory: folder.path().to_owned(),
+        base: "HEAD".to_owned(),
+        head: None,
+        command: vec!["sleep".into(), "600".into()],
+        build: None,
+        adapter: Adapter::Magic,
+        average: None,
+        time: Duration::from_secs(1),
+        settings: Settings::default(),
+        seed: 1,
+    };
+    let check = |stop: &AtomicBool, observe: &mut dyn FnMut(Event<'_>)| {
+        let found = compare(&plan, stop, observe);
+        assert!(matches!(found, Err(CompareError::Interrupted)), "{found:?}");
+        assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+    };
+    check(&AtomicBool::new(true), &mut |_| {});
+    let stop = AtomicBool::new(false);
+    check(&stop, &mut |_| stop.store(true, Ordering::Relaxed));
+}

@@ -1,0 +1,244 @@
+//! Reports to tell of.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::{
+    adapter::Adapter,
+    decide::{Boundary, Change, Notice, Outcome, Verdict},
+    model::{
+        Alert, BenchmarkName, BranchName, Direction, Environment, Kind, Limit, Measure, Metric,
+        ProjectName, Report, Slug, StartPoint, Status, TestbedName, ThresholdModel,
+        threshold::Test,
+    },
+    output::Page,
+    results::Results,
+};
+
+/// A report and what belongs to its page.
+pub(crate) struct Sample {
+    pub(crate) report: Report,
+    pub(crate) thresholds: Vec<Option<ThresholdModel>>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) remarks: Vec<String>,
+    pub(crate) suspects: Vec<usize>,
+}
+
+/// One metric and its verdict.
+pub(crate) struct Case {
+    pub(crate) benchmark: &'static str,
+    pub(crate) measure: Measure,
+    pub(crate) metric: Metric,
+    pub(crate) test: Option<Test>,
+    pub(crate) outcome: Outcome,
+    pub(crate) baseline: Option<f64>,
+    pub(crate) change: Option<[f64; 3]>,
+    pub(crate) smallest_visible: Option<f64>,
+    pub(crate) reason: &'static str,
+    pub(crate) status: Option<Status>,
+}
+
+impl Case {
+    pub(crate) fn new(
+        benchmark: &'static str,
+        measure: &str,
+        value: f64,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            benchmark,
+            measure: Measure::named(measure),
+            metric: Metric::new(value),
+            test: Some(Test::Auto),
+            outcome,
+            baseline: None,
+            change: None,
+            smallest_visible: None,
+            reason: "",
+            status: None,
+        }
+    }
+}
+
+pub(crate) fn benchmark(name: &str) -> BenchmarkName {
+    BenchmarkName::new(name).expect("a name")
+}
+
+impl Sample {
+    /// A report of one iteration with these metrics.
+    pub(crate) fn of(cases: Vec<Case>) -> Self {
+        let time = OffsetDateTime::from_unix_timestamp(1_767_225_600).expect("a time");
+        let report = Report {
+            uuid: Uuid::from_u128(7),
+            project: ProjectName::new("Simple Profiler").expect("a name"),
+            branch: BranchName::new("feature/x").expect("a name"),
+            hash: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
+            epoch: 0,
+            start_point: Some(StartPoint {
+                branch: BranchName::new("main").expect("a name"),
+                hash: Some("fedcba9876543210fedcba9876543210fedcba98".to_owned()),
+                until: None,
+                max_versions: 255,
+            }),
+            testbed: TestbedName::new("ci-runner").expect("a name"),
+            start_time: time,
+            end_time: time + time::Duration::seconds(5),
+            adapter: Adapter::RustDivan,
+            environment: Environment {
+                kernel: Some("Linux 6.18.44".to_owned()),
+                ..Environment::default()
+            },
+            iterations: vec![Results::default()],
+            verdicts: Vec::new(),
+            alerts: Vec::new(),
+            confirms: None,
+        };
+        let mut sample = Self {
+            report,
+            thresholds: Vec::new(),
+            notices: Vec::new(),
+            remarks: Vec::new(),
+            suspects: Vec::new(),
+        };
+        for case in cases {
+            sample.add(0, case);
+        }
+        sample
+    }
+
+    /// Adds a metric. The metrics of a benchmark have to follow each other.
+    pub(crate) fn add(&mut self, iteration: u32, case: Case) {
+        let place = usize::try_from(iteration).expect("a place");
+        self.report.iterations.resize_with(place + 1, Results::default);
+        let name = benchmark(case.benchmark);
+        let results = &mut self.report.iterations[place];
+        results.add(name.clone(), case.measure.clone(), case.metric).expect("added");
+        let higher = case.measure.direction == Direction::HigherIsBetter;
+        let limit = if higher { Limit::Lower } else { Limit::Upper };
+        let is_beyond = matches!(case.outcome, Outcome::Worse | Outcome::Changed);
+        self.report.verdicts.push(Verdict {
+            iteration,
+            benchmark: name.clone(),
+            measure: case.measure.slug.clone(),
+            outcome: case.outcome,
+            test: case.test,
+            boundary: case.baseline.map(|baseline| Boundary {
+                baseline: Some(baseline),
+                lower_limit: Some(baseline * 0.95),
+                upper_limit: Some(baseline * 1.05),
+            }),
+            limit: is_beyond.then_some(limit),
+            change: case.change.map(|[relative, lower, upper]| Change {
+                relative,
+                lower: Some(lower),
+                upper: Some(upper),
+            }),
+            p: case.change.map(|_| 0.0001),
+            smallest_visible: case.smallest_visible,
+            points: 12,
+            reason: case.reason.to_owned(),
+        });
+        self.thresholds.push(case.test.map(ThresholdModel::new));
+        if let Some(status) = case.status {
+            self.report.alerts.push(Alert {
+                uuid: Uuid::from_u128(100 + self.report.alerts.len() as u128),
+                iteration,
+                benchmark: name,
+                measure: case.measure.slug,
+                limit,
+                status,
+                reason: (status != Status::Active).then(|| "known".to_owned()),
+            });
+        }
+    }
+
+    pub(crate) fn page(&self) -> Page<'_> {
+        Page {
+            report: &self.report,
+            thresholds: &self.thresholds,
+            version_number: Some(3),
+            start_point_number: Some(9),
+            notices: &self.notices,
+            remarks: &self.remarks,
+            store: None,
+            suspects: &self.suspects,
+        }
+    }
+}
+
+/// One of each: worse, better, changed, unchanged, new, not judged, failed.
+pub(crate) fn mixed() -> Sample {
+    let case = Case::new;
+    let mut sample = Sample::of(vec![
+        Case {
+            metric: Metric::new(1010.0).within(1000.0, 1020.0),
+            baseline: Some(1000.0),
+            change: Some([0.01, -0.005, 0.025]),
+            smallest_visible: Some(0.013),
+            reason: "1.0 spreads from the usual level",
+            ..case("parse/small", "latency", 0.0, Outcome::NoChange)
+        },
+        case("parse/new", "latency", 2500.0, Outcome::TooLittleHistory),
+        Case {
+            metric: Metric::new(1200.0).within(1150.0, 1250.0).with_samples(vec![1150.0, 1250.0]),
+            baseline: Some(1000.0),
+            change: Some([0.2, 0.18, 0.22]),
+            smallest_visible: Some(0.03),
+            reason: "+20.0 % from the usual level",
+            status: Some(Status::Active),
+            ..case("parse/large", "latency", 0.0, Outcome::Worse)
+        },
+        Case {
+            baseline: Some(120.0),
+            change: Some([0.275, 0.275, 0.275]),
+            reason: "an exact measure that was 120 is off by 33",
+            status: Some(Status::Active),
+            ..case("parse/large", "instructions", 153.0, Outcome::Worse)
+        },
+        Case {
+            baseline: Some(2e6),
+            change: Some([0.5, 0.4, 0.6]),
+            ..case("write", "throughput", 3e6, Outcome::Better)
+        },
+        Case { test: None, ..case("write", "My Score", 88.0, Outcome::NotJudged) },
+        Case {
+            test: Some(Test::TTest),
+            baseline: Some(10.0),
+            status: Some(Status::Silenced),
+            reason: "t_test",
+            ..case("write", "build-time", 20.0, Outcome::Worse)
+        },
+    ]);
+    sample.report.iterations[0].fail(benchmark("read"), "exit code 1");
+    sample
+        .notices
+        .push(Notice::EnvironmentChanged { changes: vec!["kernel 6.12 → 6.18".into()] });
+    sample.remarks.push("version abc stands in for def".to_owned());
+    sample
+}
+
+/// So many unchanged metrics.
+pub(crate) fn quiet(count: usize) -> Sample {
+    let mut sample = Sample::of(Vec::new());
+    for number in 0..count {
+        let name: &'static str = format!("case_{number}").leak();
+        sample.add(
+            0,
+            Case {
+                baseline: Some(1000.0),
+                smallest_visible: Some(0.013),
+                ..Case::new(name, "latency", 1000.0, Outcome::NoChange)
+            },
+        );
+    }
+    sample
+}
+
+/// A measure of a tool's own.
+pub(crate) fn custom(name: &str) -> Measure {
+    Measure::custom(name, "widgets", Direction::Unknown, Kind::Noisy)
+}
+
+/// A slug.
+pub(crate) fn slug(text: &str) -> Slug {
+    Slug::of(text)
+}

@@ -1,0 +1,44 @@
+//! Pictures as they were when somebody looked at them last. `UPDATE_EXPECT=1` writes them anew: then
+//! look at them.
+
+use std::{env, fs, path::Path};
+
+use wingbeat_track::plot::{Chart, svg, terminal};
+
+use crate::histories::{busy, iterations, odd, single};
+
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plot/golden").join(name);
+    if env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&path, found).expect("written");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == expected, "{name} differs; UPDATE_EXPECT=1 writes it anew, then look at it");
+}
+
+/// Without escape sequences, which would hide the differences.
+fn plain(chart: &Chart, columns: usize) -> String {
+    let text = terminal(chart, columns);
+    let mut out = String::new();
+    let mut parts = text.split('\u{1b}');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        out.push_str(part.split_once('m').map_or("", |(_, rest)| rest));
+    }
+    out
+}
+
+#[test]
+fn pictures() {
+    check("busy.svg", &svg(&busy()));
+    check("single.svg", &svg(&single()));
+    check("iterations.svg", &svg(&iterations()));
+    check("odd.svg", &svg(&odd()));
+}
+
+#[test]
+fn terminals() {
+    check("busy.txt", &plain(&busy(), 100));
+    check("single.txt", &plain(&single(), 60));
+    check("odd.txt", &plain(&odd(), 80));
+}

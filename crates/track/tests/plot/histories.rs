@@ -1,0 +1,216 @@
+//! Made-up histories with what pictures have to cope with.
+
+use time::{Duration, OffsetDateTime};
+use wingbeat_track::{
+    decide::Outcome,
+    model::{Limit, Measure, Status},
+    plot::{Chart, Dot, Line, Panel, Stamp, Step},
+};
+
+/// Numbers from 0 to 1 that look like chance and are always the same.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn next(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// About normal, with mean 0 and standard deviation 1.
+    pub(crate) fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.next()).sum::<f64>() - 6.0
+    }
+}
+
+pub(crate) fn stamps(count: usize, apart: Duration) -> Vec<Stamp> {
+    let first = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time");
+    let stamp = |index: usize| Stamp {
+        time: first + apart * i32::try_from(index).expect("few"),
+        hash: Some(format!("{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(index as u64 + 1))),
+        branch: "main".parse().expect("a name"),
+        testbed: "ci-runner".parse().expect("a name"),
+        iterations: 1,
+        news: Vec::new(),
+    };
+    (0..count).map(stamp).collect()
+}
+
+/// A line of values with a spread of two percent.
+pub(crate) fn line(name: &str, values: impl IntoIterator<Item = f64>) -> Line {
+    let dot = |(stamp, value): (usize, f64)| Dot {
+        stamp,
+        value,
+        lower: Some(value - value.abs() * 0.02),
+        upper: Some(value + value.abs() * 0.02),
+        ..Dot::default()
+    };
+    Line {
+        name: name.to_owned(),
+        dots: values.into_iter().enumerate().map(dot).collect(),
+        steps: Vec::new(),
+    }
+}
+
+/// Without a spread.
+pub(crate) fn bare(mut line: Line) -> Line {
+    for dot in &mut line.dots {
+        (dot.lower, dot.upper) = (None, None);
+    }
+    line
+}
+
+/// With limits around a level from the fifth value on.
+pub(crate) fn limited(mut line: Line, low: f64, high: f64) -> Line {
+    for dot in line.dots.iter_mut().skip(5) {
+        (dot.lower_limit, dot.upper_limit) = (Some(low), Some(high));
+    }
+    line
+}
+
+pub(crate) fn alert(line: &mut Line, index: usize, status: Status) {
+    line.dots[index].alert = Some((Limit::Upper, status));
+    line.dots[index].outcome = Some(Outcome::Worse);
+}
+
+pub(crate) fn panel(slug: &str, lines: Vec<Line>) -> Panel {
+    Panel { measure: Measure::named(slug), part: (1, 1), lines }
+}
+
+pub(crate) fn chart(title: &str, count: usize, apart: Duration, panels: Vec<Panel>) -> Chart {
+    Chart { title: title.to_owned(), stamps: stamps(count, apart), panels, left_out: 0 }
+}
+
+/// A step, a spike, limits, alerts of all kinds, a change of the environment.
+pub(crate) fn busy() -> Chart {
+    let mut dice = Dice(1);
+    let level = |index: usize| if index < 40 { 1200.0 } else { 1380.0 };
+    let mut first = limited(
+        line("fibonacci_20", (0..60).map(|index| level(index) * (1.0 + 0.01 * dice.normal()))),
+        1150.0,
+        1260.0,
+    );
+    for index in 40..46 {
+        alert(&mut first, index, Status::Active);
+    }
+    first.steps = vec![Step { dot: 40, before: 1200.0, after: 1380.0 }];
+    let mut second = line("play_game", (0..60).map(|_| 1010.0 * (1.0 + 0.008 * dice.normal())));
+    second.dots[20].value = 1620.0;
+    second.dots[20].upper = Some(1700.0);
+    alert(&mut second, 20, Status::Dismissed);
+    let third = line("parse/json/small", (0..60).map(|_| 1330.0 * (1.0 + 0.006 * dice.normal())));
+    let mut count = bare(line(
+        "fibonacci_20",
+        (0..60).map(|index| if index < 40 { 18_204.0 } else { 18_211.0 }),
+    ));
+    count.steps = vec![Step { dot: 40, before: 18_204.0, after: 18_211.0 }];
+    alert(&mut count, 40, Status::Silenced);
+    let mut chart = chart(
+        "simple-profiler",
+        60,
+        Duration::hours(7),
+        vec![panel("instructions", vec![count]), panel("latency", vec![first, third, second])],
+    );
+    chart.stamps[30].news = vec!["kernel 6.12.1 → 6.18.44".to_owned()];
+    chart.stamps[31].news = vec![
+        "compiler rustc 1.94.0 → rustc 1.95.0".to_owned(),
+        "governor powersave → performance".to_owned(),
+    ];
+    chart.stamps[55].news = vec!["CPUs 2 → 4".to_owned()];
+    chart
+}
+
+/// Forty benchmarks, sizes from nanoseconds to seconds.
+pub(crate) fn many() -> Chart {
+    let mut dice = Dice(2);
+    let lines: Vec<Line> = (0..18)
+        .map(|index| {
+            let size = 1000.0 * (1.0 + 0.07 * f64::from(index));
+            line(
+                &format!("group_{}/case_{index}", index / 5),
+                (0..30).map(|_| size * (1.0 + 0.01 * dice.normal())),
+            )
+        })
+        .collect();
+    let panels = lines
+        .chunks(6)
+        .enumerate()
+        .map(|(index, lines)| Panel { part: (index + 1, 3), ..panel("latency", lines.to_vec()) });
+    chart("many benchmarks", 30, Duration::minutes(3), panels.collect())
+}
+
+/// One report only.
+pub(crate) fn single() -> Chart {
+    let lines = vec![line("alone", [42.0]), bare(line("without spread", [57.0]))];
+    chart("one report", 1, Duration::hours(1), vec![panel("latency", lines)])
+}
+
+/// Constant, negative, zero, huge, tiny, with names that are long or hostile.
+pub(crate) fn odd() -> Chart {
+    let long = "a_crate::a_module::with::many::parts::<impl core::fmt::Display for alloc::vec::Vec<T>>::fmt/input-of-4096-bytes";
+    let mut dice = Dice(3);
+    let panels = vec![
+        panel("file-size", vec![bare(line(long, [65_536.0; 12]))]),
+        panel(
+            "balance",
+            vec![line(
+                "<script>alert(1)</script> & \"co\"",
+                (0..12).map(|_| -50.0 + 60.0 * dice.next()),
+            )],
+        ),
+        panel(
+            "throughput",
+            vec![line(
+                "日本語のベンチマーク名はとても長いことがあります",
+                (0..12).map(|_| 2.5e9 * (1.0 + 0.1 * dice.next())),
+            )],
+        ),
+        panel("zero", vec![bare(line("nothing", [0.0; 12]))]),
+        panel(
+            "huge",
+            vec![bare(line(
+                "extremes",
+                (0..12).map(|index| if index == 6 { 1e300 } else { -1e299 }),
+            ))],
+        ),
+        panel(
+            "counter",
+            vec![bare(line("near a billion", (0..12).map(|index| 1e9 + f64::from(index % 3))))],
+        ),
+        panel("tiny", vec![bare(line("small", (0..12).map(|index| 1e-12 * f64::from(index))))]),
+    ];
+    let mut chart = chart("odd & <strange> values", 12, Duration::seconds(9), panels);
+    chart.stamps[3].hash = None;
+    chart.stamps[4].hash = Some("<v1.2>\u{1}".to_owned());
+    chart.left_out = 7;
+    chart
+}
+
+/// Three iterations in each report, and a line that ends early.
+pub(crate) fn iterations() -> Chart {
+    let mut dice = Dice(4);
+    let mut repeated = line("repeated", (0..24).map(|_| 10.0 + dice.normal()));
+    for (index, dot) in repeated.dots.iter_mut().enumerate() {
+        (dot.stamp, dot.iteration) = (index / 3, (index % 3) as u32);
+    }
+    let old = line("given up", (0..4).map(|_| 9.0 + dice.normal()));
+    let mut chart =
+        chart("iterations", 8, Duration::days(30), vec![panel("latency", vec![repeated, old])]);
+    for stamp in &mut chart.stamps {
+        stamp.iterations = 3;
+    }
+    chart
+}
+
+/// Twenty thousand points.
+pub(crate) fn long(count: usize) -> Chart {
+    let mut dice = Dice(5);
+    let level = |index: usize| if index < count * 3 / 5 { 5e6 } else { 5.6e6 };
+    let mut line =
+        line("long", (0..count).map(|index| level(index) * (1.0 + 0.01 * dice.normal())));
+    line.dots[count / 4].value = 9e6;
+    line.steps = vec![Step { dot: count * 3 / 5, before: 5e6, after: 5.6e6 }];
+    alert(&mut line, count / 4, Status::Active);
+    let limited = limited(line, 4.7e6, 5.3e6);
+    chart("many points", count, Duration::minutes(20), vec![panel("latency", vec![limited])])
+}

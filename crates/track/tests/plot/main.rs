@@ -1,0 +1,7 @@
+//! Pictures of made-up histories: golden files, and rules that hold for any history.
+
+mod golden;
+mod histories;
+mod properties;
+mod rules;
+mod through_a_store;

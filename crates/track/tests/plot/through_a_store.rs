@@ -1,0 +1,97 @@
+//! From stored reports to a chart.
+
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+use wingbeat_track::{
+    adapter::Adapter,
+    model::{Environment, Measure, Metric, ProjectName, Report},
+    plot::{CHART_LINES_MAX, Chart},
+    results::Results,
+    store::{PlotQuery, Store},
+};
+
+fn report(number: u64, branch: &str, benchmarks: &[(&str, f64)], kernel: &str) -> Report {
+    let time = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time")
+        + Duration::hours(number.cast_signed());
+    let mut results = Results::default();
+    for (name, value) in benchmarks {
+        let name = name.parse().expect("a name");
+        results.add(name, Measure::latency(), Metric::new(*value)).expect("added");
+    }
+    Report {
+        uuid: Uuid::from_u64_pair(7, number),
+        project: "p".parse().expect("a name"),
+        branch: branch.parse().expect("a name"),
+        hash: None,
+        epoch: 0,
+        start_point: None,
+        testbed: "here".parse().expect("a name"),
+        start_time: time,
+        end_time: time,
+        adapter: Adapter::Json,
+        environment: Environment { kernel: Some(kernel.to_owned()), ..Environment::default() },
+        iterations: vec![results],
+        verdicts: Vec::new(),
+        alerts: Vec::new(),
+        confirms: None,
+    }
+}
+
+fn chart(reports: &[Report], change: impl FnOnce(&mut PlotQuery), lines_max: usize) -> Chart {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(folder.path().join("results.db")).expect("a store");
+    for report in reports {
+        store.insert(report).expect("stored");
+    }
+    let mut query = PlotQuery::of(ProjectName::new("p").expect("a name"));
+    change(&mut query);
+    Chart::new("p", &store.plot(&query).expect("series"), lines_max)
+}
+
+#[test]
+fn lines_are_named_by_what_tells_them_apart() {
+    let check = |reports: &[Report], expected: &[&str]| {
+        let chart = chart(reports, |_| (), CHART_LINES_MAX);
+        let names: Vec<&str> = chart.lines().map(|line| &*line.name).collect();
+        assert_eq!(names, expected);
+    };
+    check(&[report(1, "main", &[("a", 1.0), ("b", 1.0)], "1")], &["a", "b"]);
+    let both = [report(1, "main", &[("a", 1.0)], "1"), report(2, "next", &[("a", 1.0)], "1")];
+    check(&both, &["a · main", "a · next"]);
+}
+
+#[test]
+fn only_reports_in_sight_have_a_place_and_changes_are_told_between_them() {
+    let reports = [
+        report(1, "main", &[("a", 1.0)], "1"),
+        report(2, "main", &[("b", 5.0)], "2"),
+        report(3, "main", &[("a", 1.0)], "3"),
+    ];
+    let only_a = |query: &mut PlotQuery| query.benchmarks = vec!["a".parse().expect("a name")];
+    let chart = chart(&reports, only_a, CHART_LINES_MAX);
+    let news: Vec<&[String]> = chart.stamps.iter().map(|stamp| &*stamp.news).collect();
+    assert_eq!(news, [&[][..], &["kernel 1 → 3".to_owned()]]);
+    let places: Vec<usize> = chart.panels[0].lines[0].dots.iter().map(|dot| dot.stamp).collect();
+    assert_eq!(places, [0, 1]);
+}
+
+#[test]
+fn a_step_is_found_and_outlives_a_crowd() {
+    let crowd: Vec<String> = (0..20).map(|index| format!("crowd {index}")).collect();
+    let reports: Vec<Report> = (0..24)
+        .map(|number| {
+            let noise = (number * 7 % 5) as f64 / 100.0;
+            let mut benchmarks: Vec<(&str, f64)> =
+                crowd.iter().map(|name| (name.as_str(), 100.0 + noise)).collect();
+            benchmarks.push(("zzz", if number < 12 { 100.0 } else { 120.0 } + noise));
+            report(number, "main", &benchmarks, "1")
+        })
+        .collect();
+    let chart = chart(&reports, |_| (), 3);
+    assert_eq!((chart.lines().count(), chart.left_out), (3, 18));
+    let line = chart.lines().find(|line| line.name == "zzz").expect("drawn");
+    assert_eq!(line.steps.iter().map(|step| step.dot).collect::<Vec<_>>(), [12]);
+    let share = line.steps[0].relative().expect("a share");
+    assert!((share - 0.2).abs() < 0.01, "{share}");
+    assert!((line.last_change().expect("a change") - 0.2).abs() < 0.01);
+}

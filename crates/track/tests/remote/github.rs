@@ -1,0 +1,312 @@
+//! Job summary, annotations, and the one comment.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use uuid::Uuid;
+use wingbeat_track::{
+    decide::{Outcome, Verdict},
+    github::{Actions, Options, Told},
+    model::{Alert, Limit, Report, Status, ThresholdModel, threshold::Test},
+    output::{Page, marker},
+    remote::Patience,
+};
+
+use crate::{
+    sample::report,
+    stub::{Reply, Stub},
+};
+
+/// A job for a pull request.
+struct Job {
+    folder: TempDir,
+    actions: Actions,
+    report: Report,
+    thresholds: Vec<Option<ThresholdModel>>,
+}
+
+impl Job {
+    fn new(api_url: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let actions = Actions {
+            api_url: api_url.to_owned(),
+            repository: Some("owner/name".to_owned()),
+            event_path: None,
+            summary_path: Some(folder.path().join("summary.md")),
+            patience: Patience {
+                connect: Duration::from_secs(2),
+                attempts: 3,
+                pause: Duration::from_millis(5),
+                pause_max: Duration::from_millis(20),
+                total: Duration::from_secs(10),
+            },
+        };
+        let mut job = Self { folder, actions, report: report(), thresholds: vec![None; 3] };
+        job.thresholds[0] = Some(ThresholdModel::new(Test::Auto));
+        job.event("owner/name");
+        job
+    }
+
+    /// The pull request comes from that repository.
+    fn event(&mut self, from: &str) {
+        let event = json!({ "pull_request": {
+            "number": 12,
+            "head": { "repo": { "full_name": from } },
+            "base": { "repo": { "full_name": "owner/name" } },
+        }});
+        self.event_text(&event.to_string());
+    }
+
+    fn event_text(&mut self, text: &str) {
+        let path = self.folder.path().join("event.json");
+        fs::write(&path, text).expect("written");
+        self.actions.event_path = Some(path);
+    }
+
+    /// Makes the first metric worse.
+    fn alarm(mut self) -> Self {
+        let benchmark = self.report.iterations[0].benchmarks[0].name.clone();
+        let measure = self.report.iterations[0].benchmarks[0].metrics[0].0.slug.clone();
+        self.report.verdicts.push(Verdict {
+            iteration: 0,
+            benchmark: benchmark.clone(),
+            measure: measure.clone(),
+            outcome: Outcome::Worse,
+            test: Some(Test::Auto),
+            boundary: None,
+            limit: Some(Limit::Upper),
+            change: None,
+            p: None,
+            smallest_visible: None,
+            points: 9,
+            reason: "100 % off: far\n".to_owned(),
+        });
+        self.report.alerts.push(Alert {
+            uuid: Uuid::from_u128(1),
+            iteration: 0,
+            benchmark,
+            measure,
+            limit: Limit::Upper,
+            status: Status::Active,
+            reason: None,
+        });
+        self
+    }
+
+    fn tell(&self, options: &Options) -> Told {
+        let page = Page {
+            report: &self.report,
+            thresholds: &self.thresholds,
+            version_number: None,
+            start_point_number: None,
+            notices: &[],
+            remarks: &[],
+            store: None,
+            suspects: &[],
+        };
+        self.actions.tell(&page, options)
+    }
+
+    fn summary(&self) -> String {
+        let path = self.actions.summary_path.as_ref().expect("a path");
+        fs::read_to_string(path).unwrap_or_default()
+    }
+}
+
+fn with_token() -> Options {
+    Options { token: Some("ghs_secret".to_owned()), ..Options::default() }
+}
+
+/// GitHub with these comments; it answers what is written with an address.
+fn github(comments: Vec<Value>) -> Stub {
+    Stub::start(move |asked, _| match asked.line.split(' ').next() {
+        Some("GET") => {
+            let page: usize =
+                asked.line.rsplit('=').next().and_then(|n| n.parse().ok()).unwrap_or(1);
+            let part: Vec<_> = comments.iter().skip((page - 1) * 100).take(100).collect();
+            Reply::Text(200, json!(part).to_string())
+        }
+        _ => Reply::Text(201, json!({ "html_url": "https://github/c/1" }).to_string()),
+    })
+}
+
+fn comment(id: u64, body: &str) -> Value {
+    json!({ "id": id, "body": body })
+}
+
+const LIST: &str = "GET /repos/owner/name/issues/12/comments?per_page=100&page=1";
+
+#[test]
+fn the_first_report_makes_a_comment() {
+    let stub = github(vec![comment(1, "nice work")]);
+    let job = Job::new(&stub.url);
+    let told = job.tell(&with_token());
+    assert_eq!(told.warnings, Vec::<String>::new());
+    assert_eq!(told.comment.as_deref(), Some("https://github/c/1"));
+    assert_eq!(stub.lines(), [LIST, "POST /repos/owner/name/issues/12/comments"]);
+    let asked = &stub.asked()[1];
+    assert_eq!(asked.header("authorization"), Some("Bearer ghs_secret"));
+    assert!(asked.header("user-agent").is_some_and(|agent| agent.starts_with("wingbeat/")));
+    let body = asked.json()["body"].as_str().expect("a body").to_owned();
+    assert!(body.trim_end().ends_with(&marker(&job.report, None)), "{body}");
+    // The summary is the same text.
+    assert_eq!(job.summary(), format!("{body}\n"));
+}
+
+#[test]
+fn later_reports_update_it() {
+    let own = marker(&report(), None);
+    let check = |comments: Vec<Value>, expected: &[&str]| {
+        let stub = github(comments);
+        assert_eq!(Job::new(&stub.url).tell(&with_token()).warnings, Vec::<String>::new());
+        assert_eq!(stub.lines(), expected);
+    };
+    let update = "PATCH /repos/owner/name/issues/comments/5";
+    let post = "POST /repos/owner/name/issues/12/comments";
+    check(vec![comment(5, &format!("old\n{own}\r\n")), comment(6, "x")], &[LIST, update]);
+    // Quoted by somebody, or of another report.
+    let other = own.replace("ci-box", "other-box");
+    check(vec![comment(5, &format!("> {own}\n\nsee?")), comment(6, &other)], &[LIST, post]);
+    // Far down.
+    let mut many: Vec<_> = (100..200).map(|id| comment(id, "x")).collect();
+    many.push(comment(5, &own));
+    check(many, &[LIST, &LIST.replace("&page=1", "&page=2"), update]);
+}
+
+#[test]
+fn ids_tell_comments_apart() {
+    let stub = github(vec![comment(5, &marker(&report(), None))]);
+    let options = Options { id: Some("nightly".to_owned()), number: Some(3), ..with_token() };
+    let _ = Job::new(&stub.url).tell(&options);
+    assert_eq!(stub.lines()[1], "POST /repos/owner/name/issues/3/comments");
+    let body = stub.asked()[1].json();
+    assert!(body["body"].as_str().is_some_and(|body| body.contains("wingbeat/my-proj/id/nightly")));
+}
+
+#[test]
+fn no_comment_where_none_is_wanted() {
+    let check = |job: fn(Job) -> Job, options: Options, comments: Vec<Value>, expected: usize| {
+        let stub = github(comments);
+        let told = job(Job::new(&stub.url)).tell(&options);
+        assert_eq!(told.warnings, Vec::<String>::new());
+        assert_eq!(stub.lines().len(), expected, "{:?}", stub.lines());
+    };
+    let same = |job| job;
+    let none = |job: Job| Job { thresholds: vec![None; 3], ..job };
+    let push = |mut job: Job| {
+        job.event_text(r#"{"ref": "refs/heads/main"}"#);
+        job
+    };
+    let on_alert = || Options { only_on_alert: true, ..with_token() };
+    let on_thresholds = || Options { only_thresholds: true, ..with_token() };
+    check(same, Options::default(), vec![], 0);
+    check(push, with_token(), vec![], 0);
+    check(same, on_thresholds(), vec![], 2);
+    check(none, on_thresholds(), vec![], 0);
+    check(same, on_alert(), vec![], 1);
+    check(same, on_alert(), vec![comment(5, &marker(&report(), None))], 2);
+    check(Job::alarm, on_alert(), vec![], 2);
+}
+
+#[test]
+fn a_read_only_token_is_a_warning() {
+    let stub = Stub::start(|asked, _| match asked.line.starts_with("GET") {
+        true => Reply::Text(200, "[]".to_owned()),
+        false => {
+            let message = "Resource not accessible by integration";
+            Reply::Text(403, json!({ "message": message }).to_string())
+        }
+    });
+    let mut job = Job::new(&stub.url);
+    let told = job.tell(&with_token());
+    assert_eq!(told.comment, None);
+    let [warning] = &told.warnings[..] else { panic!("one warning: {:?}", told.warnings) };
+    assert!(warning.contains("not accessible by integration"), "{warning}");
+    assert!(warning.contains("pull-requests: write") && !warning.contains("fork"), "{warning}");
+    job.event("stranger/name");
+    let told = job.tell(&with_token());
+    assert!(told.warnings[0].contains("comes from a fork"), "{:?}", told.warnings);
+    assert!(!job.summary().is_empty());
+    // Refusals are not repeated.
+    assert_eq!(stub.asked().len(), 4);
+}
+
+#[test]
+fn trouble_is_a_warning() {
+    let check = |stub: &Stub, change: fn(&mut Job), expected: &str, requests: usize| {
+        let mut job = Job::new(&stub.url);
+        change(&mut job);
+        let told = job.tell(&with_token());
+        assert!(told.warnings.len() == 1 && told.warnings[0].contains(expected), "{told:?}");
+        assert_eq!(stub.asked().len(), requests);
+    };
+    let failing = || Stub::start(|_, _| Reply::Text(502, String::new()));
+    let half = || {
+        Stub::start(|asked, _| match asked.line.starts_with("GET") {
+            true => Reply::Text(200, "[]".to_owned()),
+            false => Reply::HangUp,
+        })
+    };
+    check(&failing(), |_| {}, "status 502", 3);
+    // A comment that may have been made is not made again.
+    check(&half(), |_| {}, "no answer", 2);
+    check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, "no list", 1);
+    check(&github(vec![]), |job| job.actions.repository = None, "GITHUB_REPOSITORY", 0);
+    check(&github(vec![]), |job| job.event_text("{"), "could not be read", 0);
+    let nowhere =
+        |job: &mut Job| job.actions.summary_path = Some(PathBuf::from("/no/such/folder/x"));
+    check(&github(vec![]), nowhere, "job summary", 2);
+}
+
+#[test]
+fn the_summary_is_appended() {
+    let job = Job::new("http://127.0.0.1:1");
+    fs::write(job.actions.summary_path.as_ref().expect("a path"), "# before\n").expect("written");
+    let _ = job.tell(&Options::default());
+    let _ = job.tell(&Options::default());
+    let summary = job.summary();
+    assert!(summary.starts_with("# before\n"), "{summary}");
+    assert_eq!(summary.matches("### wingbeat").count(), 2);
+}
+
+#[test]
+fn alerts_are_annotations() {
+    let check = |is_strict, command: &str| {
+        let job = Job::new("http://127.0.0.1:1").alarm();
+        let told = job.tell(&Options { is_strict, ..Options::default() });
+        let expected = format!(
+            "::{command} title=wingbeat my-proj%3A alert::a::b latency: 1.500 ± 0.500 ns; 100 %25 off: \
+             far%0A\n"
+        );
+        assert_eq!(told.annotations, expected);
+    };
+    check(true, "error");
+    check(false, "warning");
+    assert_eq!(Job::new("").tell(&Options::default()).annotations, "");
+}
+
+#[test]
+fn the_environment() {
+    let of = |set: &[(&str, &str)]| {
+        Actions::from_env(|name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    };
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&[("GITHUB_ACTIONS", "false")]), None);
+    let bare = of(&[("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", "")]).expect("a job");
+    assert_eq!((bare.api_url.as_str(), bare.summary_path), ("https://api.github.com", None));
+    let own = of(&[
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_API_URL", "https://git.example/api/v3"),
+        ("GITHUB_REPOSITORY", "o/r"),
+        ("GITHUB_EVENT_PATH", "/e"),
+        ("GITHUB_STEP_SUMMARY", "/s"),
+    ])
+    .expect("a job");
+    assert_eq!(own.api_url, "https://git.example/api/v3");
+    assert_eq!(own.repository.as_deref(), Some("o/r"));
+    assert_eq!(own.event_path, Some(PathBuf::from("/e")));
+    assert_eq!(own.summary_path, Some(PathBuf::from("/s")));
+}

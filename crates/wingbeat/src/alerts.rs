@@ -1,0 +1,262 @@
+//! `wingbeat alerts`: lists alerts, and settles them.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use owo_colors::OwoColorize as _;
+use serde::Serialize;
+use wingbeat_track::{
+    decide::Boundary,
+    model::{Limit, Measure, Status},
+    plot::units::{Units, percent},
+    store::{AlertFilter, Store, StoredAlert},
+};
+
+use crate::{
+    cli::tell,
+    store::{
+        FilterArgs, Format, StoreArgs,
+        id::{Part, short},
+        minute, print, print_json, rfc3339,
+        table::{Side, table},
+    },
+};
+
+/// Flags of `wingbeat alerts`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct AlertsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// List those too that are dismissed or silenced
+    #[arg(long)]
+    all: bool,
+    /// Alerts to list at most
+    #[arg(short, long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    number: u32,
+    /// Form of the list
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What becomes of alerts.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Somebody looked, and it is settled. Later alerts of the same series come up as before
+    Dismiss(SettleArgs),
+    /// Not of interest: neither these alerts nor later ones of the same series count
+    Silence(SettleArgs),
+    /// They count again
+    Activate(SettleArgs),
+}
+
+#[derive(Debug, Args)]
+struct SettleArgs {
+    /// Alerts: UUIDs, or digits that they begin or end with
+    #[arg(required = true, value_name = "UUID")]
+    alerts: Vec<Part>,
+    /// Why, for those who come later
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Lists, or settles.
+pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        None => list(args, quiet)?,
+        Some(Action::Dismiss(settle)) => self::settle(settle, Status::Dismissed, quiet)?,
+        Some(Action::Silence(settle)) => self::settle(settle, Status::Silenced, quiet)?,
+        Some(Action::Activate(settle)) => self::settle(settle, Status::Active, quiet)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Which limit was crossed, in words.
+pub(crate) fn side(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Lower => "below",
+        Limit::Upper => "above",
+    }
+}
+
+fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
+    let store = args.store.open()?;
+    let status = (!args.all).then_some(Status::Active);
+    let filter = AlertFilter { reports: args.filter.filter(&store)?, status };
+    let most = usize::try_from(args.number).unwrap_or(usize::MAX);
+    let mut alerts = store.alerts(&filter, most.saturating_add(1))?;
+    let is_cut = alerts.len() > most;
+    alerts.truncate(most);
+    if args.format == Format::Json {
+        return print_json(&alerts.iter().map(Json::of).collect::<Vec<_>>());
+    }
+    if alerts.is_empty() {
+        if !quiet {
+            let (active, hint) =
+                if args.all { ("", "") } else { ("active ", "; --all lists settled ones too") };
+            tell!("no {active}alerts in {}{hint}", store.path().display());
+        }
+        return Ok(());
+    }
+    print(&text(&alerts, args.all))?;
+    if is_cut && !quiet {
+        tell!("more alerts are not shown; -n {} shows more", most.saturating_mul(5));
+    }
+    Ok(())
+}
+
+fn text(alerts: &[StoredAlert], has_settled: bool) -> String {
+    let head = [
+        ("alert", Side::Left),
+        ("time, UTC", Side::Left),
+        ("project", Side::Left),
+        ("branch", Side::Left),
+        ("hash", Side::Left),
+        ("testbed", Side::Left),
+        ("benchmark", Side::Left),
+        ("measure", Side::Left),
+        ("value", Side::Right),
+        ("", Side::Left),
+        ("limit", Side::Right),
+        ("change", Side::Right),
+        ("status", Side::Left),
+        ("reason", Side::Left),
+    ];
+    let is_one_project = alerts.iter().all(|alert| alert.project == alerts[0].project);
+    let rows: Vec<Vec<String>> = alerts
+        .iter()
+        .map(|stored| {
+            let alert = &stored.alert;
+            let units = Units::of(&stored.measure);
+            let status = match alert.status {
+                Status::Active if has_settled => "active".red().to_string(),
+                Status::Active => String::new(),
+                status => status.to_string(),
+            };
+            let limit = limit(stored).map_or_else(String::new, |limit| units.format(limit));
+            vec![
+                short(alert.uuid),
+                minute(stored.start_time),
+                if is_one_project { String::new() } else { stored.project.to_string() },
+                stored.branch.to_string(),
+                stored.hash.iter().flat_map(|hash| hash.chars()).take(10).collect(),
+                stored.testbed.to_string(),
+                alert.benchmark.to_string(),
+                stored.measure.slug.to_string(),
+                units.format(stored.value),
+                side(alert.limit).to_owned(),
+                limit,
+                change(stored).map_or_else(String::new, percent),
+                status,
+                alert.reason.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    table(&head, &rows)
+}
+
+/// The limit that was crossed.
+fn limit(stored: &StoredAlert) -> Option<f64> {
+    let boundary = stored.boundary?;
+    match stored.alert.limit {
+        Limit::Lower => boundary.lower_limit,
+        Limit::Upper => boundary.upper_limit,
+    }
+}
+
+/// The change from the baseline, as a share of it.
+fn change(stored: &StoredAlert) -> Option<f64> {
+    let baseline = stored.boundary?.baseline?;
+    let share = (stored.value - baseline) / baseline.abs();
+    share.is_finite().then_some(share)
+}
+
+fn settle(args: &SettleArgs, status: Status, quiet: bool) -> anyhow::Result<()> {
+    let mut store = args.store.open()?;
+    let all = store.alerts(&AlertFilter::default(), usize::MAX)?;
+    let describe = |stored: &StoredAlert| {
+        let alert = &stored.alert;
+        let time = minute(stored.start_time);
+        format!("{time} {}: {}, {}", stored.branch, alert.benchmark, stored.measure.slug)
+    };
+    // All are found before the first is changed, so that a typing error changes nothing.
+    let mut found = Vec::new();
+    for part in &args.alerts {
+        let uuid =
+            part.find(&all, |one| one.alert.uuid, describe, ("alert", "wingbeat alerts --all"))?;
+        if !found.contains(&uuid) {
+            found.push(uuid);
+        }
+    }
+    for stored in &all {
+        if found.contains(&stored.alert.uuid) {
+            settle_one(&mut store, stored, status, args.reason.clone())?;
+            if !quiet {
+                tell!("{status}: {} {}", short(stored.alert.uuid), describe(stored));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn settle_one(
+    store: &mut Store,
+    stored: &StoredAlert,
+    status: Status,
+    reason: Option<String>,
+) -> anyhow::Result<()> {
+    store.set_alert_status(stored.alert.uuid, status, reason)?;
+    Ok(())
+}
+
+/// An alert as JSON. docs/plot.md tells the fields.
+#[derive(Serialize)]
+struct Json<'a> {
+    uuid: String,
+    status: Status,
+    reason: Option<&'a str>,
+    changed: Option<String>,
+    report: String,
+    start_time: String,
+    project: &'a str,
+    branch: &'a str,
+    hash: Option<&'a str>,
+    testbed: &'a str,
+    iteration: u32,
+    benchmark: &'a str,
+    measure: &'a Measure,
+    value: f64,
+    limit: Limit,
+    boundary: Option<Boundary>,
+}
+
+impl<'a> Json<'a> {
+    fn of(stored: &'a StoredAlert) -> Self {
+        let alert = &stored.alert;
+        Self {
+            uuid: alert.uuid.to_string(),
+            status: alert.status,
+            reason: alert.reason.as_deref(),
+            changed: stored.changed.map(rfc3339),
+            report: stored.report.to_string(),
+            start_time: rfc3339(stored.start_time),
+            project: stored.project.as_str(),
+            branch: stored.branch.as_str(),
+            hash: stored.hash.as_deref(),
+            testbed: stored.testbed.as_str(),
+            iteration: alert.iteration,
+            benchmark: alert.benchmark.as_str(),
+            measure: &stored.measure,
+            value: stored.value,
+            limit: alert.limit,
+            boundary: stored.boundary,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `wingbeat log`: what is in a store, newest first, or one report whole.
+
+mod json;
+mod report;
+
+use std::{collections::HashMap, process::ExitCode};
+
+use anyhow::Context as _;
+use owo_colors::OwoColorize as _;
+use wingbeat_track::{
+    model::{BranchName, ProjectName, StartPoint},
+    store::{ReportFilter, ReportSummary, Store},
+};
+
+use crate::{
+    cli::tell,
+    store::{
+        FilterArgs, Format, StoreArgs,
+        id::{Part, short},
+        minute, print, print_json,
+        table::{Side, table},
+    },
+};
+
+/// Flags of `wingbeat log`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// Report to show whole: its UUID, or digits that it begins or ends with
+    #[arg(value_name = "UUID", conflicts_with_all = ["project", "branch", "testbed", "since", "number"])]
+    report: Option<Part>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Reports to list at most
+    #[arg(short, long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    number: u32,
+    /// Form of the list
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// A report in the list.
+struct Entry {
+    summary: ReportSummary,
+    start_point: Option<StartPoint>,
+    /// What changed in the environment since the report before it on the same testbed.
+    news: Vec<String>,
+}
+
+/// Lists, or shows.
+pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let store = args.store.open()?;
+    match &args.report {
+        Some(part) => show(&store, part, args.format)?,
+        None => list(&store, args, quiet)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(store: &Store, part: &Part, format: Format) -> anyhow::Result<()> {
+    let uuid = match part.whole() {
+        Some(uuid) => uuid,
+        None => {
+            let all = store.reports(&ReportFilter::default(), usize::MAX)?;
+            let describe =
+                |one: &ReportSummary| format!("{} {}", minute(one.start_time), one.branch);
+            part.find(&all, |one| one.uuid, describe, ("report", "wingbeat log"))?
+        }
+    };
+    let report = store.report(uuid)?.with_context(|| {
+        let path = store.path().display();
+        format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
+    })?;
+    match format {
+        Format::Human => print(&report::text(&report)),
+        Format::Json => print_json(&report),
+    }
+}
+
+fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
+    let filter = args.filter.filter(store)?;
+    let most = usize::try_from(args.number).unwrap_or(usize::MAX);
+    let entries = entries(store, store.reports(&filter, most.saturating_add(1))?, most)?;
+    if args.format == Format::Json {
+        return print_json(&entries.iter().take(most).map(json::Entry::of).collect::<Vec<_>>());
+    }
+    if entries.is_empty() {
+        if !quiet {
+            tell!("no reports in {}", store.path().display());
+        }
+        return Ok(());
+    }
+    let is_cut = entries.len() > most;
+    print(&text(&entries[..entries.len().min(most)]))?;
+    if is_cut && !quiet {
+        tell!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
+    }
+    Ok(())
+}
+
+/// The reports with what is not in their summaries. The last one, beyond `most`, is only looked back at.
+fn entries(
+    store: &Store,
+    summaries: Vec<ReportSummary>,
+    most: usize,
+) -> anyhow::Result<Vec<Entry>> {
+    let mut start_points: HashMap<(ProjectName, BranchName), Option<(u32, StartPoint)>> =
+        HashMap::new();
+    let mut entries = Vec::with_capacity(summaries.len());
+    for (index, summary) in summaries.iter().enumerate() {
+        let key = (summary.project.clone(), summary.branch.clone());
+        if !start_points.contains_key(&key) {
+            let head = store.branch_head(&key.0, &key.1)?;
+            let start = head.and_then(|head| Some((head.epoch, head.start_point?)));
+            start_points.insert(key.clone(), start);
+        }
+        // Where a branch came from in an earlier epoch is told by the report itself.
+        let start = start_points[&key].as_ref().filter(|(epoch, _)| *epoch == summary.epoch);
+        let is_same = |other: &&ReportSummary| {
+            other.testbed == summary.testbed && other.project == summary.project
+        };
+        let news = match summaries[index + 1..].iter().find(is_same) {
+            Some(before) => summary.environment.changes_since(&before.environment),
+            None if index < most => news_since_unlisted(store, summary)?,
+            None => Vec::new(),
+        };
+        let start_point = start.map(|(_, start)| start.clone());
+        entries.push(Entry { summary: summary.clone(), start_point, news });
+    }
+    Ok(entries)
+}
+
+/// What changed since the report of the same testbed before it, which is not in the list.
+fn news_since_unlisted(store: &Store, summary: &ReportSummary) -> anyhow::Result<Vec<String>> {
+    let filter = ReportFilter {
+        project: Some(summary.project.clone()),
+        testbed: Some(summary.testbed.clone()),
+        until: Some(summary.start_time),
+        ..ReportFilter::default()
+    };
+    let two = store.reports(&filter, 2)?;
+    let before = two.iter().find(|one| one.uuid != summary.uuid);
+    Ok(before
+        .map_or_else(Vec::new, |before| summary.environment.changes_since(&before.environment)))
+}
+
+/// Digits of a commit that are shown.
+const HASH_LENGTH: usize = 10;
+
+fn text(entries: &[Entry]) -> String {
+    let head = [
+        ("time, UTC", Side::Left),
+        ("report", Side::Left),
+        ("project", Side::Left),
+        ("branch", Side::Left),
+        ("hash", Side::Left),
+        ("testbed", Side::Left),
+        ("metrics", Side::Right),
+        ("alerts", Side::Right),
+        ("notes", Side::Left),
+    ];
+    let is_one_project =
+        entries.iter().all(|one| one.summary.project == entries[0].summary.project);
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|Entry { summary, start_point, news }| {
+            let project = if is_one_project { "" } else { summary.project.as_str() };
+            let hash: String =
+                summary.hash.iter().flat_map(|hash| hash.chars()).take(HASH_LENGTH).collect();
+            vec![
+                minute(summary.start_time),
+                short(summary.uuid),
+                project.to_owned(),
+                branch(summary, start_point.as_ref()),
+                hash,
+                summary.testbed.to_string(),
+                summary.metrics.to_string(),
+                alerts(summary),
+                notes(summary, news),
+            ]
+        })
+        .collect();
+    table(&head, &rows)
+}
+
+fn branch(summary: &ReportSummary, start_point: Option<&StartPoint>) -> String {
+    match start_point {
+        Some(start) => format!("{} (from {})", summary.branch, start.branch),
+        None => summary.branch.to_string(),
+    }
+}
+
+/// Alerts that are active, of all that were raised.
+fn alerts(summary: &ReportSummary) -> String {
+    match (summary.active_alerts, summary.alerts) {
+        (0, 0) => "–".to_owned(),
+        (0, all) => format!("0 of {all}"),
+        (active, all) if active == all => active.red().to_string(),
+        (active, all) => format!("{} of {all}", active.red()),
+    }
+}
+
+fn notes(summary: &ReportSummary, news: &[String]) -> String {
+    let mut notes = Vec::new();
+    match summary.failures {
+        0 => {}
+        1 => notes.push("1 benchmark failed".to_owned()),
+        failures => notes.push(format!("{failures} benchmarks failed")),
+    }
+    if let Some(other) = summary.confirms {
+        notes.push(format!("confirms {}", short(other)));
+    }
+    if summary.iterations > 1 {
+        notes.push(format!("{} iterations", summary.iterations));
+    }
+    notes.extend(news.iter().cloned());
+    notes.join("; ")
+}

@@ -1,0 +1,53 @@
+//! The list as JSON. docs/plot.md tells the fields.
+
+use serde::Serialize;
+use wingbeat_track::model::{Environment, StartPoint};
+
+use crate::store::rfc3339;
+
+/// A report without its metrics.
+#[derive(Serialize)]
+pub(super) struct Entry<'a> {
+    uuid: String,
+    project: &'a str,
+    branch: &'a str,
+    hash: Option<&'a str>,
+    epoch: u32,
+    start_point: Option<&'a StartPoint>,
+    testbed: &'a str,
+    start_time: String,
+    end_time: String,
+    iterations: u32,
+    metrics: u64,
+    failures: u64,
+    alerts: u64,
+    active_alerts: u64,
+    confirms: Option<String>,
+    environment: &'a Environment,
+    environment_changes: &'a [String],
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn of(entry: &'a super::Entry) -> Self {
+        let summary = &entry.summary;
+        Self {
+            uuid: summary.uuid.to_string(),
+            project: summary.project.as_str(),
+            branch: summary.branch.as_str(),
+            hash: summary.hash.as_deref(),
+            epoch: summary.epoch,
+            start_point: entry.start_point.as_ref(),
+            testbed: summary.testbed.as_str(),
+            start_time: rfc3339(summary.start_time),
+            end_time: rfc3339(summary.end_time),
+            iterations: summary.iterations,
+            metrics: summary.metrics,
+            failures: summary.failures,
+            alerts: summary.alerts,
+            active_alerts: summary.active_alerts,
+            confirms: summary.confirms.map(|uuid| uuid.to_string()),
+            environment: &summary.environment,
+            environment_changes: &entry.news,
+        }
+    }
+}

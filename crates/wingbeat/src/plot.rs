@@ -1,0 +1,159 @@
+//! `wingbeat plot`: the history of a project as a picture. `wingbeat_track::plot` draws.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, bail};
+use time::OffsetDateTime;
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, ProjectName, Slug, TestbedName, threshold::matches_glob},
+    plot::{self, CHART_LINES_MAX, Chart},
+    store::{PlotQuery, Store},
+};
+
+use crate::{
+    bench::terminal_width,
+    cli::tell,
+    output::PendingFile,
+    store::{self, StoreArgs, moment, print, window},
+};
+
+/// Flags of `wingbeat plot`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlotArgs {
+    /// Project [env: WINGBEAT_PROJECT] [default: the only one in the store]
+    #[arg(long, value_name = "NAME")]
+    project: Option<ProjectName>,
+    /// Branch; may be given several times [default: all]
+    #[arg(long, value_name = "NAME")]
+    branch: Vec<BranchName>,
+    /// Testbed; may be given several times [default: all]
+    #[arg(long, value_name = "NAME")]
+    testbed: Vec<TestbedName>,
+    /// Benchmarks, as a glob with * and ?; may be given several times [default: all]
+    #[arg(long, value_name = "GLOB")]
+    benchmark: Vec<String>,
+    /// Measure, by its slug; may be given several times [default: all]
+    #[arg(long, value_name = "SLUG")]
+    measure: Vec<Slug>,
+    /// From this time on: 2026-11-21, 2026-11-21T14:05 (UTC), or with a zone
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "window")]
+    since: Option<OffsetDateTime>,
+    /// How far back from now: 30d, 12h
+    #[arg(long, value_name = "TIME", value_parser = window)]
+    window: Option<Duration>,
+    /// Newest reports to draw at most
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    number: Option<u32>,
+    /// File to write; may be given several times. The suffix tells the format: .svg a picture, .html a
+    /// page to look around in [default: a small picture on stdout]
+    #[arg(short, long, value_name = "FILE", value_parser = output)]
+    output: Vec<(PathBuf, Format)>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Forms of a picture in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Svg,
+    Html,
+}
+
+fn output(text: &str) -> Result<(PathBuf, Format), String> {
+    let path = PathBuf::from(text);
+    let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
+    let format = match suffix {
+        "svg" => Format::Svg,
+        "html" | "htm" => Format::Html,
+        _ => return Err("the suffix tells the format: .svg or .html".to_owned()),
+    };
+    Ok((path, format))
+}
+
+/// Draws.
+pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let store = args.store.open()?;
+    let query = query(args, &store)?;
+    let files: Vec<(PendingFile, Format)> = args
+        .output
+        .iter()
+        .map(|(path, format)| Ok((PendingFile::create(path)?, *format)))
+        .collect::<anyhow::Result<_>>()?;
+    let chart = Chart::new(title(&query), &store.plot(&query)?, CHART_LINES_MAX);
+    if chart.panels.is_empty() {
+        bail!("nothing to draw: no results in the store {} fit", store.path().display());
+    }
+    if files.is_empty() {
+        print(&plot::terminal(&chart, terminal_width()))?;
+    }
+    for (file, format) in files {
+        let text = match format {
+            Format::Svg => plot::svg(&chart),
+            Format::Html => plot::html(&chart).context("cannot write the data of the page")?,
+        };
+        let path = file.path().to_owned();
+        let bytes = file.write(|writer| writer.write_all(text.as_bytes()))?;
+        if !quiet {
+            let lines = chart.lines().count();
+            let reports = if chart.stamps.len() == 1 { "report" } else { "reports" };
+            tell!(
+                "wrote {} ({lines} series of {} {reports}, {} KB)",
+                path.display(),
+                chart.stamps.len(),
+                bytes.div_ceil(1000)
+            );
+        }
+    }
+    if chart.left_out > 0 && !args.output.is_empty() && !quiet {
+        let left_out = chart.left_out;
+        tell!("{left_out} more series had no room; --benchmark and --measure choose among them");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn query(args: &PlotArgs, store: &Store) -> anyhow::Result<PlotQuery> {
+    let project = store::project(args.project.as_ref(), store)?;
+    let known = store.known(&project)?;
+    for branch in &args.branch {
+        store::check("branch", branch, &known.branches, store)?;
+    }
+    for testbed in &args.testbed {
+        store::check("testbed", testbed, &known.testbeds, store)?;
+    }
+    for measure in &args.measure {
+        store::check("measure", measure, &known.measures, store)?;
+    }
+    let mut benchmarks: Vec<BenchmarkName> = Vec::new();
+    for glob in &args.benchmark {
+        let fits = |name: &&BenchmarkName| matches_glob(glob, name.as_str());
+        let before = benchmarks.len();
+        benchmarks.extend(known.benchmarks.iter().filter(fits).cloned());
+        if benchmarks.len() == before {
+            let known = store::listed(&known.benchmarks);
+            bail!("no benchmark of {project} fits {glob:?}; it has {known}");
+        }
+    }
+    let window = args.window.map(|window| OffsetDateTime::now_utc() - window);
+    let reports_max = args.number.and_then(|number| usize::try_from(number).ok());
+    Ok(PlotQuery {
+        branches: args.branch.clone(),
+        testbeds: args.testbed.clone(),
+        benchmarks,
+        measures: args.measure.clone(),
+        since: args.since.or(window),
+        reports_max: reports_max.unwrap_or(usize::MAX),
+        ..PlotQuery::of(project)
+    })
+}
+
+/// The project, and what the picture is limited to.
+fn title(query: &PlotQuery) -> String {
+    let mut parts = vec![query.project.to_string()];
+    if let [branch] = &query.branches[..] {
+        parts.push(branch.to_string());
+    }
+    if let [testbed] = &query.testbeds[..] {
+        parts.push(testbed.to_string());
+    }
+    parts.join(" · ")
+}

@@ -1,0 +1,243 @@
+//! What all verbs that look at a store share: which store, which reports, and how UUIDs are said.
+
+pub(crate) mod id;
+pub(crate) mod table;
+
+use std::{
+    env,
+    io::{self, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use wingbeat_track::{
+    model::{BranchName, ProjectName, TestbedName},
+    store::{ReportFilter, Store, default_path},
+};
+
+/// Which store.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// File with the reports [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// The store, which has to be there.
+    pub(crate) fn open(&self) -> anyhow::Result<Store> {
+        Ok(Store::open_existing(self.path()?)?)
+    }
+
+    /// The store, made if there is none.
+    pub(crate) fn open_or_make(&self) -> anyhow::Result<Store> {
+        Ok(Store::open(self.path()?)?)
+    }
+
+    fn path(&self) -> anyhow::Result<PathBuf> {
+        let named = || env::var_os("WINGBEAT_STORE").filter(|path| !path.is_empty());
+        if let Some(path) = self.store.clone().or_else(|| named().map(PathBuf::from)) {
+            return Ok(path);
+        }
+        let directory = env::current_dir().context("cannot tell the current folder")?;
+        Ok(default_path(&directory))
+    }
+}
+
+/// Which reports.
+#[derive(Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// Project [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) project: Option<ProjectName>,
+    /// Branch [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) branch: Option<BranchName>,
+    /// Testbed [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) testbed: Option<TestbedName>,
+    /// Begun at this time or later: 2026-11-21, 2026-11-21T14:05 (UTC), or with a zone
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) since: Option<OffsetDateTime>,
+}
+
+impl FilterArgs {
+    /// The filter. Names that the store does not have are an error, since they are typing errors.
+    pub(crate) fn filter(&self, store: &Store) -> anyhow::Result<ReportFilter> {
+        let projects = match &self.project {
+            Some(project) => vec![project.clone()],
+            None => store.projects()?,
+        };
+        if let Some(project) = &self.project {
+            check("project", project, &store.projects()?, store)?;
+        }
+        let mut branches = Vec::new();
+        let mut testbeds = Vec::new();
+        for project in &projects {
+            let known = store.known(project)?;
+            branches.extend(known.branches);
+            testbeds.extend(known.testbeds);
+        }
+        if let Some(branch) = &self.branch {
+            check("branch", branch, &branches, store)?;
+        }
+        if let Some(testbed) = &self.testbed {
+            check("testbed", testbed, &testbeds, store)?;
+        }
+        Ok(ReportFilter {
+            project: self.project.clone(),
+            branch: self.branch.clone(),
+            testbed: self.testbed.clone(),
+            since: self.since,
+            ..ReportFilter::default()
+        })
+    }
+}
+
+/// Names that are told when none fits.
+const NAMES_MAX: usize = 12;
+
+/// Fails, with the names that there are, unless a name is known.
+pub(crate) fn check<T: PartialEq + ToString>(
+    what: &str,
+    name: &T,
+    known: &[T],
+    store: &Store,
+) -> anyhow::Result<()> {
+    if known.contains(name) {
+        return Ok(());
+    }
+    let path = store.path().display();
+    let known = listed(known);
+    bail!("there is no {what} {} in the store {path}; it has {known}", name.to_string())
+}
+
+/// Names in a sentence.
+pub(crate) fn listed<T: ToString>(names: &[T]) -> String {
+    let mut texts: Vec<String> = names.iter().take(NAMES_MAX).map(ToString::to_string).collect();
+    if names.len() > NAMES_MAX {
+        texts.push(format!("{} more", names.len() - NAMES_MAX));
+    }
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
+}
+
+/// The project that is meant where one has to be: as said, as the environment has it, or the only one.
+pub(crate) fn project(named: Option<&ProjectName>, store: &Store) -> anyhow::Result<ProjectName> {
+    let projects = store.projects()?;
+    let path = store.path().display();
+    if let Some(project) = named {
+        check("project", project, &projects, store)?;
+        return Ok(project.clone());
+    }
+    if let Ok(name) = env::var("WINGBEAT_PROJECT")
+        && !name.is_empty()
+    {
+        let project = ProjectName::new(name).context("WINGBEAT_PROJECT")?;
+        check("project", &project, &projects, store)?;
+        return Ok(project);
+    }
+    match &projects[..] {
+        [only] => Ok(only.clone()),
+        [] => bail!("the store {path} has no reports yet; `wingbeat run` makes them"),
+        several => {
+            let several = listed(several);
+            bail!("the store {path} has several projects, {several}; --project NAME chooses one")
+        }
+    }
+}
+
+/// Forms of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Human,
+    /// For programs
+    Json,
+}
+
+/// Writes to stdout, with colours if it takes them.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+    Ok(())
+}
+
+/// Writes a document as JSON to stdout.
+pub(crate) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
+    text.push('\n');
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+    Ok(())
+}
+
+/// A time as it stands in tables, in UTC.
+pub(crate) fn minute(time: OffsetDateTime) -> String {
+    let (date, clock) = (time.date(), time.time());
+    let (month, day) = (u8::from(date.month()), date.day());
+    format!("{:04}-{month:02}-{day:02} {:02}:{:02}", date.year(), clock.hour(), clock.minute())
+}
+
+/// A time as programs read it.
+pub(crate) fn rfc3339(time: OffsetDateTime) -> String {
+    // Years that cannot be written so are not stored.
+    time.format(&Rfc3339).unwrap_or_default()
+}
+
+/// A moment: a date, a time in UTC, or a time with its zone.
+pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
+    let spelled = text.trim().replacen(' ', "T", 1);
+    let attempts = [
+        spelled.clone(),
+        format!("{spelled}Z"),
+        format!("{spelled}:00Z"),
+        format!("{spelled}T00:00:00Z"),
+    ];
+    let found = attempts.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    found.ok_or_else(|| {
+        "a time is wanted, such as 2026-11-21, 2026-11-21T14:05 or 2026-11-21T14:05:00+01:00"
+            .to_owned()
+    })
+}
+
+/// How far back: 30d, 12h, 2weeks.
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(window) if !window.is_zero() => Ok(window),
+        Ok(_) => Err("the time must not be zero".to_owned()),
+        Err(error) => Err(format!("{error}; such as 30d or 12h")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments() {
+        let check = |text, expected: Option<&str>| {
+            assert_eq!(moment(text).ok().map(rfc3339).as_deref(), expected, "{text}");
+        };
+        check("2026-11-21", Some("2026-11-21T00:00:00Z"));
+        check("2026-11-21T14:05", Some("2026-11-21T14:05:00Z"));
+        check("2026-11-21 14:05:06", Some("2026-11-21T14:05:06Z"));
+        check("2026-11-21T14:05:00+01:00", Some("2026-11-21T14:05:00+01:00"));
+        check("yesterday", None);
+        check("2026-13-01", None);
+        check("", None);
+    }
+
+    #[test]
+    fn names_in_a_sentence() {
+        let check = |count: usize, expected: &str| {
+            assert_eq!(listed(&(0..count).collect::<Vec<_>>()), expected);
+        };
+        check(0, "none");
+        check(2, "0, 1");
+        check(14, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 2 more");
+    }
+}

@@ -1,0 +1,14 @@
+//! Whole runs of `wingbeat run` and `wingbeat mock` through the binary, in git repositories of their own.
+//! Needs git and no rights, except where a test says so.
+
+mod ci;
+mod confirm;
+mod failures;
+mod interrupt;
+mod mock;
+mod settings;
+mod sources;
+mod start_point;
+mod store;
+mod support;
+mod thresholds;

@@ -1,0 +1,191 @@
+//! Where results come from: the command's output, files, sizes, times, stdin, and several runs of it.
+
+use crate::support::{Repository, instructions, latency, ran, values};
+
+/// A line that prints 1, 2, 3 and so on, each time that it is run.
+const COUNTING: &str = "n=$(cat n 2>/dev/null || echo 0); n=$((n + 1)); echo $n > n; \
+    echo \"{\\\"a\\\": {\\\"latency\\\": {\\\"value\\\": $n}}}\"";
+
+#[test]
+fn iterations_and_folds() {
+    let check = |flags: &[&str], expected: &[f64]| {
+        let repository = Repository::new();
+        let arguments: Vec<&str> = flags.iter().copied().chain([COUNTING]).collect();
+        let ran = repository.run(&arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert_eq!(values(&repository.reports()[0]), expected, "{flags:?}");
+    };
+    check(&[], &[1.0]);
+    check(&["--iter", "3"], &[1.0, 2.0, 3.0]);
+    check(&["--iter", "4", "--fold", "min"], &[1.0]);
+    check(&["--iter", "4", "--fold", "max"], &[4.0]);
+    check(&["--iter", "4", "--fold", "mean"], &[2.5]);
+    check(&["--iter", "3", "--fold", "median"], &[2.0]);
+}
+
+#[test]
+fn failing_runs_are_passed_over_if_that_is_allowed() {
+    let repository = Repository::new();
+    let odd_fail = format!("{COUNTING}; exit $((n % 2))");
+    let strict = repository.run(&["--iter", "4", &odd_fail]);
+    assert_eq!(strict.code, Some(1));
+    assert_eq!(repository.reports(), []);
+    repository.write("n", "0");
+    let ran = repository.run(&["--iter", "4", "--allow-failure", "--format", "json", &odd_fail]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(values(&repository.reports()[0]), [2.0, 4.0]);
+    assert!(ran.remarks().contains("failed with status 1; the iteration was left out"));
+    let all = repository.run(&["--iter", "2", "--allow-failure", "exit 3"]);
+    assert_eq!(all.code, Some(1));
+    assert!(all.stderr.contains("all 2 iterations of exit 3 failed"), "{}", all.stderr);
+    assert_eq!(repository.reports().len(), 1);
+}
+
+#[test]
+fn files() {
+    let repository = Repository::new();
+    for (name, value) in [("one.json", 1), ("two.json", 2)] {
+        repository.write(name, format!("{{\"a\": {{\"latency\": {{\"value\": {value}}}}}}}"));
+    }
+    let two = ["--file", "one.json", "--file", "two.json"];
+    assert_eq!(repository.run(&two).code, Some(0));
+    assert_eq!(values(&repository.reports()[0]), [1.0, 2.0], "each is an iteration");
+    let line = format!("{} > one.json; echo no results", latency(5.0));
+    let ran = repository.run(&["--format", "json", "--file", "one.json", &line]);
+    assert_eq!((ran.code, ran.remarks().as_str()), (Some(0), ""));
+    assert_eq!(values(&repository.reports()[1]), [5.0]);
+    let stale = repository.run(&["--format", "json", "--file", "two.json", "true"]);
+    assert_eq!(stale.code, Some(0));
+    assert!(stale.remarks().contains("two.json lay there before"), "{}", stale.remarks());
+    let missing = repository.run(&["--file", "three.json", "true"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("cannot read three.json"), "{}", missing.stderr);
+}
+
+#[test]
+fn sizes_of_files() {
+    let repository = Repository::new();
+    let folder = repository.path().join("sub");
+    std::fs::create_dir(&folder).expect("a folder");
+    repository.write("binary", [0; 1000]);
+    repository.write("sub/binary", [0; 10]);
+    let ran = repository.run(&["--file-size", "binary", "--file-size", "sub/binary"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report = &repository.reports()[0];
+    let told = |at: usize| {
+        let benchmark = &report.iterations[0].benchmarks[at];
+        let (measure, metric) = &benchmark.metrics[0];
+        (benchmark.name.to_string(), measure.slug.to_string(), metric.value)
+    };
+    assert_eq!(told(0), ("binary".to_owned(), "file-size".to_owned(), 1000.0));
+    assert_eq!(told(1), ("sub/binary".to_owned(), "file-size".to_owned(), 10.0));
+    // A size is exact: one byte more is a change.
+    let grown =
+        repository.run(&["--err", "--file-size", "binary", "head -c 1001 /dev/zero > binary"]);
+    assert_eq!(grown.code, Some(1), "{}", grown.stdout);
+}
+
+#[test]
+fn the_time_that_a_build_takes() {
+    let repository = Repository::new();
+    repository.write("binary", [0; 10]);
+    let ran = repository.run(&["--build-time", "--file-size", "binary", "sleep 0.2; echo {}"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let results = &repository.reports()[0].iterations[0];
+    let (measure, metric) = &results.benchmarks[0].metrics[0];
+    assert_eq!(results.benchmarks[0].name.as_str(), "sleep 0.2; echo {}");
+    assert_eq!((measure.slug.as_str(), results.benchmarks.len()), ("build-time", 2));
+    assert!((0.2..10.0).contains(&metric.value), "{}", metric.value);
+}
+
+#[test]
+fn stdin() {
+    let repository = Repository::new();
+    let run = |text: &str| ran(repository.wingbeat(&["run"]).write_stdin(text.to_owned()));
+    assert_eq!(run("{\"a\": {\"latency\": {\"value\": 7}}}").code, Some(0));
+    assert_eq!(values(&repository.reports()[0]), [7.0]);
+    let empty = run(" \n");
+    assert_eq!(empty.code, Some(1));
+    assert!(empty.stderr.contains("no results came on stdin: it is empty"), "{}", empty.stderr);
+}
+
+#[test]
+fn arguments_or_a_line_for_a_shell() {
+    let repository = Repository::new();
+    repository.write("results", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    let check = |arguments: &[&str], expected| {
+        let ran = repository.run(arguments);
+        assert_eq!(ran.code, Some(expected), "{arguments:?}: {}", ran.stderr);
+    };
+    check(&["cat", "results"], 0);
+    check(&["--", "cat", "results"], 0);
+    check(&["cat results | cat"], 0);
+    check(&["--exec", "cat results"], 1);
+    check(&["--exec", "--shell", "/bin/sh", "true"], 2);
+    check(&["--shell", "/bin/bash", "--flag", "-ec", "cat <(cat results)"], 0);
+    // Flags after the command are the command's.
+    check(&["cat", "results", "--err"], 1);
+}
+
+#[test]
+fn large_outputs_strange_bytes_and_an_output_that_ends_early() {
+    let repository = Repository::new();
+    let check = |line: &str| {
+        let ran = repository.run(&["-q", line]);
+        assert_eq!(ran.code, Some(0), "{line}: {}", ran.stderr);
+        assert_eq!(ran.stderr, "", "quiet");
+        assert_eq!(values(repository.reports().last().expect("a report")), [12.0], "{line}");
+    };
+    let bench = "echo 'test a ... bench: 12 ns/iter (+/- 1)'";
+    check(&format!("head -c 20000000 /dev/zero | tr '\\0' x; echo; {bench}"));
+    check(&format!("yes hello | head -n 500000; {bench}"));
+    check(&format!("printf '\\377\\376\\n'; {bench}"));
+    check(&format!("{bench}; exec >&-; sleep 0.3"));
+    let late = repository.run(&[&format!("{bench}; exec >&-; sleep 0.3; exit 4")]);
+    assert_eq!(late.code, Some(1), "how it ends counts, whenever its output ends");
+    assert!(late.stderr.contains("failed with status 4"), "{}", late.stderr);
+}
+
+#[test]
+fn a_thousand_iterations() {
+    let repository = Repository::new();
+    let ran = repository.run(&["-q", "--iter", "1000", "--exec", "cat", "results"]);
+    assert_eq!(ran.code, Some(1), "there is no such file");
+    repository.write("results", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    let ran = repository.run(&["-q", "--iter", "1000", "cat", "results"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(repository.reports()[0].iterations.len(), 1000);
+}
+
+#[test]
+fn backdating() {
+    let repository = Repository::new();
+    let check = |seconds: &str, expected: Option<i64>| {
+        let ran = repository.run(&["--backdate", seconds, "--hash", seconds, &instructions(1)]);
+        let stored =
+            repository.reports().into_iter().find(|it| it.hash.as_deref() == Some(seconds));
+        let began = stored.map(|report| report.start_time.unix_timestamp());
+        assert_eq!(began, expected, "{}", ran.stderr);
+        assert_eq!(ran.code == Some(0), expected.is_some());
+    };
+    check("1700000000", Some(1_700_000_000));
+    check("0", Some(0));
+    check("-86400", Some(-86_400));
+    check("99999999999", None);
+    check("-99999999999", None);
+    check("9223372036854775807", None);
+    check("yesterday", None);
+}
+
+#[test]
+fn a_commit_by_its_beginning_is_stored_whole() {
+    let repository = Repository::new();
+    let head = repository.git(&["rev-parse", "HEAD"]);
+    let check = |hash: &str, expected: &str| {
+        assert_eq!(repository.run(&["--hash", hash, &instructions(1)]).code, Some(0));
+        let report = repository.reports().pop().expect("a report");
+        assert_eq!(report.hash.as_deref(), Some(expected));
+    };
+    check(&head[..9], &head);
+    check("0123456789abcdef", "0123456789abcdef");
+}
