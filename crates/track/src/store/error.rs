@@ -142,6 +142,11 @@ impl StoreError {
     /// Puts an error of SQLite into words.
     pub(super) fn of(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
+        // Not even the file of shared memory could be made longer (SQLITE_IOERR_SHMSIZE).
+        let is_shm_full = source.sqlite_error().is_some_and(|error| error.extended_code == 4874);
+        if is_shm_full {
+            return Self::Full { path, doing };
+        }
         let corrupt = |detail: String| Self::Corrupt { path: path.clone(), doing, detail };
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full { path, doing },
