@@ -1,5 +1,5 @@
 //! Two programs in one image that take turns within one run: see
-//! [`alternate`](crate::instrument::wrapper::alternate).
+//! [`alternate`](mod@crate::instrument::wrapper::alternate).
 //!
 //! A run of this kind needs no repetition by the kernel, so XDP programs are spared the dispatcher's
 //! swap of 16 to 40 ms, and two neighbouring bursts are a few microseconds apart.
