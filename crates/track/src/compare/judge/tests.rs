@@ -1,3 +1,5 @@
+//! Verdicts on made-up pairs.
+
 use super::*;
 use crate::{
     compare::result::{SideName, Verdict},

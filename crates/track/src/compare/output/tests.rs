@@ -1,3 +1,5 @@
+//! What is printed of a comparison.
+
 use super::*;
 use crate::{
     compare::result::{ChangeInterval, Failed, SideName, Unmatched},
