@@ -73,6 +73,11 @@ impl KernelTypes {
     /// Members of anonymous structs and unions inside count as members, as they do in C. For a
     /// bit-field it is the offset of the byte that holds its first bit.
     pub fn member_offset_bytes(&self, structure: &str, member: &str) -> Result<u32, BtfError> {
+        self.member_bit(structure, member).map(|(byte, _)| byte)
+    }
+
+    /// The byte that holds the first bit of `member`, and that bit's number in it, from the lowest.
+    pub fn member_bit(&self, structure: &str, member: &str) -> Result<(u32, u8), BtfError> {
         let mut is_known = false;
         // A name may be defined more than once, by files that do not agree; the first that has the
         // member is the answer.
@@ -83,6 +88,7 @@ impl KernelTypes {
             is_known = true;
             if let Some(offset_bits) = self.member_offset_bits(definition, member) {
                 return u32::try_from(offset_bits / 8)
+                    .map(|byte| (byte, (offset_bits % 8) as u8))
                     .map_err(|_| BtfError::no_member(structure, member));
             }
         }
@@ -102,6 +108,15 @@ impl KernelTypes {
     /// `btf_trace_x`.
     pub fn typedef_id(&self, name: &str) -> Option<u32> {
         self.id_of(Kind::Typedef, name)
+    }
+
+    /// Number of arguments that a tracepoint hands over, its owner's among them; `None` when the
+    /// kernel has no such tracepoint.
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        let typedef = self.type_by_id(self.typedef_id(&format!("btf_trace_{name}"))?)?;
+        let pointer = self.type_by_id(typedef.size_or_type)?;
+        let prototype = self.type_by_id(pointer.size_or_type)?;
+        (prototype.kind == Kind::FuncProto).then_some(prototype.count())
     }
 
     /// Name offset and prototype of function type `id`; `None` when `id` is not that of a function.

@@ -5,6 +5,8 @@
 //! the machine's. Sizes are asserted here, and so on both sides.
 #![no_std]
 
+pub mod off_cpu;
+
 /// User frames kept per sample. Deeper stacks are truncated at the root, and counted so.
 pub const USER_FRAMES_MAX: usize = 512;
 /// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
@@ -27,6 +29,21 @@ pub enum RecordKind {
     Sample = 1,
     /// A [`TailHeader`], followed by words of stack.
     Tail = 2,
+    /// User frames of a thread that goes off the CPU: a [`SampleHeader`] whose `cpu` is its place
+    /// ([`off_cpu::PLACES`]) with [`off_cpu::CHECK`] or [`off_cpu::REMOTE`], whose `leaf` is the stack
+    /// pointer and the frame pointer register, and whose kernel frames are words of stack from the
+    /// former on, as many as [`off_cpu::NEAR_WORDS_MAX`].
+    UserStack = 3,
+    /// Kernel frames of a thread that is off the CPU; `cpu` as in `UserStack`.
+    KernelStack = 4,
+    /// A [`off_cpu::BlockRecord`].
+    Block = 5,
+    /// A [`off_cpu::EndRecord`].
+    ThreadEnd = 6,
+    /// User frames of a thread that wakes others, as `UserStack`.
+    WakerUser = 7,
+    /// Its kernel frames, sent before them.
+    WakerKernel = 8,
 }
 
 /// Why the walk along the frame pointers of a user stack ended.
@@ -121,7 +138,8 @@ pub const SAMPLE_HEADER_BYTES: usize = 72;
 /// Size of [`TailHeader`] in bytes.
 pub const TAIL_HEADER_BYTES: usize = 48;
 /// Largest record in bytes.
-pub const RECORD_BYTES_MAX: usize = SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
+pub const RECORD_BYTES_MAX: usize =
+    SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + off_cpu::NEAR_WORDS_MAX);
 
 /// What a record of `size` bytes takes in the ring buffer: a header of 8 bytes, and whole words
 /// (kernel/bpf/ringbuf.c, `__bpf_ringbuf_reserve`).
@@ -152,8 +170,39 @@ pub mod counter {
     pub const CHILDREN_LOST: u32 = 6;
     /// CPU time of the threads of targets that ended, from their birth, nanoseconds.
     pub const EXITED_CPU_NS: u32 = 7;
+    /// Switches of targets off a CPU, those to end among them.
+    pub const SWITCHED_OUT: u32 = 8;
+    /// Threads of targets that were born.
+    pub const BORN: u32 = 9;
+    /// Threads that were off the CPU when the recording began.
+    pub const BEGUN_BEFORE: u32 = 10;
+    /// Blocks handed to user space.
+    pub const REPORTED: u32 = 11;
+    /// Blocks below the limit.
+    pub const BELOW: u32 = 12;
+    /// Time of the blocks below the limit, nanoseconds.
+    pub const BELOW_NS: u32 = 13;
+    /// Threads that went off a CPU to end.
+    pub const ENDED: u32 = 14;
+    /// Blocks that had not ended when the recording did, handed to user space.
+    pub const STILL_BLOCKED: u32 = 15;
+    /// Threads that came in without having gone out.
+    pub const UNMATCHED: u32 = 16;
+    /// Blocks that did not fit into the ring buffer.
+    pub const BLOCKS_LOST: u32 = 17;
+    /// Switches of threads that did not fit into the table of threads.
+    pub const UNTRACKED: u32 = 18;
+    /// Blocks whose end was not seen: their thread went off a CPU twice. When it came back is reckoned
+    /// from its CPU time.
+    pub const RECKONED: u32 = 19;
+    /// User stacks walked for blocks.
+    pub const WALKED: u32 = 20;
+    /// User stacks taken over from an earlier block.
+    pub const REUSED: u32 = 21;
+    /// Stacks of blocks that did not fit into the ring buffer.
+    pub const STACKS_LOST: u32 = 22;
     /// Ticks at which a helper failed: `FAILED + errno`.
-    pub const FAILED: u32 = 8;
+    pub const FAILED: u32 = 23;
     /// Errnos told apart; larger ones count as the last.
     pub const ERRNOS: u32 = 135;
     /// Number of counters.
@@ -186,6 +235,26 @@ pub mod global {
     pub const HAS_BPF_LOOP: &str = "HAS_BPF_LOOP";
     /// Offset of `se.sum_exec_runtime` in `task_struct`.
     pub const TASK_RUNTIME: &str = "TASK_RUNTIME";
+    /// 1: time off the CPU is watched.
+    pub const BLOCKS: &str = "BLOCKS";
+    /// A `u64`: blocks shorter than this are summed only, nanoseconds.
+    pub const MIN_BLOCK_NS: &str = "MIN_BLOCK_NS";
+    /// Offset of `__state` in `task_struct`.
+    pub const TASK_STATE: &str = "TASK_STATE";
+    /// Offset of `on_cpu` in `task_struct`.
+    pub const TASK_ON_CPU: &str = "TASK_ON_CPU";
+    /// Offset of the byte with `in_iowait` in `task_struct`.
+    pub const TASK_IOWAIT: &str = "TASK_IOWAIT";
+    /// The bit of `in_iowait` in it, as a mask.
+    pub const TASK_IOWAIT_MASK: &str = "TASK_IOWAIT_MASK";
+    /// Offset of `blocked_on` in `task_struct`; 0 where the kernel has none.
+    pub const TASK_BLOCKED_ON: &str = "TASK_BLOCKED_ON";
+    /// Offset of the kernel's stack pointer of a thread that is off the CPU; 0 if it is unknown.
+    pub const TASK_KERNEL_SP: &str = "TASK_KERNEL_SP";
+    /// 1: `sched_switch` hands over the state of the thread that goes (since 5.18).
+    pub const SWITCH_HAS_STATE: &str = "SWITCH_HAS_STATE";
+    /// 1: who wakes threads is watched.
+    pub const WAKERS: &str = "WAKERS";
 }
 
 /// Names of the maps.
@@ -196,12 +265,24 @@ pub mod map {
     pub const COUNTERS: &str = "COUNTERS";
     /// Table of targets: process to state, see [`target`](super::target).
     pub const TARGETS: &str = "TARGETS";
+    /// Table of threads: TID to [`off_cpu::Thread`](super::off_cpu::Thread).
+    pub const THREADS: &str = "THREADS";
 }
 
 /// Names of the programs.
 pub mod program {
     /// perf_event: takes the samples.
     pub const SAMPLE: &str = "sample";
+    /// tp_btf: watches the scheduler.
+    pub const SWITCH: &str = "on_switch";
+    /// Raw tracepoint: the same, where the kernel refuses `tp_btf`.
+    pub const SWITCH_RAW: &str = "on_switch_raw";
+    /// Raw tracepoint `sched_waking`: who wakes whom.
+    pub const WAKING: &str = "on_waking";
+    /// Task iterator: which threads are off the CPU when a recording begins.
+    pub const BEGIN: &str = "on_begin";
+    /// Task iterator: which are when it ends.
+    pub const FINISH: &str = "on_finish";
     /// Raw tracepoints, each with the name of its program.
     pub const TRACEPOINTS: [(&str, &str); 4] = [
         ("on_fork", "sched_process_fork"),

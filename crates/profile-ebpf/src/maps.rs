@@ -5,7 +5,7 @@ use aya_ebpf::{
     macros::map,
     maps::{HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
-use wingbeat_profile_common::{RECORD_BYTES_MAX, counter};
+use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread};
 
 use crate::tail::Tails;
 
@@ -29,9 +29,25 @@ pub static EXITS: HashMap<u32, u64> = HashMap::with_max_entries(65536, BPF_F_NO_
 #[map]
 pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0);
 
-/// Element 0 is for samples, element 1 for tails.
+/// Threads of targets, while time off the CPU is watched; the size is set at load. Its elements exist
+/// from the start: the scheduler holds locks that an allocator may want.
 #[map]
-pub static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(2, 0);
+pub static THREADS: HashMap<u32, Thread> = HashMap::with_max_entries(1, 0);
+
+/// Elements of the scratch memory.
+pub mod scratch {
+    /// Samples and stacks.
+    pub const RECORD: u32 = 0;
+    /// Tails, and the kernel's stack while it is compared.
+    pub const WORDS: u32 = 1;
+    /// A new thread.
+    pub const THREAD: u32 = 2;
+    /// How many there are.
+    pub const COUNT: u32 = 3;
+}
+
+#[map]
+pub static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(scratch::COUNT, 0);
 
 /// Settings are written into `.rodata` before loading; the verifier then knows their values and
 /// drops the branches that cannot be taken.
@@ -40,7 +56,12 @@ macro_rules! settings {
         $(#[unsafe(no_mangle)] pub static $name: u32 = 0;)*
     };
 }
-settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, TASK_PID, TASK_TGID, TASK_RUNTIME, HAS_BPF_LOOP);
+settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, HAS_BPF_LOOP, BLOCKS, WAKERS, SWITCH_HAS_STATE);
+settings!(TASK_PID, TASK_TGID, TASK_RUNTIME, TASK_STATE, TASK_ON_CPU, TASK_IOWAIT);
+settings!(TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERNEL_SP);
+
+#[unsafe(no_mangle)]
+pub static MIN_BLOCK_NS: u64 = 0;
 
 /// Reads a setting.
 macro_rules! setting {
@@ -53,7 +74,8 @@ macro_rules! setting {
 pub(crate) use setting;
 
 /// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and
-/// the tracepoint programs use other counters than the sampler.
+/// the tracepoint programs use other counters than the sampler, and run with interrupts off where they
+/// could meet one another.
 #[inline(always)]
 pub fn count(index: u32, amount: u64) {
     if let Some(slot) = COUNTERS.get_ptr_mut(index) {

@@ -1,8 +1,8 @@
 //! The registers that unwinding starts from, of user code that was interrupted.
 
 use aya_ebpf::{
-    bindings::pt_regs,
-    helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_kernel, bpf_task_pt_regs},
+    bindings::{pt_regs, task_struct},
+    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
     programs::PerfEventContext,
 };
 
@@ -32,23 +32,33 @@ pub fn interrupted(ctx: &PerfEventContext) -> Interrupted {
     if arch::is_user(regs) {
         return Interrupted::User(arch::user_regs(regs));
     }
-    // SAFETY: both helpers only read; the current task exists. In a kernel thread the place where
-    // user registers would be holds something else, which `is_user` refuses: its code segment is
-    // never that of user code.
-    let mut saved: pt_regs = unsafe { core::mem::zeroed() };
-    let read = unsafe {
-        let task = bpf_get_current_task_btf();
-        bpf_probe_read_kernel(
-            (&raw mut saved).cast(),
-            size_of::<pt_regs>() as u32,
-            bpf_task_pt_regs(task) as *const _,
-        )
-    };
-    if read == 0 && arch::is_user(&saved) {
-        Interrupted::Kernel(arch::user_regs(&saved))
-    } else {
-        Interrupted::KernelThread
+    // In a kernel thread the place where user registers would be holds something else, which `is_user`
+    // refuses: its code segment is never that of user code.
+    match of_current() {
+        Some(user) => Interrupted::Kernel(user),
+        None => Interrupted::KernelThread,
     }
+}
+
+/// Where the current thread entered the kernel; `None` for a kernel thread.
+#[inline(always)]
+pub fn of_current() -> Option<UserRegs> {
+    // SAFETY: the helper gives the current task, which exists.
+    unsafe { of_task(bpf_get_current_task_btf()) }
+}
+
+/// Where a thread entered the kernel; `None` for a kernel thread.
+///
+/// # Safety
+///
+/// `task` is a pointer that the verifier knows as that of a task.
+#[inline(always)]
+pub unsafe fn of_task(task: *mut task_struct) -> Option<UserRegs> {
+    // The verifier knows what the helper gives, so that members are read like any memory; a copy of
+    // all of them would take a third of a BPF stack.
+    // SAFETY: the helper only reads; the verifier checks what is read.
+    let saved = unsafe { &*(bpf_task_pt_regs(task) as *const pt_regs) };
+    arch::is_user(saved).then(|| arch::user_regs(saved))
 }
 
 #[cfg(bpf_target_arch = "x86_64")]

@@ -13,7 +13,7 @@ use wingbeat_profile_common::{
     counter, ring_bytes,
 };
 
-use crate::maps::{RECORDS, SCRATCH, TAILS, count};
+use crate::maps::{RECORDS, SCRATCH, TAILS, count, scratch};
 
 /// Tails remembered per thread.
 const PLACES: usize = 4;
@@ -48,7 +48,7 @@ pub struct Origin {
 #[inline(always)]
 pub fn check_and_send_once(origin: Origin) -> [u16; TAIL_CHECKS] {
     let mut checks = [0; TAIL_CHECKS];
-    let Some(scratch) = SCRATCH.get_ptr_mut(1) else { return checks };
+    let Some(scratch) = SCRATCH.get_ptr_mut(scratch::WORDS) else { return checks };
     let header: *mut TailHeader = scratch.cast();
     // SAFETY: the scratch memory is larger than the header and all words; the helper reads user
     // memory into room of that size.
@@ -76,7 +76,7 @@ pub fn check_and_send_once(origin: Origin) -> [u16; TAIL_CHECKS] {
 /// One step of a hash in the manner of FNV-1a, by words instead of bytes, with the high bits, where a
 /// multiplication gathers its result, folded down.
 #[inline(always)]
-fn mix(hash: u64, word: u64) -> u64 {
+pub fn mix(hash: u64, word: u64) -> u64 {
     let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
 }

@@ -1,32 +1,26 @@
 //! Keeps the table of targets.
 
 use aya_ebpf::{
-    helpers::bpf_probe_read_kernel, macros::raw_tracepoint, programs::RawTracePointContext,
+    helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext,
 };
-use wingbeat_profile_common::{counter, target};
+use wingbeat_profile_common::{counter, off_cpu::BlockState, target};
 
-use crate::maps::{EXITS, TAILS, TARGETS, count, setting};
+use crate::{
+    maps::{EXITS, TAILS, TARGETS, THREADS, count, setting},
+    switch,
+    task::{Probed, Task as _},
+};
 
-/// Thread and process of a `task_struct`.
-struct Task {
-    tid: u32,
-    pid: u32,
+/// Is a process to be looked at?
+#[inline(always)]
+pub fn is_target(pid: u32) -> bool {
+    // SAFETY: a live element of the map.
+    setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
 }
 
-/// Reads a field of a task; 0 if that fails, which no live task has in the fields read here.
+/// Is a process a target, or about to become one?
 #[inline(always)]
-fn field<T: Default>(task: *const u8, offset: u32) -> T {
-    // SAFETY: a read by helper: a bad address is an error, not a fault.
-    unsafe { bpf_probe_read_kernel(task.add(offset as usize).cast()) }.unwrap_or_default()
-}
-
-#[inline(always)]
-fn task(task: *const u8) -> Task {
-    Task { tid: field(task, setting!(TASK_PID)), pid: field(task, setting!(TASK_TGID)) }
-}
-
-#[inline(always)]
-fn is_target(pid: u32) -> bool {
+fn is_in_table(pid: u32) -> bool {
     // SAFETY: a live element of the map.
     unsafe { TARGETS.get(&pid) }.is_some()
 }
@@ -34,38 +28,63 @@ fn is_target(pid: u32) -> bool {
 /// `sched_process_fork(parent, child)`: a new process or thread.
 #[raw_tracepoint]
 pub fn on_fork(ctx: RawTracePointContext) -> i32 {
-    let parent = task(ctx.arg(0));
-    let child = task(ctx.arg(1));
-    if child.pid == parent.pid {
-        return 0;
+    let (parent, child) = (Probed(ctx.arg(0)), Probed(ctx.arg(1)));
+    if child.pid() != parent.pid() {
+        follow(parent.pid(), child.pid());
     }
-    let launched = setting!(LAUNCHER) != 0 && parent.pid == setting!(LAUNCHER);
+    if setting!(BLOCKS) != 0 && is_target(child.pid()) {
+        // It waits for its first CPU.
+        // SAFETY: a helper without arguments.
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        let state = Some(BlockState::Preempted);
+        let is_in = switch::insert(child, now_ns, state);
+        count(if is_in { counter::BORN } else { counter::UNTRACKED }, 1);
+    }
+    0
+}
+
+/// A child joins its parent.
+#[inline(always)]
+fn follow(parent_pid: u32, child_pid: u32) {
+    let launched = setting!(LAUNCHER) != 0 && parent_pid == setting!(LAUNCHER);
     let state = if launched {
         target::BEFORE_EXEC
     } else if setting!(INHERIT) != 0 {
         // SAFETY: a live element of the map.
-        match unsafe { TARGETS.get(&parent.pid) } {
+        match unsafe { TARGETS.get(&parent_pid) } {
             Some(&state) => state,
-            None => return 0,
+            None => return,
         }
     } else {
-        return 0;
+        return;
     };
-    if TARGETS.insert(&child.pid, &state, 0).is_err() {
+    if TARGETS.insert(&child_pid, &state, 0).is_err() {
         count(counter::CHILDREN_LOST, 1);
     }
-    0
 }
 
 /// `sched_process_exec(task, old_pid, bprm)`: a launched command becomes itself.
 #[raw_tracepoint]
 pub fn on_exec(ctx: RawTracePointContext) -> i32 {
-    let task = task(ctx.arg(0));
+    let task = Probed(ctx.arg(0));
+    let (tid, pid) = (task.tid(), task.pid());
     // Another program, another stack.
-    let _ = TAILS.remove(&task.tid);
-    if let Some(target) = TARGETS.get_ptr_mut(&task.pid) {
+    let _ = TAILS.remove(&tid);
+    if let Some(target) = TARGETS.get_ptr_mut(&pid) {
         // SAFETY: a live element of the map.
         unsafe { *target = target::ACTIVE };
+    }
+    if setting!(BLOCKS) != 0 && is_target(pid) {
+        // Another program, another account.
+        // SAFETY: a helper without arguments.
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        if let Some(thread) = switch::known(tid) {
+            thread.on_cpu_ns += now_ns - thread.since_ns;
+            switch::end(thread, tid, now_ns);
+        }
+        if !switch::insert(task, now_ns, None) {
+            count(counter::UNTRACKED, 1);
+        }
     }
     0
 }
@@ -73,13 +92,12 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
 /// `sched_process_exit(task)`: a thread begins to end.
 #[raw_tracepoint]
 pub fn on_exit(ctx: RawTracePointContext) -> i32 {
-    let pointer: *const u8 = ctx.arg(0);
-    let task = task(pointer);
-    if is_target(task.pid) {
-        let cpu_ns: u64 = field(pointer, setting!(TASK_RUNTIME));
+    let task = Probed(ctx.arg(0));
+    if is_in_table(task.pid()) {
+        let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
         count(counter::EXITED_CPU_NS, cpu_ns);
         // A failure means that the time of its end is not counted.
-        let _ = EXITS.insert(&task.tid, &cpu_ns, 0);
+        let _ = EXITS.insert(&task.tid(), &cpu_ns, 0);
     }
     0
 }
@@ -88,17 +106,20 @@ pub fn on_exit(ctx: RawTracePointContext) -> i32 {
 /// it began to end, taking down its memory above all, is known by now.
 #[raw_tracepoint]
 pub fn on_free(ctx: RawTracePointContext) -> i32 {
-    let pointer: *const u8 = ctx.arg(0);
-    let task = task(pointer);
+    let task = Probed(ctx.arg(0));
+    let (tid, pid) = (task.tid(), task.pid());
     // SAFETY: a live element of the map.
-    if let Some(&before_ns) = unsafe { EXITS.get(&task.tid) } {
-        let cpu_ns: u64 = field(pointer, setting!(TASK_RUNTIME));
+    if let Some(&before_ns) = unsafe { EXITS.get(&tid) } {
+        let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
         count(counter::EXITED_CPU_NS, cpu_ns.saturating_sub(before_ns));
-        let _ = EXITS.remove(&task.tid);
+        let _ = EXITS.remove(&tid);
     }
-    let _ = TAILS.remove(&task.tid);
-    if task.tid == task.pid {
-        let _ = TARGETS.remove(&task.pid);
+    let _ = TAILS.remove(&tid);
+    if setting!(BLOCKS) != 0 {
+        let _ = THREADS.remove(&tid);
+    }
+    if tid == pid {
+        let _ = TARGETS.remove(&pid);
     }
     0
 }

@@ -8,8 +8,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use wingbeat_profile::export::top::Top;
 use wingbeat_profile::export::{Format, write};
 use wingbeat_profile::model::{
-    Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Process, Profile, Sample, Stack,
-    Thread,
+    Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Mode, Process, Profile, Sample,
+    Stack, Thread,
 };
 
 /// Samples and distinct stacks.
@@ -57,6 +57,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     Profile {
         meta: Meta {
+            mode: Mode::OnCpu,
             target: "bench".into(),
             start: UNIX_EPOCH,
             start_ns: 0,
@@ -77,6 +78,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
                 name: format!("worker-{tid}"),
                 start_ns: 0,
                 end_ns: None,
+                on_cpu_ns: None,
             })
             .collect(),
         samples: (0..samples)
@@ -87,6 +89,8 @@ fn profile(samples: u64, stacks: u32) -> Profile {
                 cpu: 0,
             })
             .collect(),
+        blocked: Vec::new(),
+        intervals: Vec::new(),
     }
 }
 

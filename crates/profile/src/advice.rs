@@ -3,13 +3,63 @@
 
 use std::fmt;
 
-use crate::summary::Summary;
+use crate::export::time_text;
+use crate::model::Mode;
+use crate::summary::{Summary, off_cpu::OffCpu};
 
 /// Something to know about a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
     /// Nothing was sampled.
     NoSamples(NoSamples),
+    /// Time off the CPU was to be measured, and there was none to speak of.
+    NothingBlocked {
+        /// Blocks that were shorter than the limit.
+        below_limit: u64,
+        /// Their time.
+        below_limit_ns: u64,
+        /// The limit.
+        min_block_ns: u64,
+    },
+    /// The targets hardly used the CPU, which is all that samples tell of.
+    HardlyRan {
+        /// Their CPU time, nanoseconds.
+        cpu_ns: u64,
+        /// Length of the recording, nanoseconds.
+        duration_ns: u64,
+        /// The command line that tells what they waited for.
+        instead: String,
+    },
+    /// Blocks were lost.
+    BlocksLost {
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        of: u64,
+        /// The most frequent reason.
+        reason: &'static str,
+    },
+    /// Blocks lack a part of their stack, because the ring buffer was full.
+    StacksLost {
+        /// How many.
+        missing: u64,
+        /// Of how many.
+        blocks: u64,
+    },
+    /// Stacks that were taken from an earlier block of the thread were not those of the block.
+    ReusedWrong {
+        /// How many.
+        wrong: u64,
+        /// Of how many that were looked at.
+        checked: u64,
+    },
+    /// The times of threads do not add up.
+    ThreadsOff {
+        /// How many.
+        off: u64,
+        /// Of how many.
+        threads: u64,
+    },
     /// Samples were lost because the ring buffer was full.
     Lost {
         /// How many.
@@ -71,17 +121,35 @@ pub enum NoSamples {
     OtherHalf,
 }
 
+impl Warning {
+    /// Is there nothing to show?
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::NoSamples(_) | Self::NothingBlocked { below_limit: 0, .. })
+    }
+}
+
 /// Broken stacks below this share are ordinary: first instructions of programs, hand-written
 /// assembly.
 const BROKEN_SHARE_MIN: f64 = 0.05;
+
+/// Targets that used less than this of the CPUs that they could have used are idle ones.
+const BUSY_SHARE_MIN: f64 = 0.05;
+
+/// Reused stacks that may be wrong, as a share of those that were looked at.
+const WRONG_SHARE_MAX: f64 = 0.01;
 
 /// The warnings that a run deserves, the gravest first.
 pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     let ticks = &summary.ticks;
     let stacks = &summary.stacks;
     let mut warnings = Vec::new();
-    if samples_kept == 0 {
-        warnings.push(Warning::NoSamples(why_none(summary)));
+    match &summary.off_cpu {
+        None if samples_kept == 0 => warnings.push(Warning::NoSamples(why_none(summary))),
+        None => {}
+        Some(off_cpu) => of_blocks(summary, off_cpu, samples_kept, &mut warnings),
+    }
+    if let Some(warning) = hardly_ran(summary, &warnings) {
+        warnings.push(warning);
     }
     if ticks.lost > 0 {
         let wanted = ticks.lost + ticks.sampled;
@@ -116,6 +184,79 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     warnings
 }
 
+fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &mut Vec<Warning>) {
+    let switches = &off_cpu.switches;
+    if switches.reported + switches.still_blocked == 0 {
+        // Where samples were taken as well, running all the time is no failure.
+        if summary.mode == Mode::OffCpu.name() {
+            warnings.push(Warning::NothingBlocked {
+                below_limit: switches.below_limit,
+                below_limit_ns: switches.below_limit_ns,
+                min_block_ns: off_cpu.min_block_ns,
+            });
+        } else if samples_kept == 0 && switches.below_limit == 0 {
+            warnings.push(Warning::NoSamples(why_none(summary)));
+        }
+    }
+    let lost = switches.lost_total();
+    if let Some((reason, _)) = switches.lost.iter().max_by_key(|(_, count)| **count)
+        && lost > 0
+    {
+        let of = switches.out + switches.born + switches.begun_before;
+        warnings.push(Warning::BlocksLost { lost, of, reason });
+    }
+    let taken = &off_cpu.stacks_taken;
+    if taken.missing > 0 {
+        let blocks = switches.reported + switches.still_blocked;
+        warnings.push(Warning::StacksLost { missing: taken.missing, blocks });
+    }
+    if taken.wrong as f64 > WRONG_SHARE_MAX * taken.checked as f64 {
+        warnings.push(Warning::ReusedWrong { wrong: taken.wrong, checked: taken.checked });
+    }
+    if off_cpu.threads_off > 0 {
+        let threads = off_cpu.threads.len() as u64;
+        warnings.push(Warning::ThreadsOff { off: off_cpu.threads_off, threads });
+    }
+}
+
+/// Samples of targets that sleep tell little: says so, and what to do instead.
+fn hardly_ran(summary: &Summary, warnings: &[Warning]) -> Option<Warning> {
+    if summary.off_cpu.is_some() {
+        return None;
+    }
+    let slept = match warnings.first() {
+        Some(Warning::NoSamples(NoSamples::Slept { .. })) => true,
+        Some(_) => false,
+        None => {
+            // Many threads that live shortly, or more than there are CPUs, cannot all run.
+            let at_once = f64::from(summary.threads.min(summary.cpus).max(1));
+            let could_ns = summary.duration_ns as f64 * at_once;
+            (summary.target_cpu_time_ns as f64) < BUSY_SHARE_MIN * could_ns
+        }
+    };
+    slept.then(|| Warning::HardlyRan {
+        cpu_ns: summary.target_cpu_time_ns,
+        duration_ns: summary.duration_ns,
+        instead: in_mode(&summary.command_line, Mode::OffCpu),
+    })
+}
+
+/// The command line with another mode, fit for a shell.
+fn in_mode(command_line: &[String], mode: Mode) -> String {
+    let mut words: Vec<String> = command_line.iter().map(|word| quoted(word)).collect();
+    let verb = words.iter().position(|word| word == "profile").map_or(words.len(), |at| at + 1);
+    words.splice(verb..verb, ["--mode".to_owned(), mode.name().to_owned()]);
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 fn why_none(summary: &Summary) -> NoSamples {
     let ticks = &summary.ticks;
     let duration_s = summary.duration_ns as f64 / 1e9;
@@ -136,6 +277,61 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSamples(why) => write!(f, "no samples, so nothing was written: {why}"),
+            Self::NothingBlocked { below_limit: 0, .. } => f.write_str(
+                "no thread of the target left the CPU, so nothing was written: it ran all the time; \
+                 --mode on-cpu shows where",
+            ),
+            Self::NothingBlocked { below_limit, below_limit_ns, min_block_ns } => write!(
+                f,
+                "all {below_limit} blocks were shorter than {} ({} in sum): the target ran nearly all \
+                 the time; --mode on-cpu shows where, a smaller --min-block shows them",
+                time_text(*min_block_ns),
+                time_text(*below_limit_ns)
+            ),
+            Self::HardlyRan { cpu_ns, duration_ns, instead } => write!(
+                f,
+                "the target ran for {} of {}, and samples tell of nothing else; to see what it waited \
+                 for: {instead}",
+                time_text(*cpu_ns),
+                time_text(*duration_ns)
+            ),
+            Self::BlocksLost { lost, of, reason } => {
+                let (why, next) = match *reason {
+                    "buffer_full" => (
+                        "because the buffer was full",
+                        "give a larger --buffer-size or a greater --min-block",
+                    ),
+                    "thread_table_full" => (
+                        "because there were more threads than the table of threads holds",
+                        "record fewer processes",
+                    ),
+                    reason => (reason, "record for a shorter time"),
+                };
+                write!(
+                    f,
+                    "{lost} of {of} blocks ({}) were lost, most {why}: times off the CPU are too \
+                     small; {next}",
+                    percent(*lost, *of)
+                )
+            }
+            Self::StacksLost { missing, blocks } => write!(
+                f,
+                "{missing} of {blocks} blocks ({}) lack a part of their stack, because the buffer was \
+                 full; give a larger --buffer-size or a greater --min-block",
+                percent(*missing, *blocks)
+            ),
+            Self::ReusedWrong { wrong, checked } => write!(
+                f,
+                "{} of the stacks that were not walked anew, because the thread seemed to block where \
+                 it had blocked before, are wrong ({wrong} of {checked} that were looked at): outer \
+                 callers may be mixed up",
+                percent(*wrong, *checked)
+            ),
+            Self::ThreadsOff { off, threads } => write!(
+                f,
+                "the times of {off} of {threads} threads miss their elapsed time by more than 1 %: \
+                 blocks of these are missing or count twice"
+            ),
             Self::Lost { lost, wanted } => write!(
                 f,
                 "{lost} of {wanted} samples ({}) were lost because the buffer was full: shares are \
@@ -221,3 +417,6 @@ fn percent(part: u64, whole: u64) -> String {
         _ => "less than 0.1 %".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Differential flame graph: what grew and what shrank between two profiles.
 //!
 //! The frames are those of the second profile, as wide as there; their colour says how the samples
-//! *in the function itself* changed. Reads collapsed stacks and pprof, in any pairing: bytes in,
+//! *in the function itself* changed, or the time where that was measured. Reads collapsed stacks and pprof, in any pairing: bytes in,
 //! SVG out.
 
 mod folded;
@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, Read, Write};
 use flate2::read::MultiGzDecoder;
 use inferno::flamegraph::{self, Options};
 
-use crate::export::{grouped, title};
+use crate::export::{grouped, time_text, title};
 
 /// Largest file that is read, in bytes after decompression.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -32,6 +32,18 @@ pub struct Stacks {
     pub counts: BTreeMap<String, u64>,
     /// The sum of all counts.
     pub total: u64,
+    /// What was counted.
+    pub unit: Unit,
+}
+
+/// What the counts of a profile are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Samples, or whatever the tool counts.
+    #[default]
+    Samples,
+    /// Nanoseconds, as in profiles of time off the CPU.
+    Nanoseconds,
 }
 
 /// How counts of profiles of different size are compared.
@@ -119,8 +131,10 @@ pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
     } else {
         bytes
     };
-    let counts = if name.ends_with(".folded") || is_text(bytes) {
-        folded::read(name, bytes)?
+    let (counts, unit) = if name.ends_with(".folded") || is_text(bytes) {
+        let counts = folded::read(name, bytes)?;
+        let unit = folded::unit(&counts);
+        (counts, unit)
     } else {
         pprof::read(name, bytes)?
     };
@@ -129,7 +143,9 @@ pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
     }
     let total = counts.values().try_fold(0_u64, |sum, &count| sum.checked_add(count));
     match total {
-        Some(total) if total <= TOTAL_MAX => Ok(Stacks { name: name.to_owned(), counts, total }),
+        Some(total) if total <= TOTAL_MAX => {
+            Ok(Stacks { name: name.to_owned(), counts, total, unit })
+        }
         _ => Err(DiffError::Overflow { name: name.to_owned() }),
     }
 }
@@ -168,6 +184,9 @@ pub fn differential_svg(
     options.title = title(&format!("wingbeat diff: {} → {}", before.name, after.name));
     options.subtitle = Some(legend(before, after, scaling));
     options.no_sort = true;
+    if after.unit == Unit::Nanoseconds {
+        options.count_name = "ns".to_owned();
+    }
     let lines = paired(before, after, scaling);
     flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
     Ok(())
@@ -215,12 +234,21 @@ fn legend(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
         _ => "",
     };
     format!(
-        "red grew, blue shrank (self); {} → {} samples{scaled}; {:.1} % of the first are in stacks \
-         that are gone",
-        grouped(before.total),
-        grouped(after.total),
+        "red grew, blue shrank (self); {}{scaled}; {:.1} % of the first are in stacks that are gone",
+        totals(before, after),
         100.0 * gone as f64 / before.total as f64,
     )
+}
+
+fn totals(before: &Stacks, after: &Stacks) -> String {
+    let total = |stacks: &Stacks| match stacks.unit {
+        Unit::Samples => format!("{} samples", grouped(stacks.total)),
+        Unit::Nanoseconds => time_text(stacks.total),
+    };
+    if (before.unit, after.unit) == (Unit::Samples, Unit::Samples) {
+        return format!("{} → {} samples", grouped(before.total), grouped(after.total));
+    }
+    format!("{} → {}", total(before), total(after))
 }
 
 #[cfg(test)]

@@ -3,7 +3,13 @@
 //! Plain data without behaviour that touches the machine. Ids are indices into the tables of
 //! [`Profile`]; they are given out densely, in order of first appearance.
 
+mod durations;
+mod off_cpu;
+
 use std::time::SystemTime;
+
+pub use durations::Durations;
+pub use off_cpu::{Blocked, Interval, Mode, State, Weight};
 
 /// A finished, symbolized profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,29 +30,42 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
+    /// Time off the CPU, added up.
+    pub blocked: Vec<Blocked>,
+    /// The single blocks that are long enough for a timeline, ordered by their start.
+    pub intervals: Vec<Interval>,
 }
 
 impl Profile {
     /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
-    /// samples that have no frame left are dropped.
+    /// samples that have no frame left are dropped, unless time off the CPU was measured as well. The
+    /// frames of states stay, and so does every block.
     pub fn retain_frames(&mut self, keep: impl Fn(BinaryKind) -> bool) {
-        let Self { binaries, frames, stacks, samples, .. } = self;
+        let Self { meta, binaries, frames, stacks, samples, .. } = self;
         let kind = |frame: &FrameId| {
             let binary = frames.get(*frame as usize).and_then(|frame| frame.binary);
             binary.and_then(|id| binaries.get(id as usize)).map_or(BinaryKind::User, |b| b.kind)
         };
         for stack in stacks.iter_mut() {
-            stack.frames.retain(|frame| keep(kind(frame)));
+            stack.frames.retain(|frame| {
+                let kind = kind(frame);
+                kind == BinaryKind::State || keep(kind)
+            });
         }
-        samples.retain(|sample| {
-            stacks.get(sample.stack as usize).is_some_and(|stack| !stack.frames.is_empty())
-        });
+        // Elsewhere a sample is a share of time that has to add up.
+        if meta.mode == Mode::OnCpu {
+            samples.retain(|sample| {
+                stacks.get(sample.stack as usize).is_some_and(|stack| !stack.frames.is_empty())
+            });
+        }
     }
 }
 
 /// Circumstances of the recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
+    /// What was measured.
+    pub mode: Mode,
     /// What was profiled, for titles: the command line, or `PID 4711 (nginx)`, or `all processes`.
     pub target: String,
     /// Wall-clock time of the start.
@@ -98,6 +117,8 @@ pub enum BinaryKind {
     Kernel,
     /// A BPF program.
     Bpf,
+    /// No code: the state of a thread that is off the CPU.
+    State,
 }
 
 impl BinaryKind {
@@ -112,7 +133,8 @@ impl BinaryKind {
 pub struct Binary {
     /// What it is.
     pub kind: BinaryKind,
-    /// Path as the process saw it, `[vdso]`, `[kernel]`, `[bpf]` or `[anon]`.
+    /// Path as the process saw it, `[vdso]`, `[kernel]`, `[bpf]`, `[anon]` or
+    /// `[state]`.
     pub path: String,
     /// GNU build id; empty when there is none.
     pub build_id: Vec<u8>,
@@ -210,6 +232,8 @@ pub struct Thread {
     pub start_ns: u64,
     /// Nanoseconds since the start of recording, if it ended.
     pub end_ns: Option<u64>,
+    /// Time on the CPU by the scheduler's switches, where these were watched.
+    pub on_cpu_ns: Option<u64>,
 }
 
 /// One tick of the timer that met a target.

@@ -1,7 +1,7 @@
 //! Reads what `/proc` tells about processes. Small, tolerant readers: a process may vanish at any
 //! moment, and then there is simply nothing to read.
 
-use std::{fs, path::PathBuf};
+use std::{fs, os::unix::fs::FileExt as _, path::PathBuf};
 
 use crate::recording::event::MappedFile;
 
@@ -47,6 +47,16 @@ impl Stat {
     pub(crate) fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
+}
+
+/// Words of a process's memory from `address` on, as many as can be read of `bytes`.
+pub(crate) fn stack_words(pid: u32, address: u64, bytes: usize) -> Vec<u64> {
+    let mut read = vec![0; bytes];
+    let Ok(memory) = fs::File::open(format!("/proc/{pid}/mem")) else { return Vec::new() };
+    // Short at the end of the mapping.
+    let got = memory.read_at(&mut read, address).unwrap_or(0);
+    let (words, _) = read.get(..got).unwrap_or_default().as_chunks();
+    words.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
 /// Name of a thread.

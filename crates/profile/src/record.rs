@@ -3,6 +3,7 @@
 use thiserror::Error;
 use wingbeat_profile_common::{
     RecordKind, SAMPLE_HEADER_BYTES, Stop, TAIL_CHECKS, TAIL_HEADER_BYTES,
+    off_cpu::{BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, EndRecord},
 };
 
 /// A decoded record, borrowing the bytes it came from.
@@ -12,13 +13,31 @@ pub enum Record<'a> {
     Sample(Sample<'a>),
     /// Raw stack of a thread.
     Tail(Tail<'a>),
+    /// Half of a stack that a thread went off the CPU with; its `cpu` tells the place.
+    UserStack(Sample<'a>),
+    /// The other half.
+    KernelStack(Sample<'a>),
+    /// The user half of a stack that woke a thread.
+    WakerUser(Sample<'a>),
+    /// The kernel half, which comes first.
+    WakerKernel(Sample<'a>),
+    /// Time off the CPU.
+    Block(BlockRecord),
+    /// The account of a thread that ended.
+    ThreadEnd(EndRecord),
 }
 
 impl Record<'_> {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub fn time_ns(&self) -> u64 {
         match self {
-            Self::Sample(sample) => sample.time_ns,
+            Self::Sample(sample)
+            | Self::UserStack(sample)
+            | Self::KernelStack(sample)
+            | Self::WakerUser(sample)
+            | Self::WakerKernel(sample) => sample.time_ns,
+            Self::Block(block) => block.end_ns,
+            Self::ThreadEnd(end) => end.end_ns,
             Self::Tail(tail) => tail.time_ns,
         }
     }
@@ -107,6 +126,9 @@ pub enum DecodeError {
     /// The stop reason is none.
     #[error("unknown reason for the end of a stack: {0}")]
     Stop(u8),
+    /// The state of a thread is none.
+    #[error("unknown state of a thread: {0}")]
+    State(u8),
     /// The length does not fit the number of words that the header tells.
     #[error("record holds {found} words where its header tells {told}")]
     Words {
@@ -122,6 +144,16 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
     match bytes.first().copied().unwrap_or(0) {
         kind if kind == RecordKind::Sample as u8 => decode_sample(bytes).map(Record::Sample),
         kind if kind == RecordKind::Tail as u8 => decode_tail(bytes).map(Record::Tail),
+        kind if kind == RecordKind::UserStack as u8 => decode_sample(bytes).map(Record::UserStack),
+        kind if kind == RecordKind::KernelStack as u8 => {
+            decode_sample(bytes).map(Record::KernelStack)
+        }
+        kind if kind == RecordKind::WakerUser as u8 => decode_sample(bytes).map(Record::WakerUser),
+        kind if kind == RecordKind::WakerKernel as u8 => {
+            decode_sample(bytes).map(Record::WakerKernel)
+        }
+        kind if kind == RecordKind::Block as u8 => decode_block(bytes).map(Record::Block),
+        kind if kind == RecordKind::ThreadEnd as u8 => decode_end(bytes).map(Record::ThreadEnd),
         kind => Err(DecodeError::Kind(kind)),
     }
 }
@@ -157,6 +189,45 @@ fn decode_tail(bytes: &[u8]) -> Result<Tail<'_>, DecodeError> {
         sp: u64_at(header, 24),
         checks: checks_at(header, 32),
         words: Words(words(rest, usize::from(u16_at(header, 2)))?),
+    })
+}
+
+fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
+    let (header, rest) = header::<BLOCK_RECORD_BYTES>(bytes)?;
+    words(rest, 0)?;
+    let [kind, state, place, is_open, ..] = *header;
+    if usize::from(state) >= BlockState::ALL.len() {
+        return Err(DecodeError::State(state));
+    }
+    Ok(BlockRecord {
+        kind,
+        state,
+        place,
+        is_open,
+        pid: u32_at(header, 4),
+        tid: u32_at(header, 8),
+        waker_tid: u32_at(header, 12),
+        start_ns: u64_at(header, 16),
+        end_ns: u64_at(header, 24),
+        user_ns: u64_at(header, 32),
+        kernel_ns: u64_at(header, 40),
+        waker_ns: u64_at(header, 48),
+    })
+}
+
+fn decode_end(bytes: &[u8]) -> Result<EndRecord, DecodeError> {
+    let (header, rest) = header::<END_RECORD_BYTES>(bytes)?;
+    words(rest, 0)?;
+    Ok(EndRecord {
+        kind: header[0],
+        reserved: [0; 3],
+        pid: u32_at(header, 4),
+        tid: u32_at(header, 8),
+        below: u32_at(header, 12),
+        begun_ns: u64_at(header, 16),
+        end_ns: u64_at(header, 24),
+        on_cpu_ns: u64_at(header, 32),
+        below_ns: u64_at(header, 40),
     })
 }
 
@@ -223,6 +294,12 @@ mod tests {
         assert_eq!(offset_of!(TailHeader, tid), 8);
         assert_eq!(offset_of!(TailHeader, sp), 24);
         assert_eq!(offset_of!(TailHeader, checks), 32);
+        assert_eq!(offset_of!(BlockRecord, is_open), 3);
+        assert_eq!(offset_of!(BlockRecord, waker_tid), 12);
+        assert_eq!(offset_of!(BlockRecord, start_ns), 16);
+        assert_eq!(offset_of!(BlockRecord, waker_ns), 48);
+        assert_eq!(offset_of!(EndRecord, below), 12);
+        assert_eq!(offset_of!(EndRecord, below_ns), 40);
     }
 
     #[test]
@@ -256,7 +333,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_give_a_record_or_an_error(
-            kind in 0u8..4, bytes in proptest::collection::vec(any::<u8>(), 0..200)
+            kind in 0u8..10, bytes in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let mut all = vec![kind];
             all.extend(bytes);

@@ -1,5 +1,8 @@
 //! The accounting of a recording: every tick, every stack, and what the profiler itself cost.
 
+mod accounts;
+pub mod off_cpu;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -153,6 +156,8 @@ pub struct Summary {
     pub kernel: String,
     /// The command line of this run.
     pub command_line: Vec<String>,
+    /// What was measured: `on-cpu`, `off-cpu` or `wall`.
+    pub mode: &'static str,
     /// What was sampled.
     pub target: String,
     /// Wall-clock time of the start, RFC 3339, UTC.
@@ -167,6 +172,9 @@ pub struct Summary {
     pub ticks: Ticks,
     /// Every user stack.
     pub stacks: Stacks,
+    /// Time off the CPU, where it was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off_cpu: Option<off_cpu::OffCpu>,
     /// CPU time that the targets used during the recording.
     pub target_cpu_time_ns: u64,
     /// Processes with samples.
@@ -195,6 +203,7 @@ impl Summary {
         recording: &Recording,
         profile: &Profile,
         own: Own,
+        idle_hidden: u64,
         command_line: Vec<String>,
         outputs: Vec<Output>,
     ) -> Self {
@@ -203,6 +212,7 @@ impl Summary {
             wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: profile.meta.system.clone(),
             command_line,
+            mode: profile.meta.mode.name(),
             target: recording.target.clone(),
             start_time: start.format(&Rfc3339).unwrap_or_default(),
             duration_ns: recording.duration_ns,
@@ -210,6 +220,7 @@ impl Summary {
             cpus: recording.cpus,
             ticks: recording.ticks.clone(),
             stacks: Stacks::count(profile),
+            off_cpu: accounts::off_cpu(recording, profile, idle_hidden),
             target_cpu_time_ns: recording.target_cpu_time_ns(),
             processes: profile.processes.len() as u32,
             threads: profile.threads.len() as u32,

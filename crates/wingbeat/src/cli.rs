@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use owo_colors::OwoColorize as _;
-use wingbeat_profile::export::{Format, UnknownFormat};
+use wingbeat_profile::{
+    export::{Format, UnknownFormat},
+    model::Mode,
+};
 
 use crate::{
     alerts::AlertsArgs,
@@ -240,6 +243,20 @@ pub(crate) struct ProfileArgs {
     /// [default: until Ctrl-C, or until the targets end]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
+    /// What to measure: on-cpu samples what runs, off-cpu takes the time that threads sleep, wait and
+    /// are kept from running, wall takes both
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    pub mode: ProfileMode,
+    /// Off the CPU for less than this is summed, but not shown: 5ms, 0 (off-cpu and wall)
+    /// [default: 1us]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_zero)]
+    pub min_block: Option<Duration>,
+    /// Tell who woke a thread, and from where (off-cpu and wall)
+    #[arg(long)]
+    pub wakers: bool,
+    /// Leave out threads that slept all the time (off-cpu and wall)
+    #[arg(long)]
+    pub hide_idle: bool,
     /// Which half of the stacks to keep in the outputs
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub stacks: StackHalf,
@@ -260,6 +277,28 @@ pub(crate) struct ProfileArgs {
     /// Command to launch and sample, with its arguments; from its first instruction
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// What `wingbeat profile` measures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileMode {
+    /// Samples of what runs
+    #[default]
+    OnCpu,
+    /// Time off the CPU: asleep, waiting, preempted
+    OffCpu,
+    /// Both, in nanoseconds
+    Wall,
+}
+
+impl From<ProfileMode> for Mode {
+    fn from(mode: ProfileMode) -> Self {
+        match mode {
+            ProfileMode::OnCpu => Self::OnCpu,
+            ProfileMode::OffCpu => Self::OffCpu,
+            ProfileMode::Wall => Self::Wall,
+        }
+    }
 }
 
 /// Halves of a stack.
@@ -301,6 +340,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
     };
     if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
+}
+
+fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    if text.parse() == Ok(0.0) { Ok(Duration::ZERO) } else { duration(text) }
 }
 
 fn buffer_bytes(text: &str) -> Result<u32, String> {

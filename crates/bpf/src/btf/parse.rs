@@ -84,6 +84,7 @@ pub(super) enum Kind {
     Typedef,
     Func,
     Var,
+    FuncProto,
     /// `volatile`, `const`, `restrict` and type tags: they name another type and add nothing.
     Modifier,
     /// Any other kind, with its bytes after the common part and those per element.
@@ -101,6 +102,7 @@ impl Kind {
             5 => Some(Self::Union),
             8 => Some(Self::Typedef),
             12 => Some(Self::Func),
+            13 => Some(Self::FuncProto),
             14 => Some(Self::Var),
             9..=11 | 18 => Some(Self::Modifier),
             // Pointer, forward declaration, float.
@@ -109,8 +111,8 @@ impl Kind {
             1 | 17 => other(4, 0),
             // Array.
             3 => other(12, 0),
-            // Enumeration, function prototype.
-            6 | 13 => other(0, 8),
+            // Enumeration.
+            6 => other(0, 8),
             // Data section, 64-bit enumeration.
             15 | 19 => other(0, 12),
             _ => None,
@@ -129,6 +131,7 @@ impl Kind {
     fn extra_len(self, elements: usize) -> usize {
         match self {
             Self::Struct | Self::Union => MEMBER_LEN * elements,
+            Self::FuncProto => 8 * elements,
             Self::Var => 4,
             Self::Typedef | Self::Func | Self::Modifier => 0,
             Self::Other { fixed_len, element_len } => {
@@ -160,6 +163,11 @@ impl Type {
             info,
             elements_offset: offset + TYPE_LEN,
         })
+    }
+
+    /// Number of elements: members, arguments.
+    pub(super) fn count(self) -> usize {
+        vlen(self.info)
     }
 
     /// The members of a struct or a union; none for other kinds.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::DiffError;
+use super::{DiffError, Unit};
 use crate::export::printable;
+use crate::model::State;
 
 /// Characters of a wrong line that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -29,6 +30,14 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, Di
         }
     }
     Ok(counts)
+}
+
+/// Nanoseconds, if a stack ends in the state of a thread off the CPU; the format itself does not tell.
+pub(super) fn unit(counts: &BTreeMap<String, u64>) -> Unit {
+    let has_state = |stack: &String| {
+        stack.split(';').any(|frame| State::ALL.iter().any(|state| state.frame() == frame))
+    };
+    if counts.keys().any(has_state) { Unit::Nanoseconds } else { Unit::Samples }
 }
 
 /// `# text`. A frame may begin with the character, but then goes on.

@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use prost::Message;
 use rustc_hash::FxHashMap;
 
-use super::DiffError;
-use crate::export::pprof::{PROCESS_LABEL, proto};
+use super::{DiffError, Unit};
+use crate::export::pprof::{NANOSECONDS, PROCESS_LABEL, Value, proto};
 use crate::export::{KERNEL_SUFFIX, sanitized};
 
 /// The sample type that counts samples; without it, the first type is taken.
 const COUNTING_TYPE: &str = "samples";
+/// Where one of these is the type that tools show first, it is what collapsed stacks hold.
+const TIME_TYPES: [Value; 2] = [Value::OffCpu, Value::Wall];
 
-/// The counts of all stacks.
-pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, DiffError> {
+/// The counts of all stacks, and what they are.
+pub(super) fn read(name: &str, bytes: &[u8]) -> Result<(BTreeMap<String, u64>, Unit), DiffError> {
     let message = proto::Profile::decode(bytes)
         .map_err(|source| DiffError::Pprof { name: name.to_owned(), source })?;
     let reader = Reader::new(name, &message)?;
-    let value = reader.counting_value()?;
+    let (value, unit) = reader.counting_value()?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for sample in &message.sample {
         let count = sample.value.get(value).and_then(|&value| u64::try_from(value).ok());
@@ -26,7 +28,7 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, Di
         let sum = counts.entry(reader.stack(sample)?).or_default();
         *sum = sum.saturating_add(count);
     }
-    Ok(counts)
+    Ok((counts, unit))
 }
 
 /// The message's tables by id.
@@ -61,14 +63,24 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| self.dangling("string", index))
     }
 
-    /// Which of a sample's values counts samples.
-    fn counting_value(&self) -> Result<usize, DiffError> {
-        for (position, sample_type) in self.message.sample_type.iter().enumerate() {
-            if self.string(sample_type.r#type)? == COUNTING_TYPE {
-                return Ok(position);
+    /// Which of a sample's values counts samples, or the time that the profile is about.
+    fn counting_value(&self) -> Result<(usize, Unit), DiffError> {
+        let types = &self.message.sample_type;
+        let shown_first = self.message.default_sample_type;
+        for (position, sample_type) in types.iter().enumerate() {
+            let name = self.string(sample_type.r#type)?;
+            let is_time = self.string(sample_type.unit)? == NANOSECONDS
+                && TIME_TYPES.iter().any(|value| value.name() == name);
+            if is_time && sample_type.r#type == shown_first {
+                return Ok((position, Unit::Nanoseconds));
             }
         }
-        Ok(0)
+        for (position, sample_type) in types.iter().enumerate() {
+            if self.string(sample_type.r#type)? == COUNTING_TYPE {
+                return Ok((position, Unit::Samples));
+            }
+        }
+        Ok((0, Unit::Samples))
     }
 
     fn location(

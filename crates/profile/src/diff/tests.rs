@@ -88,3 +88,19 @@ fn the_legend_tells_what_is_not_drawn() {
          are in stacks that are gone"
     );
 }
+
+#[test]
+fn states_tell_that_counts_are_nanoseconds() {
+    let check =
+        |bytes: &[u8], expected| assert_eq!(read_stacks("a", bytes).unwrap().unit, expected);
+    check(b"p;main 3\n", Unit::Samples);
+    check(b"p;main;[sleeping] 3\np;main 1\n", Unit::Nanoseconds);
+    check(b"p;main;[sleeping];[woken by q];q 3\n", Unit::Nanoseconds);
+    check(b"p;main;[sleeping]s 3\n", Unit::Samples);
+    let before = read_stacks("b", b"p;f;[idle] 20100000\n").unwrap();
+    let after = read_stacks("a", b"p;f;[idle] 2000000000\n").unwrap();
+    assert_eq!(totals(&before, &after), "20.1 ms → 2.00 s");
+    let samples = read_stacks("a", b"p 2000\n").unwrap();
+    assert_eq!(totals(&samples, &after), "2,000 samples → 2.00 s");
+    assert_eq!(totals(&samples, &samples), "2,000 → 2,000 samples");
+}

@@ -18,6 +18,7 @@ impl<'a> Checked<'a> {
         let stacks = Table { name: "stacks", len: profile.stacks.len() };
         let processes = Table { name: "processes", len: profile.processes.len() };
         let threads = Table { name: "threads", len: profile.threads.len() };
+        let blocked = Table { name: "blocked stacks", len: profile.blocked.len() };
 
         for frame in &profile.frames {
             binaries.check(frame.binary)?;
@@ -29,6 +30,9 @@ impl<'a> Checked<'a> {
         processes.check(profile.threads.iter().map(|thread| thread.process))?;
         stacks.check(profile.samples.iter().map(|sample| sample.stack))?;
         threads.check(profile.samples.iter().map(|sample| sample.thread))?;
+        stacks.check(profile.blocked.iter().map(|blocked| blocked.stack))?;
+        threads.check(profile.blocked.iter().map(|blocked| blocked.thread))?;
+        blocked.check(profile.intervals.iter().map(|interval| interval.blocked))?;
         Ok(Self(profile))
     }
 

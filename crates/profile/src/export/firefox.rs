@@ -1,8 +1,9 @@
-//! The Firefox Profiler's processed profile: a timeline per thread.
+//! The Firefox Profiler's processed profile: a timeline per thread, of samples and of blocks.
 //!
 //! `fxprof-processed-profile` writes the document. Its version 0.8 knows names of functions only;
 //! [`source`] adds what we know besides: files, lines, inlining, libraries.
 
+mod markers;
 mod source;
 mod stacks;
 mod tables;
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use super::ExportError;
 use super::checked::Checked;
-use crate::model::{BinaryKind, Frame, Profile};
+use crate::model::{BinaryKind, Frame, Mode, Profile};
 use stacks::StackHandles;
 
 /// Writes the profile.
@@ -54,9 +55,14 @@ fn document(profile: &Profile) -> Result<Value, ExportError> {
     document.set_symbolicated(true);
 
     let threads = add_threads(profile, &mut document);
-    let frames = frame_infos(profile, &mut document);
+    let categories = Categories::new(profile.meta.mode, &mut document);
+    let frames = frame_infos(profile, &categories, &mut document);
     let stacks = stacks::intern(profile, &frames, &threads, &mut document);
     add_samples(profile, &threads, &stacks, &mut document);
+    if let Some(states) = &categories.states {
+        markers::add(profile, &threads, &stacks, states, &mut document);
+        markers::show_threads(profile, &threads, &mut document);
+    }
 
     let mut document = serde_json::to_value(&document).map_err(io::Error::from)?;
     source::fill(profile, &mut document)?;
@@ -88,8 +94,11 @@ fn add_threads(profile: &Profile, document: &mut fx::Profile) -> Vec<fx::ThreadH
 }
 
 /// Every frame's functions as labels, outermost first. The labels are keys that [`source`] replaces.
-fn frame_infos(profile: &Profile, document: &mut fx::Profile) -> Vec<Vec<fx::FrameInfo>> {
-    let categories = Categories::new(document);
+fn frame_infos(
+    profile: &Profile,
+    categories: &Categories,
+    document: &mut fx::Profile,
+) -> Vec<Vec<fx::FrameInfo>> {
     let frames = profile.frames.iter().enumerate();
     frames
         .map(|(id, frame)| {
@@ -105,21 +114,24 @@ fn frame_infos(profile: &Profile, document: &mut fx::Profile) -> Vec<Vec<fx::Fra
         .collect()
 }
 
-/// Kinds of code: the colours of the activity graph.
+/// Kinds of code, and states: the colours of the activity graph.
 struct Categories {
     user: fx::CategoryHandle,
     kernel: fx::CategoryHandle,
     bpf: fx::CategoryHandle,
     jit: fx::CategoryHandle,
+    /// Where time off the CPU was measured.
+    states: Option<markers::Categories>,
 }
 
 impl Categories {
-    fn new(document: &mut fx::Profile) -> Self {
+    fn new(mode: Mode, document: &mut fx::Profile) -> Self {
         Self {
             user: document.add_category("User", fx::CategoryColor::Yellow),
             kernel: document.add_category("Kernel", fx::CategoryColor::Blue),
             bpf: document.add_category("BPF", fx::CategoryColor::Green),
             jit: document.add_category("JIT", fx::CategoryColor::Purple),
+            states: mode.blocks().then(|| markers::Categories::new(document)),
         }
     }
 
@@ -130,6 +142,15 @@ impl Categories {
             BinaryKind::Kernel => self.kernel,
             BinaryKind::Bpf => self.bpf,
             BinaryKind::Anonymous => self.jit,
+            BinaryKind::State => {
+                let line = frame.lines.first().map(|line| line.function as usize);
+                match (&self.states, line) {
+                    (Some(states), Some(function)) => {
+                        states.of_frame(&profile.functions[function].name)
+                    }
+                    _ => fx::CategoryHandle::OTHER,
+                }
+            }
         }
     }
 }

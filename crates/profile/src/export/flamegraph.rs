@@ -1,5 +1,6 @@
 //! Interactive flame graph: an SVG with search and zoom, drawn by inferno.
 
+use std::cmp::Reverse;
 use std::io::{BufWriter, Write};
 
 use inferno::flamegraph::color::BackgroundColor;
@@ -7,11 +8,12 @@ use inferno::flamegraph::{self, Options};
 
 use super::ExportError;
 use super::checked::Checked;
-use super::count::grouped;
+use super::count::{grouped, time_text, total};
 use super::folded::{fold, process_names};
 use super::names::{Names, printable};
-use super::palette::{NameKind, palette};
-use crate::model::Meta;
+use super::palette::{NameKind, legend, palette};
+use super::times;
+use crate::model::{Meta, Mode, Profile, State, Weight};
 
 /// What the hues of [`palette`] mean.
 const LEGEND: &str = "red program, yellow Rust library, blue kernel, green BPF, grey unnamed";
@@ -19,14 +21,19 @@ const LEGEND: &str = "red program, yellow Rust library, blue kernel, green BPF, 
 /// Longest title that fits between "Reset Zoom" and "Search" at inferno's smallest usual width.
 const TITLE_CHARS_MAX: usize = 90;
 
+/// Longest subtitle that fits into inferno's usual width.
+const SUBTITLE_CHARS_MAX: usize = 160;
+
 /// Writes the flame graph.
 pub(super) fn write(
     profile: Checked<'_>,
     names: &Names,
     writer: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    if profile.samples.is_empty() {
-        return Err(ExportError::NoSamples);
+    let mode = profile.meta.mode;
+    let total = total(&profile);
+    if total.value(mode) == 0 {
+        return Err(ExportError::NoSamples(mode));
     }
     let processes = process_names(profile);
     let mut colors = palette(
@@ -38,14 +45,25 @@ pub(super) fn write(
 
     let mut options = Options::default();
     options.title = title(&format!("wingbeat: {}", profile.meta.target));
-    options.subtitle = Some(subtitle(&profile.meta, profile.samples.len() as u64));
+    options.subtitle = Some(match mode {
+        Mode::OnCpu => subtitle(&profile.meta, total.samples),
+        Mode::OffCpu | Mode::Wall => subtitle_of_times(&profile, total),
+    });
     options.notes =
         format!("frames narrower than {} % of the width are not drawn", options.min_width);
     options.bgcolors = Some(BackgroundColor::Grey);
     options.palette_map = Some(&mut colors);
     options.no_sort = true;
     let lines = fold(profile, names);
-    flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
+    if mode == Mode::OnCpu {
+        flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
+        return Ok(());
+    }
+    options.count_name = times::UNIT.to_owned();
+    let mut svg = Vec::new();
+    flamegraph::from_lines(&mut options, lines.lines(), &mut svg)?;
+    writer.write_all(times::in_fitting_units(&String::from_utf8_lossy(&svg)).as_bytes())?;
+    writer.flush()?;
     Ok(())
 }
 
@@ -68,6 +86,41 @@ fn subtitle(meta: &Meta, samples: u64) -> String {
         grouped(meta.frequency_hz),
         printable(&meta.system),
     )
+}
+
+/// What was measured, how much of it, and what the colours mean; of states those that occur.
+fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
+    let meta = &profile.meta;
+    let blocked =
+        format!("{} off the CPU in {} blocks", time_text(total.off_cpu_ns), grouped(total.blocks));
+    let on_cpu = match meta.mode {
+        Mode::Wall => format!(", {} on it", time_text(total.on_cpu_ns)),
+        Mode::OnCpu | Mode::OffCpu => String::new(),
+    };
+    let mut text = format!(
+        "{}: {blocked}{on_cpu}, recorded for {}",
+        meta.mode.name(),
+        duration(meta.duration_ns)
+    );
+    // The states with most time come first: they are the ones that have to fit.
+    let mut times = State::ALL.map(|state| (0_u64, state));
+    for blocked in &profile.blocked {
+        if let Some((time_ns, _)) = times.iter_mut().find(|(_, state)| *state == blocked.state) {
+            *time_ns = time_ns.saturating_add(blocked.total_ns);
+        }
+    }
+    times.sort_by_key(|&(time_ns, _)| Reverse(time_ns));
+    let states = times.iter().filter(|(time_ns, _)| *time_ns > 0).map(|(_, state)| legend(*state));
+    let mut separator = " · ";
+    for words in states.flatten().chain([LEGEND]) {
+        let separator_of_code = if words == LEGEND { " · " } else { separator };
+        let part = format!("{separator_of_code}{words}");
+        if text.chars().count() + part.chars().count() <= SUBTITLE_CHARS_MAX {
+            text.push_str(&part);
+            separator = ", ";
+        }
+    }
+    text
 }
 
 /// A duration in the largest unit that leaves a whole part.

@@ -1,4 +1,5 @@
-//! Collapsed stacks: one line per distinct stack, `process;outer;…;inner count`.
+//! Collapsed stacks: one line per distinct stack, `process;outer;…;inner count`. The count is that of
+//! samples or, where time off the CPU was measured, nanoseconds.
 //!
 //! The format of Brendan Gregg's `stackcollapse-*.pl`: what flame graph tools read, and what `grep`
 //! and `sort` can work on.
@@ -11,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::ExportError;
 use super::checked::Checked;
-use super::count::count;
+use super::count::add_up;
 use super::names::{Names, sanitized};
 
 /// Writes collapsed stacks.
@@ -27,18 +28,21 @@ pub(super) fn write(
 
 /// The lines, sorted by stack, no stack twice.
 ///
-/// Text is the costly part, so samples are merged three times: by process and stack, by process
+/// Text is the costly part, so stacks are merged three times: by process and stack, by process
 /// name and names of frames (different addresses may bear the same), and at last by text.
 pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
     let processes = process_names(profile);
-    let keys = profile
-        .samples
-        .iter()
-        .map(|sample| (profile.threads[sample.thread as usize].process, sample.stack));
+    let by_process = profile.weights().map(|((stack, thread), weight)| {
+        ((profile.threads[thread as usize].process, stack), weight)
+    });
     let mut process_ids: FxHashMap<&str, u32> = FxHashMap::default();
     let mut merged: FxHashMap<Box<[u32]>, u64> = FxHashMap::default();
     let mut key = Vec::new();
-    for ((process, stack), samples) in count(keys) {
+    for ((process, stack), weight) in add_up(by_process) {
+        let value = weight.value(profile.meta.mode);
+        if value == 0 {
+            continue;
+        }
         let new_id = process_ids.len() as u32;
         key.clear();
         key.push(*process_ids.entry(&processes[process as usize]).or_insert(new_id));
@@ -46,8 +50,8 @@ pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
             key.extend_from_slice(names.ids_of_frame(frame));
         }
         match merged.get_mut(key.as_slice()) {
-            Some(count) => *count += samples,
-            None => drop(merged.insert(key.as_slice().into(), samples)),
+            Some(sum) => *sum = u64::saturating_add(*sum, value),
+            None => drop(merged.insert(key.as_slice().into(), value)),
         }
     }
 
@@ -57,7 +61,7 @@ pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
     }
     let mut text = String::new();
     let mut stacks: Vec<(Range<usize>, u64)> = Vec::with_capacity(merged.len());
-    for (key, samples) in merged {
+    for (key, value) in merged {
         let start = text.len();
         if let Some((&process, frames)) = key.split_first() {
             text.push_str(process_names[process as usize]);
@@ -66,16 +70,16 @@ pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
                 text.push_str(&name.text);
             }
         }
-        stacks.push((start..text.len(), samples));
+        stacks.push((start..text.len(), value));
     }
     stacks.sort_unstable_by(|(a, _), (b, _)| text[a.clone()].cmp(&text[b.clone()]));
 
     let mut lines = String::with_capacity(text.len() + stacks.len() * 8);
     for equal in stacks.chunk_by(|(a, _), (b, _)| text[a.clone()] == text[b.clone()]) {
-        let samples: u64 = equal.iter().map(|(_, samples)| samples).sum();
+        let value = equal.iter().fold(0_u64, |sum, (_, value)| sum.saturating_add(*value));
         lines.push_str(&text[equal[0].0.clone()]);
         // Writing to a String cannot fail.
-        let _ = writeln!(lines, " {samples}");
+        let _ = writeln!(lines, " {value}");
     }
     lines
 }

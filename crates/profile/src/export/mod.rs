@@ -11,6 +11,7 @@
 //! # }
 //! ```
 
+pub mod blocked;
 mod checked;
 mod count;
 mod firefox;
@@ -18,10 +19,13 @@ mod flamegraph;
 mod folded;
 mod names;
 mod palette;
+pub(crate) mod places;
 pub(crate) mod pprof;
+mod times;
 pub mod top;
 
 pub(crate) use count::grouped;
+pub use count::time_text;
 pub(crate) use flamegraph::title;
 pub(crate) use names::{KERNEL_SUFFIX, printable, sanitized};
 
@@ -29,7 +33,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::model::Profile;
+use crate::model::{Mode, Profile};
 use checked::Checked;
 use names::Names;
 
@@ -113,11 +117,8 @@ pub enum ExportError {
     #[error("writing the profile failed: {0}")]
     Io(#[from] io::Error),
     /// A flame graph of nothing would be an empty picture.
-    #[error(
-        "the profile holds no samples, so there is no flame graph to draw; profile for longer, at \
-         a higher frequency, or a target that uses the CPU"
-    )]
-    NoSamples,
+    #[error("{}", nothing_to_draw(*.0))]
+    NoSamples(Mode),
     /// An id points outside its table: whoever built the profile made a mistake.
     #[error("the profile is inconsistent: it refers to entry {id} of {len} {table}")]
     Inconsistent {
@@ -131,6 +132,23 @@ pub enum ExportError {
     /// The Firefox Profiler crate wrote a document that differs from the one documented.
     #[error("the Firefox Profiler document has no {0}; was its crate updated?")]
     UnexpectedDocument(&'static str),
+}
+
+fn nothing_to_draw(mode: Mode) -> &'static str {
+    match mode {
+        Mode::OnCpu => {
+            "the profile holds no samples, so there is no flame graph to draw; profile for longer, at \
+             a higher frequency, or a target that uses the CPU"
+        }
+        Mode::OffCpu => {
+            "no thread left the CPU for long enough, so there is no flame graph to draw; profile for \
+             longer, with a smaller --min-block, or with --mode on-cpu"
+        }
+        Mode::Wall => {
+            "the profile holds no time, on the CPU or off it, so there is no flame graph to draw; \
+             profile for longer, or a target with threads that run or wait"
+        }
+    }
 }
 
 /// Writes a profile in a format.

@@ -83,6 +83,7 @@ fn kind_of(profile: &Profile, frame: &Frame, function: FunctionId) -> NameKind {
     match binary {
         Some(BinaryKind::Kernel) => NameKind::Kernel,
         Some(BinaryKind::Bpf) => NameKind::Bpf,
+        Some(BinaryKind::State) => NameKind::State,
         _ if profile.functions[function as usize].is_symbol => NameKind::User,
         _ => NameKind::Unknown,
     }

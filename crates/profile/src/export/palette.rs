@@ -1,9 +1,15 @@
 //! Colours of flame graphs: the hue says what kind of code a frame is, the shade tells neighbours
 //! apart.
 //!
+//! The states of threads that are off the CPU have one colour each, apart from those of all code, so
+//! that blocked and running are told at a look.
+//!
 //! inferno's own palettes know Rust's library or the kernel, but not both, nor BPF.
 
 use inferno::flamegraph::color::{Color, PaletteMap};
+
+use super::places::is_rust_library;
+use crate::model::State;
 
 /// What kind of code a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,6 +24,8 @@ pub(super) enum NameKind {
     Kernel,
     /// A BPF program.
     Bpf,
+    /// No code: a state, or who woke the thread.
+    State,
 }
 
 /// The colours of some names; the same name has the same colour in every flame graph.
@@ -41,6 +49,7 @@ const GREY: Hue = Hue { from: [226, 226, 226], to: [206, 206, 206] };
 const RED: Hue = Hue { from: [246, 134, 100], to: [255, 186, 96] };
 const YELLOW: Hue = Hue { from: [240, 210, 112], to: [250, 230, 150] };
 const BLUE: Hue = Hue { from: [124, 176, 232], to: [160, 206, 246] };
+const WHITE: Hue = Hue::single([252, 252, 252]);
 const GREEN: Hue = Hue { from: [112, 200, 140], to: [160, 226, 160] };
 
 fn hue(name: &str, kind: NameKind) -> Hue {
@@ -48,15 +57,34 @@ fn hue(name: &str, kind: NameKind) -> Hue {
         NameKind::Process | NameKind::Unknown => GREY,
         NameKind::Kernel => BLUE,
         NameKind::Bpf => GREEN,
+        NameKind::State => {
+            let state = State::ALL.into_iter().find(|state| state.frame() == name);
+            state.map_or(WHITE, |state| look(state).0)
+        }
         NameKind::User if is_rust_library(name) => YELLOW,
         NameKind::User => RED,
     }
 }
 
-/// Whether a function belongs to Rust's own libraries, which the reader cannot change.
-fn is_rust_library(name: &str) -> bool {
-    let path = name.trim_start_matches(['<', '&']);
-    ["core::", "alloc::", "std::"].iter().any(|library| path.starts_with(library))
+/// The colour of a state, and its words in a legend.
+fn look(state: State) -> (Hue, &'static str) {
+    match state {
+        State::Sleeping => (Hue::single([178, 150, 236]), "violet sleeping"),
+        State::Uninterruptible => (Hue::single([148, 104, 190]), "purple uninterruptible"),
+        State::Io => (Hue::single([56, 188, 192]), "teal I/O"),
+        State::Lock => (Hue::single([232, 112, 212]), "magenta kernel lock"),
+        State::Preempted => (Hue::single([238, 40, 72]), "crimson preempted"),
+        State::Stopped => (Hue::single([176, 134, 100]), "brown stopped"),
+        State::Idle => (Hue::single([222, 196, 255]), "pale violet idle"),
+        State::Short => (Hue::single([250, 188, 222]), "pink short"),
+        // Code that nobody saw.
+        State::Running => (GREY, ""),
+    }
+}
+
+/// What the colour of a state means; `None` for that of code.
+pub(super) fn legend(state: State) -> Option<&'static str> {
+    Some(look(state).1).filter(|words| !words.is_empty())
 }
 
 /// FNV-1a, folded to eight bits: small, and the same in every version and on every machine.
@@ -68,6 +96,10 @@ fn hash(name: &str) -> u8 {
 }
 
 impl Hue {
+    const fn single(color: [u8; 3]) -> Self {
+        Self { from: color, to: color }
+    }
+
     /// The colour at `position` of 255 between the corners.
     fn shade(&self, position: u8) -> Color {
         let mix = |channel: usize| {
@@ -93,12 +125,23 @@ mod tests {
     }
 
     #[test]
-    fn rusts_libraries_are_told_from_the_programs_code() {
-        let check = |name, expected| assert_eq!(is_rust_library(name), expected, "{name}");
-        check("std::rt::lang_start::{{closure}}", true);
-        check("<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop", true);
-        check("<&core::fmt::Arguments as core::fmt::Display>::fmt", true);
-        check("amicable::main", false);
-        check("stdlib_init", false);
+    fn colours_of_states_are_apart_from_each_other_and_from_code() {
+        let distance = |a: Color, b: Color| {
+            let square = |a: u8, b: u8| (f64::from(a) - f64::from(b)).powi(2);
+            (square(a.r, b.r) + square(a.g, b.g) + square(a.b, b.b)).sqrt()
+        };
+        let states = State::ALL.into_iter().filter(|&state| state != State::Running);
+        let mut seen: Vec<(Color, &str)> = vec![(WHITE.shade(0), "waker")];
+        for hue in [GREY, RED, YELLOW, BLUE, GREEN] {
+            seen.extend((0..=255).map(|position| (hue.shade(position), "code")));
+        }
+        for state in states {
+            let color = hue(state.frame(), NameKind::State).shade(0);
+            for &(other, name) in &seen {
+                let found = distance(color, other);
+                assert!(found > 36.0, "{} and {name} are {found:.0} apart", state.name());
+            }
+            seen.push((color, state.name()));
+        }
     }
 }

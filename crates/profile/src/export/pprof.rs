@@ -1,7 +1,8 @@
 //! pprof's `profile.proto`, gzip'd: what `go tool pprof`, Pyroscope, Parca and speedscope read.
 //!
-//! Samples are merged by stack and thread. Processes and threads are labels, so that
-//! `-tagfocus thread=worker` and `-tagroot process` work.
+//! Samples are merged by stack and thread. Processes, threads and states are labels, so that
+//! `-tagfocus thread=worker` and `-tagroot process` work. What the values of a sample are depends on
+//! what was measured: see [`Value`].
 
 pub(crate) mod proto;
 
@@ -15,11 +16,74 @@ use rustc_hash::FxHashMap;
 
 use super::ExportError;
 use super::checked::Checked;
-use super::count::count;
-use crate::model::{BinaryId, BinaryKind, Frame, FrameId, FunctionId, Profile, StackId, ThreadId};
+use super::count::add_up;
+use crate::model::{
+    BinaryId, BinaryKind, Frame, FrameId, FunctionId, Mode, Profile, StackId, State, ThreadId,
+    Weight,
+};
 
 /// The label that holds the name of the process; `wingbeat diff` reads it back.
 pub(crate) const PROCESS_LABEL: &str = "process";
+
+/// A value of each sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// Ticks of the clock.
+    Samples,
+    /// Time on the CPU.
+    Cpu,
+    /// Times that a thread left the CPU.
+    Blocks,
+    /// Time off the CPU.
+    OffCpu,
+    /// Time on the CPU and off it.
+    Wall,
+}
+
+impl Value {
+    /// The values of a mode. The last is the one that tools show first.
+    fn of(mode: Mode) -> &'static [Self] {
+        match mode {
+            Mode::OnCpu => &[Self::Samples, Self::Cpu],
+            Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
+            Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
+        }
+    }
+
+    /// Its name; `wingbeat diff` reads it back.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Cpu => "cpu",
+            Self::Blocks => "blocks",
+            Self::OffCpu => "off_cpu",
+            Self::Wall => "wall",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Samples | Self::Blocks => "count",
+            Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
+        }
+    }
+
+    fn in_weight(self, weight: Weight) -> i64 {
+        clamped(u128::from(match self {
+            Self::Samples => weight.samples,
+            Self::Cpu => weight.on_cpu_ns,
+            Self::Blocks => weight.blocks,
+            Self::OffCpu => weight.off_cpu_ns,
+            Self::Wall => weight.on_cpu_ns.saturating_add(weight.off_cpu_ns),
+        }))
+    }
+}
+
+/// The unit of times; `wingbeat diff` reads it back.
+pub(crate) const NANOSECONDS: &str = "nanoseconds";
+
+/// What is one sample of the file. The state is that of its stack, and told apart for the label only.
+type Key = (StackId, ThreadId, Option<State>);
 
 /// Writes the profile.
 pub(super) fn write(profile: Checked<'_>, writer: &mut dyn Write) -> Result<(), ExportError> {
@@ -57,14 +121,20 @@ impl<'a> Builder<'a> {
 
     fn build(mut self) -> proto::Profile {
         self.circumstances();
-        let keys = self.profile.samples.iter().map(|sample| (sample.stack, sample.thread));
-        let counts = count(keys);
+        let profile = self.profile;
+        let running = (profile.meta.mode == Mode::Wall).then_some(State::Running);
+        let states = profile.samples.iter().map(|_| running);
+        let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
+        let weights = profile.weights().zip(states);
+        let sums = add_up(
+            weights.map(|(((stack, thread), weight), state)| ((stack, thread, state), weight)),
+        );
         // Tools take the first mapping for the program.
-        if let Some(binary) = main_binary(self.profile, &counts) {
+        if let Some(binary) = main_binary(profile, &sums) {
             self.mapping(binary);
         }
-        for ((stack, thread), samples) in counts {
-            let sample = self.sample(stack, thread, samples);
+        for (key, weight) in sums {
+            let sample = self.sample(key, weight);
             self.message.sample.push(sample);
         }
         self.message
@@ -73,13 +143,17 @@ impl<'a> Builder<'a> {
     /// What the values mean, and when and how they were measured.
     fn circumstances(&mut self) {
         let meta = &self.profile.meta;
-        let samples =
-            proto::ValueType { r#type: self.string("samples"), unit: self.string("count") };
-        let cpu = proto::ValueType { r#type: self.string("cpu"), unit: self.string("nanoseconds") };
-        self.message.sample_type = vec![samples, cpu];
-        self.message.default_sample_type = cpu.r#type;
-        self.message.period_type = Some(cpu);
-        self.message.period = clamped(meta.period_ns.into());
+        let values = Value::of(meta.mode);
+        let types = values.iter().map(|&value| self.value_type(value)).collect();
+        self.message.sample_type = types;
+        self.message.default_sample_type = values.last().map_or(0, |last| self.string(last.name()));
+        let (period_of, period) = match meta.mode {
+            Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period_ns.into())),
+            // Every block is there, to the nanosecond.
+            Mode::OffCpu => (Value::OffCpu, 1),
+        };
+        self.message.period_type = Some(self.value_type(period_of));
+        self.message.period = period;
         self.message.time_nanos = match meta.start.duration_since(UNIX_EPOCH) {
             Ok(since) => clamped(since.as_nanos()),
             Err(before) => -clamped(before.duration().as_nanos()),
@@ -89,21 +163,27 @@ impl<'a> Builder<'a> {
         self.message.comment = vec![tool, self.string(&meta.target), self.string(&meta.system)];
     }
 
-    fn sample(&mut self, stack: StackId, thread: ThreadId, samples: u64) -> proto::Sample {
+    fn value_type(&mut self, value: Value) -> proto::ValueType {
+        proto::ValueType { r#type: self.string(value.name()), unit: self.string(value.unit()) }
+    }
+
+    fn sample(&mut self, (stack, thread, state): Key, weight: Weight) -> proto::Sample {
         let frames = &self.profile.stacks[stack as usize].frames;
         let thread = &self.profile.threads[thread as usize];
         let process = &self.profile.processes[thread.process as usize];
-        let cpu_ns = u128::from(samples) * u128::from(self.profile.meta.period_ns);
-        proto::Sample {
-            location_id: frames.iter().map(|&frame| self.location(frame)).collect(),
-            value: vec![clamped(samples.into()), clamped(cpu_ns)],
-            label: vec![
-                self.text_label(PROCESS_LABEL, &process.name),
-                self.number_label("pid", process.pid),
-                self.text_label("thread", &thread.name),
-                self.number_label("tid", thread.tid),
-            ],
+        let values = Value::of(self.profile.meta.mode);
+        let location_id = frames.iter().map(|&frame| self.location(frame)).collect();
+        let mut label = vec![
+            self.text_label(PROCESS_LABEL, &process.name),
+            self.number_label("pid", process.pid),
+            self.text_label("thread", &thread.name),
+            self.number_label("tid", thread.tid),
+        ];
+        if let Some(state) = state {
+            label.push(self.text_label("state", state.name()));
         }
+        let value = values.iter().map(|value| value.in_weight(weight)).collect();
+        proto::Sample { location_id, value, label }
     }
 
     fn text_label(&mut self, key: &'static str, text: &'a str) -> proto::Label {
@@ -121,7 +201,9 @@ impl<'a> Builder<'a> {
             return location;
         }
         let frame = &self.profile.frames[id as usize];
-        let mapping_id = frame.binary.map_or(0, |binary| self.mapping(binary));
+        // A state is in no file: tools would look for one.
+        let file = frame.binary.filter(|&binary| !is_state(self.profile, binary));
+        let mapping_id = file.map_or(0, |binary| self.mapping(binary));
         self.note_symbols(mapping_id, frame);
         let line = frame
             .lines
@@ -204,25 +286,30 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The program: the executable with most samples that is no shared library.
-fn main_binary(profile: &Profile, counts: &[((StackId, ThreadId), u64)]) -> Option<BinaryId> {
-    let mut samples_of: FxHashMap<BinaryId, u64> = FxHashMap::default();
-    for &((stack, _), samples) in counts {
+/// The program: the executable with most samples, or time, that is no shared library.
+fn main_binary(profile: &Profile, sums: &[(Key, Weight)]) -> Option<BinaryId> {
+    let mut value_of: FxHashMap<BinaryId, u64> = FxHashMap::default();
+    for &((stack, _, _), weight) in sums {
         let innermost = profile.stacks[stack as usize]
             .frames
             .iter()
             .filter_map(|&frame| profile.frames[frame as usize].binary)
             .find(|&binary| is_program(profile, binary));
         if let Some(binary) = innermost {
-            *samples_of.entry(binary).or_default() += samples;
+            let sum = value_of.entry(binary).or_default();
+            *sum = u64::saturating_add(*sum, weight.value(profile.meta.mode));
         }
     }
-    samples_of.into_iter().max_by_key(|&(id, samples)| (samples, u32::MAX - id)).map(|(id, _)| id)
+    value_of.into_iter().max_by_key(|&(id, value)| (value, u32::MAX - id)).map(|(id, _)| id)
 }
 
 fn is_program(profile: &Profile, id: BinaryId) -> bool {
     let binary = &profile.binaries[id as usize];
     binary.kind == BinaryKind::User && !binary.name().contains(".so")
+}
+
+fn is_state(profile: &Profile, id: BinaryId) -> bool {
+    profile.binaries[id as usize].kind == BinaryKind::State
 }
 
 /// The schema's integers are signed.

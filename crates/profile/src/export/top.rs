@@ -1,30 +1,31 @@
-//! The functions with the most samples: what a table after a run shows.
+//! The functions with the most samples, or the most time: what a table after a run shows.
 
-use super::count::count;
+use super::count::{add_up, total};
 use crate::model::{FunctionId, Profile};
 
-/// The functions with most samples.
+/// The functions with most samples; with most nanoseconds where time off the CPU was measured. There
+/// the innermost "function" of a stack is its state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Top {
-    /// Samples that these counts are parts of.
-    pub samples: u64,
-    /// Most samples in the function itself first. Functions without any are left out.
+    /// Samples or nanoseconds that these are parts of.
+    pub total: u64,
+    /// Most in the function itself first. Functions without any are left out.
     pub by_self: Vec<Row>,
-    /// Most samples in the function or what it called first.
+    /// Most in the function or what it called first.
     pub by_total: Vec<Row>,
 }
 
-/// A function and its samples.
+/// A function and its samples, or nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The function, an inlined one too.
     pub function: FunctionId,
     /// Its name.
     pub name: String,
-    /// Samples whose innermost function it was.
-    pub self_samples: u64,
-    /// Samples in whose stack it was, however often.
-    pub total_samples: u64,
+    /// Where it was the innermost function.
+    pub own: u64,
+    /// Where it was in the stack, however often.
+    pub total: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -43,27 +44,26 @@ impl Top {
     /// every stack begins with tell nobody anything.
     pub fn of(profile: &Profile, rows_max: usize) -> Self {
         let mut counts = vec![Counts::default(); profile.functions.len()];
-        let stacks = count(profile.samples.iter().map(|sample| sample.stack));
-        for (position, &(stack, samples)) in stacks.iter().enumerate() {
+        let by_stack = profile.weights().map(|((stack, _), weight)| (stack, weight));
+        for (position, (stack, weight)) in add_up(by_stack).into_iter().enumerate() {
+            let value = weight.value(profile.meta.mode);
             for (distance, function) in functions_of(profile, stack).enumerate() {
                 let Some(counts) = counts.get_mut(function as usize) else { continue };
                 if distance == 0 {
-                    counts.own += samples;
+                    counts.own = counts.own.saturating_add(value);
                 }
                 if counts.seen == 0 || distance < counts.distance {
                     counts.distance = distance;
                 }
                 if counts.seen != position + 1 {
                     counts.seen = position + 1;
-                    counts.total += samples;
+                    counts.total = counts.total.saturating_add(value);
                 }
             }
         }
-        Self {
-            samples: profile.samples.len() as u64,
-            by_self: rows(profile, &counts, rows_max, |counts| counts.own),
-            by_total: rows(profile, &counts, rows_max, |counts| counts.total),
-        }
+        let total = total(profile).value(profile.meta.mode);
+        let rows = |key: fn(&Counts) -> u64| rows(profile, total, &counts, rows_max, key);
+        Self { total, by_self: rows(|counts| counts.own), by_total: rows(|counts| counts.total) }
     }
 }
 
@@ -78,13 +78,14 @@ fn functions_of(profile: &Profile, stack: u32) -> impl Iterator<Item = FunctionI
 
 fn rows(
     profile: &Profile,
+    total: u64,
     counts: &[Counts],
     rows_max: usize,
     key: impl Fn(&Counts) -> u64,
 ) -> Vec<Row> {
-    let samples = (profile.samples.len() as u64).max(1);
+    let total = u128::from(total.max(1));
     // Rounded as it is printed.
-    let tenths = |counts: &Counts| (2_000 * key(counts) + samples) / (2 * samples);
+    let tenths = |counts: &Counts| (2_000 * u128::from(key(counts)) + total) / (2 * total);
     let mut ranking: Vec<(usize, &Counts)> =
         counts.iter().enumerate().filter(|(_, counts)| key(counts) > 0).collect();
     ranking.sort_unstable_by(|(a, a_counts), (b, b_counts)| {
@@ -99,8 +100,8 @@ fn rows(
         .map(|(function, counts)| Row {
             function: function as FunctionId,
             name: profile.functions[function].name.clone(),
-            self_samples: counts.own,
-            total_samples: counts.total,
+            own: counts.own,
+            total: counts.total,
         })
         .collect()
 }

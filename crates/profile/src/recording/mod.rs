@@ -6,8 +6,10 @@
 #[doc(hidden)]
 pub mod bench_api;
 pub(crate) mod binaries;
+pub(crate) mod blocks;
 pub mod event;
 pub mod intern;
+mod off_cpu;
 pub(crate) mod spaces;
 mod tails;
 pub(crate) mod threads;
@@ -19,6 +21,7 @@ use wingbeat_profile_common::Stop;
 
 use self::{
     binaries::Binaries,
+    blocks::Blocks,
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     spaces::{GenerationId, Mapping, Spaces},
@@ -60,6 +63,8 @@ pub(crate) struct Recorder {
     pub threads: Threads,
     pub stacks: RawStacks,
     pub samples: Vec<RawSample>,
+    /// Time off the CPU.
+    pub blocks: Blocks,
     /// Code that came and went in the kernel, oldest first.
     pub kernel_code: Vec<KernelCode>,
     parents: FxHashMap<u32, u32>,
@@ -79,6 +84,7 @@ impl Recorder {
             threads: Threads::default(),
             stacks: RawStacks::default(),
             samples: Vec::new(),
+            blocks: Blocks::default(),
             kernel_code: Vec::new(),
             parents: FxHashMap::default(),
             tails: Tails::default(),
@@ -180,15 +186,46 @@ impl Recorder {
         self.spaces.map(pid, Mapping { start, end, offset, binary });
     }
 
+    /// Number of samples of each thread that has some.
+    pub(crate) fn samples_by_thread(&self) -> FxHashMap<ThreadId, u64> {
+        let mut counts = FxHashMap::default();
+        for sample in &self.samples {
+            *counts.entry(sample.thread).or_default() += 1;
+        }
+        counts
+    }
+
     /// Takes a record of the kernel half.
     pub(crate) fn record(&mut self, record: Record<'_>) {
         match record {
             Record::Sample(sample) => self.sample(&sample),
             Record::Tail(tail) => self.tails.insert(&tail),
+            Record::UserStack(sample) => self.user_stack(&sample),
+            Record::KernelStack(sample) => self.kernel_stack(&sample),
+            Record::WakerKernel(sample) => self.waker_kernel(&sample),
+            Record::WakerUser(sample) => self.waker_user(&sample),
+            Record::Block(block) => self.block(&block),
+            Record::ThreadEnd(end) => self.thread_ended(&end),
         }
     }
 
     fn sample(&mut self, sample: &Sample<'_>) {
+        let (generation, completeness, frames) = self.user_frames(sample);
+        let stack = self.stacks.intern(
+            generation,
+            completeness,
+            frames.iter().copied(),
+            sample.kernel.iter(),
+        );
+        self.frames = frames;
+        let thread = self.threads.sampled(sample.pid, sample.tid);
+        let time_ns = sample.time_ns.saturating_sub(self.start_ns);
+        self.samples.push(RawSample { time_ns, thread, stack, cpu: sample.cpu });
+    }
+
+    /// The user frames of a sample, with those that its walk did not reach. Whoever is done with the
+    /// list may put it into [`Self::frames`], so that the next one allocates nothing.
+    fn user_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
         let generation = self.generation(sample.pid);
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
@@ -200,16 +237,7 @@ impl Recorder {
         if !has_caller && let Some(caller) = self.skipped_caller(generation, sample) {
             frames.insert(1, caller);
         }
-        let stack = self.stacks.intern(
-            generation,
-            completeness,
-            frames.iter().copied(),
-            sample.kernel.iter(),
-        );
-        self.frames = frames;
-        let thread = self.threads.sampled(sample.pid, sample.tid);
-        let time_ns = sample.time_ns.saturating_sub(self.start_ns);
-        self.samples.push(RawSample { time_ns, thread, stack, cpu: sample.cpu });
+        (generation, completeness, frames)
     }
 
     fn generation(&mut self, pid: u32) -> GenerationId {

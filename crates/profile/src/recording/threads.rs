@@ -14,6 +14,8 @@ pub(crate) struct Threads {
     pub threads: Vec<Thread>,
     live_processes: FxHashMap<u32, ProcessId>,
     live_threads: FxHashMap<u32, ThreadId>,
+    /// All entries of a TID, which may be used again.
+    entries: FxHashMap<u32, Vec<ThreadId>>,
     /// What is known of threads without samples: name, and birth after the start of recording.
     names: FxHashMap<u32, String>,
     births_ns: FxHashMap<u32, u64>,
@@ -43,12 +45,19 @@ impl Threads {
         let id = self.threads.len() as ThreadId;
         let start_ns = self.births_ns.get(&tid).copied().unwrap_or(0);
         let name = self.name(pid, tid);
-        self.threads.push(Thread { process, tid, name, start_ns, end_ns: None });
+        self.threads.push(Thread { process, tid, name, start_ns, end_ns: None, on_cpu_ns: None });
         self.live_threads.insert(tid, id);
+        self.entries.entry(tid).or_default().push(id);
         id
     }
 
-    fn name(&self, pid: u32, tid: u32) -> String {
+    /// The entries of a TID, oldest first.
+    pub(crate) fn entries(&self, tid: u32) -> impl Iterator<Item = ThreadId> {
+        self.entries.get(&tid).into_iter().flatten().copied()
+    }
+
+    /// The name of a thread, as far as it is known.
+    pub(super) fn name(&self, pid: u32, tid: u32) -> String {
         self.names
             .get(&tid)
             .cloned()

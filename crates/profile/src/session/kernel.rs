@@ -13,10 +13,14 @@ use aya::{
 };
 use aya_obj::generated::bpf_func_id;
 use perf_event::{Builder, Counter, events::Software};
-use wingbeat_bpf::btf::KernelTypes;
+use wingbeat_bpf::btf::{BtfError, KernelTypes};
 use wingbeat_profile_common::{counter, global, map, program, target};
 
-use crate::{error::RecordError, summary::Ticks};
+use super::switch::{THREADS_MAX, switch_has_state};
+use crate::{
+    error::RecordError,
+    summary::{Ticks, off_cpu::Switches},
+};
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
 
@@ -28,27 +32,65 @@ pub(super) struct Settings {
     /// Children of this process are commands that it launches.
     pub launcher: Option<u32>,
     pub buffer_bytes: u32,
+    /// Time off the CPU, if it is to be watched.
+    pub blocks: Option<Blocks>,
+}
+
+/// How time off the CPU is watched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blocks {
+    pub min_block_ns: u64,
+    pub wakers: bool,
+}
+
+/// What tells of the scheduler's switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BackEnd {
+    /// Fields are read directly, and threads that do not move are found by a task iterator.
+    TpBtf,
+    /// For kernels that refuse the other.
+    RawTracepoint,
 }
 
 /// The loaded kernel half. Dropping it unloads everything.
 pub(super) struct KernelHalf {
     /// Keeps the programs attached.
-    ebpf: Ebpf,
+    pub(super) ebpf: Ebpf,
     ring: RingBuf<MapData>,
     samplers: Vec<Counter>,
+    pub(super) blocks: Option<Blocks>,
+    pub(super) back_end: BackEnd,
 }
 
 impl KernelHalf {
     /// Loads the programs and attaches those that keep the table of targets. No samples yet.
     pub(super) fn load(settings: Settings) -> Result<Self, RecordError> {
-        Self::load_for(settings, has_bpf_loop())
+        Self::load_for(settings, has_bpf_loop(), BackEnd::TpBtf)
     }
 
-    fn load_for(settings: Settings, has_bpf_loop: bool) -> Result<Self, RecordError> {
+    fn load_for(
+        settings: Settings,
+        has_bpf_loop: bool,
+        back_end: BackEnd,
+    ) -> Result<Self, RecordError> {
         let types = KernelTypes::from_kernel()?;
         let runtime = types.member_offset_bytes("task_struct", "se")?
             + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
+        let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
         let globals = [
+            (global::BLOCKS, u32::from(settings.blocks.is_some())),
+            (global::WAKERS, u32::from(settings.blocks.is_some_and(|blocks| blocks.wakers))),
+            (global::TASK_STATE, types.member_offset_bytes("task_struct", "__state")?),
+            (global::TASK_ON_CPU, types.member_offset_bytes("task_struct", "on_cpu")?),
+            (global::TASK_IOWAIT, iowait),
+            (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
+            // Since 6.17; earlier only where the kernel debugs its locks.
+            (
+                global::TASK_BLOCKED_ON,
+                types.member_offset_bytes("task_struct", "blocked_on").unwrap_or(0),
+            ),
+            (global::TASK_KERNEL_SP, kernel_sp(&types).unwrap_or(0)),
+            (global::SWITCH_HAS_STATE, u32::from(switch_has_state(&types))),
             (global::ALL, u32::from(settings.all)),
             (global::INHERIT, u32::from(settings.inherit)),
             (global::LAUNCHER, settings.launcher.unwrap_or(0)),
@@ -63,7 +105,12 @@ impl KernelHalf {
         for (name, value) in &globals {
             loader.override_global(name, value, true);
         }
+        let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
+        loader.override_global(global::MIN_BLOCK_NS, &min_block_ns, true);
         loader.map_max_entries(map::RECORDS, settings.buffer_bytes);
+        if settings.blocks.is_some() {
+            loader.map_max_entries(map::THREADS, THREADS_MAX);
+        }
         let mut ebpf =
             loader.load(OBJECT).map_err(RecordError::kernel("create the maps of the profiler"))?;
         let ring = ebpf.take_map(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
@@ -79,7 +126,11 @@ impl KernelHalf {
         sample
             .load()
             .map_err(RecordError::kernel(format!("load the program {}", program::SAMPLE)))?;
-        Ok(Self { ebpf, ring, samplers: Vec::new() })
+        let mut half = Self { ebpf, ring, samplers: Vec::new(), blocks: settings.blocks, back_end };
+        if settings.blocks.is_some() {
+            half.load_switch()?;
+        }
+        Ok(half)
     }
 
     /// Starts a clock on each CPU.
@@ -184,6 +235,25 @@ impl Counters {
         self.0.get(index as usize).copied().unwrap_or(0)
     }
 
+    /// The switches that the kernel half saw.
+    pub(super) fn switches(&self, still_blocked: u64) -> Switches {
+        let lost =
+            [("buffer_full", counter::BLOCKS_LOST), ("thread_table_full", counter::UNTRACKED)];
+        Switches {
+            out: self.get(counter::SWITCHED_OUT),
+            born: self.get(counter::BORN),
+            begun_before: self.get(counter::BEGUN_BEFORE),
+            reported: self.get(counter::REPORTED),
+            below_limit: self.get(counter::BELOW),
+            below_limit_ns: self.get(counter::BELOW_NS),
+            ended: self.get(counter::ENDED),
+            still_blocked,
+            unmatched: self.get(counter::UNMATCHED),
+            reckoned: self.get(counter::RECKONED),
+            lost: lost.into_iter().map(|(reason, index)| (reason, self.get(index))).collect(),
+        }
+    }
+
     /// The ticks that the kernel half saw.
     pub(super) fn ticks(&self) -> Ticks {
         let failed = (0..counter::ERRNOS)
@@ -205,11 +275,25 @@ impl Counters {
     }
 }
 
+/// Where the stack pointer of a thread that is off the CPU lies in its `task_struct`.
+fn kernel_sp(types: &KernelTypes) -> Result<u32, BtfError> {
+    let thread = types.member_offset_bytes("task_struct", "thread")?;
+    let sp = match types.member_offset_bytes("thread_struct", "sp") {
+        Ok(sp) => sp,
+        // aarch64
+        Err(_) => {
+            types.member_offset_bytes("thread_struct", "cpu_context")?
+                + types.member_offset_bytes("cpu_context", "sp")?
+        }
+    };
+    Ok(thread + sp)
+}
+
 fn has_bpf_loop() -> bool {
     is_helper_supported(ProgramType::PerfEvent, bpf_func_id::BPF_FUNC_loop).unwrap_or(false)
 }
 
-fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, RecordError>
+pub(super) fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, RecordError>
 where
     &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
 {
@@ -219,7 +303,7 @@ where
         .map_err(RecordError::kernel(format!("use the program {name}")))
 }
 
-fn missing(name: &str) -> RecordError {
+pub(super) fn missing(name: &str) -> RecordError {
     RecordError::Kernel {
         what: format!("find {name}"),
         reason: "the embedded object file lacks it".to_owned(),
@@ -242,11 +326,15 @@ mod tests {
             eprintln!("skipped: `wingbeat doctor` says that profiling is impossible here");
             return;
         }
+        let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
         let settings =
-            Settings { all: false, inherit: true, launcher: None, buffer_bytes: 1 << 20 };
+            Settings { all: false, inherit: true, launcher: None, buffer_bytes: 1 << 20, blocks };
         for has_bpf_loop in [true, false] {
-            let loaded = KernelHalf::load_for(settings, has_bpf_loop);
-            assert!(loaded.is_ok(), "{has_bpf_loop}: {:?}", loaded.err());
+            for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
+                let loaded = KernelHalf::load_for(settings, has_bpf_loop, back_end);
+                assert!(loaded.is_ok(), "{has_bpf_loop}, {back_end:?}: {:?}", loaded.err());
+                assert_eq!(loaded.ok().map(|half| half.back_end), Some(back_end));
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod kernel;
 mod launch;
 mod run;
 mod sideband;
+mod switch;
 
 use std::{
     fs,
@@ -17,13 +18,25 @@ use wingbeat_profile_common::counter;
 
 pub use self::launch::Ended;
 use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
-use crate::{error::RecordError, recording::Recorder, summary::Ticks, targets::Targets};
+use crate::{
+    error::RecordError,
+    model::Mode,
+    recording::Recorder,
+    summary::{Ticks, off_cpu::Switches},
+    targets::Targets,
+};
 
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Whom.
     pub targets: Targets,
+    /// What.
+    pub mode: Mode,
+    /// Blocks shorter than this are summed only, nanoseconds.
+    pub min_block_ns: u64,
+    /// Who wakes whom, too.
+    pub wakers: bool,
     /// How often, on each CPU.
     pub frequency_hz: u64,
     /// How long; without it until the targets end or `stop` says so.
@@ -67,6 +80,10 @@ pub struct Recording {
     pub frequency_hz: u64,
     /// CPUs with a clock.
     pub cpus: u32,
+    /// What was recorded.
+    pub mode: Mode,
+    /// Every switch, where the scheduler was watched.
+    pub off_cpu: Option<OffCpuAccounts>,
     /// Every tick.
     pub ticks: Ticks,
     /// Size of all records in the ring buffer.
@@ -79,6 +96,23 @@ pub struct Recording {
     pub children_lost: u64,
     /// How a launched command ended.
     pub ended: Option<Ended>,
+}
+
+/// Accounts of time off the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OffCpuAccounts {
+    /// Blocks below this were summed only.
+    pub min_block_ns: u64,
+    /// How switches were watched.
+    pub back_end: &'static str,
+    /// Every switch.
+    pub switches: Switches,
+    /// Stacks that did not fit into the ring buffer.
+    pub stacks_lost: u64,
+    /// Blocks whose stack was walked.
+    pub walked: u64,
+    /// Blocks that took an earlier stack.
+    pub reused: u64,
 }
 
 /// CPU time of the targets up to the end of the recording.

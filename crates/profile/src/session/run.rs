@@ -15,9 +15,9 @@ use rustix::{
 use wingbeat_profile_common::counter;
 
 use super::{
-    CpuTime, Ended, Options, Progress, Recording,
+    CpuTime, Ended, OffCpuAccounts, Options, Progress, Recording,
     descriptors::raise_limit,
-    kernel::{KernelHalf, Settings},
+    kernel::{BackEnd, Blocks, KernelHalf, Settings},
     launch::Launched,
     sideband::Sideband,
 };
@@ -37,6 +37,9 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_millis(1);
 /// Samples may reach the ring buffer this much later than their time says.
 const SETTLE_NS: u64 = 1_000_000;
+
+/// Blocks come in floods: two threads that hand a token to each other make half a million a second.
+const BLOCKS_BUFFER_BYTES: u32 = 16 << 20;
 
 /// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
 fn now_ns() -> u64 {
@@ -77,7 +80,7 @@ pub(super) struct Session {
     started: Instant,
     /// Read, but not yet taken: later than the last samples that were read.
     events: Vec<Event>,
-    /// Samples since the start.
+    /// Samples or blocks since the start.
     samples: u64,
     /// Records that made no sense: the two halves of the profiler do not fit.
     undecoded: u64,
@@ -98,13 +101,20 @@ impl Session {
         let cpus = aya::util::online_cpus().map_err(|(what, error)| {
             RecordError::system(format!("list the CPUs ({what})"))(error)
         })?;
-        let default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
+        let mut default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
+        if options.mode.blocks() {
+            default_bytes = default_bytes.max(BLOCKS_BUFFER_BYTES);
+        }
         let is_command = matches!(options.targets, Targets::Command(_));
         let settings = Settings {
             all: options.targets == Targets::All,
             inherit: options.inherit,
             launcher: is_command.then(std::process::id),
             buffer_bytes: options.buffer_bytes.unwrap_or(default_bytes),
+            blocks: options
+                .mode
+                .blocks()
+                .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
         };
         let kernel_half = KernelHalf::load(settings)?;
         let sideband = Sideband::open(&cpus)?;
@@ -148,7 +158,10 @@ impl Session {
         }
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
         self.recorder.start_at(self.start_ns);
-        self.kernel_half.start(&self.cpus, options.frequency_hz)?;
+        self.kernel_half.start_switch()?;
+        if options.mode.samples() {
+            self.kernel_half.start(&self.cpus, options.frequency_hz)?;
+        }
         if let Targets::Command(words) = &options.targets {
             let command = Launched::start(words)?;
             raise_limit();
@@ -209,7 +222,8 @@ impl Session {
                 progress(Progress {
                     elapsed: self.started.elapsed(),
                     samples: self.samples,
-                    lost: self.kernel_half.counter(counter::LOST)?,
+                    lost: self.kernel_half.counter(counter::LOST)?
+                        + self.kernel_half.counter(counter::BLOCKS_LOST)?,
                 });
             }
             let time_is_up = deadline.is_some_and(|deadline| Instant::now() >= deadline);
@@ -279,10 +293,31 @@ impl Session {
             while let Some(event) = events.next_if(|event| event.time_ns <= record.time_ns()) {
                 self.recorder.event(event);
             }
-            self.samples += u64::from(matches!(record, record::Record::Sample(_)));
+            self.samples +=
+                u64::from(matches!(record, record::Record::Sample(_) | record::Record::Block(_)));
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
+    }
+
+    /// Reports what has not come back, and takes the accounts of the threads that live.
+    fn off_cpu(&mut self, options: &Options, end_ns: u64) -> Result<OffCpuAccounts, RecordError> {
+        let mut still_blocked = 0;
+        for (tid, thread) in self.kernel_half.threads()? {
+            still_blocked += u64::from(self.recorder.thread_left(tid, &thread, end_ns));
+        }
+        let counters = self.kernel_half.counters()?;
+        Ok(OffCpuAccounts {
+            min_block_ns: options.min_block_ns,
+            back_end: match self.kernel_half.back_end {
+                BackEnd::TpBtf => "tp_btf",
+                BackEnd::RawTracepoint => "raw_tracepoint",
+            },
+            switches: counters.switches(still_blocked),
+            stacks_lost: counters.get(counter::STACKS_LOST),
+            walked: counters.get(counter::WALKED),
+            reused: counters.get(counter::REUSED),
+        })
     }
 
     fn cpu_time(&self, options: &Options, machine: MachineTime) -> Result<CpuTime, RecordError> {
@@ -296,11 +331,17 @@ impl Session {
 
     pub(super) fn finish(mut self, options: &Options) -> Result<Recording, RecordError> {
         let ran_ns = self.kernel_half.stop()?;
+        self.kernel_half.stop_switch()?;
+        let end_ns = now_ns();
         let machine = MachineTime::read();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
         // While those that still run can be asked.
         let cpu_time = self.cpu_time(options, machine)?;
         self.drain(true);
+        let off_cpu = match options.mode.blocks() {
+            true => Some(self.off_cpu(options, end_ns)?),
+            false => None,
+        };
         if let Some(mut command) = self.command.take() {
             let mut ended = command.end().map_err(RecordError::system("end the command"))?;
             // Ctrl-C reaches the command as well, and it may be faster than we are.
@@ -326,6 +367,8 @@ impl Session {
             duration_ns,
             frequency_hz: options.frequency_hz,
             cpus: self.cpus.len() as u32,
+            mode: options.mode,
+            off_cpu,
             ticks,
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,

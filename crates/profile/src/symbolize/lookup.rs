@@ -8,6 +8,7 @@ use blazesym::symbolize::{
 };
 
 use super::{
+    demangle::demangled,
     perf_map::PerfMap,
     places::{Place, Places, Space},
     tables::Tables,
@@ -76,7 +77,8 @@ fn symbolizer() -> Symbolizer {
         .enable_auto_reload(false)
         .enable_code_info(true)
         .enable_inlined_fns(true)
-        .enable_demangling(true)
+        // Ours is more careful.
+        .enable_demangling(false)
         .build()
 }
 
@@ -118,7 +120,7 @@ impl Lookup<'_> {
             .and_then(|symbols| symbols[index].as_sym())
         {
             Some(symbol) => {
-                Named { binary: Some(binary), lines: self.tables.lines(symbol, str::to_owned) }
+                Named { binary: Some(binary), lines: self.tables.lines(symbol, demangled) }
             }
             None => {
                 let module = self.tables.binary_name(binary);
@@ -156,7 +158,7 @@ impl Lookup<'_> {
                 Named { binary, lines: self.tables.lines(symbol, bpf_name) }
             } else {
                 let binary = Some(self.tables.special(BinaryKind::Kernel));
-                Named { binary, lines: self.tables.lines(symbol, str::to_owned) }
+                Named { binary, lines: self.tables.lines(symbol, demangled) }
             }
         };
         places.iter().enumerate().map(answer).collect()

@@ -3,7 +3,9 @@
 //! Each distinct address is looked up once, in batches per file; files are read through the
 //! descriptors that the recording kept open, so it does not matter what became of them.
 
+mod demangle;
 mod lookup;
+mod off_cpu;
 pub(crate) mod perf_map;
 mod places;
 mod tables;
@@ -15,7 +17,11 @@ use crate::{
     session::Recording,
 };
 
-use self::{places::Places, tables::Tables};
+use self::{
+    off_cpu::{Stacks, off_cpu},
+    places::Places,
+    tables::Tables,
+};
 
 /// Gives names to everything in a recording. `progress` is told how many of how many addresses have
 /// been looked up.
@@ -40,7 +46,7 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
         .collect();
     let mut tables = Tables::default();
     let names = lookup::names(&places, recorder, &mut tables, progress);
-    let frames = names
+    let mut frames: Vec<Frame> = names
         .into_iter()
         .zip(places.iter())
         .map(|(named, place)| Frame {
@@ -60,6 +66,21 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
         })
         .collect();
     samples.sort_by_key(|sample| sample.time_ns);
+    let mut off_cpu = off_cpu(
+        recorder,
+        recording.mode,
+        &mut Stacks {
+            tables: &mut tables,
+            frames: &mut frames,
+            stacks: &mut stacks,
+            known: &mut known,
+            ids: &ids,
+        },
+    );
+    let mut threads = recorder.threads.threads.clone();
+    for (id, thread) in (0..).zip(&mut threads) {
+        thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
+    }
     let Tables { functions, binaries, .. } = tables;
     Profile {
         meta: meta(recording),
@@ -68,13 +89,16 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
         frames,
         stacks,
         processes: recorder.threads.processes.clone(),
-        threads: recorder.threads.threads.clone(),
+        threads,
         samples,
+        blocked: off_cpu.blocked,
+        intervals: off_cpu.intervals,
     }
 }
 
 fn meta(recording: &Recording) -> Meta {
     Meta {
+        mode: recording.mode,
         target: recording.target.clone(),
         start: recording.start,
         start_ns: recording.start_ns,

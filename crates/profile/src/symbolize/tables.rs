@@ -32,12 +32,16 @@ impl Tables {
         entry
     }
 
-    /// The entry of the kernel or of BPF programs.
+    /// The entry of the kernel, of BPF programs or of states.
     pub(super) fn special(&mut self, kind: BinaryKind) -> model::BinaryId {
         if let Some(&known) = self.specials.get(&kind) {
             return known;
         }
-        let path = if kind == BinaryKind::Bpf { "[bpf]" } else { "[kernel]" };
+        let path = match kind {
+            BinaryKind::Bpf => "[bpf]",
+            BinaryKind::State => "[state]",
+            _ => "[kernel]",
+        };
         let entry = self.push(nameless(kind, path));
         self.specials.insert(kind, entry);
         entry

@@ -35,6 +35,11 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// The word at an address.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        self.position(address).and_then(|position| self.words.get(position).copied())
+    }
+
     /// Position of the word at an address.
     fn position(&self, address: u64) -> Option<usize> {
         let distance = address.checked_sub(self.start)?;

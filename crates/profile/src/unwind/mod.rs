@@ -1,10 +1,12 @@
 //! Carries on where the frame pointers end.
 //!
-//! The kernel half walks frame pointers, which is cheap and enough for code that keeps them. Two
-//! places need more: the innermost function, while it has not set up its frame, and the functions of
-//! the C library at the bottom of each thread, which keep none. Both are mended here, by the unwind
+//! The kernel half walks frame pointers, which is cheap and enough for code that keeps them. Three
+//! places need more: the innermost function, while it has not set up its frame, the functions of the C
+//! library at the bottom of each thread, which keep none, and those of it that a blocked thread is in
+//! ([`approach`]). All are mended here, by the unwind
 //! tables of the file ([`Image`]) and a few words of stack that the kernel half sends along.
 
+mod approach;
 mod cfi;
 mod finish;
 mod image;
@@ -12,6 +14,7 @@ mod image;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod oracle;
 
+pub(crate) use approach::{ApproachEnd, Registers, approach};
 #[cfg(feature = "fuzzing")]
 pub(crate) use cfi::Cfi;
 pub(crate) use cfi::{Base, Row};

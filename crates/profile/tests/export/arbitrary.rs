@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use wingbeat_profile::model::{
-    Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Process, Profile, Sample, Stack,
-    Thread,
+    Binary, BinaryKind, Blocked, Completeness, Durations, Frame, Function, Interval, Line, Meta,
+    Mode, Process, Profile, Sample, Stack, State, Thread,
 };
 
 /// Names that mean something in one of the formats, and any others.
@@ -48,8 +48,10 @@ fn meta() -> impl Strategy<Value = Meta> {
         Just(SystemTime::UNIX_EPOCH),
     ];
     let period_ns = prop_oneof![Just(0), Just(1_000_000), any::<u64>()];
-    (name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period_ns).prop_map(
-        |(target, start, start_ns, duration_ns, frequency_hz, period_ns)| Meta {
+    let mode = prop::sample::select(vec![Mode::OnCpu, Mode::OffCpu, Mode::Wall]);
+    (mode, name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period_ns).prop_map(
+        |(mode, target, start, start_ns, duration_ns, frequency_hz, period_ns)| Meta {
+            mode,
             target,
             start,
             start_ns,
@@ -61,6 +63,30 @@ fn meta() -> impl Strategy<Value = Meta> {
     )
 }
 
+/// Times whose sums stay exact.
+fn time_ns() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 0..1_000_000_u64, 0..1_u64 << 45]
+}
+
+fn blocked() -> impl Strategy<Value = Blocked> {
+    let state = prop::sample::select(State::ALL.to_vec());
+    (any::<u32>(), any::<u32>(), state, 1..1_000_u64, time_ns()).prop_map(
+        |(thread, stack, state, count, total_ns)| {
+            let mut histogram = Durations::default();
+            histogram.record(total_ns / count);
+            Blocked { thread, stack, state, count, total_ns, histogram }
+        },
+    )
+}
+
+fn interval() -> impl Strategy<Value = Interval> {
+    (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(blocked, start_ns, end_ns)| Interval {
+        blocked,
+        start_ns,
+        end_ns,
+    })
+}
+
 fn binary() -> impl Strategy<Value = Binary> {
     let kind = prop_oneof![
         Just(BinaryKind::User),
@@ -68,6 +94,7 @@ fn binary() -> impl Strategy<Value = Binary> {
         Just(BinaryKind::Anonymous),
         Just(BinaryKind::Kernel),
         Just(BinaryKind::Bpf),
+        Just(BinaryKind::State),
     ];
     (kind, name(), vec(any::<u8>(), 0..24), any::<(u64, u64)>(), any::<u64>()).prop_map(
         |(kind, path, build_id, text, text_offset)| {
@@ -92,8 +119,17 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         .prop_map(|frames| Stack { frames, completeness: Completeness::Complete });
     let process = (0..5_u32, name(), any::<u64>(), option::of(any::<u64>()))
         .prop_map(|(pid, name, start_ns, end_ns)| Process { pid, name, start_ns, end_ns });
-    let thread = (any::<u32>(), 0..5_u32, name(), any::<u64>(), option::of(any::<u64>())).prop_map(
-        |(process, tid, name, start_ns, end_ns)| Thread { process, tid, name, start_ns, end_ns },
+    let on_cpu_ns = option::of(time_ns());
+    let end_ns = option::of(any::<u64>());
+    let thread = (any::<u32>(), 0..5_u32, name(), any::<u64>(), end_ns, on_cpu_ns).prop_map(
+        |(process, tid, name, start_ns, end_ns, on_cpu_ns)| Thread {
+            process,
+            tid,
+            name,
+            start_ns,
+            end_ns,
+            on_cpu_ns,
+        },
     );
     let time_ns = prop_oneof![0..1_000_000_000_u64, any::<u64>()];
     let sample = (time_ns, any::<u32>(), any::<u32>(), any::<u16>())
@@ -107,9 +143,11 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         vec(process, 0..3),
         vec(thread, 0..4),
         vec(sample, 0..20),
+        (vec(blocked(), 0..8), vec(interval(), 0..8)),
     )
         .prop_map(
-            |(meta, functions, binaries, frames, stacks, processes, threads, samples)| {
+            |(meta, functions, binaries, frames, stacks, processes, threads, samples, off_cpu)| {
+                let (blocked, intervals) = off_cpu;
                 fitted(Profile {
                     meta,
                     functions,
@@ -119,6 +157,8 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
                     processes,
                     threads,
                     samples,
+                    blocked,
+                    intervals,
                 })
             },
         )
@@ -149,5 +189,20 @@ fn fitted(mut profile: Profile) -> Profile {
     profile
         .samples
         .retain_mut(|sample| fit(&mut sample.stack, stacks) && fit(&mut sample.thread, threads));
+    profile
+        .blocked
+        .retain_mut(|blocked| fit(&mut blocked.stack, stacks) && fit(&mut blocked.thread, threads));
+    // A recording has no samples without clocks, and no blocks without the scheduler. There the
+    // period only stands for threads whose time is not known: kept from the end of the numbers.
+    match profile.meta.mode {
+        Mode::OnCpu => {
+            profile.blocked.clear();
+            profile.threads.iter_mut().for_each(|thread| thread.on_cpu_ns = None);
+        }
+        Mode::OffCpu => profile.samples.clear(),
+        Mode::Wall => profile.meta.period_ns %= 1 << 45,
+    }
+    let blocked = profile.blocked.len();
+    profile.intervals.retain_mut(|interval| fit(&mut interval.blocked, blocked));
     profile
 }

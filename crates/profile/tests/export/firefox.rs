@@ -40,6 +40,30 @@ pub(crate) fn total(document: &Value) -> i64 {
         .sum()
 }
 
+/// All markers as text, thread by thread: `thread start..end name (category) where: stack`.
+pub(crate) fn markers(document: &Value) -> Vec<String> {
+    let mut texts = Vec::new();
+    for thread in document["threads"].as_array().unwrap() {
+        let strings = thread["stringArray"].as_array().unwrap();
+        let string = |index: &Value| strings[index.as_u64().unwrap() as usize].as_str().unwrap();
+        let markers = &thread["markers"];
+        for (row, data) in column(markers, "data").iter().enumerate() {
+            let category = column(markers, "category")[row].as_u64().unwrap() as usize;
+            texts.push(format!(
+                "{} {}..{} {} ({}) {}: {}",
+                thread["tid"].as_str().unwrap(),
+                column(markers, "startTime")[row],
+                column(markers, "endTime")[row],
+                string(&column(markers, "name")[row]),
+                document["meta"]["categories"][category]["name"].as_str().unwrap(),
+                string(&data["where"]),
+                stack_text(document, thread, &data["cause"]["stack"]),
+            ));
+        }
+    }
+    texts
+}
+
 /// A stack as text, outermost function first: `name(depth)file:line@library`.
 fn stack_text(document: &Value, thread: &Value, stack: &Value) -> String {
     let strings = thread["stringArray"].as_array().unwrap();

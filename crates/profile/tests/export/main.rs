@@ -1,6 +1,7 @@
 //! Exporters against golden files, independent readers and arbitrary profiles.
 
 mod arbitrary;
+mod blocked;
 mod diff;
 mod firefox;
 mod folded;

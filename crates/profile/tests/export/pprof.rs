@@ -162,7 +162,7 @@ impl Pprof {
     }
 
     /// Everything, readable.
-    fn dump(&self) -> String {
+    pub(crate) fn dump(&self) -> String {
         let mut text = String::new();
         let root = &self.root;
         for value_type in root.messages(1) {

@@ -4,16 +4,22 @@ use proptest::prelude::*;
 use wingbeat_profile::diff::{self, DiffError, Scaling};
 use wingbeat_profile::export::top::Top;
 use wingbeat_profile::export::{ExportError, Format, write};
+use wingbeat_profile::model::{Blocked, Durations, Interval, Mode, Profile, State};
 
 use crate::small::{export, small};
 use crate::{arbitrary, firefox, folded, pprof, svg};
+
+/// What exporters of one number are to add up to.
+fn value(profile: &Profile) -> u64 {
+    profile.weights().map(|(_, weight)| weight.value(profile.meta.mode)).sum()
+}
 
 proptest! {
     #[test]
     fn collapsed_stacks_keep_the_total(profile in arbitrary::profile()) {
         let lines = folded::parse(&export(&profile, Format::Folded));
         let total: u64 = lines.iter().map(|(_, count)| count).sum();
-        prop_assert_eq!(total, profile.samples.len() as u64);
+        prop_assert_eq!(total, value(&profile));
         prop_assert!(lines.is_sorted_by(|(a, _), (b, _)| a < b));
     }
 
@@ -21,8 +27,8 @@ proptest! {
     fn flame_graphs_keep_the_total(profile in arbitrary::profile()) {
         let mut bytes = Vec::new();
         match write(&profile, Format::FlameGraph, &mut bytes) {
-            Ok(()) => prop_assert_eq!(svg::parse(&bytes).total, profile.samples.len() as u64),
-            Err(ExportError::NoSamples) => prop_assert!(profile.samples.is_empty()),
+            Ok(()) => prop_assert_eq!(svg::parse(&bytes).total, value(&profile)),
+            Err(ExportError::NoSamples(_)) => prop_assert_eq!(value(&profile), 0),
             Err(error) => prop_assert!(false, "{}", error),
         }
     }
@@ -30,24 +36,35 @@ proptest! {
     #[test]
     fn pprof_keeps_the_total(profile in arbitrary::profile()) {
         let totals = pprof::Pprof::read(&export(&profile, Format::Pprof)).totals();
-        prop_assert_eq!(totals[0], profile.samples.len() as u128);
-        let exact = totals[0] * u128::from(profile.meta.period_ns);
-        prop_assert!(totals[1] == exact || profile.meta.period_ns > i64::MAX as u64 / 20);
+        match profile.meta.mode {
+            Mode::OnCpu => {
+                prop_assert_eq!(totals[0], profile.samples.len() as u128);
+                let exact = totals[0] * u128::from(profile.meta.period_ns);
+                prop_assert!(totals[1] == exact || profile.meta.period_ns > i64::MAX as u64 / 20);
+            }
+            Mode::OffCpu => prop_assert_eq!(totals[1], value(&profile).into()),
+            Mode::Wall => {
+                prop_assert_eq!(totals[0], profile.samples.len() as u128);
+                prop_assert_eq!(totals[1] + totals[3], totals[4]);
+                prop_assert_eq!(totals[4], value(&profile).into());
+            }
+        }
     }
 
     #[test]
     fn firefox_keeps_the_total(profile in arbitrary::profile()) {
         let document = firefox::document(&profile);
         prop_assert_eq!(firefox::total(&document), profile.samples.len() as i64);
+        prop_assert_eq!(firefox::markers(&document).len(), profile.intervals.len());
     }
 
     #[test]
     fn the_top_functions_have_no_more_than_the_total(profile in arbitrary::profile()) {
         let top = Top::of(&profile, usize::MAX);
-        let own: u64 = top.by_self.iter().map(|row| row.self_samples).sum();
-        prop_assert!(own <= top.samples);
-        prop_assert!(top.by_total.iter().all(|row| row.self_samples <= row.total_samples));
-        prop_assert!(top.by_total.iter().all(|row| row.total_samples <= top.samples));
+        let own: u64 = top.by_self.iter().map(|row| row.own).sum();
+        prop_assert!(own <= top.total);
+        prop_assert!(top.by_total.iter().all(|row| row.own <= row.total));
+        prop_assert!(top.by_total.iter().all(|row| row.total <= top.total));
     }
 
     #[test]
@@ -57,7 +74,7 @@ proptest! {
         match (folded, pprof) {
             (Ok(folded), Ok(pprof)) => prop_assert_eq!(folded.counts, pprof.counts),
             (Err(DiffError::NoSamples { .. }), Err(DiffError::NoSamples { .. })) => {
-                prop_assert!(profile.samples.is_empty());
+                prop_assert_eq!(value(&profile), 0);
             }
             (folded, pprof) => prop_assert!(false, "{:?} {:?}", folded, pprof),
         }
@@ -69,7 +86,7 @@ proptest! {
         let (Ok(before), Ok(after)) = (read(&a), read(&b)) else { return Ok(()) };
         let mut bytes = Vec::new();
         diff::differential_svg(&before, &after, Scaling::ToAfter, &mut bytes).unwrap();
-        prop_assert_eq!(svg::parse(&bytes).total, b.samples.len() as u64);
+        prop_assert_eq!(svg::parse(&bytes).total, value(&b));
     }
 
     #[test]
@@ -97,7 +114,7 @@ fn unpacked(packed: &[u8]) -> Vec<u8> {
 
 #[test]
 fn ids_outside_their_tables_are_errors() {
-    let check = |break_it: fn(&mut wingbeat_profile::model::Profile), expected: &str| {
+    let check = |break_it: fn(&mut Profile), expected: &str| {
         let mut profile = small();
         break_it(&mut profile);
         let error = write(&profile, Format::Folded, &mut Vec::new()).unwrap_err();
@@ -111,7 +128,29 @@ fn ids_outside_their_tables_are_errors() {
     check(|it| it.samples[0].stack = 99, "entry 99 of 6 stacks");
     check(|it| it.samples[0].thread = 3, "entry 3 of 3 threads");
     check(|it| it.threads[0].process = 2, "entry 2 of 2 processes");
+    check(|it| *it = with(it, |blocked| blocked.stack = 6), "entry 6 of 6 stacks");
+    check(|it| *it = with(it, |blocked| blocked.thread = 3), "entry 3 of 3 threads");
+    check(
+        |it| it.intervals.push(Interval { blocked: 0, start_ns: 0, end_ns: 1 }),
+        "entry 0 of 0 blocked stacks",
+    );
     check(|it| it.stacks[0].frames[0] = 8, "entry 8 of 8 frames");
     check(|it| it.frames[0].binary = Some(4), "entry 4 of 4 binaries");
     check(|it| it.frames[0].lines[0].function = 8, "entry 8 of 8 functions");
+}
+
+/// The profile with a block that was changed.
+fn with(profile: &Profile, change: fn(&mut Blocked)) -> Profile {
+    let mut profile = profile.clone();
+    let mut blocked = Blocked {
+        thread: 0,
+        stack: 0,
+        state: State::Sleeping,
+        count: 1,
+        total_ns: 1,
+        histogram: Durations::default(),
+    };
+    change(&mut blocked);
+    profile.blocked.push(blocked);
+    profile
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use wingbeat_profile::export::{self, Format};
 use wingbeat_profile::model::{
-    Binary, BinaryKind, BrokenReason, Completeness, Frame, Function, Line, Meta, Process, Profile,
-    Sample, Stack, Thread,
+    Binary, BinaryKind, BrokenReason, Completeness, Frame, Function, Line, Meta, Mode, Process,
+    Profile, Sample, Stack, Thread,
 };
 
 /// The profile as a file.
@@ -33,22 +33,40 @@ pub(crate) fn small() -> Profile {
             },
         ],
         threads: vec![
-            Thread { process: 0, tid: 100, name: "amicable".into(), start_ns: 0, end_ns: None },
-            Thread { process: 0, tid: 101, name: "worker 1".into(), start_ns: 0, end_ns: None },
+            Thread {
+                process: 0,
+                tid: 100,
+                name: "amicable".into(),
+                start_ns: 0,
+                end_ns: None,
+                on_cpu_ns: None,
+            },
+            Thread {
+                process: 0,
+                tid: 101,
+                name: "worker 1".into(),
+                start_ns: 0,
+                end_ns: None,
+                on_cpu_ns: None,
+            },
             Thread {
                 process: 1,
                 tid: 200,
                 name: "sh".into(),
                 start_ns: 5_000_000,
                 end_ns: Some(90_000_000),
+                on_cpu_ns: None,
             },
         ],
         samples: samples(),
+        blocked: Vec::new(),
+        intervals: Vec::new(),
     }
 }
 
 fn meta() -> Meta {
     Meta {
+        mode: Mode::OnCpu,
         target: "amicable --limit \"1000\" & <friends>".into(),
         start: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
         start_ns: 4_711_000_000,

@@ -3,6 +3,7 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use wingbeat_profile::export::{ExportError, Format, write};
+use wingbeat_profile::model::Mode;
 
 use crate::golden;
 use crate::small::{export, small};
@@ -107,5 +108,5 @@ fn no_samples_are_no_picture() {
     let mut profile = small();
     profile.samples.clear();
     let result = write(&profile, Format::FlameGraph, &mut Vec::new());
-    assert!(matches!(result, Err(ExportError::NoSamples)), "{result:?}");
+    assert!(matches!(result, Err(ExportError::NoSamples(Mode::OnCpu))), "{result:?}");
 }

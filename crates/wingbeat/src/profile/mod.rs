@@ -15,6 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use clap::{CommandFactory as _, error::ErrorKind};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
@@ -31,11 +32,15 @@ use wingbeat_profile::{
 };
 
 use crate::{
-    cli::{ProfileArgs, StackHalf},
+    cli::{Cli, ProfileArgs, ProfileMode, StackHalf},
     output::PendingFile,
 };
 
+/// Blocks below this are shorter than what it costs to look at them.
+const MIN_BLOCK_NS: u64 = 1_000;
+
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    check_flags(args);
     let options = options(args);
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
@@ -47,21 +52,48 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     cost.record_done();
     let mut profile = symbolized(&recording, quiet);
     keep(&mut profile, args.stacks);
+    let without_idle = args.hide_idle.then(|| profile.without_idle());
+    let (shown, idle_hidden) = match &without_idle {
+        Some((shown, hidden)) => (shown, *hidden),
+        None => (&profile, 0),
+    };
     cost.symbolize_done();
     // Without samples there is nothing to draw: the report says why, and no file is touched.
-    let outputs = if profile.samples.is_empty() { Vec::new() } else { write(outputs, &profile)? };
+    let outputs = if shown.is_empty() { Vec::new() } else { write(outputs, shown)? };
     cost.write_done();
 
     let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let summary = Summary::new(&recording, &profile, cost.total(), command_line.collect(), outputs);
+    let summary = Summary::new(
+        &recording,
+        &profile,
+        cost.total(),
+        idle_hidden,
+        command_line.collect(),
+        outputs,
+    );
     if let Some(file) = summary_file {
         file.write(|writer| {
             serde_json::to_writer_pretty(&mut *writer, &summary)?;
             writer.write_all(b"\n")
         })?;
     }
-    report::print(&summary, &profile, quiet, verbose);
+    report::print(&summary, shown, quiet, verbose);
     Ok(exit_code(&recording, &profile))
+}
+
+/// Flags of time off the CPU mean nothing without it.
+fn check_flags(args: &ProfileArgs) {
+    let given = [
+        (args.min_block.is_some(), "--min-block"),
+        (args.wakers, "--wakers"),
+        (args.hide_idle, "--hide-idle"),
+    ];
+    if args.mode == ProfileMode::OnCpu
+        && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
+    {
+        let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
+        Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
+    }
 }
 
 fn options(args: &ProfileArgs) -> Options {
@@ -74,6 +106,11 @@ fn options(args: &ProfileArgs) -> Options {
     };
     Options {
         targets,
+        mode: args.mode.into(),
+        min_block_ns: args
+            .min_block
+            .map_or(MIN_BLOCK_NS, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        wakers: args.wakers,
         frequency_hz: args.frequency,
         duration: args.duration,
         inherit: !args.no_inherit,
@@ -149,7 +186,7 @@ fn exit_code(recording: &Recording, profile: &Profile) -> ExitCode {
         Some(ended) if ended.by_itself && ended.code() != 0 => {
             ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))
         }
-        _ if profile.samples.is_empty() => ExitCode::FAILURE,
+        _ if profile.is_empty() => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
 }

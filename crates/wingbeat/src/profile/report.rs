@@ -1,10 +1,15 @@
 //! The text after a recording: what was taken, where the time went, what to know, what was written.
 
+mod off_cpu;
+
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
-    advice::{Warning, warnings},
-    export::top::{Row, Top},
-    model::Profile,
+    advice::warnings,
+    export::{
+        blocked::most_blocked,
+        top::{Row, Top},
+    },
+    model::{Mode, Profile},
     summary::Summary,
 };
 
@@ -20,20 +25,24 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
     let samples = profile.samples.len() as u64;
     let warnings = warnings(summary, samples);
     if quiet {
-        for warning in warnings.iter().filter(|warning| is_failure(warning)) {
+        for warning in warnings.iter().filter(|warning| warning.is_failure()) {
             tell!("{} {warning}", "error:".red().bold());
         }
         return;
     }
     accounts(summary, verbose);
-    if samples > 0 {
+    if let Some(accounts) = &summary.off_cpu {
+        for line in off_cpu::tables(summary, accounts, &most_blocked(profile, ROWS)) {
+            tell!("{line}");
+        }
+    } else if samples > 0 {
         let top = Top::of(profile, ROWS);
-        table("Most self time", &top.by_self, |row| row.self_samples, profile);
-        table("Most total time", &top.by_total, |row| row.total_samples, profile);
+        table("Most self time", &top.by_self, |row| row.own, profile);
+        table("Most total time", &top.by_total, |row| row.total, profile);
     }
     tell!("");
     for warning in &warnings {
-        if is_failure(warning) {
+        if warning.is_failure() {
             tell!("{} {warning}", "error:".red().bold());
         } else {
             tell!("{} {warning}", "warning:".yellow().bold());
@@ -44,40 +53,44 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
     }
 }
 
-fn is_failure(warning: &Warning) -> bool {
-    matches!(warning, Warning::NoSamples(_))
-}
-
 fn accounts(summary: &Summary, verbose: bool) {
     let Summary { ticks, stacks, own, .. } = summary;
     let seconds = |ns: u64| ns as f64 / 1e9;
-    tell!(
-        "{} {} in {:.2} s, {:.2} s of CPU: {} at {} Hz",
-        "profile".bold(),
-        summary.target,
-        seconds(summary.duration_ns),
-        seconds(summary.target_cpu_time_ns),
-        plural(ticks.sampled, "sample"),
-        summary.frequency_hz,
-    );
-    tell!(
-        "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed, {} missed ({})",
-        ticks.sampled,
-        ticks.idle,
-        ticks.other,
-        ticks.lost,
-        ticks.failed_total(),
-        ticks.missed,
-        plural(summary.cpus.into(), "CPU"),
-    );
-    tell!(
-        "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
-        stacks.complete,
-        stacks.truncated,
-        stacks.broken,
-        plural(summary.threads.into(), "thread"),
-        processes(summary.processes),
-    );
+    match &summary.off_cpu {
+        Some(accounts) => tell!("{} {}", "profile".bold(), off_cpu::headline(summary, accounts)),
+        None => tell!(
+            "{} {} in {:.2} s, {:.2} s of CPU: {} at {} Hz",
+            "profile".bold(),
+            summary.target,
+            seconds(summary.duration_ns),
+            seconds(summary.target_cpu_time_ns),
+            plural(ticks.sampled, "sample"),
+            summary.frequency_hz,
+        ),
+    }
+    if summary.mode != Mode::OffCpu.name() {
+        tell!(
+            "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed, {} missed ({})",
+            ticks.sampled,
+            ticks.idle,
+            ticks.other,
+            ticks.lost,
+            ticks.failed_total(),
+            ticks.missed,
+            plural(summary.cpus.into(), "CPU"),
+        );
+        tell!(
+            "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
+            stacks.complete,
+            stacks.truncated,
+            stacks.broken,
+            plural(summary.threads.into(), "thread"),
+            processes(summary.processes),
+        );
+    }
+    for line in summary.off_cpu.iter().flat_map(off_cpu::accounts) {
+        tell!("  {line}");
+    }
     let cpu = &own.cpu_time_ns;
     tell!(
         "  cost    {:.2} s of CPU ({:.2} record, {:.2} symbolize, {:.2} write), {} of memory",

@@ -10,3 +10,5 @@ mod files;
 mod processes;
 mod stacks;
 mod support;
+#[path = "../common/target.rs"]
+mod target;

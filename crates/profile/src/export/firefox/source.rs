@@ -36,6 +36,7 @@ pub(super) fn fill(profile: &Profile, document: &mut Value) -> Result<(), Export
                 .and_then(|frame| tables.push(profile, frame, line, &mut libraries))
                 .ok_or(ExportError::UnexpectedDocument("frame of that number"))?;
         }
+        tables.keep_marker_texts(thread).ok_or(ExportError::UnexpectedDocument("markers"))?;
         tables.write_to(thread);
     }
     document["libs"] = libraries.values.into();

@@ -12,15 +12,19 @@ use crate::model::{FrameId, Profile, StackId, ThreadId};
 /// The handles of all stacks that occur, by thread. An empty stack has none.
 pub(super) type StackHandles = FxHashMap<(ThreadId, StackId), Option<fx::StackHandle>>;
 
-/// Adds the stacks of all samples to the document.
+/// Adds the stacks of all samples and intervals to the document.
 pub(super) fn intern(
     profile: &Profile,
     frames: &[Vec<fx::FrameInfo>],
     threads: &[fx::ThreadHandle],
     document: &mut fx::Profile,
 ) -> StackHandles {
-    let mut handles: StackHandles =
-        profile.samples.iter().map(|sample| ((sample.thread, sample.stack), None)).collect();
+    let of_samples = profile.samples.iter().map(|sample| (sample.thread, sample.stack));
+    let of_intervals = profile.intervals.iter().map(|interval| {
+        let blocked = &profile.blocked[interval.blocked as usize];
+        (blocked.thread, blocked.stack)
+    });
+    let mut handles: StackHandles = of_samples.chain(of_intervals).map(|key| (key, None)).collect();
     let mut keys: Vec<(ThreadId, StackId)> = handles.keys().copied().collect();
     let outermost_first = |stack: StackId| profile.stacks[stack as usize].frames.iter().rev();
     keys.sort_unstable_by(|&(a_thread, a), &(b_thread, b)| {

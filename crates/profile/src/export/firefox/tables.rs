@@ -1,5 +1,7 @@
 //! The tables of one thread that hang on its frames, column by column.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
@@ -22,16 +24,19 @@ pub(super) struct Tables<'a> {
 
 #[derive(Default)]
 struct Strings<'a> {
-    indices: FxHashMap<&'a str, usize>,
-    texts: Vec<&'a str>,
+    indices: FxHashMap<Cow<'a, str>, usize>,
+    texts: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Strings<'a> {
-    fn index(&mut self, text: &'a str) -> usize {
-        *self.indices.entry(text).or_insert_with(|| {
-            self.texts.push(text);
-            self.texts.len() - 1
-        })
+    fn index(&mut self, text: impl Into<Cow<'a, str>>) -> usize {
+        let text = text.into();
+        if let Some(&index) = self.indices.get(&text) {
+            return index;
+        }
+        self.texts.push(text.clone());
+        self.indices.insert(text, self.texts.len() - 1);
+        self.texts.len() - 1
     }
 }
 
@@ -91,8 +96,9 @@ impl<'a> Tables<'a> {
             return function;
         }
         let (function, file, binary) = key;
-        let name = self.strings.index(&profile.functions[function as usize].name);
+        let name = self.strings.index(profile.functions[function as usize].name.as_str());
         let file = file.map(|file| self.strings.index(file));
+        let binary = binary.filter(|&id| profile.binaries[id as usize].kind != BinaryKind::State);
         let resource = binary.map_or(NONE, |binary| self.resource(profile, binary, libraries));
         self.functions.name.push(name);
         self.functions.file.push(file);
@@ -115,6 +121,23 @@ impl<'a> Tables<'a> {
         let resource = self.resources.name.len() as i64 - 1;
         self.resources.indices.insert(binary, resource);
         resource
+    }
+
+    /// Brings the texts of a thread's markers along into the new list of texts; `None` if the markers
+    /// are not as documented.
+    pub(super) fn keep_marker_texts(&mut self, thread: &mut Value) -> Option<()> {
+        let texts = thread["stringArray"].take();
+        let mut moved = |index: &mut Value| {
+            let text = texts.get(index.as_u64()? as usize)?.as_str()?;
+            *index = self.strings.index(text.to_owned()).into();
+            Some(())
+        };
+        let markers = &mut thread["markers"];
+        markers["name"].as_array_mut()?.iter_mut().try_for_each(&mut moved)?;
+        markers["data"]
+            .as_array_mut()?
+            .iter_mut()
+            .try_for_each(|data| moved(data.get_mut("where")?))
     }
 
     /// Puts the tables in the place of those in a thread of the document. Categories stay.
@@ -146,7 +169,8 @@ impl<'a> Tables<'a> {
             "host": vec![Value::Null; len],
             "type": vec![RESOURCE_LIBRARY; len],
         });
-        thread["stringArray"] = self.strings.texts.into();
+        let texts = self.strings.texts.into_iter().map(|text| Value::from(text.into_owned()));
+        thread["stringArray"] = texts.collect();
     }
 }
 

@@ -1,0 +1,182 @@
+//! What crosses the border for time off the CPU.
+
+#[cfg(doc)]
+use crate::RecordKind;
+
+/// Stacks remembered per thread.
+pub const PLACES: usize = 4;
+/// No place: a thread that has no user stack to tell of.
+pub const NO_PLACE: u8 = PLACES as u8;
+/// In the `cpu` of a stack's header: the place was known, and is walked again to see whether it has
+/// the same stack.
+pub const CHECK: u16 = 1 << 8;
+/// In the `cpu` of a stack's header: the stack of another thread, of which only the registers could be
+/// read. The user half reads the rest.
+pub const REMOTE: u16 = 1 << 9;
+/// One reuse of a stack in so many is checked.
+pub const REUSES_PER_CHECK: u32 = 64;
+
+/// Words of stack that go with user frames. Where a thread blocks it is in the C library, whose functions
+/// keep no frame pointers: with these words and the tables, user space finds its way to the first
+/// function that does.
+pub const NEAR_WORDS_MAX: usize = 512;
+
+/// Why a thread went off the CPU, as the kernel tells it.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockState {
+    /// `TASK_INTERRUPTIBLE`, and whatever has no better name.
+    Sleeping = 0,
+    /// `TASK_UNINTERRUPTIBLE`.
+    Uninterruptible = 1,
+    /// `in_iowait`.
+    Io = 2,
+    /// `blocked_on`, or `TASK_RTLOCK_WAIT`.
+    Lock = 3,
+    /// `TASK_RUNNING`: it could run.
+    Preempted = 4,
+    /// `__TASK_STOPPED`, `__TASK_TRACED`, `TASK_FROZEN`.
+    Stopped = 5,
+}
+
+impl BlockState {
+    /// All states, by their number.
+    pub const ALL: [Self; 6] = [
+        Self::Sleeping,
+        Self::Uninterruptible,
+        Self::Io,
+        Self::Lock,
+        Self::Preempted,
+        Self::Stopped,
+    ];
+}
+
+/// Time between going off a CPU and coming back.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRecord {
+    /// [`RecordKind::Block`].
+    pub kind: u8,
+    /// A [`BlockState`].
+    pub state: u8,
+    /// Which of the thread's stacks, or [`NO_PLACE`].
+    pub place: u8,
+    /// 1: it has not ended, this is the time so far.
+    pub is_open: u8,
+    /// Thread group.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Thread that woke it; 0 if that is not known.
+    pub waker_tid: u32,
+    /// When it went, `CLOCK_MONOTONIC`, nanoseconds.
+    pub start_ns: u64,
+    /// When it came back.
+    pub end_ns: u64,
+    /// Time of the user stack; 0 without one.
+    pub user_ns: u64,
+    /// Time of the kernel stack; 0 without one.
+    pub kernel_ns: u64,
+    /// Time of the waker's stack; 0 without one.
+    pub waker_ns: u64,
+}
+
+/// The account of a thread that ended.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndRecord {
+    /// [`RecordKind::ThreadEnd`].
+    pub kind: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
+    /// Thread group.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Blocks below the limit.
+    pub below: u32,
+    /// When it was first known, `CLOCK_MONOTONIC`, nanoseconds.
+    pub begun_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Time on the CPU between the two.
+    pub on_cpu_ns: u64,
+    /// Time of the blocks below the limit.
+    pub below_ns: u64,
+}
+
+/// A stack that a thread had, by what tells it from others.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Hash of the user registers and of the words near the stack pointer.
+    pub user_key: u64,
+    /// When the user stack was walked.
+    pub user_ns: u64,
+    /// Hash of the kernel's stack.
+    pub kernel_key: u64,
+    /// When the kernel stack was taken.
+    pub kernel_ns: u64,
+    /// How often it was met.
+    pub uses: u64,
+}
+
+/// Who woke a thread last.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waker {
+    /// Thread; 0 if there was none since it went.
+    pub tid: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Hash of the waker and its stack.
+    pub key: u64,
+    /// When that stack was taken.
+    pub stack_ns: u64,
+}
+
+/// What the kernel half knows of a thread.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// Thread group.
+    pub pid: u32,
+    /// 1: off the CPU.
+    pub is_out: u8,
+    /// A [`BlockState`], while off the CPU.
+    pub state: u8,
+    /// Which place, while off the CPU.
+    pub place: u8,
+    /// The place that the next new stack takes.
+    pub next_place: u8,
+    /// When it went off the CPU, or on.
+    pub since_ns: u64,
+    /// When it was first known.
+    pub begun_ns: u64,
+    /// Time on the CPU, up to `since_ns`.
+    pub on_cpu_ns: u64,
+    /// Time of the blocks below the limit.
+    pub below_ns: u64,
+    /// Number of blocks below the limit.
+    pub below: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Who woke it.
+    pub waker: Waker,
+    /// Its CPU time by the scheduler's account when it went off the CPU.
+    pub runtime_ns: u64,
+    /// Its stacks.
+    pub places: [Place; PLACES],
+}
+
+/// Size of [`BlockRecord`] in bytes.
+pub const BLOCK_RECORD_BYTES: usize = 56;
+/// Size of [`EndRecord`] in bytes.
+pub const END_RECORD_BYTES: usize = 48;
+/// Size of [`Thread`] in bytes.
+pub const THREAD_BYTES: usize = 240;
+
+const _: () = assert!(NEAR_WORDS_MAX >= crate::KERNEL_FRAMES_MAX);
+const _: () = assert!(size_of::<BlockRecord>() == BLOCK_RECORD_BYTES);
+const _: () = assert!(size_of::<EndRecord>() == END_RECORD_BYTES);
+const _: () = assert!(size_of::<Thread>() == THREAD_BYTES);

@@ -1,0 +1,230 @@
+//! One switch of the scheduler: a thread goes off a CPU, another comes in.
+
+use aya_ebpf::{
+    EbpfContext as _,
+    helpers::bpf_ktime_get_ns,
+    macros::{btf_tracepoint, raw_tracepoint},
+    programs::{BtfTracePointContext, RawTracePointContext},
+};
+use wingbeat_profile_common::{
+    RecordKind, counter,
+    off_cpu::{
+        BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, EndRecord, NO_PLACE, PLACES,
+        Place, Thread, Waker,
+    },
+};
+
+use crate::{
+    maps::{SCRATCH, THREADS, count, scratch, setting},
+    place,
+    record::{Whose, send},
+    targets::is_target,
+    task::{Probed, TASK_DEAD, Task, Trusted},
+};
+
+/// `sched_switch(preempt, prev, next, prev_state)`.
+#[btf_tracepoint(function = "sched_switch")]
+pub fn on_switch(ctx: BtfTracePointContext) -> i32 {
+    let (prev, next) = (Trusted(ctx.arg(1)), Trusted(ctx.arg(2)));
+    let is_preempted = ctx.arg::<u64>(0) & 1 != 0;
+    let state: u32 =
+        if setting!(SWITCH_HAS_STATE) != 0 { ctx.arg(3) } else { prev.field(setting!(TASK_STATE)) };
+    // SAFETY: a helper without arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    leave(prev, if is_preempted { 0 } else { state }, now_ns, |_, _| {});
+    arrive(next, now_ns, |thread, whose| place::take_kernel(thread, next, whose));
+    0
+}
+
+/// The same, for kernels that refuse the other: fields are read by helpers, and the kernel stack is
+/// taken each time that a thread goes.
+#[raw_tracepoint(tracepoint = "sched_switch")]
+pub fn on_switch_raw(ctx: RawTracePointContext) -> i32 {
+    let (prev, next) = (Probed(ctx.arg(1)), Probed(ctx.arg(2)));
+    let is_preempted = ctx.arg::<u64>(0) & 1 != 0;
+    let state: u32 =
+        if setting!(SWITCH_HAS_STATE) != 0 { ctx.arg(3) } else { prev.field(setting!(TASK_STATE)) };
+    // SAFETY: a helper without arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    leave(prev, if is_preempted { 0 } else { state }, now_ns, |thread, whose| {
+        place::take_kernel_now(thread, ctx.as_ptr(), whose);
+    });
+    arrive(next, now_ns, |_, _| {});
+    0
+}
+
+/// A thread goes off the CPU.
+#[inline(always)]
+fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Whose)) {
+    let tid = task.tid();
+    if tid == 0 {
+        return;
+    }
+    let Some(thread) = known(tid).or_else(|| meet(task, tid, now_ns)) else { return };
+    let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
+    if thread.is_out != 0 {
+        // Its return was not seen: there are threads after which the kernel tells of no switch. But
+        // how long it has run since is known.
+        count(counter::RECKONED, 1);
+        let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(now_ns - thread.since_ns);
+        come_back(thread, tid, now_ns - ran_ns, |_, _| {});
+    }
+    thread.on_cpu_ns += now_ns - thread.since_ns;
+    thread.runtime_ns = runtime_ns;
+    count(counter::SWITCHED_OUT, 1);
+    if state & TASK_DEAD != 0 {
+        end(thread, tid, now_ns);
+        count(counter::ENDED, 1);
+        return;
+    }
+    thread.is_out = 1;
+    thread.since_ns = now_ns;
+    thread.state = task.block_state(state) as u8;
+    thread.waker.tid = 0;
+    let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
+    place::enter(thread, whose);
+    take_kernel(thread, whose);
+}
+
+/// A thread comes in.
+#[inline(always)]
+fn arrive(task: impl Task, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Whose)) {
+    let tid = task.tid();
+    if tid == 0 {
+        return;
+    }
+    let Some(thread) = known(tid) else {
+        if meet(task, tid, now_ns).is_some() {
+            count(counter::UNMATCHED, 1);
+        }
+        return;
+    };
+    if thread.is_out == 0 {
+        count(counter::UNMATCHED, 1);
+        return;
+    }
+    come_back(thread, tid, now_ns, take_kernel);
+}
+
+/// A thread that was off the CPU is on it again.
+#[inline(always)]
+fn come_back(
+    thread: &mut Thread,
+    tid: u32,
+    now_ns: u64,
+    take_kernel: impl FnOnce(&mut Thread, Whose),
+) {
+    let duration_ns = now_ns - thread.since_ns;
+    if duration_ns < setting!(MIN_BLOCK_NS) {
+        thread.below += 1;
+        thread.below_ns += duration_ns;
+        count(counter::BELOW, 1);
+        count(counter::BELOW_NS, duration_ns);
+    } else {
+        take_kernel(thread, Whose { pid: thread.pid, tid, time_ns: now_ns });
+        report(thread, tid, now_ns);
+    }
+    thread.is_out = 0;
+    thread.since_ns = now_ns;
+}
+
+/// Sends a block that has ended.
+#[inline(always)]
+fn report(thread: &Thread, tid: u32, now_ns: u64) {
+    let (user_ns, kernel_ns) = if thread.place < NO_PLACE {
+        let place = &thread.places[thread.place as usize & (PLACES - 1)];
+        (place.user_ns, place.kernel_ns)
+    } else {
+        (0, 0)
+    };
+    let waker_tid = thread.waker.tid;
+    let mut block = BlockRecord {
+        kind: RecordKind::Block as u8,
+        state: thread.state,
+        place: thread.place,
+        is_open: 0,
+        pid: thread.pid,
+        tid,
+        waker_tid,
+        start_ns: thread.since_ns,
+        end_ns: now_ns,
+        user_ns,
+        kernel_ns,
+        waker_ns: if waker_tid == 0 { 0 } else { thread.waker.stack_ns },
+    };
+    // SAFETY: a record of that size.
+    let sent = unsafe { send((&raw mut block).cast(), BLOCK_RECORD_BYTES as u64) };
+    count(if sent { counter::REPORTED } else { counter::BLOCKS_LOST }, 1);
+}
+
+/// Sends the account of a thread, and forgets it.
+#[inline(always)]
+pub fn end(thread: &Thread, tid: u32, now_ns: u64) {
+    let mut record = EndRecord {
+        kind: RecordKind::ThreadEnd as u8,
+        reserved: [0; 3],
+        pid: thread.pid,
+        tid,
+        below: thread.below,
+        begun_ns: thread.begun_ns,
+        end_ns: now_ns,
+        on_cpu_ns: thread.on_cpu_ns,
+        below_ns: thread.below_ns,
+    };
+    // A record that is lost shows as a thread whose sums are off.
+    // SAFETY: a record of that size.
+    let _ = unsafe { send((&raw mut record).cast(), END_RECORD_BYTES as u64) };
+    let _ = THREADS.remove(&tid);
+}
+
+/// What is known of a thread.
+#[inline(always)]
+pub fn known(tid: u32) -> Option<&'static mut Thread> {
+    // SAFETY: a live element of the map. A thread is on one CPU at a time, and who wakes it only
+    // writes its waker.
+    THREADS.get_ptr_mut(&tid).map(|thread| unsafe { &mut *thread })
+}
+
+/// Takes on a thread that is running, if it is a target's.
+#[inline(always)]
+fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
+    let pid = task.pid();
+    if !is_target(pid) {
+        return None;
+    }
+    if !insert(task, now_ns, None) {
+        count(counter::UNTRACKED, 1);
+        return None;
+    }
+    known(tid)
+}
+
+/// Adds a thread to the table: off the CPU in some state, or running. False if there is no room.
+#[inline(always)]
+pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>) -> bool {
+    let (tid, pid) = (task.tid(), task.pid());
+    let runtime_ns = task.field(setting!(TASK_RUNTIME));
+    let Some(scratch) = SCRATCH.get_ptr_mut(scratch::THREAD) else { return false };
+    let thread: *mut Thread = scratch.cast();
+    let empty = Place { user_key: 0, user_ns: 0, kernel_key: 0, kernel_ns: 0, uses: 0 };
+    // SAFETY: the scratch memory is larger than a thread.
+    unsafe {
+        *thread = Thread {
+            pid,
+            is_out: u8::from(out.is_some()),
+            state: out.map_or(0, |state| state as u8),
+            place: NO_PLACE,
+            next_place: 0,
+            since_ns: now_ns,
+            begun_ns: now_ns,
+            on_cpu_ns: 0,
+            below_ns: 0,
+            below: 0,
+            reserved: 0,
+            waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
+            runtime_ns,
+            places: [empty; PLACES],
+        };
+        THREADS.insert(&tid, &*thread, 0).is_ok()
+    }
+}

@@ -1,0 +1,87 @@
+//! Reads fields of a `task_struct`, at offsets that user space took from the kernel's types.
+
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+use wingbeat_profile_common::off_cpu::BlockState;
+
+use crate::maps::setting;
+
+/// How a program may read a task.
+pub trait Task: Copy {
+    /// The field at an offset.
+    fn field<T: Default + Copy>(self, offset: u32) -> T;
+
+    #[inline(always)]
+    fn tid(self) -> u32 {
+        self.field(setting!(TASK_PID))
+    }
+
+    #[inline(always)]
+    fn pid(self) -> u32 {
+        self.field(setting!(TASK_TGID))
+    }
+
+    /// What the kernel says about a thread in `state` (`__state` of include/linux/sched.h, the same
+    /// bits from Linux 5.14 to 6.18).
+    #[inline(always)]
+    fn block_state(self, state: u32) -> BlockState {
+        if state == 0 {
+            return BlockState::Preempted;
+        }
+        if state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) != 0 {
+            return BlockState::Stopped;
+        }
+        let iowait: u8 = self.field(setting!(TASK_IOWAIT));
+        if u32::from(iowait) & setting!(TASK_IOWAIT_MASK) != 0 {
+            return BlockState::Io;
+        }
+        if state & TASK_RTLOCK_WAIT != 0 {
+            return BlockState::Lock;
+        }
+        if setting!(TASK_BLOCKED_ON) != 0 {
+            let lock: u64 = self.field(setting!(TASK_BLOCKED_ON));
+            if lock != 0 {
+                return BlockState::Lock;
+            }
+        }
+        // A kernel thread without work does not count as load: `TASK_IDLE`.
+        if state & TASK_UNINTERRUPTIBLE != 0 && state & TASK_NOLOAD == 0 {
+            BlockState::Uninterruptible
+        } else {
+            BlockState::Sleeping
+        }
+    }
+}
+
+const TASK_UNINTERRUPTIBLE: u32 = 0x2;
+const TASK_STOPPED: u32 = 0x4;
+const TASK_TRACED: u32 = 0x8;
+/// A thread that goes off the CPU like this never comes back.
+pub const TASK_DEAD: u32 = 0x80;
+const TASK_NOLOAD: u32 = 0x400;
+const TASK_RTLOCK_WAIT: u32 = 0x1000;
+const TASK_FROZEN: u32 = 0x8000;
+
+/// A task that the verifier knows: fields are read like any memory.
+#[derive(Clone, Copy)]
+pub struct Trusted(pub *const u8);
+
+impl Task for Trusted {
+    #[inline(always)]
+    fn field<T: Default + Copy>(self, offset: u32) -> T {
+        // SAFETY: the verifier checks that the field lies in the task; a bad address reads as zero.
+        unsafe { self.0.add(offset as usize).cast::<T>().read_volatile() }
+    }
+}
+
+/// Any other task: fields are read by a helper.
+#[derive(Clone, Copy)]
+pub struct Probed(pub *const u8);
+
+impl Task for Probed {
+    /// The field; zero if it cannot be read, which no live task has in the fields read here.
+    #[inline(always)]
+    fn field<T: Default + Copy>(self, offset: u32) -> T {
+        // SAFETY: a read by helper: a bad address is an error, not a fault.
+        unsafe { bpf_probe_read_kernel(self.0.add(offset as usize).cast()) }.unwrap_or_default()
+    }
+}

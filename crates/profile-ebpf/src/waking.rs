@@ -1,0 +1,65 @@
+//! Who wakes whom.
+
+use aya_ebpf::{
+    EbpfContext as _,
+    helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
+    macros::raw_tracepoint,
+    programs::RawTracePointContext,
+};
+use wingbeat_profile_common::{RecordKind, counter};
+
+use crate::{
+    maps::count,
+    record::{StackRecord, Whose},
+    regs::{self, UserRegs},
+    switch::known,
+    tail::mix,
+    task::{Probed, Task as _},
+};
+
+/// `sched_waking(task)`, in the context of whoever wakes it: a thread, or an interrupt that came
+/// upon one.
+#[raw_tracepoint(tracepoint = "sched_waking")]
+pub fn on_waking(ctx: RawTracePointContext) -> i32 {
+    let Some(thread) = known(Probed(ctx.arg(0)).tid()) else { return 0 };
+    if thread.is_out == 0 {
+        return 0;
+    }
+    let id = bpf_get_current_pid_tgid();
+    let (pid, tid) = ((id >> 32) as u32, id as u32);
+    // SAFETY: a helper without arguments.
+    let whose = Whose { pid, tid, time_ns: unsafe { bpf_ktime_get_ns() } };
+    let Some(record) = StackRecord::new(RecordKind::WakerKernel, whose) else { return 0 };
+    let user = regs::of_current();
+    let mut key = mix(u64::from(tid) + 1, user.map_or(0, |user| user.ip));
+    key = mix(key, user.map_or(0, |user| user.sp));
+    if record.take_kernel(ctx.as_ptr()).is_ok() {
+        key = record.hash_of_first_frames(key);
+    }
+    // The idle task has the number 0, which stands for nobody.
+    thread.waker.tid = if tid == 0 { u32::MAX } else { tid };
+    if thread.waker.key == key && thread.waker.stack_ns != 0 {
+        return 0;
+    }
+    if record.send() && send_user(whose, user) {
+        thread.waker.key = key;
+        thread.waker.stack_ns = whose.time_ns;
+    } else {
+        count(counter::STACKS_LOST, 1);
+        thread.waker.key = 0;
+        thread.waker.stack_ns = 0;
+    }
+    0
+}
+
+/// Sends the user half of the current thread's stack; false if the ring buffer is full.
+#[inline(always)]
+fn send_user(whose: Whose, user: Option<UserRegs>) -> bool {
+    let Some(record) = StackRecord::new(RecordKind::WakerUser, whose) else { return true };
+    if let Some(user) = user {
+        record.walk_user(user);
+        record.send_tail();
+        record.add_near_words(user);
+    }
+    record.send()
+}

@@ -1,0 +1,171 @@
+//! Which recordings deserve which warnings.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::cost::Own;
+use crate::summary::off_cpu::{Reused, Switches};
+use crate::summary::{Stacks, Ticks};
+
+/// One second on two CPUs with one busy thread, measured on the CPU.
+fn summary() -> Summary {
+    Summary {
+        wingbeat: String::new(),
+        kernel: String::new(),
+        command_line: ["wingbeat", "profile", "-o", "it's.svg", "--pid", "7"]
+            .map(str::to_owned)
+            .into(),
+        mode: Mode::OnCpu.name(),
+        target: String::new(),
+        start_time: String::new(),
+        duration_ns: 1_000_000_000,
+        frequency_hz: 99,
+        cpus: 2,
+        ticks: Ticks { sampled: 99, ..Ticks::default() },
+        stacks: Stacks::default(),
+        off_cpu: None,
+        target_cpu_time_ns: 1_000_000_000,
+        processes: 1,
+        threads: 1,
+        bytes_per_sample: 0,
+        events_lost: 0,
+        tails_lost: 0,
+        children_lost: 0,
+        exit_status: None,
+        own: Own::default(),
+        outputs: Vec::new(),
+    }
+}
+
+/// The same in another mode, with a thousand blocks.
+fn blocked(mode: Mode) -> (Summary, OffCpu) {
+    let off_cpu = OffCpu {
+        min_block_ns: 1_000,
+        back_end: "tp_btf",
+        switches: Switches { out: 1_000, reported: 1_000, ..Switches::default() },
+        stacks_taken: Reused {
+            walked: 100,
+            reused: 900,
+            checked: 100,
+            wrong: 1,
+            ..Reused::default()
+        },
+        states: BTreeMap::new(),
+        stacks: Vec::new(),
+        threads: Vec::new(),
+        threads_off: 0,
+        idle_hidden: 0,
+    };
+    (Summary { mode: mode.name(), ..summary() }, off_cpu)
+}
+
+#[test]
+fn targets_that_hardly_ran_are_sent_to_the_other_mode() {
+    let check = |cpu_ms: u64, threads: u32, samples: u64, expected: &[&str]| {
+        let mut summary = summary();
+        summary.target_cpu_time_ns = cpu_ms * 1_000_000;
+        summary.threads = threads;
+        summary.ticks.sampled = samples;
+        let texts: Vec<String> =
+            warnings(&summary, samples).iter().map(Warning::to_string).collect();
+        assert_eq!(texts.len(), expected.len(), "{texts:?}");
+        for (text, expected) in texts.iter().zip(expected) {
+            assert!(text.starts_with(expected), "{text}");
+        }
+    };
+    check(1_000, 1, 99, &[]);
+    check(51, 1, 5, &[]);
+    check(49, 1, 5, &["the target ran for 49.0 ms of 1.00 s"]);
+    check(99, 2, 9, &["the target ran for 99.0 ms of 1.00 s"]);
+    // A hundred threads share two CPUs.
+    check(101, 100, 9, &[]);
+    check(2, 0, 0, &["no samples", "the target ran for 2.00 ms of 1.00 s"]);
+}
+
+#[test]
+fn the_other_mode_comes_with_its_command_line() {
+    let check = |words: &[&str], expected| {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        assert_eq!(in_mode(&words, Mode::OffCpu), expected);
+    };
+    check(&["wingbeat", "profile", "-p", "7"], "wingbeat profile --mode off-cpu -p 7");
+    check(
+        &["/bin/wingbeat", "-q", "profile", "--", "sh", "-c", "profile it's; a"],
+        r"/bin/wingbeat -q profile --mode off-cpu -- sh -c 'profile it'\''s; a'",
+    );
+    check(&["wingbeat", "profile", ""], "wingbeat profile --mode off-cpu ''");
+}
+
+#[test]
+fn accounts_of_blocks_give_warnings() {
+    let check = |mode, change: fn(&mut OffCpu), failure: bool, expected: &[&str]| {
+        let (mut summary, mut off_cpu) = blocked(mode);
+        change(&mut off_cpu);
+        summary.off_cpu = Some(off_cpu);
+        let samples = if mode == Mode::OffCpu { 0 } else { 99 };
+        let found = warnings(&summary, samples);
+        let texts: Vec<String> = found.iter().map(Warning::to_string).collect();
+        assert_eq!(texts, expected);
+        assert_eq!(found.iter().any(Warning::is_failure), failure);
+    };
+    check(Mode::OffCpu, |_| (), false, &[]);
+    check(Mode::Wall, |it| it.switches = Switches::default(), false, &[]);
+    check(
+        Mode::OffCpu,
+        |it| it.switches = Switches::default(),
+        true,
+        &[
+            "no thread of the target left the CPU, so nothing was written: it ran all the time; --mode \
+           on-cpu shows where",
+        ],
+    );
+    check(
+        Mode::OffCpu,
+        |it| {
+            it.switches.reported = 0;
+            it.switches.below_limit = 1_000;
+            it.switches.below_limit_ns = 700_000;
+        },
+        false,
+        &[
+            "all 1000 blocks were shorter than 1.00 µs (700 µs in sum): the target ran nearly all the \
+           time; --mode on-cpu shows where, a smaller --min-block shows them",
+        ],
+    );
+    check(
+        Mode::Wall,
+        |it| it.switches.lost = BTreeMap::from([("buffer_full", 20), ("forgotten", 1)]),
+        false,
+        &[
+            "21 of 1000 blocks (2.1 %) were lost, most because the buffer was full: times off the CPU \
+           are too small; give a larger --buffer-size or a greater --min-block",
+        ],
+    );
+    check(
+        Mode::OffCpu,
+        |it| it.stacks_taken.missing = 5,
+        false,
+        &[
+            "5 of 1000 blocks (0.5 %) lack a part of their stack, because the buffer was full; give a \
+           larger --buffer-size or a greater --min-block",
+        ],
+    );
+    check(
+        Mode::OffCpu,
+        |it| it.stacks_taken.wrong = 2,
+        false,
+        &[
+            "2.0 % of the stacks that were not walked anew, because the thread seemed to block where it \
+           had blocked before, are wrong (2 of 100 that were looked at): outer callers may be mixed up",
+        ],
+    );
+    check(
+        Mode::Wall,
+        |it| it.threads_off = 3,
+        false,
+        &[
+            "the times of 3 of 0 threads miss their elapsed time by more than 1 %: blocks of these are \
+           missing or count twice",
+        ],
+    );
+}

@@ -1,0 +1,66 @@
+//! The stacks with the most blocked time: what a table after a run shows.
+
+use super::places::{all_functions, innermost_user, program_functions, woken_by};
+use crate::model::Profile;
+use crate::summary::off_cpu::merged;
+
+/// Functions of the program that a place names.
+const FUNCTIONS_MAX: usize = 2;
+
+/// A stack and the time that threads were blocked with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockedRow {
+    /// Name of the process.
+    pub process: String,
+    /// As the frame of the state, without brackets: `sleeping`.
+    pub state: &'static str,
+    /// What waits, innermost first: the function that the program called last (which may be one of a
+    /// library), then functions of the program.
+    pub place: Vec<String>,
+    /// Who woke it, if that was asked for.
+    pub woken_by: Option<String>,
+    /// Number of blocks.
+    pub count: u64,
+    /// Their time.
+    pub total_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// What one in a hundred exceeds.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// The `rows_max` stacks with most blocked time. What differs in frames that a row does not show has
+/// rows of its own all the same.
+pub fn most_blocked(profile: &Profile, rows_max: usize) -> Vec<BlockedRow> {
+    let row = |merged: crate::summary::off_cpu::Merged<'_>| BlockedRow {
+        process: merged.process.to_owned(),
+        state: merged.state.title(),
+        place: place(profile, merged.stack),
+        woken_by: woken_by(profile, merged.stack).map(str::to_owned),
+        count: merged.count,
+        total_ns: merged.total_ns,
+        p50_ns: merged.histogram.quantile_ns(0.5),
+        p99_ns: merged.histogram.quantile_ns(0.99),
+        max_ns: merged.histogram.max_ns(),
+    };
+    merged(profile).into_iter().take(rows_max).map(row).collect()
+}
+
+fn place(profile: &Profile, stack: u32) -> Vec<String> {
+    let mut functions: Vec<&str> = program_functions(profile, stack).take(FUNCTIONS_MAX).collect();
+    if functions.is_empty() {
+        functions.extend(innermost_user(profile, stack));
+    }
+    // The call that blocks tells reading from sleeping.
+    let call = user_call(profile, stack).or_else(|| all_functions(profile, stack).next());
+    if let Some(call) = call.filter(|call| !functions.contains(call)) {
+        functions.insert(0, call);
+    }
+    functions.into_iter().map(str::to_owned).collect()
+}
+
+fn user_call(profile: &Profile, stack: u32) -> Option<&str> {
+    super::places::user_functions(profile, stack).next()
+}

@@ -1,0 +1,251 @@
+//! The recorder's part for threads that are off the CPU: halves of stacks become whole ones, blocks
+//! are counted with them.
+
+use wingbeat_profile_common::{
+    RecordKind, Stop, USER_FRAMES_MAX,
+    off_cpu::{BlockRecord, CHECK, EndRecord, NO_PLACE, PLACES, REMOTE, Thread},
+};
+
+use super::{
+    Recorder,
+    blocks::{KernelPart, Kind, RawWaker, UserPart, state},
+    intern::RawStackId,
+    look_up_row,
+    spaces::GenerationId,
+};
+use crate::{
+    model::{BrokenReason, Completeness},
+    proc,
+    record::Sample,
+    unwind::{ApproachEnd, Memory, Registers, Start, approach, finish},
+};
+
+/// Stack of another thread that is read to unwind it.
+const REMOTE_STACK_BYTES: usize = 256 << 10;
+/// A caller's frame lies above that of its callee, and not farther than this.
+const FRAME_BYTES_MAX: u64 = 1 << 20;
+
+impl Recorder {
+    /// Takes the user half of a stack.
+    pub(super) fn user_stack(&mut self, sample: &Sample<'_>) {
+        let (generation, completeness, frames) = if sample.cpu & REMOTE != 0 {
+            self.remote_frames(sample)
+        } else {
+            self.near_frames(sample)
+        };
+        let part = UserPart { time_ns: sample.time_ns, generation, completeness, frames };
+        let mut is_wrong = false;
+        if let Some(place) = self.blocks.place(sample.tid, sample.cpu & 0xff) {
+            is_wrong = place.user.as_ref().is_some_and(|known| known.frames != part.frames);
+            place.user = Some(part);
+        }
+        if sample.cpu & CHECK != 0 {
+            self.blocks.checked += 1;
+            self.blocks.wrong += u64::from(is_wrong);
+        }
+    }
+
+    /// Takes the kernel half of a stack.
+    pub(super) fn kernel_stack(&mut self, sample: &Sample<'_>) {
+        let part = KernelPart { time_ns: sample.time_ns, frames: sample.kernel.iter().collect() };
+        let mut is_wrong = false;
+        if let Some(place) = self.blocks.place(sample.tid, sample.cpu & 0xff) {
+            is_wrong = place.kernel.as_ref().is_some_and(|known| known.frames != part.frames);
+            place.kernel = Some(part);
+        }
+        if sample.cpu & CHECK != 0 {
+            self.blocks.checked += 1;
+            self.blocks.wrong += u64::from(is_wrong);
+        }
+    }
+
+    /// Takes the kernel half of a stack that wakes a thread.
+    pub(super) fn waker_kernel(&mut self, sample: &Sample<'_>) {
+        let frames = sample.kernel.iter().collect();
+        self.blocks.waker_kernel =
+            Some((sample.tid, KernelPart { time_ns: sample.time_ns, frames }));
+    }
+
+    /// Takes the user half, which follows it.
+    pub(super) fn waker_user(&mut self, sample: &Sample<'_>) {
+        let (generation, completeness, frames) = self.near_frames(sample);
+        let kernel = self.blocks.waker_kernel.take();
+        let kernel = kernel
+            .filter(|(tid, part)| *tid == sample.tid && part.time_ns == sample.time_ns)
+            .map(|(_, part)| part.frames)
+            .unwrap_or_default();
+        let stack = self.stacks.intern(generation, completeness, frames, kernel.into_iter());
+        let name = match sample.tid {
+            0 => String::new(),
+            tid => self.threads.name(sample.pid, tid),
+        };
+        self.blocks.add_waker(sample.tid, sample.time_ns, RawWaker { name, stack });
+    }
+
+    /// Takes a block.
+    pub(super) fn block(&mut self, block: &BlockRecord) {
+        let thread = self.threads.sampled(block.pid, block.tid);
+        let stack = self.whole_stack(block);
+        let waker = self.blocks.waker(block);
+        let kind = Kind { thread, stack, state: state(block.state), waker };
+        let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
+        let (start_ns, end_ns) = (since(block.start_ns), since(block.end_ns));
+        self.blocks.add(block, kind, start_ns, end_ns);
+    }
+
+    /// The stack that a block names.
+    fn whole_stack(&mut self, block: &BlockRecord) -> RawStackId {
+        let Self { blocks, stacks, .. } = self;
+        let mut missing = 0;
+        let place = blocks.place(block.tid, block.place.into());
+        if let Some(stack) = place.as_ref().and_then(|place| place.whole(block)) {
+            return stack;
+        }
+        let user = place.as_ref().and_then(|place| place.user.as_ref());
+        let user = user.filter(|part| block.user_ns != 0 && part.time_ns == block.user_ns);
+        let kernel = place.as_ref().and_then(|place| place.kernel.as_ref());
+        let kernel = kernel.filter(|part| block.kernel_ns != 0 && part.time_ns == block.kernel_ns);
+        missing += u64::from(user.is_none() && block.user_ns != 0);
+        missing += u64::from(kernel.is_none() && block.kernel_ns != 0);
+        let completeness = match user {
+            Some(part) => part.completeness,
+            // A kernel thread, or one before its first instruction.
+            None if block.user_ns == 0 => Completeness::Complete,
+            None => Completeness::Broken(BrokenReason::Unreadable),
+        };
+        let stack = stacks.intern(
+            user.map_or(0, |part| part.generation),
+            completeness,
+            user.into_iter().flat_map(|part| part.frames.iter().copied()),
+            kernel.map_or(&[][..], |part| &part.frames).iter().copied(),
+        );
+        if let Some(place) = place {
+            place.set_whole(block, stack);
+        }
+        blocks.stacks_missing += missing;
+        stack
+    }
+
+    /// Closes the account of a thread that ended.
+    pub(super) fn thread_ended(&mut self, end: &EndRecord) {
+        let thread = self.threads.sampled(end.pid, end.tid);
+        self.blocks.end(thread, self.start_ns, end);
+    }
+
+    /// Closes the account of a thread that is there when the recording ends at `end_ns`, with the
+    /// block that has not ended; tells whether there is one.
+    pub(crate) fn thread_left(&mut self, tid: u32, thread: &Thread, end_ns: u64) -> bool {
+        let mut on_cpu_ns = thread.on_cpu_ns;
+        let is_out = thread.is_out != 0;
+        if is_out {
+            let place = thread.places.get(usize::from(thread.place));
+            self.block(&BlockRecord {
+                kind: RecordKind::Block as u8,
+                state: thread.state,
+                place: thread.place,
+                is_open: 1,
+                pid: thread.pid,
+                tid,
+                waker_tid: 0,
+                start_ns: thread.since_ns,
+                end_ns,
+                user_ns: place.map_or(0, |place| place.user_ns),
+                kernel_ns: place.map_or(0, |place| place.kernel_ns),
+                waker_ns: 0,
+            });
+        } else {
+            on_cpu_ns += end_ns.saturating_sub(thread.since_ns);
+        }
+        self.thread_ended(&EndRecord {
+            kind: RecordKind::ThreadEnd as u8,
+            reserved: [0; 3],
+            pid: thread.pid,
+            tid,
+            below: thread.below,
+            begun_ns: thread.begun_ns,
+            end_ns,
+            on_cpu_ns,
+            below_ns: thread.below_ns,
+        });
+        is_out
+    }
+
+    /// The user frames of a thread in a system call: from the innermost function, which is one of the C
+    /// library's and keeps no frame pointers, by the tables to where the frame pointers begin.
+    fn near_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
+        let generation = self.generation(sample.pid);
+        let mut frames: Vec<u64> = sample.user.iter().collect();
+        let Some(&pc) = frames.first() else {
+            let completeness = self.finish(generation, sample, &mut frames);
+            return (generation, completeness, frames);
+        };
+        let [sp, bp] = sample.leaf;
+        let memory = Memory { start: sp, words: sample.kernel.iter().collect() };
+        let Self { rows, spaces, binaries, .. } = self;
+        let row = |address| look_up_row(rows, spaces, binaries, generation, address);
+        let near = approach(Registers { pc, sp, bp }, &memory, row);
+        let completeness = match near.end {
+            ApproachEnd::FramePointers => {
+                let completeness = self.finish(generation, sample, &mut frames);
+                frames.splice(1..1, near.frames);
+                completeness
+            }
+            ApproachEnd::Entry => {
+                frames.splice(1.., near.frames);
+                Completeness::Complete
+            }
+            // What the walk along the frame pointers found may be wrong, what the tables found is not.
+            ApproachEnd::Lost if near.frames.len() >= frames.len() => {
+                frames.splice(1.., near.frames);
+                Completeness::Broken(BrokenReason::NoFramePointer)
+            }
+            ApproachEnd::Lost => self.finish(generation, sample, &mut frames),
+        };
+        (generation, completeness, frames)
+    }
+
+    /// The user frames of a thread of which only the registers are known: its memory is read from
+    /// outside, which is sound as long as it sleeps.
+    fn remote_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
+        let generation = self.generation(sample.pid);
+        let mut frames: Vec<u64> = sample.user.iter().collect();
+        let words = proc::stack_words(sample.pid, sample.stop_sp, REMOTE_STACK_BYTES);
+        let memory = Memory { start: sample.stop_sp, words };
+        let mut start = Start {
+            pc: frames.first().copied().unwrap_or(0),
+            is_return: false,
+            sp: sample.stop_sp,
+            bp: sample.stop_bp,
+            stop: Stop::NotAFrame,
+        };
+        let Self { rows, spaces, binaries, .. } = self;
+        let mut row = |address| look_up_row(rows, spaces, binaries, generation, address);
+        // By the tables from the start: the innermost function is one of the C library's, which keeps
+        // no frame pointers. If that does not lead to the end, by frame pointers as far as they go.
+        let outcome = finish(start, Some(&memory), &mut row);
+        if outcome.completeness == Completeness::Complete {
+            frames.extend(outcome.frames);
+            return (generation, outcome.completeness, frames);
+        }
+        while frames.len() < USER_FRAMES_MAX {
+            let Some((next_bp, return_address)) =
+                memory.word(start.bp).zip(memory.word(start.bp.wrapping_add(8)))
+            else {
+                break;
+            };
+            frames.push(return_address);
+            let is_above = next_bp > start.bp && next_bp - start.bp < FRAME_BYTES_MAX;
+            let stop = if next_bp == 0 { Stop::Zero } else { Stop::NotAFrame };
+            let sp = start.bp + 16;
+            start = Start { pc: return_address, is_return: true, sp, bp: next_bp, stop };
+            if !is_above {
+                break;
+            }
+        }
+        let outcome = finish(start, Some(&memory), &mut row);
+        frames.extend(outcome.frames);
+        (generation, outcome.completeness, frames)
+    }
+}
+
+const _: () = assert!(NO_PLACE as usize == PLACES);

@@ -1,0 +1,184 @@
+//! The part of the kernel half that watches the scheduler: loaded, started, stopped, read.
+
+use std::io::Read as _;
+
+use aya::{
+    Btf,
+    maps::HashMap,
+    programs::{BtfTracePoint, Iter, ProgramError, RawTracePoint},
+};
+use wingbeat_bpf::btf::KernelTypes;
+use wingbeat_profile_common::{
+    map,
+    off_cpu::{PLACES, Place, THREAD_BYTES, Thread, Waker},
+    program,
+};
+
+use super::kernel::{BackEnd, KernelHalf, find, missing};
+use crate::error::RecordError;
+
+/// Threads that can be watched at once; 4.5 MB of the kernel's memory.
+pub(super) const THREADS_MAX: u32 = 16_384;
+
+/// The tracepoint.
+const SWITCH: &str = "sched_switch";
+
+/// Does `sched_switch` hand over the state of the thread that goes? Since Linux 5.18: its type has
+/// four arguments then, after the one for its owner.
+pub(super) fn switch_has_state(types: &KernelTypes) -> bool {
+    types.tracepoint_arguments(SWITCH).is_some_and(|arguments| arguments > 4)
+}
+
+impl KernelHalf {
+    /// Loads the programs that watch the scheduler, by the best way that the kernel allows.
+    pub(super) fn load_switch(&mut self) -> Result<(), RecordError> {
+        if self.back_end == BackEnd::TpBtf && self.load_tracing().is_err() {
+            self.back_end = BackEnd::RawTracepoint;
+        }
+        if self.back_end == BackEnd::RawTracepoint {
+            let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
+            program.load().map_err(load_error(program::SWITCH_RAW))?;
+        }
+        if self.blocks.is_some_and(|blocks| blocks.wakers) {
+            let program: &mut RawTracePoint = find(&mut self.ebpf, program::WAKING)?;
+            program.load().map_err(load_error(program::WAKING))?;
+        }
+        Ok(())
+    }
+
+    fn load_tracing(&mut self) -> Result<(), RecordError> {
+        let btf = Btf::from_sys_fs().map_err(RecordError::kernel("read the kernel's types"))?;
+        let program: &mut BtfTracePoint = find(&mut self.ebpf, program::SWITCH)?;
+        program.load(SWITCH, &btf).map_err(load_error(program::SWITCH))?;
+        for name in [program::BEGIN, program::FINISH] {
+            let program: &mut Iter = find(&mut self.ebpf, name)?;
+            program.load("task", &btf).map_err(load_error(name))?;
+        }
+        Ok(())
+    }
+
+    /// Begins to watch the scheduler, and takes on the threads that are there already.
+    pub(super) fn start_switch(&mut self) -> Result<(), RecordError> {
+        let Some(blocks) = self.blocks else { return Ok(()) };
+        match self.back_end {
+            BackEnd::TpBtf => {
+                let program: &mut BtfTracePoint = find(&mut self.ebpf, program::SWITCH)?;
+                program.attach().map_err(attach_error(SWITCH))?;
+                self.iterate(program::BEGIN)?;
+            }
+            BackEnd::RawTracepoint => {
+                let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
+                program.attach(SWITCH).map_err(attach_error(SWITCH))?;
+            }
+        }
+        if blocks.wakers {
+            let program: &mut RawTracePoint = find(&mut self.ebpf, program::WAKING)?;
+            program.attach("sched_waking").map_err(attach_error("sched_waking"))?;
+        }
+        Ok(())
+    }
+
+    /// Stops watching the scheduler, and takes the stacks of what has not come back.
+    pub(super) fn stop_switch(&mut self) -> Result<(), RecordError> {
+        if self.blocks.is_none() {
+            return Ok(());
+        }
+        match self.back_end {
+            BackEnd::TpBtf => {
+                // Unloading detaches; the threads stay in the table.
+                let program: &mut BtfTracePoint = find(&mut self.ebpf, program::SWITCH)?;
+                program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
+                self.iterate(program::FINISH)
+            }
+            BackEnd::RawTracepoint => {
+                let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
+                program.unload().map_err(RecordError::kernel("stop watching the scheduler"))
+            }
+        }
+    }
+
+    /// Runs a task iterator once over all threads.
+    fn iterate(&mut self, name: &str) -> Result<(), RecordError> {
+        let error = |error: String| RecordError::Kernel {
+            what: "walk over all threads".to_owned(),
+            reason: error,
+        };
+        let program: &mut Iter = find(&mut self.ebpf, name)?;
+        let link = program.attach().map_err(|e| error(e.to_string()))?;
+        let link = program.take_link(link).map_err(|e| error(e.to_string()))?;
+        let mut file = link.into_file().map_err(|e| error(e.to_string()))?;
+        // Reading is what runs it; it writes nothing.
+        file.read_to_end(&mut Vec::new()).map_err(|e| error(e.to_string()))?;
+        Ok(())
+    }
+
+    /// All threads in the table.
+    pub(super) fn threads(&self) -> Result<Vec<(u32, Thread)>, RecordError> {
+        let map = self.ebpf.map(map::THREADS).ok_or_else(|| missing(map::THREADS))?;
+        let threads = HashMap::<_, u32, [u8; THREAD_BYTES]>::try_from(map)
+            .map_err(RecordError::kernel("open the table of threads"))?;
+        Ok(threads.iter().flatten().map(|(tid, bytes)| (tid, decode(&bytes))).collect())
+    }
+}
+
+fn load_error(name: &'static str) -> impl Fn(ProgramError) -> RecordError {
+    move |error| RecordError::kernel(format!("load the program {name}"))(error)
+}
+
+fn attach_error(name: &'static str) -> impl Fn(ProgramError) -> RecordError {
+    move |error| RecordError::kernel(format!("attach to the tracepoint {name}"))(error)
+}
+
+/// A thread as the kernel half keeps it.
+fn decode(bytes: &[u8; THREAD_BYTES]) -> Thread {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    };
+    let place = |index: usize| {
+        let at = 80 + index * 40;
+        Place {
+            user_key: word(at),
+            user_ns: word(at + 8),
+            kernel_key: word(at + 16),
+            kernel_ns: word(at + 24),
+            uses: word(at + 32),
+        }
+    };
+    Thread {
+        pid: word(0) as u32,
+        is_out: bytes[4],
+        state: bytes[5],
+        place: bytes[6],
+        next_place: bytes[7],
+        since_ns: word(8),
+        begun_ns: word(16),
+        on_cpu_ns: word(24),
+        below_ns: word(32),
+        below: word(40) as u32,
+        reserved: 0,
+        waker: Waker { tid: word(48) as u32, reserved: 0, key: word(56), stack_ns: word(64) },
+        runtime_ns: word(72),
+        places: std::array::from_fn::<Place, PLACES, _>(place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn offsets_are_those_of_the_kernel_half() {
+        assert_eq!(offset_of!(Thread, next_place), 7);
+        assert_eq!(offset_of!(Thread, on_cpu_ns), 24);
+        assert_eq!(offset_of!(Thread, below), 40);
+        assert_eq!(offset_of!(Thread, waker), 48);
+        assert_eq!(offset_of!(Waker, stack_ns), 16);
+        assert_eq!(offset_of!(Thread, runtime_ns), 72);
+        assert_eq!(offset_of!(Thread, places), 80);
+        assert_eq!(size_of::<Place>(), 40);
+    }
+}

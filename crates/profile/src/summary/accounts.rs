@@ -1,0 +1,64 @@
+//! From a recording to the part of the summary that tells of time off the CPU.
+
+use super::off_cpu::{OffCpu, Reused, ThreadTime, stacks, states};
+use crate::{model::Profile, session::Recording};
+
+/// Shares that sums may miss the elapsed time by: 1 in so many.
+const ELAPSED_PER_MISS: u64 = 100;
+/// Below this a percent says nothing: a thread may live for microseconds.
+const MISS_NS_MIN: u64 = 100_000;
+
+/// The accounts; `None` if the scheduler was not watched. `idle_hidden` threads were left out of the
+/// profile.
+pub(super) fn off_cpu(
+    recording: &Recording,
+    profile: &Profile,
+    idle_hidden: u64,
+) -> Option<OffCpu> {
+    let accounts = recording.off_cpu.as_ref()?;
+    let blocks = &recording.recorder.blocks;
+    let mut threads: Vec<ThreadTime> = blocks
+        .accounts
+        .iter()
+        .map(|account| {
+            let elapsed_ns = account.end_ns.saturating_sub(account.begun_ns);
+            let sum_ns = account.on_cpu_ns + account.off_cpu_ns + account.below_ns;
+            let thread = profile.threads.get(account.thread as usize);
+            ThreadTime {
+                pid: account.pid,
+                tid: account.tid,
+                name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+                elapsed_ns,
+                on_cpu_ns: account.on_cpu_ns,
+                off_cpu_ns: account.off_cpu_ns,
+                below_limit_ns: account.below_ns,
+                unaccounted_ns: i64::try_from(i128::from(elapsed_ns) - i128::from(sum_ns))
+                    .unwrap_or(i64::MAX),
+                idle: account.is_idle,
+            }
+        })
+        .collect();
+    threads.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then(a.tid.cmp(&b.tid)));
+    let is_off = |thread: &&ThreadTime| {
+        let miss_ns = thread.unaccounted_ns.unsigned_abs();
+        miss_ns > MISS_NS_MIN && miss_ns > thread.elapsed_ns / ELAPSED_PER_MISS
+    };
+    Some(OffCpu {
+        min_block_ns: accounts.min_block_ns,
+        back_end: accounts.back_end,
+        switches: accounts.switches.clone(),
+        stacks_taken: Reused {
+            walked: accounts.walked,
+            reused: accounts.reused,
+            checked: blocks.checked,
+            wrong: blocks.wrong,
+            lost: accounts.stacks_lost,
+            missing: blocks.stacks_missing,
+        },
+        states: states(profile),
+        stacks: stacks(profile),
+        threads_off: threads.iter().filter(is_off).count() as u64,
+        threads,
+        idle_hidden,
+    })
+}

@@ -1,0 +1,232 @@
+//! The accounting of time off the CPU: every switch, every block, every thread.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::model::{Durations, Profile, StackId, State};
+
+/// Switches of the targets' threads. Each beginning of a block comes to exactly one end:
+/// `out + born + begun_before` = `reported + below_limit + ended + still_blocked + lost`, where
+/// `still_blocked` are reported too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Switches {
+    /// A thread went off a CPU.
+    pub out: u64,
+    /// A thread was born, and waited for its first CPU.
+    pub born: u64,
+    /// A thread was off the CPU when the recording began.
+    pub begun_before: u64,
+    /// Blocks that ended in the recording and were reported.
+    pub reported: u64,
+    /// Blocks shorter than the limit: summed, not reported.
+    pub below_limit: u64,
+    /// Their sum.
+    pub below_limit_ns: u64,
+    /// Threads that went off a CPU to end.
+    pub ended: u64,
+    /// Blocks that had not ended with the recording, reported with their time so far.
+    pub still_blocked: u64,
+    /// Threads that came in without having gone out: they were running when the recording began, or
+    /// it did not know them.
+    pub unmatched: u64,
+    /// Blocks whose end was not seen, because the kernel did not tell of that switch: when the thread
+    /// came back is reckoned from its CPU time. They are among the others.
+    pub reckoned: u64,
+    /// Blocks that were lost, by reason.
+    pub lost: BTreeMap<&'static str, u64>,
+}
+
+impl Switches {
+    /// Lost blocks, whatever the reason.
+    pub fn lost_total(&self) -> u64 {
+        self.lost.values().sum()
+    }
+}
+
+/// Stacks that were not walked, because the thread blocked where it had blocked before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Reused {
+    /// Blocks whose stack was walked.
+    pub walked: u64,
+    /// Blocks that took the stack of an earlier one.
+    pub reused: u64,
+    /// Of these, how many were walked all the same, to see whether that is right.
+    pub checked: u64,
+    /// Of those, how many had another stack.
+    pub wrong: u64,
+    /// Stacks that did not fit into the buffer; they are sent again with the next block.
+    pub lost: u64,
+    /// Blocks that lack half of their stack, because that was lost.
+    pub missing: u64,
+}
+
+/// Blocks of one state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct StateSum {
+    /// Number of blocks.
+    pub count: u64,
+    /// Their time.
+    pub total_ns: u64,
+}
+
+/// Blocks with one stack, of all threads of a name together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BlockedStack {
+    /// Name of the process.
+    pub process: String,
+    /// Names of the functions, outermost first, inlined ones too; the state is the last one before any
+    /// `[woken by …]`.
+    pub stack: Vec<String>,
+    /// As [`State::name`].
+    pub state: &'static str,
+    /// Number of blocks.
+    pub count: u64,
+    /// Their time.
+    pub total_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// What one in a hundred exceeds.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// The time of one thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadTime {
+    /// Its process.
+    pub pid: u32,
+    /// It.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// From the start of the recording, or its birth, to the end of the one or the other.
+    pub elapsed_ns: u64,
+    /// On a CPU, by the scheduler's switches.
+    pub on_cpu_ns: u64,
+    /// Off the CPU, in blocks that were reported.
+    pub off_cpu_ns: u64,
+    /// Off the CPU, in blocks below the limit.
+    pub below_limit_ns: u64,
+    /// What is missing in these three; negative where they overlap.
+    pub unaccounted_ns: i64,
+    /// It slept all the time, and hardly woke.
+    pub idle: bool,
+}
+
+/// The part of the summary that tells of time off the CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OffCpu {
+    /// Blocks shorter than this are not reported.
+    pub min_block_ns: u64,
+    /// How switches were watched: `tp_btf` or `raw_tracepoint`.
+    pub back_end: &'static str,
+    /// Every switch.
+    pub switches: Switches,
+    /// Stacks taken and not taken.
+    pub stacks_taken: Reused,
+    /// Blocks by state.
+    pub states: BTreeMap<&'static str, StateSum>,
+    /// Blocks by stack, most time first.
+    pub stacks: Vec<BlockedStack>,
+    /// Threads, most elapsed time first.
+    pub threads: Vec<ThreadTime>,
+    /// Threads whose sums miss their elapsed time by more than 1 %.
+    pub threads_off: u64,
+    /// Idle threads whose blocks were left out (`--hide-idle`).
+    pub idle_hidden: u64,
+}
+
+/// Sums by state.
+pub(crate) fn states(profile: &Profile) -> BTreeMap<&'static str, StateSum> {
+    let mut states: BTreeMap<&'static str, StateSum> = BTreeMap::new();
+    for blocked in profile.blocked.iter().filter(|blocked| blocked.state != State::Running) {
+        let sum = states.entry(blocked.state.name()).or_default();
+        sum.count += blocked.count;
+        sum.total_ns = sum.total_ns.saturating_add(blocked.total_ns);
+    }
+    states
+}
+
+/// Blocks by stack, merged over processes of one name and over addresses of one function; most time
+/// first. Short blocks have no stack and are not among them.
+pub(crate) fn stacks(profile: &Profile) -> Vec<BlockedStack> {
+    merged(profile)
+        .into_iter()
+        .map(|merged| BlockedStack {
+            process: merged.process.to_owned(),
+            stack: names(profile, merged.stack).into_iter().rev().map(str::to_owned).collect(),
+            state: merged.state.name(),
+            count: merged.count,
+            total_ns: merged.total_ns,
+            p50_ns: merged.histogram.quantile_ns(0.5),
+            p99_ns: merged.histogram.quantile_ns(0.99),
+            max_ns: merged.histogram.max_ns(),
+        })
+        .collect()
+}
+
+/// Blocks with the same names.
+pub(crate) struct Merged<'a> {
+    /// Name of the process.
+    pub(crate) process: &'a str,
+    /// One of the stacks; the others bear the same names.
+    pub(crate) stack: StackId,
+    /// Why.
+    pub(crate) state: State,
+    /// Number of blocks.
+    pub(crate) count: u64,
+    /// Their time.
+    pub(crate) total_ns: u64,
+    /// How long each took.
+    pub(crate) histogram: Durations,
+}
+
+/// Blocks with a stack, merged by names of process and frames; most time first.
+pub(crate) fn merged(profile: &Profile) -> Vec<Merged<'_>> {
+    let mut rows: Vec<Merged<'_>> = Vec::new();
+    let mut positions: FxHashMap<(&str, State, Vec<&str>), usize> = FxHashMap::default();
+    for blocked in &profile.blocked {
+        if matches!(blocked.state, State::Short | State::Running) {
+            continue;
+        }
+        let thread = profile.threads.get(blocked.thread as usize);
+        let process = thread.and_then(|thread| profile.processes.get(thread.process as usize));
+        let process = process.map_or("", |process| process.name.as_str());
+        let key = (process, blocked.state, names(profile, blocked.stack));
+        let position = *positions.entry(key).or_insert_with(|| {
+            rows.push(Merged {
+                process,
+                stack: blocked.stack,
+                state: blocked.state,
+                count: 0,
+                total_ns: 0,
+                histogram: Durations::default(),
+            });
+            rows.len() - 1
+        });
+        let row = &mut rows[position];
+        row.count += blocked.count;
+        row.total_ns = row.total_ns.saturating_add(blocked.total_ns);
+        row.histogram.merge(&blocked.histogram);
+    }
+    // Stable: what is equal keeps the order of first appearance.
+    rows.sort_by_key(|row| Reverse(row.total_ns));
+    rows
+}
+
+/// The names of a stack, innermost first. Ids outside of their tables are left out: exporters refuse
+/// such a profile, the summary need not.
+fn names(profile: &Profile, stack: StackId) -> Vec<&str> {
+    let frames = profile.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
+    frames
+        .iter()
+        .filter_map(|&frame| profile.frames.get(frame as usize))
+        .flat_map(|frame| &frame.lines)
+        .filter_map(|line| profile.functions.get(line.function as usize))
+        .map(|function| function.name.as_str())
+        .collect()
+}

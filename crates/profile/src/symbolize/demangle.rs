@@ -1,0 +1,42 @@
+//! Mangled names, made readable.
+
+/// The name as its author wrote it: of Rust (both manglings, without the hash) and C++. Any other name
+/// stays as it is: to a demangler that takes everything, a C function called `w` is the type
+/// `wchar_t`.
+pub(super) fn demangled(name: &str) -> String {
+    let mangled = name.trim_start_matches('_');
+    let is_mangled = mangled.len() < name.len() && mangled.starts_with(['Z', 'R']);
+    if !is_mangled {
+        return name.to_owned();
+    }
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    cpp_demangle::Symbol::new(name)
+        .ok()
+        .and_then(|symbol| symbol.demangle().ok())
+        .unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_mangled_are_demangled() {
+        let check = |name, expected| assert_eq!(demangled(name), expected);
+        check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt");
+        check("_RNvC6_123foo3bar", "123foo::bar");
+        check(
+            "_ZNSt6vectorIiSaIiEE9push_backEOi",
+            "std::vector<int, std::allocator<int> >::push_back(int&&)",
+        );
+        check("w", "w");
+        check("i", "i");
+        check("main", "main");
+        check("__libc_start_main_impl", "__libc_start_main_impl");
+        check("_Zebra", "_Zebra");
+        check("_Rest", "_Rest");
+        check("", "");
+    }
+}

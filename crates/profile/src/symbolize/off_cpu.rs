@@ -1,0 +1,249 @@
+//! Time off the CPU: from rows of raw stacks to rows of named ones.
+
+use rustc_hash::FxHashMap;
+
+use super::tables::Tables;
+use crate::{
+    model::{
+        BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
+        StackId, State, ThreadId,
+    },
+    recording::{
+        Recorder,
+        blocks::{Account, WakerId},
+    },
+};
+
+/// Where the kernel enters an interrupt, by the beginnings of names (arch/x86/include/asm/idtentry.h,
+/// arch/arm64/kernel/entry.S, kernel/softirq.c): who runs there is not who wakes.
+const INTERRUPTS: [&str; 7] = [
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "sysvec_",
+    "common_interrupt",
+    "el0t_64_irq",
+    "el1h_64_irq",
+    "handle_softirqs",
+];
+
+/// The tables that grow.
+pub(super) struct Stacks<'a> {
+    pub tables: &'a mut Tables,
+    pub frames: &'a mut Vec<Frame>,
+    pub stacks: &'a mut Vec<Stack>,
+    pub known: &'a mut FxHashMap<Stack, StackId>,
+    /// The named stack of each raw one.
+    pub ids: &'a [StackId],
+}
+
+/// Rows and single blocks, and the time on the CPU of each thread.
+#[derive(Default)]
+pub(super) struct OffCpu {
+    pub blocked: Vec<Blocked>,
+    pub intervals: Vec<Interval>,
+    pub on_cpu_ns: FxHashMap<ThreadId, u64>,
+}
+
+/// Names everything that the recorder knows of time off the CPU.
+pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) -> OffCpu {
+    let blocks = &recorder.blocks;
+    let idle: FxHashMap<ThreadId, bool> =
+        blocks.accounts.iter().map(|account| (account.thread, account.is_idle)).collect();
+    let mut rows = Rows::default();
+    let mut state_frames = FxHashMap::default();
+    let wakers: Vec<Vec<FrameId>> = (0..blocks.wakers.len())
+        .map(|waker| waker_frames(recorder, waker as WakerId, stacks, &mut state_frames))
+        .collect();
+    let row_ids: Vec<u32> = blocks
+        .rows
+        .iter()
+        .map(|raw| {
+            let is_idle = idle.get(&raw.kind.thread).copied().unwrap_or(false);
+            let state = match raw.kind.state {
+                State::Sleeping if is_idle => State::Idle,
+                state => state,
+            };
+            let mut frames = match raw.kind.waker {
+                Some(waker) => wakers.get(waker as usize).cloned().unwrap_or_default(),
+                None => Vec::new(),
+            };
+            frames.push(stacks.state_frame(&mut state_frames, state.frame()));
+            let below = stacks.ids.get(raw.kind.stack as usize).copied().unwrap_or(0);
+            let stack = stacks.on_top(frames, Some(below));
+            rows.add(raw.kind.thread, stack, state, raw.total_ns, Some(&raw.durations), 0)
+        })
+        .collect();
+    let intervals = blocks.intervals.iter().filter_map(|raw| {
+        let blocked = *row_ids.get(raw.row as usize)?;
+        Some(Interval { blocked, start_ns: raw.start_ns, end_ns: raw.end_ns })
+    });
+    let mut intervals: Vec<Interval> = intervals.collect();
+    intervals.sort_by_key(|interval| interval.start_ns);
+
+    let samples = recorder.samples_by_thread();
+    let mut on_cpu_ns = FxHashMap::default();
+    for account in &blocks.accounts {
+        if account.below > 0 {
+            let frame = stacks.state_frame(&mut state_frames, State::Short.frame());
+            let stack = stacks.on_top(vec![frame], None);
+            rows.add(account.thread, stack, State::Short, account.below_ns, None, account.below);
+        }
+        if mode == Mode::Wall {
+            let shares = on_cpu_shares(recorder, &samples, account);
+            if shares.is_empty() && account.on_cpu_ns > 0 {
+                let frame = stacks.state_frame(&mut state_frames, State::Running.frame());
+                let stack = stacks.on_top(vec![frame], None);
+                rows.add(account.thread, stack, State::Running, account.on_cpu_ns, None, 0);
+            }
+            on_cpu_ns.extend(shares);
+        }
+    }
+    OffCpu { blocked: rows.rows, intervals, on_cpu_ns }
+}
+
+/// How an account's time on the CPU is shared by the entries of its thread, which has several when it
+/// became another program: by their samples. Empty if there are none.
+fn on_cpu_shares(
+    recorder: &Recorder,
+    samples: &FxHashMap<ThreadId, u64>,
+    account: &Account,
+) -> Vec<(ThreadId, u64)> {
+    let entries = recorder.threads.entries(account.tid).filter(|&id| {
+        let thread = recorder.threads.threads.get(id as usize);
+        thread.is_some_and(|thread| {
+            thread.start_ns <= account.end_ns
+                && thread.end_ns.is_none_or(|end_ns| end_ns >= account.begun_ns)
+        })
+    });
+    let counts: Vec<(ThreadId, u64)> =
+        entries.filter_map(|id| Some((id, *samples.get(&id)?))).collect();
+    let total: u64 = counts.iter().map(|(_, samples)| samples).sum();
+    let share = |samples| {
+        u64::try_from(
+            u128::from(account.on_cpu_ns) * u128::from(samples) / u128::from(total.max(1)),
+        )
+        .unwrap_or(u64::MAX)
+    };
+    counts.into_iter().map(|(id, samples)| (id, share(samples))).collect()
+}
+
+/// The frames of a waker, innermost first, down to the one that names it.
+fn waker_frames(
+    recorder: &Recorder,
+    waker: WakerId,
+    stacks: &mut Stacks<'_>,
+    state_frames: &mut FxHashMap<String, FrameId>,
+) -> Vec<FrameId> {
+    let Some(waker) = recorder.blocks.wakers.get(waker as usize) else { return Vec::new() };
+    let id = stacks.ids.get(waker.stack as usize).copied().unwrap_or(0);
+    let frames = stacks.stacks.get(id as usize).map_or(&[][..], |stack| &stack.frames);
+    // The innermost frames are those of the watching itself.
+    let watching = frames.iter().take_while(|&&frame| stacks.is_watching(frame)).count();
+    let frames = frames.get(watching..).unwrap_or_default();
+    let entry = frames.iter().position(|&frame| stacks.is_interrupt(frame));
+    let mut frames = match entry {
+        Some(entry) => frames.get(..=entry).unwrap_or_default().to_vec(),
+        // An idle CPU wakes nobody unless it is interrupted.
+        None if waker.name.is_empty() => Vec::new(),
+        None => frames.to_vec(),
+    };
+    let name = if entry.is_some() || waker.name.is_empty() {
+        "[woken by an interrupt]".to_owned()
+    } else {
+        format!("[woken by {}]", waker.name)
+    };
+    frames.push(stacks.state_frame(state_frames, &name));
+    frames
+}
+
+impl Stacks<'_> {
+    /// The frame of a state.
+    fn state_frame(&mut self, known: &mut FxHashMap<String, FrameId>, name: &str) -> FrameId {
+        if let Some(&id) = known.get(name) {
+            return id;
+        }
+        let binary = self.tables.special(BinaryKind::State);
+        let named = self.tables.named(Some(binary), (name.to_owned(), false));
+        self.frames.push(Frame { binary: named.binary, address: 0, lines: named.lines });
+        let id = (self.frames.len() - 1) as FrameId;
+        known.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The stack with these frames on top of those of another.
+    fn on_top(&mut self, mut frames: Vec<FrameId>, below: Option<StackId>) -> StackId {
+        let below = below.and_then(|id| self.stacks.get(id as usize));
+        let completeness = below.map_or(Completeness::Complete, |stack| stack.completeness);
+        frames.extend(below.into_iter().flat_map(|stack| &stack.frames));
+        let stacks = &mut *self.stacks;
+        *self.known.entry(Stack { frames, completeness }).or_insert_with_key(|stack| {
+            stacks.push(stack.clone());
+            (stacks.len() - 1) as StackId
+        })
+    }
+
+    /// Is it our program, or what the kernel calls it by (include/trace/bpf_probe.h,
+    /// kernel/trace/bpf_trace.c)?
+    fn is_watching(&self, frame: FrameId) -> bool {
+        let starts = ["bpf_trace_run", "__bpf_trace_", "__traceiter_", "trace_call_bpf"];
+        match self.kind(frame) {
+            Some(BinaryKind::Bpf) => true,
+            Some(BinaryKind::Kernel) => self.is_named(frame, &starts),
+            _ => false,
+        }
+    }
+
+    fn is_interrupt(&self, frame: FrameId) -> bool {
+        self.kind(frame) == Some(BinaryKind::Kernel) && self.is_named(frame, &INTERRUPTS)
+    }
+
+    fn kind(&self, frame: FrameId) -> Option<BinaryKind> {
+        let binary = self.frames.get(frame as usize)?.binary?;
+        Some(self.tables.binaries.get(binary as usize)?.kind)
+    }
+
+    /// Does the name of one of its functions begin like this?
+    fn is_named(&self, frame: FrameId, starts: &[&str]) -> bool {
+        let lines = self.frames.get(frame as usize).map_or(&[][..], |frame| &frame.lines);
+        lines.iter().any(|line| {
+            let function = self.tables.functions.get(line.function as usize);
+            function
+                .is_some_and(|function| starts.iter().any(|start| function.name.starts_with(start)))
+        })
+    }
+}
+
+/// Rows of the model, those of the same thread, stack and state together.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Blocked>,
+    ids: FxHashMap<(ThreadId, StackId, State), u32>,
+}
+
+impl Rows {
+    /// Adds blocks to their row: with the durations of each, or if these are not known, how many.
+    fn add(
+        &mut self,
+        thread: ThreadId,
+        stack: StackId,
+        state: State,
+        total_ns: u64,
+        durations: Option<&Durations>,
+        count: u64,
+    ) -> u32 {
+        let rows = &mut self.rows;
+        let id = *self.ids.entry((thread, stack, state)).or_insert_with(|| {
+            let histogram = Durations::default();
+            rows.push(Blocked { thread, stack, state, count: 0, total_ns: 0, histogram });
+            rows.len() as u32 - 1
+        });
+        if let Some(row) = self.rows.get_mut(id as usize) {
+            row.total_ns += total_ns;
+            row.count += durations.map_or(count, Durations::count);
+            if let Some(durations) = durations {
+                row.histogram.merge(durations);
+            }
+        }
+        id
+    }
+}

@@ -1,0 +1,248 @@
+//! The part of the report that tells of time off the CPU, as lines of at most 100 columns.
+
+use owo_colors::OwoColorize as _;
+use wingbeat_profile::{
+    export::{blocked::BlockedRow, time_text},
+    model::{Mode, State},
+    summary::{
+        Summary,
+        off_cpu::{OffCpu, ThreadTime},
+    },
+};
+
+use super::plural;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+/// Columns before the place in the table of stacks.
+const PLACE_COLUMN: usize = 51;
+/// Columns before the name in the table of threads.
+const THREAD_COLUMN: usize = 53;
+/// Threads in the table.
+const THREADS: usize = 10;
+/// Times of a thread may miss its elapsed time by this, percent.
+const MISS_PERCENT: u32 = 1;
+
+/// What was measured, of whom and for how long.
+pub(super) fn headline(summary: &Summary, off_cpu: &OffCpu) -> String {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let blocks = off_cpu.switches.reported + off_cpu.switches.still_blocked;
+    let blocked_ns: u64 = off_cpu.states.values().map(|sum| sum.total_ns).sum();
+    let mut text = format!("{} in {:.2} s, ", summary.target, seconds(summary.duration_ns));
+    if summary.mode == Mode::Wall.name() {
+        let on_cpu_ns: u64 = off_cpu.threads.iter().map(|thread| thread.on_cpu_ns).sum();
+        text += &format!("{:.2} s on the CPU, ", seconds(on_cpu_ns));
+    }
+    text += &format!("{:.2} s off it: {}", seconds(blocked_ns), plural(blocks, "block"));
+    if summary.mode == Mode::Wall.name() {
+        let samples = plural(summary.ticks.sampled, "sample");
+        text += &format!(", {samples} at {} Hz", summary.frequency_hz);
+    }
+    text
+}
+
+/// Where every block went, and why threads were blocked.
+pub(super) fn accounts(off_cpu: &OffCpu) -> Vec<String> {
+    let switches = &off_cpu.switches;
+    let mut lines = vec![format!(
+        "blocks  {} begun: {} reported, {} below {} ({}), {} still on,",
+        switches.out + switches.born + switches.begun_before,
+        switches.reported,
+        switches.below_limit,
+        time_text(off_cpu.min_block_ns),
+        time_text(switches.below_limit_ns),
+        switches.still_blocked,
+    )];
+    lines.push(format!(
+        "        {} of ended threads, {} lost; {} unmatched",
+        switches.ended,
+        switches.lost_total(),
+        switches.unmatched
+    ));
+    if off_cpu.idle_hidden > 0 {
+        lines.push(format!("        {} hidden", plural(off_cpu.idle_hidden, "idle thread")));
+    }
+    let total_ns: u64 = off_cpu.states.values().map(|sum| sum.total_ns).sum();
+    let mut states: Vec<(u64, String)> = State::ALL
+        .iter()
+        .filter_map(|state| Some((state, off_cpu.states.get(state.name())?)))
+        .map(|(state, sum)| {
+            (sum.total_ns, format!("{} {}", percent(sum.total_ns, total_ns), state.title()))
+        })
+        .collect();
+    states.sort_by_key(|(total_ns, _)| std::cmp::Reverse(*total_ns));
+    if !states.is_empty() {
+        let shares: Vec<String> = states.into_iter().map(|(_, text)| text).collect();
+        lines.extend(wrapped("states  ", &shares));
+    }
+    lines
+}
+
+/// The tables after the accounts.
+pub(super) fn tables(summary: &Summary, off_cpu: &OffCpu, rows: &[BlockedRow]) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !rows.is_empty() {
+        let total_ns: u64 = off_cpu.states.values().map(|sum| sum.total_ns).sum();
+        lines.push(format!("\n{}", "Most blocked time".bold()));
+        lines.push("       time   share     count   longest       p99  where".to_owned());
+        lines.extend(rows.iter().map(|row| blocked_line(row, total_ns)));
+    }
+    if summary.mode == Mode::Wall.name() && !off_cpu.threads.is_empty() {
+        lines.push(format!("\n{}", "Threads".bold()));
+        lines.push("    elapsed    on CPU   off CPU     below   missing  thread".to_owned());
+        lines.extend(off_cpu.threads.iter().take(THREADS).map(thread_line));
+        if let more @ 1.. = off_cpu.threads.len().saturating_sub(THREADS) {
+            lines.push(format!("  and {} more", plural(more as u64, "thread")));
+        }
+        if off_cpu.threads_off > 0 {
+            lines.push(format!(
+                "  the sums of {} miss the elapsed time by more than {MISS_PERCENT} %",
+                plural(off_cpu.threads_off, "thread")
+            ));
+        }
+    }
+    lines
+}
+
+fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
+    let mut place = row.place.join(" < ");
+    if let Some(waker) = &row.woken_by {
+        place += &format!(", woken by {waker}");
+    }
+    let state = row.state;
+    // The state tells most: never cut.
+    let room = (WIDTH - PLACE_COLUMN).saturating_sub(state.chars().count() + 2);
+    format!(
+        "  {:>9} {:>7} {:>9} {:>9} {:>9}  {state}: {}",
+        time_text(row.total_ns),
+        percent(row.total_ns, total_ns),
+        row.count,
+        time_text(row.max_ns),
+        time_text(row.p99_ns),
+        cut(&place, room)
+    )
+}
+
+fn thread_line(thread: &ThreadTime) -> String {
+    let share = |ns: u64| percent(ns, thread.elapsed_ns);
+    let missing = 100.0 * thread.unaccounted_ns as f64 / thread.elapsed_ns.max(1) as f64;
+    let idle = if thread.idle { ", idle" } else { "" };
+    format!(
+        "  {:>9} {:>9} {:>9} {:>9} {:>9}  {}",
+        time_text(thread.elapsed_ns),
+        share(thread.on_cpu_ns),
+        share(thread.off_cpu_ns),
+        share(thread.below_limit_ns),
+        // Without this, a rounded negative number is "-0.0".
+        format!("{:.1} %", if missing.abs() < 0.05 { 0.0 } else { missing }),
+        cut(&format!("{} ({}{idle})", thread.name, thread.tid), WIDTH - THREAD_COLUMN)
+    )
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// A list with commas, in as many lines as it needs; the first begins with a label.
+fn wrapped(label: &str, words: &[String]) -> Vec<String> {
+    let mut lines = vec![label.to_owned()];
+    for (position, word) in words.iter().enumerate() {
+        let separator = if position + 1 < words.len() { ", " } else { "" };
+        let width = lines.last().map_or(0, |line| line.chars().count());
+        if width + word.chars().count() + 1 > WIDTH - 2 && width > label.len() {
+            if let Some(line) = lines.last_mut() {
+                line.truncate(line.trim_end().len());
+            }
+            lines.push(" ".repeat(label.len()));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(word);
+            line.push_str(separator);
+        }
+    }
+    lines
+}
+
+/// A text of at most so many characters, without its end if need be.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(place: &[&str], woken_by: Option<&str>) -> BlockedRow {
+        BlockedRow {
+            process: "p".into(),
+            state: "sleeping",
+            place: place.iter().map(|&name| name.into()).collect(),
+            woken_by: woken_by.map(str::to_owned),
+            count: 100,
+            total_ns: 2_010_000_000,
+            p50_ns: 20_050_000,
+            p99_ns: 20_400_000,
+            max_ns: 31_000_000,
+        }
+    }
+
+    #[test]
+    fn stacks_are_lines_of_at_most_100_columns() {
+        let check = |row: BlockedRow, expected: &str| {
+            let line = blocked_line(&row, 4_020_000_000);
+            assert_eq!(line, expected);
+            assert!(line.chars().count() <= WIDTH, "{} columns", line.chars().count());
+        };
+        check(
+            row(&["clock_nanosleep", "nap"], None),
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: clock_nanosleep < nap",
+        );
+        check(
+            row(&["futex"], Some("holder")),
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: futex, woken by holder",
+        );
+        check(
+            row(&["read", "<a::very::Long<'_> as of::A::Name>::that_does_not_fit"], None),
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: read < <a::very::Long<'_> as of::A::Na…",
+        );
+    }
+
+    #[test]
+    fn threads_show_shares_of_their_time() {
+        let check = |unaccounted_ns, idle, expected: &str| {
+            let thread = ThreadTime {
+                pid: 7,
+                tid: 8,
+                name: "worker".into(),
+                elapsed_ns: 1_000_000_000,
+                on_cpu_ns: 300_000_000,
+                off_cpu_ns: 700_000_000,
+                below_limit_ns: 400_000,
+                unaccounted_ns,
+                idle,
+            };
+            assert_eq!(thread_line(&thread), expected);
+        };
+        check(-1, false, "     1.00 s    30.0 %    70.0 %     0.0 %     0.0 %  worker (8)");
+        check(
+            -12_000_000,
+            true,
+            "     1.00 s    30.0 %    70.0 %     0.0 %    -1.2 %  worker (8, idle)",
+        );
+    }
+
+    #[test]
+    fn lists_are_wrapped() {
+        let words = |count| vec!["12.3 % sleeping".to_owned(); count];
+        assert_eq!(wrapped("states  ", &words(1)), ["states  12.3 % sleeping"]);
+        let lines = wrapped("states  ", &words(9));
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH - 2), "{lines:?}");
+        assert_eq!(lines.concat().matches("12.3 % sleeping").count(), 9);
+    }
+}
