@@ -1,0 +1,113 @@
+//! Small C programs as targets, in folders of their own, one test at a time. Shared by the suites that
+//! record on the real kernel.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use wingbeat_bpf::{
+    Verb,
+    probe::{can, findings},
+};
+
+/// One test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn; `None` if profiling is impossible here, which in CI is a failure.
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if can(Verb::Profile, &findings()) {
+        return Some(turn);
+    }
+    assert!(std::env::var_os("CI").is_none(), "CI must be able to profile: see `wingbeat doctor`");
+    eprintln!("skipped: `wingbeat doctor` says that profiling is impossible here");
+    None
+}
+
+/// Flags for a target that keeps frame pointers.
+pub(crate) const WITH_FRAME_POINTERS: &[&str] =
+    &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
+
+/// A folder for one test; gone afterwards. Readable by all, for tests without rights.
+pub(crate) fn folder() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("temporary folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    folder
+}
+
+/// Compiles C with debug information and gives the path of the program.
+pub(crate) fn compile(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    fs::write(&code, source).expect("write source");
+    let output = Command::new("cc")
+        .args(["-O1", "-g", "-D_GNU_SOURCE", "-o"])
+        .args([&program, &code])
+        .args(["-pthread"])
+        .args(flags)
+        .output()
+        .expect("cc");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Code that several targets share: a busy loop that the compiler leaves alone.
+pub(crate) const SPIN: &str = "
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#define OWN __attribute__((noinline, noclone))
+OWN void spin(long turns) { for (volatile long i = 0; i < turns; i++); }
+static double cpu_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+";
+
+/// Collapsed stacks with their weights; none without a file.
+pub(crate) fn read_folded(path: &Path) -> Vec<(String, u64)> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let parse = |line: &str| {
+        let (stack, count) = line.rsplit_once(' ').expect("a count");
+        (stack.to_owned(), count.parse().expect("a number"))
+    };
+    text.lines().map(parse).collect()
+}
+
+/// A process that is killed when the test is over.
+pub(crate) struct Background(pub Child);
+
+impl Background {
+    pub(crate) fn start(program: &Path, words: &[&str]) -> Self {
+        let child = Command::new(program).args(words).stdout(Stdio::null()).spawn();
+        Self(child.expect("start target"))
+    }
+
+    pub(crate) fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something holds, for ten seconds at most.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited ten seconds until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
