@@ -14,9 +14,10 @@ use std::{
 use wingbeat_profile::{
     export::{Format, write},
     model::{
-        Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Process, Profile, Sample,
-        Stack, Thread,
+        Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Mode, Process, Profile,
+        Sample, Stack, Thread,
     },
+    record::decode,
 };
 use wingbeat_profile_common::{RecordKind, Stop};
 
@@ -115,14 +116,23 @@ fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
     let (time_ns, sp, bp, leaf_and_checks) = (7, 0x7ffe_0010, 0, [0x4030, 0, 77, 0]);
     let words = [time_ns, sp, bp].into_iter().chain(leaf_and_checks).chain([ip, 0x4040]);
     bytes.extend(words.chain(kernel.iter().copied()).flat_map(u64::to_le_bytes));
-    bytes
+    decodable(bytes)
 }
 
 fn tail(words: &[u64]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Tail as u8, 0, words.len() as u8, 0];
     bytes.extend([1_u32, 1, 0].into_iter().flat_map(u32::to_le_bytes));
     bytes.extend([6, 0x7ffe_0010, 77, 0].iter().chain(words).flat_map(|word| word.to_le_bytes()));
-    bytes
+    decodable(bytes)
+}
+
+/// A record that the decoder takes: one that it refuses shows the fuzzer nothing, and is a sign that the
+/// layout has changed and this file has not.
+fn decodable(record: Vec<u8>) -> Vec<u8> {
+    if let Err(error) = decode(&record) {
+        panic!("a seed is no record: {error}");
+    }
+    record
 }
 
 /// Pieces as the target `recorder` cuts them: each kind of event, and both kinds of record.
@@ -159,6 +169,7 @@ fn profile() -> Profile {
     let frame = |address, lines| Frame { binary: Some(0), address, lines };
     Profile {
         meta: Meta {
+            mode: Mode::OnCpu,
             target: "a".to_owned(),
             start: UNIX_EPOCH,
             start_ns: 0,
@@ -184,8 +195,11 @@ fn profile() -> Profile {
             name: "a".to_owned(),
             start_ns: 0,
             end_ns: Some(1),
+            on_cpu_ns: None,
         }],
         samples: vec![Sample { time_ns: 1, thread: 0, stack: 0, cpu: 0 }],
+        blocked: Vec::new(),
+        intervals: Vec::new(),
     }
 }
 

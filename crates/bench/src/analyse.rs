@@ -109,6 +109,8 @@ pub struct RawCase {
     pub input: String,
     /// The packet.
     pub input_data: Vec<u8>,
+    /// What the program sees of a packet at most, in bytes, about; `None` if all of it.
+    pub seen_bytes_max: Option<usize>,
     /// Type.
     pub r#type: ProgramType,
     /// The first run.

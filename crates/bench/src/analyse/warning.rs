@@ -17,9 +17,102 @@ pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
     }
     let machine = conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
     let mut notices: Vec<Notice> = machine.iter().map(from_machine).collect();
-    notices.extend(feeding(cases));
-    notices.extend(aborted(cases));
+    let packets =
+        raw.cases.iter().map(|case| (&*case.name, case.input_data.len(), case.seen_bytes_max));
+    let found = [feeding(cases), aborted(cases), cut_off(packets)];
+    notices.extend(found.iter().flatten().map(Warning::notice));
     notices
+}
+
+/// What is to be known of cases. Cases are told by their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Warning {
+    /// Later runs are not like the first.
+    RunsFeedEachOther {
+        /// Each with the instructions of the first run and of a later one.
+        cases: Vec<String>,
+    },
+    /// The program ended after its first checks.
+    EndedEarly {
+        /// Those that did.
+        cases: Vec<String>,
+    },
+    /// The program sees the beginning of its packet only.
+    PacketCutOff {
+        /// Each with the length of its packet in bytes.
+        cases: Vec<String>,
+        /// What a program sees at most, in bytes, about.
+        seen_bytes: usize,
+    },
+}
+
+impl Warning {
+    fn notice(&self) -> Notice {
+        Notice {
+            id: self.id().to_owned(),
+            cause: self.cause(),
+            effect: self.effect().to_owned(),
+            next_step: self.next_step().to_owned(),
+        }
+    }
+
+    /// Name for machines, which stays the same.
+    fn id(&self) -> &'static str {
+        match self {
+            Self::RunsFeedEachOther { .. } => "runs-feed-each-other",
+            Self::EndedEarly { .. } => "ended-early",
+            Self::PacketCutOff { .. } => "packet-cut-off",
+        }
+    }
+
+    fn cause(&self) -> String {
+        match self {
+            Self::RunsFeedEachOther { cases } => format!(
+                "runs change the maps that later runs find, so that a run in a batch executes \
+                 another number of instructions than the first: {}",
+                listed(cases)
+            ),
+            Self::EndedEarly { cases } => {
+                format!("the program ended after its first checks: {}", listed(cases))
+            }
+            Self::PacketCutOff { cases, seen_bytes } => format!(
+                "the kernel shows XDP programs without frags about the first {seen_bytes} bytes of a \
+                 packet when it runs them on demand: {}",
+                listed(cases)
+            ),
+        }
+    }
+
+    fn effect(&self) -> &'static str {
+        match self {
+            Self::RunsFeedEachOther { .. } => {
+                "exact counts are those of the first run, times are those of the later ones"
+            }
+            Self::EndedEarly { .. } => {
+                "it looks fast because it does not do its work on this input"
+            }
+            Self::PacketCutOff { .. } => {
+                "what the program would do with the rest of the packet is not in the figures"
+            }
+        }
+    }
+
+    fn next_step(&self) -> &'static str {
+        match self {
+            Self::RunsFeedEachOther { .. } => {
+                "give maps room (a full queue or hash takes the error path), or read them from \
+                 another program while it is measured; see docs/bench.md"
+            }
+            Self::EndedEarly { .. } => {
+                "give it a packet that it is meant for with --input, and say what it must return \
+                 with --expect"
+            }
+            Self::PacketCutOff { .. } => {
+                "give it packets of at most that length, as it gets them from a network card, too; \
+                 for longer ones write it for xdp.frags"
+            }
+        }
+    }
 }
 
 fn from_machine(warning: &conditions::Warning) -> Notice {
@@ -37,7 +130,7 @@ fn from_machine(warning: &conditions::Warning) -> Notice {
 }
 
 /// Programs whose later runs are not like the first.
-fn feeding(cases: &[Case]) -> Option<Notice> {
+fn feeding(cases: &[Case]) -> Option<Warning> {
     let those: Vec<String> = cases
         .iter()
         .filter_map(|case| {
@@ -46,23 +139,11 @@ fn feeding(cases: &[Case]) -> Option<Notice> {
             Some(format!("{} ({} → {steady})", case.name, counts.instructions))
         })
         .collect();
-    (!those.is_empty()).then(|| Notice {
-        id: "runs-feed-each-other".to_owned(),
-        cause: format!(
-            "runs change the maps that later runs find, so that a run in a batch executes another \
-             number of instructions than the first: {}",
-            listed(&those)
-        ),
-        effect: "exact counts are those of the first run, times are those of the later ones"
-            .to_owned(),
-        next_step: "give maps room (a full queue or hash takes the error path), or read them from \
-                    another program while it is measured; see docs/bench.md"
-            .to_owned(),
-    })
+    (!those.is_empty()).then_some(Warning::RunsFeedEachOther { cases: those })
 }
 
 /// Programs that ended early, and look fast for it.
-fn aborted(cases: &[Case]) -> Option<Notice> {
+fn aborted(cases: &[Case]) -> Option<Warning> {
     let is_short = |case: &&Case| {
         let is_aborted = case.outcome.return_name.as_deref() == Some("XDP_ABORTED");
         let counts = case.counts.measured();
@@ -73,15 +154,21 @@ fn aborted(cases: &[Case]) -> Option<Notice> {
         is_aborted || is_short
     };
     let those: Vec<String> = cases.iter().filter(is_short).map(|case| case.name.clone()).collect();
-    (!those.is_empty()).then(|| Notice {
-        id: "ended-early".to_owned(),
-        cause: format!("the program ended after its first checks: {}", listed(&those)),
-        effect: "it looks fast because it does not do its work on this input".to_owned(),
-        next_step:
-            "give it a packet that it is meant for with --input, and say what it must return \
-                    with --expect"
-                .to_owned(),
-    })
+    (!those.is_empty()).then_some(Warning::EndedEarly { cases: those })
+}
+
+/// Programs that see the beginning of their packet only. Each case is its name, the length of its packet
+/// and what the program sees of one at most.
+fn cut_off<'a>(cases: impl Iterator<Item = (&'a str, usize, Option<usize>)>) -> Option<Warning> {
+    let mut those = Vec::new();
+    let mut seen_bytes = None;
+    for (name, bytes, seen_bytes_max) in cases {
+        if let Some(most) = seen_bytes_max.filter(|&most| bytes > most) {
+            those.push(format!("{name} ({bytes} bytes)"));
+            seen_bytes = Some(most);
+        }
+    }
+    Some(Warning::PacketCutOff { cases: those, seen_bytes: seen_bytes? })
 }
 
 /// The first few, and how many more.
@@ -92,4 +179,27 @@ fn listed(names: &[String]) -> String {
         text += &format!(" and {} more", names.len() - SHOWN);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_are_not_seen_whole() {
+        let check = |cases: &[(&str, usize, Option<usize>)], expected: Option<&str>| {
+            let found = cut_off(cases.iter().copied()).map(|warning| warning.notice());
+            if let Some(notice) = &found {
+                assert_eq!(notice.id, "packet-cut-off");
+            }
+            let list = found.as_ref().and_then(|notice| notice.cause.split(": ").nth(1));
+            assert_eq!(list, expected, "{cases:?}");
+        };
+        check(&[], None);
+        check(&[("p", 3520, Some(3520)), ("frags", 9000, None)], None);
+        check(&[("p", 3521, Some(3520))], Some("p (3521 bytes)"));
+        let long = ["p/a", "p/b", "p/c", "p/d"].map(|name| (name, 9000, Some(3520)));
+        let listed = "p/a (9000 bytes), p/b (9000 bytes), p/c (9000 bytes) and 1 more";
+        check(&long, Some(listed));
+    }
 }

@@ -27,10 +27,20 @@ pub(super) fn text(found: &Annotation, style: Style) -> String {
         text += "The object tells no lines, so these are functions and blocks. For lines compile C with \
                  `clang -g`, Rust with\n`-C debuginfo=2 -C link-arg=--btf`.\n";
     }
+    if found.has_lines && !has_texts(found) {
+        text += "The object tells numbers of lines without their text, and the files are not here. Compilers \
+                 write the text\nwhen they can read the file by the name that debug information gives it: \
+                 `-fdebug-prefix-map` and the like hide it.\n";
+    }
     for function in &found.functions {
         write_function(&mut text, found, function, style);
     }
     text
+}
+
+/// Whether the text of any line is known.
+fn has_texts(found: &Annotation) -> bool {
+    found.functions.iter().flat_map(|function| &function.lines).any(|line| !line.text.is_empty())
 }
 
 fn inputs(found: &Annotation) -> String {

@@ -74,6 +74,17 @@ main  100.0 %, 10 instructions, called 1×
 }
 
 #[test]
+fn lines_without_their_text() {
+    let counts = Counts { runs: 1, executed: LOOPED.to_vec() };
+    let mut no_source = |_: &str, _| None;
+    let (inputs, types) = (Vec::new(), ObjectTypes::default());
+    let found = Annotation::new("a.o", "main", inputs, &code(), &types, &counts, &mut no_source);
+    let text = text(&found, Form::Human);
+    let second = text.lines().nth(1).unwrap_or_default();
+    assert!(second.starts_with("The object tells numbers of lines without their text"), "{text}");
+}
+
+#[test]
 fn stacks() {
     let found = annotated(&code(), LOOPED.to_vec(), 1);
     let expected = "\

@@ -270,7 +270,12 @@ impl Warning {
                 format!("signals interrupted {retries} of {calls} calls, which were repeated")
             }
             Self::FewSamples { samples, wanted } => {
-                format!("only {samples} samples were taken, {wanted} make a sound interval")
+                let taken = match samples {
+                    0 => "no sample was taken".to_owned(),
+                    1 => "only 1 sample was taken".to_owned(),
+                    _ => format!("only {samples} samples were taken"),
+                };
+                format!("{taken}, {wanted} make a sound interval")
             }
         }
     }

@@ -308,6 +308,7 @@ impl<'a> Session<'a> {
             program: subject.linked.program.name.clone(),
             input: input.name.clone(),
             input_data: input.data.clone(),
+            seen_bytes_max: seen_bytes_max(&subject.linked.program),
             r#type: subject.r#type(),
             first,
             instructions: counts.map(|counts| counts.instructions()),
@@ -441,6 +442,18 @@ pub(super) fn case_name(program: &ProgramSpec, input: &Input, plan: &Plan) -> St
         1 => program.name.clone(),
         _ => format!("{}/{}", program.name, input.name),
     }
+}
+
+/// What a program sees of a packet at most, in bytes, about; `None` if all of it. The kernel shows an
+/// XDP program without frags what fits into a page beside its own bookkeeping (`max_linear_sz` in
+/// `bpf_prog_test_run_xdp` of net/bpf/test_run.c, Linux 6.12), and drops no word about the rest.
+fn seen_bytes_max(program: &ProgramSpec) -> Option<usize> {
+    /// `XDP_PACKET_HEADROOM`.
+    const HEADROOM_BYTES: usize = 256;
+    /// `skb_shared_info`, aligned; its length depends on how the kernel was built.
+    const TAILROOM_BYTES: usize = 320;
+    let is_whole = program.r#type != ProgramType::XDP || program.has_frags();
+    (!is_whole).then(|| rustix::param::page_size() - HEADROOM_BYTES - TAILROOM_BYTES)
 }
 
 pub(super) fn failure(name: &str, error: &BenchError) -> Failure {

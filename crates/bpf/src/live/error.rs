@@ -109,7 +109,7 @@ fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String 
     }
     let tail = rejection.tail();
     if !tail.is_empty() {
-        _ = write!(text, "\n  the end of the verifier's log (all of it with -v):");
+        _ = write!(text, "\n  the end of the verifier's log:");
         for line in tail.lines() {
             _ = write!(text, "\n    {line}");
         }

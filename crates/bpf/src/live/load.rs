@@ -228,7 +228,11 @@ impl Loader {
         };
         found.ok_or_else(|| LoadError::Target {
             program: program.name.clone(),
-            reason: format!("this kernel has no {what}"),
+            // Some objects have a placeholder there, which their own loader replaces.
+            reason: format!(
+                "this kernel has no {what}, which its section {} asks for",
+                program.section
+            ),
         })
     }
 

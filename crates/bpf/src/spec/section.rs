@@ -28,6 +28,13 @@ pub struct ProgramSpec {
     pub insn_count: usize,
 }
 
+impl ProgramSpec {
+    /// Whether an XDP program says that it can deal with packets in several fragments.
+    pub fn has_frags(&self) -> bool {
+        self.flags & HAS_FRAGS != 0
+    }
+}
+
 /// What a program has to be loaded for, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attachment {

@@ -37,6 +37,9 @@ use crate::{
 /// Width of tables where there is no terminal to ask.
 const WIDTH: usize = 100;
 
+/// What to do for more than the end of the verifier's log.
+const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
+
 /// Measures and writes. The exit code is 1 when something failed, returned what it should not, or, with
 /// `--err`, became worse; else 0.
 pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -70,6 +73,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     if verbose {
         tell_logs(&done.report.failures);
     }
+    let has_more = !verbose && done.report.failures.iter().any(|failure| failure.log.is_some());
     let text = match done.text {
         Some(text) => text,
         None => report::write(args.format, &done.report, style)?,
@@ -79,6 +83,9 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         tell_notices(&done.report.warnings, &done.report.failures);
     }
     if !quiet {
+        if has_more {
+            tell!("{ALL_OF_THE_LOG}");
+        }
         for warning in &warnings {
             tell!("{}: {warning}", styled_warning());
         }
@@ -177,10 +184,11 @@ impl InputArgs {
 /// With `-v` the whole log of the verifier goes before the error.
 pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Result<T> {
     if let Err(error @ BenchError::Load(LoadError::Rejected { rejection, .. })) = &found {
-        if verbose {
-            tell!("{}", rejection.log);
-        }
         // The kernel's bare "permission denied" after the end of the log would only mislead.
+        if !verbose {
+            bail!("{error}\n{ALL_OF_THE_LOG}");
+        }
+        tell!("{}", rejection.log);
         bail!("{error}");
     }
     Ok(found?)

@@ -27,9 +27,12 @@ pub(crate) const GAP: usize = 2;
 /// Owners get at least this much, or nothing.
 const OWNERS_WIDTH_MIN: usize = 8;
 
-/// Columns that give way on a narrow terminal, the first first. Name and CPU stay.
-const GIVE_WAY: [Column; 5] =
-    [Column::Owners, Column::Type, Column::Id, Column::Runs, Column::Time];
+/// Names keep this much as long as a column can go instead: one long name is no reason to show no
+/// figures.
+const NAME_WIDTH_KEPT: usize = 24;
+
+/// Columns that give way on a narrow terminal after the owners, the first first. Name and CPU stay.
+const GIVE_WAY: [Column; 4] = [Column::Type, Column::Id, Column::Runs, Column::Time];
 
 impl Column {
     pub(crate) const ALL: [Self; 7] =
@@ -168,8 +171,9 @@ impl Sort {
 
 /// The columns that fit into `width` cells, with their widths.
 ///
-/// Each is as wide as what stands in it. When that is too much, owners are cut first, then columns
-/// give way one by one, and only then is the name cut.
+/// Each is as wide as what stands in it. When that is too much, owners are cut first and then left out,
+/// then long names are cut, then columns give way one by one, and only then are short names cut. Room
+/// that is left goes back to the names.
 pub(crate) fn layout(
     width: usize,
     programs: &[&ProgramReport],
@@ -187,14 +191,24 @@ pub(crate) fn layout(
     };
     let too_much = excess(&columns);
     shrink(&mut columns, Column::Owners, too_much, OWNERS_WIDTH_MIN);
+    if excess(&columns) > 0 {
+        columns.retain(|(column, _)| *column != Column::Owners);
+    }
+    let too_much = excess(&columns);
+    shrink(&mut columns, Column::Name, too_much, NAME_WIDTH_KEPT);
     for gives_way in GIVE_WAY {
         if excess(&columns) == 0 {
-            return columns;
+            break;
         }
         columns.retain(|(column, _)| *column != gives_way);
     }
     let too_much = excess(&columns);
     shrink(&mut columns, Column::Name, too_much, 1);
+    let taken: usize = columns.iter().map(|(_, width)| width + GAP).sum();
+    let left = (width + GAP).saturating_sub(taken);
+    if let Some((_, width)) = columns.iter_mut().find(|(column, _)| *column == Column::Name) {
+        *width = (*width + left).min(natural(Column::Name));
+    }
     columns
 }
 
@@ -202,6 +216,13 @@ fn shrink(columns: &mut [(Column, usize)], column: Column, excess: usize, least:
     if let Some((_, width)) = columns.iter_mut().find(|(each, _)| *each == column) {
         *width = width.saturating_sub(excess).max(least.min(*width));
     }
+}
+
+/// The first of several wordings, from the longest to the shortest, that fits into `width` cells; else
+/// the last, cut.
+pub(crate) fn fitting(wordings: &[&str], width: usize) -> String {
+    let fits = wordings.iter().find(|text| text.width() <= width);
+    cut(fits.or(wordings.last()).copied().unwrap_or_default(), width)
 }
 
 /// A text of at most `width` cells, with a sign that something is missing.

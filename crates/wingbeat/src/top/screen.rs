@@ -10,13 +10,14 @@ use ratatui::{
     text::{Line, Span, Text},
     widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState},
 };
+use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::live::{
     ProgramReport,
     format::{decimal, grouped, seconds},
 };
 
 use super::{
-    columns::{Column, GAP, cut, layout},
+    columns::{Column, GAP, cut, fitting, layout},
     state::State,
 };
 
@@ -27,7 +28,15 @@ const HEIGHT_WITH_CURVE: u16 = 16;
 const CURVE_HEIGHT: u16 = 2;
 const DETAILS_HEIGHT: u16 = CURVE_HEIGHT + 3;
 
-const KEYS: &str = "q quit  / filter  < > column  r reverse  i t n o u s c sort  ↑ ↓ select";
+/// The most important keys come first, and stay on a narrow terminal.
+const KEYS: [&str; 3] = [
+    "q quit  / filter  < > column  r reverse  i t n o u s c sort  ↑ ↓ select",
+    "q quit  / filter  < > column  r reverse  ↑ ↓ select",
+    "q quit  / filter  < > column",
+];
+
+/// Lines that a warning may take where there is room for the curve, too.
+const WARNING_LINES_MAX: usize = 3;
 
 /// How things look.
 #[derive(Debug, Clone, Copy)]
@@ -44,26 +53,44 @@ impl Look {
 
 /// Draws everything.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
-    let has_warning = !state.report.warnings.is_empty();
-    let has_curve = frame.area().height >= HEIGHT_WITH_CURVE && !state.report.programs.is_empty();
+    let has_room = frame.area().height >= HEIGHT_WITH_CURVE;
+    let has_curve = has_room && !state.report.programs.is_empty();
+    let warnings = warning_lines(state, usize::from(frame.area().width), has_room);
     let [title, warning, table, details, footer] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(u16::from(has_warning)),
+        Constraint::Length(warnings.len() as u16),
         Constraint::Min(0),
         Constraint::Length(if has_curve { DETAILS_HEIGHT } else { 0 }),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     frame.render_widget(title_line(state, usize::from(title.width)), title);
-    if let Some(first) = state.report.warnings.first() {
-        let text = cut(&format!("warning: {first}"), usize::from(warning.width));
-        frame.render_widget(Line::styled(text, look.colored(Color::Yellow)), warning);
-    }
+    frame.render_widget(Text::styled(warnings.join("\n"), look.colored(Color::Yellow)), warning);
     draw_table(frame, state, look, table);
     if has_curve {
         draw_details(frame, state, look, details);
     }
     frame.render_widget(footer_line(state, usize::from(footer.width), look), footer);
+}
+
+/// The first warning, broken into a few lines where there is room, else cut.
+fn warning_lines(state: &State, width: usize, has_room: bool) -> Vec<String> {
+    let Some(first) = state.report.warnings.first() else { return Vec::new() };
+    let lines_max = if has_room { WARNING_LINES_MAX } else { 1 };
+    let text = format!("warning: {first}");
+    let mut lines: Vec<String> = Vec::new();
+    let mut rest = text.as_str();
+    while !rest.is_empty() && lines.len() + 1 < lines_max {
+        let fits = |at: usize| rest[..at].width() <= width;
+        let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
+        let Some(end) = ends.take_while(|&at| fits(at)).last() else { break };
+        lines.push(rest[..end].to_owned());
+        rest = rest[end..].trim_start();
+    }
+    if !rest.is_empty() {
+        lines.push(cut(rest, width));
+    }
+    lines
 }
 
 fn title_line(state: &State, width: usize) -> Line<'static> {
@@ -75,24 +102,30 @@ fn title_line(state: &State, width: usize) -> Line<'static> {
         1 => "1 program".to_owned(),
         many => format!("{many} programs"),
     };
-    let text = match report.duration_ns {
-        0 => format!("{programs}, measuring …"),
-        duration_ns => format!(
-            "{programs}, {} ran in {}: {} % of one CPU, {} % of all {}",
-            ran.count(),
-            seconds(duration_ns),
-            decimal(report.total.cpu_percent, 2),
-            decimal(report.total.cpu_percent_of_all, 2),
-            report.cpus_online,
-        ),
-    };
     let name = "wingbeat top";
     let rest = width.saturating_sub(name.len() + GAP);
-    Line::from(vec![
-        Span::styled(cut(name, width), bold),
-        Span::raw("  "),
-        Span::raw(cut(&text, rest)),
-    ])
+    let text = match report.duration_ns {
+        0 => cut(&format!("{programs}, measuring …"), rest),
+        duration_ns => {
+            let ran = ran.count();
+            let share = format!("{} % of one CPU", decimal(report.total.cpu_percent, 2));
+            let of_all = decimal(report.total.cpu_percent_of_all, 2);
+            let cpus = report.cpus_online;
+            let duration = seconds(duration_ns);
+            fitting(
+                &[
+                    &format!(
+                        "{programs}, {ran} ran in {duration}: {share}, {of_all} % of all {cpus}"
+                    ),
+                    &format!("{programs}, {ran} ran in {duration}: {share}"),
+                    &format!("{programs}: {share}"),
+                    &share,
+                ],
+                rest,
+            )
+        }
+    };
+    Line::from(vec![Span::styled(cut(name, width), bold), Span::raw("  "), Span::raw(text)])
 }
 
 fn draw_table(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
@@ -191,18 +224,15 @@ fn draw_details(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
         .data(shown.iter().map(|runs_per_s| runs_per_s.ceil() as u64))
         .style(look.colored(Color::Green));
     frame.render_widget(sparkline, curve);
-    let text = facts_line(state);
-    frame.render_widget(Line::raw(cut(&text, width)), facts);
+    frame.render_widget(Line::raw(facts_line(state, width)), facts);
 }
 
-fn facts_line(state: &State) -> String {
+fn facts_line(state: &State, width: usize) -> String {
     let Some(program) = state.selected() else {
-        return state.report.empty_run_ns.map_or_else(String::new, |empty_run_ns| {
-            format!(
-                "an empty program shows {} ns/run: the statistics' own clock reads",
-                decimal(empty_run_ns, 1)
-            )
-        });
+        let Some(empty_run_ns) = state.report.empty_run_ns else { return String::new() };
+        let shown = format!("an empty program shows {} ns/run", decimal(empty_run_ns, 1));
+        let why = format!("{shown}: the statistics' own clock reads");
+        return fitting(&[&why, &shown], width);
     };
     let mut facts = vec![format!("tag {}", program.tag)];
     if let Some(net_ns) = program.time_per_run_net_ns {
@@ -215,7 +245,7 @@ fn facts_line(state: &State) -> String {
     if let Some(misses) = program.recursion_misses.filter(|&misses| misses > 0) {
         facts.push(format!("{} runs left out by recursion", grouped(misses)));
     }
-    facts.join("; ")
+    cut(&facts.join("; "), width)
 }
 
 fn footer_line(state: &State, width: usize, look: Look) -> Line<'static> {
@@ -228,7 +258,10 @@ fn footer_line(state: &State, width: usize, look: Look) -> Line<'static> {
                 Span::raw(hint),
             ])
         }
-        (None, "") => Line::raw(cut(KEYS, width)),
-        (None, filter) => Line::raw(cut(&format!("filter {filter:?}  {KEYS}"), width)),
+        (None, "") => Line::raw(fitting(&KEYS, width)),
+        (None, filter) => {
+            let wordings = KEYS.map(|keys| format!("filter {filter:?}  {keys}"));
+            Line::raw(fitting(&wordings.each_ref().map(String::as_str), width))
+        }
     }
 }

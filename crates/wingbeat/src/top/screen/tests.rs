@@ -115,6 +115,54 @@ fn names_are_whole_as_long_as_anything_else_can_go() {
 }
 
 #[test]
+fn a_long_name_leaves_room_for_figures() {
+    const LONG: &str = "count_packets_by_source_address_and_destination_port";
+    let programs = vec![program(1, ProgramType::XDP, LONG, Some((1, 1)))];
+    let mut state = State::new(report(Vec::new()), Sort::by(Column::Cpu), String::new());
+    state.take(report(programs));
+    let check = |width: u16, head: &str, name: &str| {
+        let found = text(&drawn(&state, PLAIN, width, 8));
+        let rows: Vec<_> = found.lines().collect();
+        let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(rows[1]), head, "{width}\n{found}");
+        assert!(words(rows[2]).contains(name), "{width}\n{found}");
+        assert!(rows.iter().all(|row| row.width() <= usize::from(width)), "{width}\n{found}");
+    };
+    check(100, "id type name runs/s ns/run CPU % ▼", LONG);
+    // All columns but the owners are there, with as much of the name as there is room for.
+    check(78, "id type name runs/s ns/run CPU % ▼", "count_packets_by_source_address_");
+    check(60, "id name runs/s ns/run CPU % ▼", "count_packets_by_source");
+    // No other column can go: the whole room is the name's.
+    check(40, "name CPU % ▼", "count_packets_by_source_addr");
+}
+
+#[test]
+fn the_most_important_words_stay_on_a_narrow_terminal() {
+    let mut found = four();
+    found.warnings = vec![LiveWarning::OwnersHidden { processes: 3 }];
+    let mut state = State::new(found.clone(), Sort::by(Column::Cpu), String::new());
+    state.take(found);
+    let check = |width, expected: &[&str]| {
+        let found = text(&drawn(&state, PLAIN, width, 20));
+        for expected in expected {
+            assert!(found.lines().any(|line| line == *expected), "{width}: {expected}\n{found}");
+        }
+    };
+    let empty = "an empty program shows 25.0 ns/run";
+    check(60, &["wingbeat top  4 programs, 3 ran in 1.00 s: 3.77 % of one CPU", empty]);
+    check(
+        45,
+        &["wingbeat top  4 programs: 3.77 % of one CPU", empty, "q quit  / filter  < > column"],
+    );
+    check(31, &["wingbeat top  3.77 % of one CPU", "q quit  / filter  < > column"]);
+    // A warning is told whole where there is room.
+    let found = text(&drawn(&state, PLAIN, 60, 20));
+    let lines: Vec<_> = found.lines().skip(1).take(3).collect();
+    let warning = LiveWarning::OwnersHidden { processes: 3 };
+    assert_eq!(lines.join(" "), format!("warning: {warning}"), "{found}");
+}
+
+#[test]
 fn typing_and_filters() {
     let mut state = state();
     state.apply(Step::Filter);
@@ -155,7 +203,7 @@ fn nothing_is_loaded() {
 wingbeat top  no programs, measuring …
 
 no eBPF program is loaded
-q quit  / filter  < > column  r reverse  i t n o u s c sort…
+q quit  / filter  < > column  r reverse  ↑ ↓ select
 ",
     );
 }
@@ -173,7 +221,7 @@ wingbeat top  1 program, measuring …
   id  type    name    owners      runs/s    ns/run  CPU % ▼
    1  xdp     p       –                –         –        –
               total
-q quit  / filter  < > column  r reverse  i t n o u s c sort  ↑ ↓ sele…
+q quit  / filter  < > column  r reverse  ↑ ↓ select
 ",
     );
 }

@@ -1,0 +1,108 @@
+//! What it takes to parse an object and to link it for the running kernel: per object, and by the number
+//! of programs in it, which it has to grow with and no faster.
+
+use std::{hint::black_box, time::Duration};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use wingbeat_bpf::spec::{Spec, TargetTypes};
+
+// The writer of objects that the tests of their reader have.
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../tests/spec/support/btf.rs"]
+mod btf;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../tests/spec/support/code.rs"]
+mod code;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../tests/spec/support/elf.rs"]
+mod elf;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../tests/spec/support/sample.rs"]
+mod sample;
+
+const PROGRAMS: [usize; 3] = [10, 100, 1_000];
+/// Maps that the programs of a made object share.
+const MAPS: usize = 8;
+/// References to maps in each program of a made object.
+const REFERENCES: usize = 20;
+
+/// Objects from compilers, and one that relocates fields of types.
+fn objects(criterion: &mut Criterion) {
+    let sample = sample::Sample::new().bytes();
+    let objects = [
+        ("fun-xdp", fun_xdp::OBJECT),
+        ("fun-xdp-log", fun_xdp::OBJECT_WITH_LOG),
+        ("sample", sample.as_slice()),
+    ];
+    let mut group = criterion.benchmark_group("object");
+    for (name, bytes) in objects {
+        both(&mut group, name, bytes);
+    }
+    group.finish();
+}
+
+/// Objects of many programs, each with references to maps.
+fn by_programs(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("programs");
+    for programs in PROGRAMS {
+        let bytes = made(programs);
+        group.throughput(Throughput::Elements(programs as u64));
+        both(&mut group, programs, &bytes);
+    }
+    group.finish();
+}
+
+fn both(
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    name: impl std::fmt::Display,
+    bytes: &[u8],
+) {
+    group.measurement_time(Duration::from_secs(2));
+    group.bench_function(BenchmarkId::new("parse", &name), |bencher| {
+        bencher.iter(|| Spec::parse("bench.o", black_box(bytes)).expect("a sound object"));
+    });
+    let spec = Spec::parse("bench.o", bytes).expect("a sound object");
+    let target = spec
+        .needs_target_types()
+        .then(|| TargetTypes::from_kernel().expect("a kernel that tells its types"));
+    group.bench_function(BenchmarkId::new("link", &name), |bencher| {
+        bencher.iter(|| black_box(&spec).link(target.as_ref()).expect("it is linked"));
+    });
+}
+
+/// What reading the kernel's types takes, once per object that relocates fields.
+fn kernel_types(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("kernel-types");
+    group.sample_size(10);
+    if TargetTypes::from_kernel().is_ok() {
+        group.bench_function("read", |bencher| bencher.iter(TargetTypes::from_kernel));
+    }
+    group.finish();
+}
+
+/// An object without types: programs that load addresses of maps, again and again.
+fn made(programs: usize) -> Vec<u8> {
+    let mut object = elf::Object::new();
+    let maps = object.data("maps", &btf::bytes(&[1, 4, 8, 16, 0, 0, 1]).repeat(MAPS));
+    let maps: Vec<_> = (0..MAPS)
+        .map(|at| object.variable(maps, &format!("map{at}"), 28 * at as u64, 28))
+        .collect();
+    for program in 0..programs {
+        let section = object.code(&format!("xdp/{program}"));
+        let mut insns = Vec::new();
+        for _ in 0..REFERENCES {
+            insns.extend(code::address(1, 0));
+        }
+        insns.push(code::EXIT);
+        object.function(section, &format!("program{program}"), &insns);
+        for reference in 0..REFERENCES {
+            let map = maps[(program + reference) % MAPS];
+            object.refer(section, 16 * reference as u64, map);
+        }
+    }
+    object.note("license", b"GPL\0");
+    object.write()
+}
+
+criterion_group!(benches, objects, by_programs, kernel_types);
+criterion_main!(benches);
