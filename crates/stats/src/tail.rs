@@ -7,7 +7,8 @@
 //!   has far out (Pickands, "Statistical inference using extreme order statistics", Annals of Statistics
 //!   3, 1975). Its shape and scale are not taken for known: the chance is the mean over a grid of them,
 //!   each weighted by how well it explains the errors that were seen, and by a guess from before.
-//! - Spikes that were seen come again as often, and any size is as likely as another.
+//! - Spikes that were seen come again as often, and any size up to a largest one is as likely as
+//!   another. The more spikes were seen, the nearer the largest possible one is to the largest of them.
 //! - Spikes as frequent as one in twenty may not have shown themselves yet
 //!   ([`Tail::chance_of_unseen`]).
 
@@ -61,8 +62,17 @@ const SPIKE_TO: f64 = 25.0;
 /// beyond 5 now and then.
 const SEEN_FROM: f64 = 6.0;
 
-/// Spikes may be larger than the largest one that was seen by this factor.
+/// Spikes may be larger than the largest one that was seen by this factor at least.
 const SPIKE_GROWTH: f64 = 1.25;
+
+/// After one spike the next may be larger by this share of it; after k by the k-th root of the factor
+/// 1 + 3: the largest of k sizes that lie evenly between 0 and an end is less than the end ÷ that root
+/// once in four.
+const SPIKE_GROWTH_OF_ONE: f64 = 3.0;
+
+/// The growth is smaller, by the root of their share, where spikes are rarer: a few among thousands of
+/// errors are the end of a lopsided tail rather than a kind of their own.
+const SPIKES_COMMON: f64 = 0.01;
 
 /// A logarithm of size ÷ start beyond which no size is looked for.
 const LOG_MAX: f64 = 25.0;
@@ -189,9 +199,18 @@ impl Tail {
         self.spikes * larger_spikes(size, self.spike_max())
     }
 
-    /// Spikes are no larger.
+    /// Spikes that come again are no larger. One spike tells little about the largest; many small ones
+    /// tell that all are small.
     fn spike_max(&self) -> f64 {
-        SPIKE_TO.max(self.sizes.last().map_or(0.0, |largest| largest * SPIKE_GROWTH))
+        let seen = self.sizes.len() - self.sizes.partition_point(|&size| size < SEEN_FROM);
+        match self.sizes.last() {
+            Some(largest) if seen > 0 => {
+                let common = (self.spikes / SPIKES_COMMON).min(1.0).sqrt();
+                let growth = (1.0 + SPIKE_GROWTH_OF_ONE * common).powf(1.0 / seen as f64);
+                (largest * growth).min(SPIKE_TO).max(largest * SPIKE_GROWTH)
+            }
+            _ => SPIKE_TO,
+        }
     }
 
     fn size_of_tail(&self, chance: f64) -> f64 {
@@ -316,6 +335,24 @@ mod tests {
         // The same in one of many series.
         let part = before.of_part([0.3, -1.0, 0.2, 15.0, 0.9, -0.5, 12.0, 0.1, 1.1, -0.4], 0.0);
         assert!(part.size(0.001) > 1.5 * before.size(0.001), "{}", part.size(0.001));
+    }
+
+    /// Many small spikes leave no room for large ones; one leaves much, and less if it is rare.
+    #[test]
+    fn spikes_come_again_hardly_larger_than_the_largest_of_many() {
+        let check = |count: usize, spikes: &[f64], expected: f64| {
+            let clean = std::iter::repeat_n(0.5, count - spikes.len());
+            let max = Tail::of(clean.chain(spikes.iter().copied())).spike_max();
+            assert!((max - expected).abs() < 0.01, "{count} {spikes:?}: {max}");
+        };
+        check(100, &[], 25.0);
+        check(100, &[6.0], 24.0);
+        check(100, &[20.0], 25.0);
+        check(100, &[30.0], 37.5);
+        check(100, &[6.0, 7.0], 14.0);
+        check(100, &[6.0; 8], 7.5);
+        check(10_000, &[6.0], 7.8);
+        check(10_000, &[6.0, 8.0], 10.0);
     }
 
     #[test]

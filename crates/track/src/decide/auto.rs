@@ -71,7 +71,8 @@ struct Finding {
     error: f64,
     /// Error from which on a value is beyond the limits.
     limit_error: f64,
-    /// Errors that 95 and 90 of 100 values stay below, the second on one side only.
+    /// Errors that 95 and 90 of 100 values stay below, the second on one side only. The first is never
+    /// above the limit.
     usual: f64,
     usual_one_side: f64,
     /// Chance of the new value, of the same if it may be a spike of a kind that history has not shown
@@ -79,6 +80,25 @@ struct Finding {
     p_value: f64,
     p_maybe_spike: f64,
     p_level: f64,
+}
+
+impl Finding {
+    /// The change of the level behind the value, with the interval of this metric by itself: values are
+    /// off by as much as its half width 95 times in 100 at most. What is positive loses no more than all
+    /// of it.
+    fn change(&self, is_positive: bool) -> Option<Change> {
+        let level = self.prediction.level;
+        let half_width = self.usual * self.prediction.scale() / level.abs();
+        let change = Change::exactly(self.value, level)?;
+        let (lower, upper) = (change.relative - half_width, change.relative + half_width);
+        let lower = if is_positive { lower.max(-1.0) } else { lower };
+        // From next to nothing, a share may be too large for a number.
+        (lower.is_finite() && upper.is_finite()).then_some(Change {
+            lower: Some(lower),
+            upper: Some(upper),
+            ..change
+        })
+    }
 }
 
 /// Judges all cases, and says how far those moved that had enough history.
@@ -201,7 +221,8 @@ fn find(ready: &[Ready<'_>], share: &Settings, settings: &Settings) -> Vec<Findi
                 value,
                 error,
                 limit_error,
-                usual: whole.usual(0.95, 1.96),
+                // Whatever is beyond the limit has an interval without 0.
+                usual: whole.usual(0.95, 1.96).min(limit_error),
                 usual_one_side: whole.usual(0.8, 1.2816),
                 p_value: p_value / VALUE_SHARE,
                 p_maybe_spike: (p_value + p_spike) / VALUE_SHARE,
@@ -278,12 +299,8 @@ fn write(
         lower_limit: Some(level - distance(least.0)),
         upper_limit: Some(level + distance(least.1)),
     });
-    let half_width = finding.usual * scale / level.abs();
-    verdict.change =
-        Change::exactly(value, level).filter(|_| half_width.is_finite()).map(|change| {
-            let (lower, upper) = (change.relative - half_width, change.relative + half_width);
-            Change { lower: Some(lower), upper: Some(upper), ..change }
-        });
+    let is_positive = value >= 0.0 && ready.pieces.are_positive();
+    verdict.change = finding.change(is_positive);
     let visible = (finding.limit_error + finding.usual_one_side) * scale / level.abs();
     verdict.smallest_visible = visible.is_finite().then(|| visible.max(least.0.min(least.1)));
     let p = corrected(finding.p_value.min(finding.p_level), judged_count);
@@ -296,7 +313,6 @@ fn write(
     let new_level = ready.pieces.new_level().filter(|_| is_rare(finding.p_level));
     if let Some(limit) = by_value {
         let is_up = limit == Limit::Upper;
-        let far = percent((value - level) / level.abs());
         let (error, needed) = (finding.error.abs(), finding.limit_error);
         if samples::agree(&series.metric.samples, &history.points, level, is_up) {
             verdict.cross(limit, series);
@@ -318,16 +334,15 @@ fn write(
                 }
             };
             let reason = format!(
-                "{far} from the usual level{also}: {error:.1} spreads, where {needed:.1} are needed (p = {}){doubt}",
+                "{error:.1} spreads from the usual level{also}, where {needed:.1} are needed (p = {}){doubt}",
                 chance(p)
             );
             verdict.reason = words::with_news(reason, &history.news);
             return is_suspect;
         } else {
-            verdict.reason = format!(
-                "{far} from the usual level, but the raw samples of the runs do not differ so: a few wild \
-                 samples made the value"
-            );
+            "the value is beyond the limit, but the raw samples of the runs do not differ so: a few wild \
+             samples made it"
+                .clone_into(&mut verdict.reason);
         }
     } else if let Some((new, limit)) =
         new_level.and_then(|new| crossed(new.before, new.after, least).map(|limit| (new, limit)))
@@ -337,9 +352,8 @@ fn write(
         if let Some(boundary) = &mut verdict.boundary {
             boundary.baseline = Some(new.before);
         }
-        let far = percent(new.relative().unwrap_or(0.0));
         let reason = format!(
-            "a new level, {far}, since {} points, this one included (p = {})",
+            "a new level since {} points, this one included (p = {})",
             new.points,
             chance(p)
         );
@@ -360,8 +374,13 @@ fn quiet_reason(finding: &Finding, value: f64, least: (f64, f64)) -> String {
             "more than chance explains, but below the least change that counts, {asked}"
         );
     }
+    // The limit is for the whole report, the interval for this metric.
+    let apart = match error > finding.usual {
+        true => "; by chance alone 1 in 20 intervals leaves out 0, as this one does",
+        false => "",
+    };
     format!(
-        "{error:.1} spreads from the level of {values} points, where {needed:.1} would be a change"
+        "{error:.1} spreads from the level of {values} points, where {needed:.1} would be a change{apart}"
     )
 }
 

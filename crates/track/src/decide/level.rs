@@ -5,7 +5,7 @@ use wingbeat_stats::{changes, normal, prediction};
 use super::{
     Boundary, Change, Outcome, Series, Settings, Verdict,
     history::History,
-    words::{self, chance, percent},
+    words::{self, chance},
 };
 use crate::model::{Kind, Limit, ThresholdModel, threshold::Test};
 
@@ -92,9 +92,7 @@ pub(super) fn judge(
     verdict.cross(limit, series);
     verdict.change = Change::exactly(change.after, change.before);
     verdict.p = Some(change.p_value);
-    let (share, length) = (change.relative().unwrap_or(0.0), values.len() - change.index);
-    let (share, p) = (percent(share), chance(change.p_value));
-    let reason =
-        format!("a new level, {share}, since {length} points, this one included (p = {p})");
+    let (length, p) = (values.len() - change.index, chance(change.p_value));
+    let reason = format!("a new level since {length} points, this one included (p = {p})");
     verdict.reason = words::with_news(reason, &history.news);
 }

@@ -18,6 +18,10 @@ const PENDING_MAX: usize = 4;
 /// The spread is at least this part of the smallest step that the values show.
 const STEP_PART: f64 = 0.4;
 
+/// So many equal values may still be one step from the next. More of them leave the spread a smaller
+/// part of the step, or they would not be equal.
+const EQUAL_MAX: f64 = 16.0;
+
 /// Digits suggest no larger step than this share of the level: 100 and 900 are not one step apart.
 const DIGITS_MAX: f64 = 0.4;
 
@@ -38,13 +42,6 @@ pub(super) struct NewLevel {
     pub(super) points_before: usize,
     /// Chance in a series without changes.
     pub(super) p_value: f64,
-}
-
-impl NewLevel {
-    pub(super) fn relative(&self) -> Option<f64> {
-        let share = (self.after - self.before) / self.before.abs();
-        share.is_finite().then_some(share)
-    }
 }
 
 /// The levels of a history.
@@ -102,6 +99,11 @@ impl Pieces {
         self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect()
     }
 
+    /// Whether no value is below 0.
+    pub(super) fn are_positive(&self) -> bool {
+        self.values.iter().all(|&value| value >= 0.0)
+    }
+
     /// Values that count.
     pub(super) fn count(&self) -> usize {
         self.values.len()
@@ -118,7 +120,12 @@ impl Pieces {
     /// The spread that the values cannot go below: their digits show no less, and nobody asks.
     pub(super) fn least_spread(&self, new: f64, settings: &Settings) -> f64 {
         let level = self.level();
-        let by_digits = || decimal_step(level, new).min(DIGITS_MAX * level.abs());
+        let by_digits = || {
+            let step = decimal_step(level, new).min(DIGITS_MAX * level.abs());
+            let are_equal = self.values.iter().all(|&value| value == level);
+            let equal = if are_equal { self.values.len() as f64 } else { 1.0 };
+            step * (EQUAL_MAX / equal).min(1.0)
+        };
         let step = smallest_step(&self.values).unwrap_or_else(by_digits);
         (STEP_PART * step).max(CHANGE_PART * settings.change_min * level.abs())
     }
