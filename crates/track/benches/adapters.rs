@@ -16,7 +16,11 @@ use criterion::{
 };
 use wingbeat_track::adapter::Adapter;
 
-const OUTPUT_BYTES: usize = 10_000_000;
+/// Bytes of an output. Under `cargo test`, which only looks whether this still works, a small one will do.
+fn output_bytes() -> usize {
+    let is_measured = std::env::args().any(|argument| argument == "--bench");
+    if is_measured { 10_000_000 } else { 100_000 }
+}
 
 /// An adapter, a golden output of its tool, and words of which each name has one. None where the tool has
 /// no names.
@@ -106,12 +110,12 @@ fn numbered(output: &str, words: &[&str], number: usize) -> String {
 }
 
 /// Bencher Metric Format is one document, so that copies behind one another are none.
-fn metric_format() -> String {
+fn metric_format(bytes: usize) -> String {
     let figures = r#"{"value": 24.43, "lower_value": 24.1, "upper_value": 25.07}"#;
     let mut output = "{".to_owned();
     for number in 0.. {
         output += &format!("\"module::bench_{number}\": {{\"latency\": {figures}}}");
-        if output.len() >= OUTPUT_BYTES {
+        if output.len() >= bytes {
             break;
         }
         output += ",\n";
@@ -124,8 +128,9 @@ fn adapters(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("adapters");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(700));
-    group.throughput(Throughput::BytesDecimal(OUTPUT_BYTES as u64));
-    measure(&mut group, "json/distinct", Adapter::Json, &metric_format());
+    let bytes = output_bytes();
+    group.throughput(Throughput::BytesDecimal(bytes as u64));
+    measure(&mut group, "json/distinct", Adapter::Json, &metric_format(bytes));
     for (adapter, file, words) in OUTPUTS {
         let once =
             fs::read_to_string(suite.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -135,8 +140,8 @@ fn adapters(criterion: &mut Criterion) {
             if is_distinct && words.is_empty() {
                 continue;
             }
-            let (mut output, mut copies) = (String::with_capacity(OUTPUT_BYTES + once.len()), 0);
-            while output.len() < OUTPUT_BYTES {
+            let (mut output, mut copies) = (String::with_capacity(bytes + once.len()), 0);
+            while output.len() < bytes {
                 match is_distinct {
                     true => output.push_str(&numbered(&once, words, copies)),
                     false => output.push_str(&once),
@@ -178,5 +183,11 @@ fn measure(
     parse().benchmarks.len()
 }
 
-criterion_group!(benches, adapters);
+criterion_group! {
+    name = benches;
+    // Beside those of other benches, from whatever folder this one is run.
+    config = Criterion::default()
+        .output_directory(&Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("criterion"));
+    targets = adapters
+}
 criterion_main!(benches);

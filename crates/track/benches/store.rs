@@ -89,7 +89,8 @@ fn a_million_metrics(criterion: &mut Criterion) {
     group.sample_size(20);
 
     let new = report(1_000_000, 1000);
-    for reports_max in [64, 255] {
+    // `wingbeat run` reads 512 at most.
+    for reports_max in [64, 255, 512] {
         let query = HistoryQuery { reports_max, ..HistoryQuery::of(&new) };
         group.bench_function(format!("history of 1,000 series, {reports_max} points"), |bencher| {
             bencher.iter(|| black_box(store.history(&query).expect("a history")));
@@ -145,5 +146,11 @@ fn ten_thousand_reports(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, a_million_metrics, ten_thousand_reports);
+criterion_group! {
+    name = benches;
+    // Beside those of other benches, from whatever folder this one is run.
+    config = Criterion::default()
+        .output_directory(&Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("criterion"));
+    targets = a_million_metrics, ten_thousand_reports
+}
 criterion_main!(benches);

@@ -1,21 +1,26 @@
-//! What a run tells GitHub Actions: a job summary, annotations, and one comment on the pull request.
+//! What a run tells GitHub Actions: a job summary, annotations, one comment on the pull request, a check run.
 //!
 //! Nothing here can fail a run. A token that may not write, as that of a pull request from a fork, costs
 //! the comment and a warning, for the change is judged all the same.
 
 mod annotations;
+mod api;
+mod check;
 mod comment;
 mod event;
+mod message;
 
 use std::{fs::OpenOptions, io::Write as _, path::PathBuf, time::Duration};
 
-use crate::{
-    model::{Alert, Status},
-    output::{self, Page},
-    remote::{Key, Patience},
+use crate::remote::{Key, Patience};
+
+use self::{
+    api::{Api, Refusal},
+    event::Event,
 };
 
 pub use annotations::annotations;
+pub use message::Message;
 
 /// GitHub's own API, where the environment names no other.
 const API_URL: &str = "https://api.github.com";
@@ -36,6 +41,8 @@ pub struct Actions {
     pub api_url: String,
     /// `owner/name` of the repository.
     pub repository: Option<String>,
+    /// Commit that is checked out.
+    pub commit: Option<String>,
     /// File that describes the event, as JSON.
     pub event_path: Option<PathBuf>,
     /// File to which the job summary is appended.
@@ -47,14 +54,14 @@ pub struct Actions {
 /// What the user wants of it.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Token that may write comments (`--github-actions`). Without it there is no comment.
+    /// Token that may write comments and check runs (`--github-actions`). Without it there are none.
     pub token: Option<String>,
     /// No comment unless a threshold judges a metric of the report (`--ci-only-thresholds`).
     pub only_thresholds: bool,
     /// A comment is made only when there is an alert; one that exists is updated all the same
     /// (`--ci-only-on-alert`).
     pub only_on_alert: bool,
-    /// Name that stands for branch, testbed and adapter where comments are told apart (`--ci-id`).
+    /// Name of the check run (`--ci-id`), which is also that of the [`Message`].
     pub id: Option<String>,
     /// Number of the pull request (`--ci-number`); else that of the event.
     pub number: Option<u64>,
@@ -69,6 +76,10 @@ pub struct Told {
     pub annotations: String,
     /// Address of the comment, if one was made or updated.
     pub comment: Option<String>,
+    /// Address of the check run, if one was made.
+    pub check: Option<String>,
+    /// What was left out because the token may not, in sentences.
+    pub notes: Vec<String>,
     /// What did not work, in sentences.
     pub warnings: Vec<String>,
 }
@@ -81,22 +92,45 @@ impl Actions {
         Some(Self {
             api_url: set("GITHUB_API_URL").unwrap_or_else(|| API_URL.to_owned()),
             repository: set("GITHUB_REPOSITORY"),
+            commit: set("GITHUB_SHA"),
             event_path: set("GITHUB_EVENT_PATH").map(PathBuf::from),
             summary_path: set("GITHUB_STEP_SUMMARY").map(PathBuf::from),
             patience: PATIENCE,
         })
     }
 
-    /// Appends the job summary, writes or updates the comment, and gives the annotations.
+    /// Appends the job summary, writes or updates the comment, makes the check run, and gives the annotations.
     #[must_use]
-    pub fn tell(&self, page: &Page<'_>, options: &Options) -> Told {
-        let markdown = output::markdown(page, options.id.as_deref());
+    pub fn tell(&self, message: &Message, options: &Options) -> Told {
         let mut told =
-            Told { annotations: annotations(page, options.is_strict), ..Told::default() };
-        told.warnings.extend(self.summarize(&markdown).err());
-        match self.comment(page, options, &markdown) {
+            Told { annotations: annotations(message, options.is_strict), ..Told::default() };
+        told.warnings.extend(self.summarize(&message.markdown).err());
+        let Some(token) = &options.token else { return told };
+        let (root, key) = match self.api(token) {
+            Ok(api) => api,
+            Err(reason) => {
+                told.warnings.push(format!("no comment and no check run: {reason}"));
+                return told;
+            }
+        };
+        let api = Api { root, key: &key, patience: self.patience };
+        let event = event::read(self.event_path.as_deref()).unwrap_or_else(|warning| {
+            told.warnings.push(warning);
+            Event::default()
+        });
+        match comment(&api, message, options, &event) {
             Ok(comment) => told.comment = comment,
             Err(warning) => told.warnings.push(warning),
+        }
+        // What GitHub checked out for a pull request is no commit that anybody sees.
+        let Some(commit) = event.commit.or_else(|| self.commit.clone()) else { return told };
+        match check::make(&api, message, options.id.as_deref(), &commit, options.is_strict) {
+            Ok(check) => told.check = Some(check),
+            // The permission is how the user says whether a check run is wanted.
+            Err(Refusal { is_forbidden: true, .. }) => {
+                told.notes.push("no check run: the token has no `checks: write`".to_owned());
+            }
+            Err(Refusal { reason, .. }) => told.warnings.push(format!("no check run: {reason}")),
         }
         told
     }
@@ -113,46 +147,35 @@ impl Actions {
         })
     }
 
-    /// The address of the comment; nothing where none is wanted or there is no pull request.
-    fn comment(
-        &self,
-        page: &Page<'_>,
-        options: &Options,
-        markdown: &str,
-    ) -> Result<Option<String>, String> {
-        let Some(token) = &options.token else { return Ok(None) };
-        if options.only_thresholds && page.thresholds.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let event = event::read(self.event_path.as_deref());
-        let Some(number) = options.number.or_else(|| event.as_ref().ok()?.number) else {
-            // A push has no pull request; an event that cannot be read may have had one.
-            return event.map(|_| None);
-        };
-        let is_fork = event.is_ok_and(|event| event.is_fork);
-        let refuse = |reason: String| {
-            let fork = match is_fork {
-                true => {
-                    "; the pull request comes from a fork, whose jobs may not write: docs/ci.md tells \
-                     how a second workflow can"
-                }
-                false => "",
-            };
-            format!("no comment on pull request {number}: {reason}{fork}")
-        };
-        let key = Key::new(token).map_err(|_| refuse("the token is empty".to_owned()))?;
-        let Some(repository) = &self.repository else {
-            return Err(refuse("GITHUB_REPOSITORY is not set".to_owned()));
-        };
-        let is_active = |alert: &Alert| alert.status == Status::Active;
-        let place = comment::Place {
-            root: format!("{}/repos/{repository}/issues", self.api_url.trim_end_matches('/')),
-            number,
-            marker: output::marker(page.report, options.id.as_deref()),
-            key: &key,
-            patience: self.patience,
-        };
-        let may_create = !options.only_on_alert || page.report.alerts.iter().any(is_active);
-        place.put(markdown, may_create).map_err(refuse)
+    /// Root of the repository's API, and the key to it.
+    fn api(&self, token: &str) -> Result<(String, Key), &'static str> {
+        let key = Key::new(token).map_err(|_| "the token is empty")?;
+        let repository = self.repository.as_ref().ok_or("GITHUB_REPOSITORY is not set")?;
+        Ok((format!("{}/repos/{repository}", self.api_url.trim_end_matches('/')), key))
     }
+}
+
+/// The address of the comment; nothing where none is wanted or there is no pull request.
+fn comment(
+    api: &Api<'_>,
+    message: &Message,
+    options: &Options,
+    event: &Event,
+) -> Result<Option<String>, String> {
+    let Some(number) = options.number.or(event.number) else { return Ok(None) };
+    if options.only_thresholds && !message.has_threshold {
+        return Ok(None);
+    }
+    let place = comment::Place { api, number, marker: &message.marker };
+    let may_create = !options.only_on_alert || message.alerts > 0;
+    place.put(&message.markdown, may_create).map_err(|refusal| {
+        let fork = match event.is_fork {
+            true => {
+                "; the pull request comes from a fork, whose jobs may not write: docs/ci.md tells how a \
+                 second workflow can"
+            }
+            false => "",
+        };
+        format!("no comment on pull request {number}: {}{fork}", refusal.reason)
+    })
 }

@@ -1,15 +1,16 @@
 //! What a run has found, for people and for machines. Pure: a [`Page`] goes in, text comes out.
 
 mod cells;
-mod document;
+pub(crate) mod document;
 mod fragment;
 mod html;
 mod human;
+mod id;
 mod json;
 mod lines;
 mod markdown;
 mod marker;
-pub(crate) mod number;
+pub mod number;
 mod row;
 mod table;
 pub(crate) mod text;
@@ -22,13 +23,20 @@ use crate::{
     model::{Report, ThresholdModel},
 };
 
+pub use cells::outcome_word;
 pub use fragment::{html, markdown};
 pub use human::human;
+pub use id::short_id;
 pub use json::json;
 pub use lines::{Sentence, sentences};
 pub use marker::marker;
+pub use table::{Column, GivesWay, Table};
+pub use text::{Paint, paragraph};
 pub use verdict::verdict;
 
+pub(crate) use fragment::{fitting, subject, table as limited_table};
+pub(crate) use html::write as write_html;
+pub(crate) use markdown::write as write_markdown;
 pub(crate) use number::plural;
 
 /// All that there is to tell about a report.

@@ -16,7 +16,6 @@ mod panels;
 mod svg;
 mod terminal;
 mod thin;
-pub mod units;
 mod words;
 
 pub use chart::{CHART_LINES_MAX, Chart, Dot, Line, Panel, Stamp, Step};

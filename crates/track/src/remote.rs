@@ -1,15 +1,17 @@
 //! Sending a report to a Bencher server, and what the server makes of it.
 //!
-//! `request` is what is sent, `http` how, `answer` what comes back. The time that all of it takes is
+//! `request` is what is sent, `http` how, `answer` what comes back; `human` and `comment` show it. The time that all of it takes is
 //! bounded by [`Patience`], and nothing but the server's refusal of the report is an error: a console that
 //! does not answer costs the links only.
 
 mod answer;
+mod comment;
 mod error;
 pub(crate) mod http;
 mod human;
 mod key;
 mod request;
+pub(crate) mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,6 +19,7 @@ use serde_json::Value;
 use ureq::http::{Method, Uri};
 
 pub use answer::{Answer, RemoteAlert};
+pub use comment::{html, markdown};
 pub use error::RemoteError;
 pub use human::human;
 pub use key::Key;
@@ -38,6 +41,9 @@ pub struct Host {
     pub url: String,
     /// What proves who we are; without it the project has to be unclaimed.
     pub key: Option<Key>,
+    /// Whether links are to lead to pages that need no account, even those of a private project
+    /// (`--ci-public-links`).
+    pub has_public_links: bool,
     /// How long to go on trying.
     pub patience: Patience,
 }
@@ -148,7 +154,7 @@ impl Host {
         answer.warnings = request::losses(submission);
         answer.warnings.extend(self.exposure());
         match self.console(root) {
-            Ok(console) => links.fill(&mut answer, &console),
+            Ok(console) => links.fill(&mut answer, &console, self.has_public_links),
             Err(reason) => answer.warnings.push(format!(
                 "the report is stored, but the server did not say where its console is, so there are no \
                  links: {reason}"

@@ -198,8 +198,8 @@ impl BenchmarkResults {
                 return Err(AddError::Units {
                     benchmark: self.name.to_string(),
                     measure: measure.slug.clone(),
-                    first: known.units.clone(),
-                    second: measure.units.clone(),
+                    first: known.units.to_string(),
+                    second: measure.units.to_string(),
                 });
             }
             Some((_, first)) => repeat(first, metric),
@@ -305,7 +305,7 @@ mod tests {
     fn units_never_mix() {
         let mut results = Results::default();
         results.add(name("a"), Measure::latency(), Metric::new(1.0)).expect("added");
-        let seconds = Measure { units: "seconds (s)".to_owned(), ..Measure::latency() };
+        let seconds = Measure { units: "seconds (s)".into(), ..Measure::latency() };
         let error = results.add(name("a"), seconds, Metric::new(1.0)).expect_err("other units");
         assert!(error.to_string().contains("once in nanoseconds (ns) and once in seconds (s)"));
     }

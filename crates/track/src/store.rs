@@ -22,6 +22,7 @@ mod place;
 #[cfg(test)]
 mod plans;
 mod read;
+mod rows;
 mod series;
 mod validate;
 mod versions;

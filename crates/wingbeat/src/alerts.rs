@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use owo_colors::OwoColorize as _;
 use serde::Serialize;
 use wingbeat_track::{
     decide::Boundary,
-    model::{Limit, Measure, Status},
-    plot::units::{Units, percent},
+    model::{Alert, Limit, Measure, Status},
+    output::{
+        Column, GivesWay, Paint, Table,
+        number::{self, Scale},
+    },
     store::{AlertFilter, Store, StoredAlert},
 };
 
@@ -17,8 +19,7 @@ use crate::{
     store::{
         FilterArgs, Format, StoreArgs,
         id::{Part, short},
-        minute, print, print_json, rfc3339,
-        table::{Side, table},
+        minute, print, print_json, rfc3339, width,
     },
 };
 
@@ -105,61 +106,62 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    print(&text(&alerts, args.all))?;
+    print(&text(&alerts, width()))?;
     if is_cut && !quiet {
         tell!("more alerts are not shown; -n {} shows more", most.saturating_mul(5));
     }
     Ok(())
 }
 
-fn text(alerts: &[StoredAlert], has_settled: bool) -> String {
-    let head = [
-        ("alert", Side::Left),
-        ("time, UTC", Side::Left),
-        ("project", Side::Left),
-        ("branch", Side::Left),
-        ("hash", Side::Left),
-        ("testbed", Side::Left),
-        ("benchmark", Side::Left),
-        ("measure", Side::Left),
-        ("value", Side::Right),
-        ("", Side::Left),
-        ("limit", Side::Right),
-        ("change", Side::Right),
-        ("status", Side::Left),
-        ("reason", Side::Left),
-    ];
+fn text(alerts: &[StoredAlert], width: usize) -> String {
+    let column = |heading: &str, is_number, gives_way, cell: &dyn Fn(&StoredAlert) -> String| {
+        let cells = alerts.iter().map(cell).collect();
+        Column { heading: heading.to_owned(), is_number, gives_way, cells }
+    };
+    let scale = |stored: &StoredAlert| Scale::of(&stored.measure, stored.value, limit(stored));
     let is_one_project = alerts.iter().all(|alert| alert.project == alerts[0].project);
-    let rows: Vec<Vec<String>> = alerts
-        .iter()
-        .map(|stored| {
-            let alert = &stored.alert;
-            let units = Units::of(&stored.measure);
-            let status = match alert.status {
-                Status::Active if has_settled => "active".red().to_string(),
-                Status::Active => String::new(),
-                status => status.to_string(),
-            };
-            let limit = limit(stored).map_or_else(String::new, |limit| units.format(limit));
-            vec![
-                short(alert.uuid),
-                minute(stored.start_time),
-                if is_one_project { String::new() } else { stored.project.to_string() },
-                stored.branch.to_string(),
-                stored.hash.iter().flat_map(|hash| hash.chars()).take(10).collect(),
-                stored.testbed.to_string(),
-                alert.benchmark.to_string(),
-                stored.measure.slug.to_string(),
-                units.format(stored.value),
-                side(alert.limit).to_owned(),
-                limit,
-                change(stored).map_or_else(String::new, percent),
-                status,
-                alert.reason.clone().unwrap_or_default(),
-            ]
-        })
-        .collect();
-    table(&head, &rows)
+    let project = |stored: &StoredAlert| match is_one_project {
+        true => String::new(),
+        false => stored.project.to_string(),
+    };
+    let hash = |stored: &StoredAlert| -> String {
+        stored.hash.iter().flat_map(|hash| hash.chars()).take(10).collect()
+    };
+    let columns = vec![
+        column("measure", false, GivesWay::Never, &|stored| stored.measure.slug.to_string()),
+        column("value", true, GivesWay::Never, &|stored| scale(stored).with_unit(stored.value)),
+        column("limit", true, GivesWay::Never, &|stored| {
+            let number = limit(stored).map(|limit| scale(stored).with_unit(limit));
+            format!("{} {}", side(stored.alert.limit), number.unwrap_or_default())
+        }),
+        column("change", true, GivesWay::Never, &|stored| {
+            change(stored).map_or_else(String::new, number::change)
+        }),
+        column("alert", false, GivesWay::Never, &|stored| short(stored.alert.uuid)),
+        column("status", false, GivesWay::Never, &|stored| status(&stored.alert)),
+        column("project", false, GivesWay::Second, &project),
+        column("branch", false, GivesWay::Last, &|stored| stored.branch.to_string()),
+        column("time, UTC", false, GivesWay::Second, &|stored| minute(stored.start_time)),
+        column("hash", false, GivesWay::First, &hash),
+        column("testbed", false, GivesWay::First, &|stored| stored.testbed.to_string()),
+    ];
+    let names = alerts.iter().map(|stored| stored.alert.benchmark.to_string()).collect();
+    let paint = Paint { has_colours: true };
+    Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| {
+        match alerts[at].alert.status {
+            Status::Active => paint.bad(line),
+            _ => paint.dim(line),
+        }
+    })
+}
+
+/// What became of an alert, with the reason; nothing while it is active.
+pub(crate) fn status(alert: &Alert) -> String {
+    match (alert.status, &alert.reason) {
+        (Status::Active, _) => String::new(),
+        (status, Some(reason)) => format!("{status} ({reason})"),
+        (status, None) => status.to_string(),
+    }
 }
 
 /// The limit that was crossed.

@@ -17,10 +17,12 @@ use clap::ValueEnum;
 use wingbeat_track::{
     adapter::Adapter,
     compare::{Comparison, Plan, compare, judge::Settings, output},
+    output::Style,
     results::Average,
 };
 
 use crate::{
+    bench::terminal_width,
     cli::{duration, tell},
     output::PendingFile,
 };
@@ -99,7 +101,9 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
     match output {
         Some(file) => {
             let path = file.path().to_owned();
-            let text = text(&comparison, args.format, false)?;
+            // A file has no width.
+            let style = Style { width: usize::MAX, has_colours: false, is_verbose: verbose };
+            let text = text(&comparison, args.format, style)?;
             let bytes = file.write(|writer| writer.write_all(text.as_bytes()))?;
             if !quiet && path != Path::new("-") {
                 tell!("wrote {} ({bytes} bytes)", path.display());
@@ -108,7 +112,8 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
         None => {
             let choice = anstream::AutoStream::choice(&io::stdout());
             let has_colours = choice != anstream::ColorChoice::Never;
-            let text = text(&comparison, args.format, has_colours)?;
+            let style = Style { width: terminal_width(), has_colours, is_verbose: verbose };
+            let text = text(&comparison, args.format, style)?;
             let mut stdout = anstream::stdout().lock();
             stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
         }
@@ -141,9 +146,9 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     })
 }
 
-fn text(comparison: &Comparison, format: Format, has_colours: bool) -> anyhow::Result<String> {
+fn text(comparison: &Comparison, format: Format, style: Style) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Human => output::human(comparison, has_colours),
+        Format::Human => output::human(comparison, style),
         Format::Json => output::json(comparison).context("cannot write JSON")?,
         Format::Markdown => output::markdown(comparison),
     })

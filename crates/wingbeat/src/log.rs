@@ -19,6 +19,7 @@ use crate::{
         id::{Part, short},
         minute, print, print_json,
         table::{Side, table},
+        width,
     },
 };
 
@@ -74,7 +75,7 @@ fn show(store: &Store, part: &Part, format: Format) -> anyhow::Result<()> {
         format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
     })?;
     match format {
-        Format::Human => print(&report::text(&report)),
+        Format::Human => print(&report::text(&report, width())),
         Format::Json => print_json(&report),
     }
 }
@@ -182,7 +183,7 @@ fn text(entries: &[Entry]) -> String {
             ]
         })
         .collect();
-    table(&head, &rows)
+    table(&head, &rows, width())
 }
 
 fn branch(summary: &ReportSummary, start_point: Option<&StartPoint>) -> String {

@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::Context as _;
 use wingbeat_track::{
+    github::Message,
     output::{self, Page, Style},
     run::{self, Finding},
     store::{self, Store},
@@ -72,8 +73,8 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         suspects: &finding.suspects,
     };
     print(&text(&page, args, verbose))?;
-    github::tell_actions(args, &page);
-    Ok(exit_code(args, &finding))
+    github::tell_actions(args, |id| Message::of_page(&page, id));
+    Ok(exit_code(args, finding.report.active_alerts() as u64, &finding))
 }
 
 /// Prints made-up results.
@@ -131,8 +132,8 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn exit_code(args: &RunArgs, finding: &Finding) -> ExitCode {
-    let alerts = finding.report.active_alerts();
+/// What `--err` makes of alerts, and of benchmarks that failed.
+fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
     let failures =
         finding.report.iterations.iter().map(|results| results.failures.len()).sum::<usize>();
     if args.is_strict() && alerts > 0 {

@@ -5,7 +5,7 @@ pub(crate) mod table;
 
 use std::{
     env,
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     path::PathBuf,
     time::Duration,
 };
@@ -164,6 +164,14 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = anstream::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
     Ok(())
+}
+
+/// Columns of the terminal. What is no terminal has no width, so that a row stays a line for `grep`.
+pub(crate) fn width() -> usize {
+    match io::stdout().is_terminal() {
+        true => crate::bench::terminal_width(),
+        false => usize::MAX,
+    }
 }
 
 /// Writes a document as JSON to stdout.

@@ -24,13 +24,13 @@ pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure
         "" => format!("{label} (units)"),
         units => units.to_owned(),
     };
-    let measure = Measure::custom(&label, &units, direction, Kind::Noisy);
+    let measure = Measure::custom(label.to_string(), units.clone(), direction, Kind::Noisy);
     let by_slug = Measure::from_slug(measure.slug.clone());
     // A slug that is not known is its own name.
     if by_slug.name == by_slug.slug.as_str() {
         return measure;
     }
-    Measure::custom(&format!("{label} counter"), &units, direction, Kind::Noisy)
+    Measure::custom(format!("{label} counter"), units, direction, Kind::Noisy)
 }
 
 /// The keys that occur with more than one qualifier: what they name is not one benchmark, and has to be
@@ -72,11 +72,7 @@ mod tests {
     fn counters_keep_out_of_the_way() {
         let check = |label, units, slug: &str, expected: &str| {
             let measure = counter(label, units, Direction::Unknown);
-            assert_eq!(
-                (measure.slug.as_str(), measure.units.as_str()),
-                (slug, expected),
-                "{label}"
-            );
+            assert_eq!((measure.slug.as_str(), &*measure.units), (slug, expected), "{label}");
         };
         check("Foo", "", "foo", "Foo (units)");
         check("p99-ns", "ns", "p99-ns", "ns");

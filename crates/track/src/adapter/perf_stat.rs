@@ -107,7 +107,7 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Result<(), AdapterEr
     }
     let name = at.name(&counter.name())?;
     // Also instructions: an interrupt is counted, too.
-    let measure = Measure::custom(event, &units, direction, Kind::Noisy);
+    let measure = Measure::custom(event.to_owned(), units, direction, Kind::Noisy);
     Ok(results.add(name, measure, metric)?)
 }
 
@@ -119,7 +119,12 @@ mod tests {
         let mut results = parse(line, None).expect(line);
         let mut benchmark = results.benchmarks.pop()?;
         let (measure, metric) = benchmark.metrics.pop()?;
-        Some((benchmark.name.to_string(), measure.slug.to_string(), measure.units, metric))
+        Some((
+            benchmark.name.to_string(),
+            measure.slug.to_string(),
+            measure.units.into_owned(),
+            metric,
+        ))
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
     Some((measure, metric))
 }
 
-fn bytes(name: &str) -> Measure {
+fn bytes(name: &'static str) -> Measure {
     Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Noisy)
 }
 

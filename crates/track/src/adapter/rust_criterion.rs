@@ -102,7 +102,8 @@ fn time(at: At, values: &str) -> Found {
     if triple.iter().any(|(_, other)| *other != units) {
         return Err(at.malformed(format!("[{values}] has units that cannot be converted")));
     }
-    let measure = Measure::custom(units, units, Direction::Unknown, Kind::Noisy);
+    let measure =
+        Measure::custom(units.to_owned(), units.to_owned(), Direction::Unknown, Kind::Noisy);
     Ok(Some((measure, Metric::new(middle).within(low, high))))
 }
 

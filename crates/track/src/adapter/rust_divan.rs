@@ -213,14 +213,14 @@ fn rate(units: &str) -> Option<Measure> {
     })
 }
 
-fn allocations(name: &str) -> Measure {
+fn allocations(name: &'static str) -> Measure {
     match name {
         "allocations" => Measure::named(name),
         _ => Measure::custom(name, "allocations", Direction::LowerIsBetter, Kind::Exact),
     }
 }
 
-fn allocated(name: &str) -> Measure {
+fn allocated(name: &'static str) -> Measure {
     match name {
         "allocated" => Measure::named(name),
         _ => Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Exact),

@@ -184,7 +184,7 @@ fn unmatched(series: &[Series]) -> Vec<Unmatched> {
     let mut found: Vec<Unmatched> = Vec::new();
     for one in series {
         let Some(side) = one.only_side() else { continue };
-        let measure = one.measure.name.clone();
+        let measure = one.measure.name.to_string();
         let known = found.iter_mut().find(|it| it.side == side && it.benchmark == one.benchmark);
         match known {
             Some(known) => known.measures.push(measure),

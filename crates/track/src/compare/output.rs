@@ -1,19 +1,17 @@
-//! A comparison as text: a table for people, Markdown for comments, JSON with everything. Pure.
+//! A comparison as text: a table for people, Markdown for comments, JSON with everything. Pure. Tables and
+//! numbers are those of [`crate::output`].
 
-mod figure;
-mod table;
-
-use std::fmt::Write as _;
-
-use self::{
-    figure::{percent, signed_percent},
-    table::{Align, Table},
-};
 use super::result::{Comparison, End, Revision, Row, Verdict};
-use crate::output::number::Scale;
+use crate::output::{
+    Column, GivesWay, Style, Table,
+    document::{Block, Heading, Line, Span},
+    number::{self, Scale, plural},
+    text::{Paint, paragraph},
+    write_markdown,
+};
 
 /// Characters of a hash that tell it from others.
-const HASH: usize = 12;
+const HASH: usize = 10;
 
 /// Everything, as JSON with a line break at its end.
 ///
@@ -26,48 +24,82 @@ pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
     Ok(text)
 }
 
-/// A table for people, with what else there is to say around it.
+/// A table for people, with what else there is to say around it. There is one level of detail.
 #[must_use]
-pub fn human(comparison: &Comparison, has_colours: bool) -> String {
-    let mut text = heading(comparison);
-    text.push('\n');
-    text.push_str(&rows(comparison).plain(has_colours));
+pub fn human(comparison: &Comparison, style: Style) -> String {
+    let paint = Paint { has_colours: style.has_colours };
+    let wrapped = |text: &str| paragraph(text, 2, style.width);
+    let mut blocks = vec![format!(
+        "{}\n{}\n",
+        paint.bold(&wrapped(&sides(comparison))),
+        wrapped(&course(comparison))
+    )];
+    if !comparison.rows.is_empty() {
+        let rows = &comparison.rows;
+        blocks.push(table(comparison).write(style.width, paint, &|at, line| match rows.get(at) {
+            Some(row) if row.is_beyond_threshold => paint.bad(line),
+            Some(row) => match row.verdict {
+                Verdict::Better => paint.good(line),
+                Verdict::Worse | Verdict::Changed => line.to_owned(),
+                _ => paint.dim(line),
+            },
+            None => line.to_owned(),
+        }));
+    }
     let remarks = remarks(comparison);
     if !remarks.is_empty() {
-        text.push('\n');
-        for remark in remarks {
-            let _ = writeln!(text, "{remark}");
-        }
+        let line = |(what, name, rest): &Remark| wrapped(&format!("{what} {name}{rest}")) + "\n";
+        blocks.push(remarks.iter().map(line).collect());
     }
-    let _ = writeln!(text, "\n{}", conclusion(comparison));
-    text
+    let conclusion = wrapped(&conclusion(comparison));
+    blocks.push(match comparison.is_worse() {
+        true => paint.bad(&conclusion),
+        false if comparison.is_undecided() => paint.warning(&conclusion),
+        false => paint.good(&conclusion),
+    });
+    blocks.join("\n") + "\n"
 }
 
 /// The same in Markdown, the verdict first.
 #[must_use]
 pub fn markdown(comparison: &Comparison) -> String {
-    let mut text = format!("**{}**\n\n", conclusion(comparison));
-    text.push_str(&rows(comparison).markdown());
-    let _ = write!(text, "\n{}", heading(comparison));
-    for remark in remarks(comparison) {
-        let _ = writeln!(text, "- {remark}");
+    let mut blocks = vec![Block::Paragraph(vec![Span::Strong(conclusion(comparison))])];
+    if !comparison.rows.is_empty() {
+        let Table { names_heading, columns, .. } = table(comparison);
+        let mut head = vec![Heading::text(names_heading)];
+        head.extend(columns.iter().map(|column| match column.is_number {
+            true => Heading::number(&column.heading),
+            false => Heading::text(&column.heading),
+        }));
+        let cells = |(at, row): (usize, &Row)| {
+            let mut cells: Vec<Line> = vec![vec![Span::code(&row.benchmark)]];
+            cells.extend(columns.iter().map(|column| {
+                let text = column.cells.get(at).cloned().unwrap_or_default();
+                vec![match row.is_beyond_threshold && column.heading == VERDICT {
+                    true => Span::Strong(text),
+                    false => Span::text(text),
+                }]
+            }));
+            cells
+        };
+        let rows = comparison.rows.iter().enumerate().map(cells).collect();
+        blocks.push(Block::Table { head, rows });
     }
-    text
+    let text = format!("{}; {}", sides(comparison), course(comparison));
+    blocks.push(Block::Paragraph(vec![Span::text(text)]));
+    let remarks = remarks(comparison);
+    if !remarks.is_empty() {
+        let line = |(what, name, rest): Remark| {
+            vec![Span::text(what + " "), Span::code(name), Span::text(rest)]
+        };
+        blocks.push(Block::List(remarks.into_iter().map(line).collect()));
+    }
+    write_markdown(&blocks)
 }
 
-fn heading(comparison: &Comparison) -> String {
-    let Comparison { pairs, elapsed_s, end, precision, .. } = comparison;
-    let end = match end {
-        End::Precise if comparison.rows.iter().all(|row| row.interval.is_none()) => {
-            "which is enough for exact measures".to_owned()
-        }
-        End::Precise => format!("until a change of {} would have been seen", percent(*precision)),
-        End::TimeSpent => "until time was up".to_owned(),
-        End::Interrupted => "until it was stopped".to_owned(),
-    };
-    let (base, head) = (named(&comparison.base), named(&comparison.head));
-    let pairs = counted(*pairs, "pair");
-    format!("{head} against {base}\n{pairs} of runs by turns in {elapsed_s:.0} s, {end}\n")
+/// `feature (1a2b3c4d5e) against main (0123456789)`.
+fn sides(comparison: &Comparison) -> String {
+    format!("{} against {}", named(&comparison.head), named(&comparison.base))
 }
 
 fn named(revision: &Revision) -> String {
@@ -80,75 +112,113 @@ fn named(revision: &Revision) -> String {
     }
 }
 
-fn rows(comparison: &Comparison) -> Table {
-    let confidence = comparison.rows.iter().find_map(|row| Some(row.interval?.confidence));
-    let interval = confidence.map_or_else(
-        || "interval".to_owned(),
-        |confidence| format!("{} interval", percent(rounded_down(confidence))),
-    );
-    let head = ["benchmark", "measure", "base", "head", "change", &interval, "verdict"];
-    use Align::{Left, Right};
-    let mut table = Table::new(&head, &[Left, Left, Right, Right, Right, Right, Left]);
-    for row in &comparison.rows {
-        let scale = Scale::of(&row.measure, row.base, Some(row.head));
-        let cells = [
-            row.benchmark.to_string(),
-            row.measure.slug.to_string(),
-            scale.with_unit(row.base),
-            scale.with_unit(row.head),
-            row.change.map_or_else(|| "–".to_owned(), signed_percent),
-            row.interval.map_or_else(String::new, |interval| {
-                format!("{} … {}", signed_percent(interval.lower), signed_percent(interval.upper))
-            }),
-            verdict(row),
-        ];
-        table.row(cells.to_vec(), row.is_beyond_threshold);
-    }
-    table
+/// `12 pairs of runs by turns in 24 s, until time was up`.
+fn course(comparison: &Comparison) -> String {
+    let Comparison { pairs, elapsed_s, end, precision, .. } = comparison;
+    let end = match end {
+        End::Precise if comparison.rows.iter().all(|row| row.interval.is_none()) => {
+            "which is enough for exact measures".to_owned()
+        }
+        End::Precise => {
+            format!("until a change of {} would have been seen", number::size(*precision))
+        }
+        End::TimeSpent => "until time was up".to_owned(),
+        End::Interrupted => "until it was stopped".to_owned(),
+    };
+    format!("{} of runs by turns in {elapsed_s:.0} s, {end}", plural(*pairs, "pair"))
 }
 
-/// So that what is not certain does not become 100 %.
-fn rounded_down(confidence: f64) -> f64 {
+/// The heading of the last column.
+const VERDICT: &str = "verdict";
+
+fn table(comparison: &Comparison) -> Table {
+    let rows = &comparison.rows;
+    let confidence = rows.iter().find_map(|row| Some(row.interval?.confidence));
+    let interval =
+        confidence.map_or_else(String::new, |share| format!("{} interval", rounded_down(share)));
+    let scales: Vec<Scale> =
+        rows.iter().map(|row| Scale::of(&row.measure, row.base, Some(row.head))).collect();
+    let values = |of: fn(&Row) -> f64| {
+        rows.iter().zip(&scales).map(|(row, scale)| scale.with_unit(of(row))).collect()
+    };
+    let cells = |cell: fn(&Row) -> String| rows.iter().map(cell).collect();
+    let column = |heading: &str, is_number, cells: Vec<String>| Column {
+        heading: heading.to_owned(),
+        is_number,
+        gives_way: match heading {
+            it if it == interval => GivesWay::First,
+            "base" => GivesWay::Last,
+            _ => GivesWay::Never,
+        },
+        cells,
+    };
+    let columns = vec![
+        column("measure", false, cells(|row| row.measure.slug.to_string())),
+        column("base", true, values(|row| row.base)),
+        column("head", true, values(|row| row.head)),
+        column("change", true, cells(|row| row.change.map_or_else(String::new, number::change))),
+        column(&interval, true, cells(interval_text)),
+        column(VERDICT, false, cells(verdict)),
+    ];
+    let names = rows.iter().map(|row| row.benchmark.to_string()).collect();
+    Table { names_heading: "benchmark", names, columns }
+}
+
+fn interval_text(row: &Row) -> String {
+    row.interval.map_or_else(String::new, |found| number::interval(found.lower, found.upper))
+}
+
+/// A confidence, so that what is not certain does not become 100 %.
+fn rounded_down(confidence: f64) -> String {
     let nines = (1.0 - confidence).log10().floor();
     let step = 10_f64.powf(nines.clamp(-9.0, -1.0));
     // A hair below a whole number is rounding.
-    ((confidence / step + 1e-6).floor() * step).min(confidence)
+    let share = ((confidence / step + 1e-6).floor() * step).min(confidence);
+    let text = format!("{:.7}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn verdict(row: &Row) -> String {
-    let smallest = |text: &str| match row.smallest_visible {
-        Some(smallest) => format!("{text}; {} would have been", percent(smallest)),
-        None => text.to_owned(),
-    };
-    let mut text = match row.verdict {
+    match row.verdict {
         Verdict::Worse if row.is_beyond_threshold => "worse".to_owned(),
         Verdict::Worse => "worse, within the threshold".to_owned(),
         Verdict::Changed => "changed".to_owned(),
         Verdict::Better => "better".to_owned(),
         Verdict::TooFewPairs => "too few pairs to tell".to_owned(),
         Verdict::NotJudged => "not judged".to_owned(),
-        Verdict::NoChangeSeen => smallest("no change seen"),
+        Verdict::NoChangeSeen => match row.smallest_visible {
+            Some(smallest) => format!("no change ≥ {}", number::size(smallest)),
+            None => "no change".to_owned(),
+        },
         Verdict::Same => "the same".to_owned(),
-    };
-    if let Some(note) = &row.note {
-        let _ = write!(text, " ({note})");
     }
-    text
 }
 
-fn remarks(comparison: &Comparison) -> Vec<String> {
+/// What is said, whose name it is said of, and the rest.
+type Remark = (String, String, String);
+
+fn remarks(comparison: &Comparison) -> Vec<Remark> {
     let mut remarks = Vec::new();
+    for row in &comparison.rows {
+        if let Some(note) = &row.note {
+            let name = row.benchmark.to_string();
+            remarks.push(("note:".to_owned(), name, format!(" {}: {note}", row.measure.slug)));
+        }
+    }
     for it in &comparison.unmatched {
         let measures = it.measures.join(", ");
-        remarks.push(format!("only in {}: {} ({measures})", it.side.name(), it.benchmark));
+        let what = format!("only in {}:", it.side.name());
+        remarks.push((what, it.benchmark.to_string(), format!(" ({measures})")));
     }
     for it in &comparison.failures {
-        remarks.push(format!("failed in {}: {}: {}", it.side.name(), it.benchmark, it.reason));
+        let what = format!("failed in {}:", it.side.name());
+        remarks.push((what, it.benchmark.to_string(), format!(": {}", it.reason)));
     }
-    let few = comparison.rows.iter().filter(|row| row.pairs < comparison.pairs).count();
-    if few > 0 {
-        let rows = counted(few, "row");
-        remarks.push(format!("{rows} rest on fewer pairs, because not every run printed them"));
+    for row in comparison.rows.iter().filter(|row| row.pairs < comparison.pairs) {
+        let pairs = plural(row.pairs, "pair");
+        let why =
+            format!(" {}: not every run printed it, so it rests on {pairs}", row.measure.slug);
+        remarks.push(("note:".to_owned(), row.benchmark.to_string(), why));
     }
     remarks
 }
@@ -163,7 +233,7 @@ fn conclusion(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut tell = |count: usize, what: &str| {
         if count > 0 {
-            parts.push(format!("{count} {what}"));
+            parts.push(format!("{} {what}", number::count(count)));
         }
     };
     tell(worse, "worse");
@@ -171,15 +241,11 @@ fn conclusion(comparison: &Comparison) -> String {
     tell(changed, "changed");
     tell(better, "better");
     tell(undecided, "undecided");
-    let of = counted(comparison.rows.len(), "result");
+    let of = plural(comparison.rows.len(), "result");
     match parts.is_empty() {
         true => format!("no change seen in {of}"),
         false => format!("{} of {of}", parts.join(", ")),
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 #[cfg(test)]

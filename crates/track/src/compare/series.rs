@@ -1,6 +1,6 @@
 //! Values of the runs, by benchmark and measure. Pure.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use super::SideName;
 use crate::{
@@ -27,7 +27,7 @@ pub struct Series {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collector {
     series: Vec<Series>,
-    index: HashMap<(BenchmarkName, Slug, String), usize>,
+    index: HashMap<(BenchmarkName, Slug, Cow<'static, str>), usize>,
 }
 
 impl Collector {
@@ -105,7 +105,7 @@ mod tests {
         let mut results = Results::default();
         for &(name, units, value) in values {
             let name = BenchmarkName::new(name).expect("a name");
-            let measure = Measure { units: units.to_owned(), ..Measure::latency() };
+            let measure = Measure { units: units.to_owned().into(), ..Measure::latency() };
             results.add(name, measure, Metric::new(value)).expect("added");
         }
         results
@@ -120,7 +120,7 @@ mod tests {
         let found = collector.into_series();
         let check = |at: usize, name: &str, units: &str, pairs: &[[f64; 2]], seen| {
             let series = &found[at];
-            assert_eq!((series.benchmark.as_str(), series.measure.units.as_str()), (name, units));
+            assert_eq!((series.benchmark.as_str(), &*series.measure.units), (name, units));
             assert_eq!((&*series.pairs, series.seen), (pairs, seen));
         };
         check(0, "a", "ns", &[[1.0, 3.0]], [2, 1]);

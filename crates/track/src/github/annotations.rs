@@ -1,8 +1,9 @@
 //! Workflow commands that show alerts beside the run: `::error title=…::…`.
 
+use super::Message;
 use crate::{
     model::Status,
-    output::{self, Page, Sentence, plural},
+    output::{Sentence, plural},
 };
 
 /// GitHub shows ten of each kind for a step.
@@ -10,10 +11,10 @@ const SHOWN_MAX: usize = 10;
 
 /// One line for each alert, failure and notice. Alerts are errors if they fail the run, else warnings.
 #[must_use]
-pub fn annotations(page: &Page<'_>, is_strict: bool) -> String {
+pub fn annotations(message: &Message, is_strict: bool) -> String {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
-    for sentence in output::sentences(page) {
+    for sentence in message.sentences.iter().cloned() {
         match sentence {
             Sentence::Alert(Status::Active, text) if is_strict => errors.push(("alert", text)),
             Sentence::Alert(Status::Active, text) => warnings.push(("alert", text)),
@@ -22,7 +23,7 @@ pub fn annotations(page: &Page<'_>, is_strict: bool) -> String {
             Sentence::Notice(text) => warnings.push(("notice", text)),
         }
     }
-    let project = page.report.project.as_str();
+    let project = message.project.as_str();
     lines("error", errors, project) + &lines("warning", warnings, project)
 }
 

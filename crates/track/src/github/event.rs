@@ -1,23 +1,26 @@
-//! The event that a workflow runs for: which pull request, and whether it comes from a fork.
+//! The event that a workflow runs for: which pull request, which commit, and whether it comes from a fork.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 
 /// What concerns us of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Event {
     /// Number of the pull request, if it is about one.
     pub(super) number: Option<u64>,
     /// Whether that comes from another repository.
     pub(super) is_fork: bool,
+    /// The commit that it is about, where that is not the one that is checked out: of a pull request GitHub
+    /// checks out its merge with the base branch.
+    pub(super) commit: Option<String>,
 }
 
 /// Reads the file of an event. No file is an event about nothing.
 pub(super) fn read(path: Option<&Path>) -> Result<Event, String> {
     let Some(path) = path else { return Ok(Event::default()) };
     let failed = |error: &dyn std::fmt::Display| {
-        format!("the event {} could not be read, so there is no comment: {error}", path.display())
+        format!("the event {} could not be read: {error}", path.display())
     };
     let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
     let json: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
@@ -31,6 +34,9 @@ fn parse(json: &Value) -> Event {
         number: pull_request["number"].as_u64(),
         // A fork that was deleted has no repository any more.
         is_fork: !pull_request.is_null() && repository("head") != repository("base"),
+        commit: [&pull_request["head"]["sha"], &json["workflow_run"]["head_sha"]]
+            .into_iter()
+            .find_map(|sha| sha.as_str().map(str::to_owned)),
     }
 }
 
@@ -42,21 +48,23 @@ mod tests {
 
     #[test]
     fn events() {
-        let check = |json: Value, number, is_fork| {
-            assert_eq!(parse(&json), Event { number, is_fork }, "{json}");
+        let check = |json: Value, number, is_fork, commit: Option<&str>| {
+            let commit = commit.map(str::to_owned);
+            assert_eq!(parse(&json), Event { number, is_fork, commit }, "{json}");
         };
         let pull = |head: Value| {
             json!({ "pull_request": {
                 "number": 7,
-                "head": { "repo": head },
+                "head": { "repo": head, "sha": "abc" },
                 "base": { "repo": { "full_name": "o/r" } },
             }})
         };
-        check(pull(json!({ "full_name": "o/r" })), Some(7), false);
-        check(pull(json!({ "full_name": "x/r" })), Some(7), true);
-        check(pull(Value::Null), Some(7), true);
-        check(json!({ "ref": "refs/heads/main" }), None, false);
-        check(json!([]), None, false);
+        check(pull(json!({ "full_name": "o/r" })), Some(7), false, Some("abc"));
+        check(pull(json!({ "full_name": "x/r" })), Some(7), true, Some("abc"));
+        check(pull(Value::Null), Some(7), true, Some("abc"));
+        check(json!({ "ref": "refs/heads/main" }), None, false, None);
+        check(json!({ "workflow_run": { "head_sha": "def" } }), None, false, Some("def"));
+        check(json!([]), None, false, None);
     }
 
     #[test]

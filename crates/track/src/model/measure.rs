@@ -1,18 +1,21 @@
 //! A measure: what is measured, in which units, which way is better, and whether chance is in it.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::name::Slug;
 
-/// What a metric is a value of.
+/// What a metric is a value of. Each metric has one, so titles and units that are known beforehand are
+/// borrowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
     /// Identifies it.
     pub slug: Slug,
     /// Title for people.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Units of the values, for people: `nanoseconds (ns)`.
-    pub units: String,
+    pub units: Cow<'static, str>,
     /// Which way is better.
     pub direction: Direction,
     /// Whether the same code gives the same value.
@@ -100,13 +103,13 @@ impl Measure {
     pub fn from_slug(slug: Slug) -> Self {
         match known(slug.as_str()) {
             Some(&(_, name, units, direction, kind)) => {
-                Self { slug, name: name.to_owned(), units: units.to_owned(), direction, kind }
+                Self { slug, name: name.into(), units: units.into(), direction, kind }
             }
             None => {
                 let name = slug.as_str().to_owned();
                 Self {
-                    units: format!("{name} (units)"),
-                    name,
+                    units: format!("{name} (units)").into(),
+                    name: name.into(),
                     slug,
                     direction: Direction::Unknown,
                     kind: Noisy,
@@ -122,15 +125,24 @@ impl Measure {
         let measure = Self::from_slug(Slug::of(by_name.unwrap_or(text)));
         match known(measure.slug.as_str()) {
             Some(_) => measure,
-            None => Self { name: text.to_owned(), units: format!("{text} (units)"), ..measure },
+            None => Self {
+                name: text.to_owned().into(),
+                units: format!("{text} (units)").into(),
+                ..measure
+            },
         }
     }
 
     /// A measure of a tool's own, in its own units.
     #[must_use]
-    pub fn custom(text: &str, units: &str, direction: Direction, kind: Kind) -> Self {
-        let name = text.to_owned();
-        Self { slug: Slug::of(text), name, units: units.to_owned(), direction, kind }
+    pub fn custom(
+        name: impl Into<Cow<'static, str>>,
+        units: impl Into<Cow<'static, str>>,
+        direction: Direction,
+        kind: Kind,
+    ) -> Self {
+        let name = name.into();
+        Self { slug: Slug::of(&name), name, units: units.into(), direction, kind }
     }
 
     /// Time of a run, in nanoseconds.
@@ -162,7 +174,7 @@ mod tests {
     fn measures_by_name() {
         let check = |text: &str, slug: &str, name: &str, direction| {
             let found = Measure::named(text);
-            assert_eq!((found.slug.as_str(), found.name.as_str()), (slug, name));
+            assert_eq!((found.slug.as_str(), &*found.name), (slug, name));
             assert_eq!(found.direction, direction, "{text}");
         };
         check("latency", "latency", "Latency", Lower);

@@ -13,6 +13,17 @@ impl Row<'_> {
         self.scale().with_spread(self.metric.value, ends)
     }
 
+    /// The value alone.
+    pub(super) fn bare_value_text(&self) -> String {
+        self.scale().with_unit(self.metric.value)
+    }
+
+    /// The spread of the value, in its unit, or nothing.
+    pub(super) fn spread_text(&self) -> String {
+        let ends = (self.metric.lower_value, self.metric.upper_value);
+        self.scale().spread(self.metric.value, ends).unwrap_or_default()
+    }
+
     /// The middle of history, or nothing.
     pub(super) fn baseline_text(&self) -> String {
         self.baseline().map(|baseline| self.scale().with_unit(baseline)).unwrap_or_default()
@@ -46,8 +57,7 @@ impl Row<'_> {
         if lower == upper {
             return String::new();
         }
-        let bare = |share| number::change(share).trim_end_matches(" %").to_owned();
-        format!("{} to {}", bare(lower), bare(upper))
+        number::interval(lower, upper)
     }
 
     /// The change with its interval: `+4.2 % (+3.9 to +4.5)`.
@@ -66,7 +76,7 @@ impl Row<'_> {
             return "ignored".to_owned();
         }
         if self.is_suspect {
-            return format!("{word}, may be a spike");
+            return format!("{word}, spike?");
         }
         let seen = self.verdict.and_then(|verdict| verdict.smallest_visible);
         match (self.outcome(), seen, self.alert) {
@@ -78,13 +88,14 @@ impl Row<'_> {
         }
     }
 
-    fn scale(&self) -> Scale<'_> {
+    fn scale(&self) -> Scale {
         Scale::of(self.measure, self.metric.value, self.baseline())
     }
 }
 
 /// An outcome as people call it.
-pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
+#[must_use]
+pub fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Worse => "worse",
         Outcome::Better => "better",

@@ -1,25 +1,31 @@
-//! What a comment consists of, before it is Markdown or HTML.
+//! What a comment consists of, before it is Markdown or HTML. Reports and comparisons are written so.
 
 /// A piece of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Span {
+pub(crate) enum Span {
     Text(String),
     Strong(String),
     /// A name: shown as it is, whatever characters it has.
     Code(String),
+    /// Words that lead to an address.
+    Link {
+        text: String,
+        url: String,
+    },
 }
 
 /// A line, or the content of a cell.
-pub(super) type Line = Vec<Span>;
+pub(crate) type Line = Vec<Span>;
 
 #[derive(Debug, Clone)]
-pub(super) enum Block {
+pub(crate) enum Block {
     Heading(Line),
     Paragraph(Line),
     /// Stands out from the rest.
     Warning(Vec<Line>),
+    List(Vec<Line>),
     Table {
-        head: Vec<&'static str>,
+        head: Vec<Heading>,
         rows: Vec<Vec<Line>>,
     },
     /// Folded together until somebody wants to see it.
@@ -29,12 +35,30 @@ pub(super) enum Block {
     },
 }
 
+/// The name of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heading {
+    pub(super) name: String,
+    /// Whether its cells stand at the right.
+    pub(super) is_number: bool,
+}
+
+impl Heading {
+    pub(crate) fn text(name: impl Into<String>) -> Self {
+        Self { name: name.into(), is_number: false }
+    }
+
+    pub(crate) fn number(name: impl Into<String>) -> Self {
+        Self { name: name.into(), is_number: true }
+    }
+}
+
 impl Span {
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    pub(super) fn code(text: impl ToString) -> Self {
+    pub(crate) fn code(text: impl ToString) -> Self {
         Self::Code(text.to_string())
     }
 }

@@ -2,16 +2,18 @@
 
 use super::{
     Page,
-    document::{Block, Line, Span},
+    document::{Block, Heading, Line, Span},
     html as html_text, lines, markdown as markdown_text,
     marker::marker,
     number::plural,
     row::Row,
     verdict::verdict,
 };
+use crate::model::Report;
 
-/// What GitHub takes of a comment, in characters. We count bytes, which are never fewer.
-pub(crate) const LENGTH_MAX: usize = 65_536;
+/// What GitHub takes of a check run's summary, in characters; of a comment it takes one more. We count bytes,
+/// which are never fewer.
+const LENGTH_MAX: usize = 65_535;
 
 /// Rows of each table, tried in turn until the comment is short enough.
 const ROWS: &[usize] = &[usize::MAX, 500, 200, 100, 50, 20, 10, 5, 1, 0];
@@ -29,12 +31,20 @@ pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &html_text::write)
 }
 
-/// The longest form that GitHub takes.
 fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
-    let marker = marker(page.report, id);
     let rows = Row::by_weight(page);
     let verdict = verdict(page);
-    let forms = ROWS.iter().map(|limit| write(&blocks(page, &verdict, &rows, *limit)));
+    fitting(&marker(page.report, id), write, &|limit| blocks(page, &verdict, &rows, limit))
+}
+
+/// The longest form that GitHub takes, with the marker at its end. `blocks` makes the document with so many
+/// rows in each table at most.
+pub(crate) fn fitting(
+    marker: &str,
+    write: &dyn Fn(&[Block]) -> String,
+    blocks: &dyn Fn(usize) -> Vec<Block>,
+) -> String {
+    let forms = ROWS.iter().map(|limit| write(&blocks(*limit)));
     // Whatever is left of the shortest form is longer than that only if names of a kilobyte fill it.
     let shortest =
         || write(&[Block::Paragraph(vec![Span::text("the report is too long to show")])]);
@@ -50,7 +60,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
         Block::Paragraph(vec![Span::Strong(verdict.to_owned())]),
-        subject(page),
+        subject(report),
     ];
     let warnings = warnings(page, rows);
     if !warnings.is_empty() {
@@ -59,12 +69,29 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
     let alerts: Vec<_> = rows.iter().filter(|row| row.alert.is_some()).collect();
     if !alerts.is_empty() {
         let cells = alerts.iter().map(|row| alert(page, row)).collect();
-        let head = vec!["alert", "measure", "value", "baseline", "change", "limit", "why"];
+        let (text, number) = (Heading::text, Heading::number);
+        let head = vec![
+            text("alert"),
+            text("measure"),
+            number("value"),
+            number("baseline"),
+            number("change"),
+            text("limit"),
+            text("why"),
+        ];
         blocks.extend(table(head, cells, limit, "alert"));
     }
     if !rows.is_empty() && limit > 0 {
         let cells = rows.iter().map(|row| metric(page, row)).collect();
-        let head = vec!["benchmark", "measure", "value", "baseline", "change", "verdict"];
+        let (text, number) = (Heading::text, Heading::number);
+        let head = vec![
+            text("benchmark"),
+            text("measure"),
+            number("value"),
+            number("baseline"),
+            number("change"),
+            text("verdict"),
+        ];
         let summary = match rows.len() {
             1 => "The metric".to_owned(),
             count => format!("All {}", plural(count, "metric")),
@@ -78,28 +105,30 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
         .map(|(name, value)| vec![vec![Span::text(name)], vec![Span::code(value)]])
         .collect();
     if !environment.is_empty() {
-        let table = Block::Table { head: vec!["environment", ""], rows: environment };
+        let table = Block::Table {
+            head: vec![Heading::text("environment"), Heading::text("")],
+            rows: environment,
+        };
         blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
     }
     blocks
 }
 
 /// What was measured where.
-fn subject(page: &Page<'_>) -> Block {
-    let report = page.report;
+pub(crate) fn subject(report: &Report) -> Block {
     let commit = |hash: &str| Span::code(hash.get(..10).unwrap_or(hash));
     let mut branch = vec![Span::code(&report.branch)];
     if let Some(hash) = &report.hash {
         branch.extend([Span::text(" at "), commit(hash)]);
     }
-    let mut head = vec!["branch", "testbed"];
+    let mut head = vec![Heading::text("branch"), Heading::text("testbed")];
     let mut cells = vec![branch, vec![Span::code(&report.testbed)]];
     if let Some(start) = &report.start_point {
         let mut cell = vec![Span::code(&start.branch)];
         if let Some(hash) = &start.hash {
             cell.extend([Span::text(" at "), commit(hash)]);
         }
-        head.push("compared with");
+        head.push(Heading::text("compared with"));
         cells.push(cell);
     }
     Block::Table { head, rows: vec![cells] }
@@ -164,8 +193,8 @@ fn interval(row: &Row<'_>) -> String {
 }
 
 /// A table with at most `limit` rows, and a line about those that are missing.
-fn table(
-    head: Vec<&'static str>,
+pub(crate) fn table(
+    head: Vec<Heading>,
     mut rows: Vec<Vec<Line>>,
     limit: usize,
     noun: &str,

@@ -1,9 +1,9 @@
 //! A document as a fragment of HTML that needs nothing else.
 
-use super::document::{Block, Line, Span};
+use super::document::{Block, Heading, Line, Span};
 
 /// Writes a document.
-pub(super) fn write(blocks: &[Block]) -> String {
+pub(crate) fn write(blocks: &[Block]) -> String {
     blocks.iter().map(block).collect()
 }
 
@@ -16,10 +16,15 @@ fn block(block: &Block) -> String {
                 lines.iter().map(|spans| format!("<li>{}</li>", line(spans))).collect();
             format!("<blockquote><strong>Warning</strong><ul>{lines}</ul></blockquote>\n")
         }
+        Block::List(lines) => {
+            let lines: String =
+                lines.iter().map(|spans| format!("<li>{}</li>", line(spans))).collect();
+            format!("<ul>{lines}</ul>\n")
+        }
         Block::Table { head, rows } => {
+            let rows: String = rows.iter().map(|cells| row(head, cells)).collect();
             let head: String =
-                head.iter().map(|name| format!("<th>{}</th>", escaped(name))).collect();
-            let rows: String = rows.iter().map(|cells| row(cells)).collect();
+                head.iter().map(|heading| cell("th", heading, &escaped(&heading.name))).collect();
             format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
         }
         Block::Details { summary, blocks } => {
@@ -29,9 +34,16 @@ fn block(block: &Block) -> String {
     }
 }
 
-fn row(cells: &[Line]) -> String {
-    let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", line(cell))).collect();
+fn row(head: &[Heading], cells: &[Line]) -> String {
+    let cells: String =
+        head.iter().zip(cells).map(|(heading, spans)| cell("td", heading, &line(spans))).collect();
     format!("<tr>{cells}</tr>\n")
+}
+
+/// An attribute rather than a style: styles are taken out of comments.
+fn cell(tag: &str, heading: &Heading, text: &str) -> String {
+    let align = if heading.is_number { " align=\"right\"" } else { "" };
+    format!("<{tag}{align}>{text}</{tag}>")
 }
 
 fn line(spans: &Line) -> String {
@@ -39,8 +51,17 @@ fn line(spans: &Line) -> String {
         Span::Text(text) => escaped(text),
         Span::Strong(text) => format!("<strong>{}</strong>", escaped(text)),
         Span::Code(text) => format!("<code>{}</code>", escaped(text)),
+        Span::Link { text, url } => link(&escaped(text), url),
     };
     spans.iter().map(span).collect()
+}
+
+/// A link with this markup inside. What is no address of the web is no link: it may have come from anywhere.
+pub(super) fn link(inside: &str, url: &str) -> String {
+    match url.starts_with("https://") || url.starts_with("http://") {
+        true => format!("<a href=\"{}\">{inside}</a>", escaped(url)),
+        false => inside.to_owned(),
+    }
 }
 
 /// Text that is no markup, inside of elements and of attributes.

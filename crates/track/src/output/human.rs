@@ -2,10 +2,11 @@
 
 use super::{
     Page, Style,
+    id::short_id,
     lines::{self, Sentence},
     number,
     row::Row,
-    table::{Column, Table},
+    table::{Column, GivesWay, Table},
     text::{Paint, paragraph},
     verdict::verdict,
 };
@@ -17,7 +18,7 @@ use crate::{
 /// Rows that the table has at least, if there are so many, before unchanged ones become a count.
 const ROWS_MAX: usize = 20;
 
-/// The column that gives way on narrow terminals; alerts tell their interval all the same.
+/// A column that gives way on narrow terminals; alerts tell their interval all the same.
 const INTERVAL: &str = "95 % interval";
 
 /// Width of what stands before a sentence.
@@ -92,15 +93,21 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
     };
     let (shown, hidden) = rows.split_at(shown);
     let has_iterations = page.report.iterations.len() > 1;
-    let column = |heading, is_number, cell: &dyn Fn(&Row<'_>) -> String| Column {
-        heading,
+    let column = |heading: &str, is_number, cell: &dyn Fn(&Row<'_>) -> String| Column {
+        heading: heading.to_owned(),
         is_number,
-        is_optional: heading == INTERVAL,
+        gives_way: match heading {
+            "spread" => GivesWay::First,
+            INTERVAL => GivesWay::Second,
+            "baseline" => GivesWay::Last,
+            _ => GivesWay::Never,
+        },
         cells: shown.iter().map(cell).collect(),
     };
     let mut columns = vec![
         column("measure", false, &|row| row.measure.slug.to_string()),
-        column("value", true, &|row| row.value_text()),
+        column("value", true, &|row| row.bare_value_text()),
+        column("spread", true, &|row| row.spread_text()),
         column("baseline", true, &|row| row.baseline_text()),
         column("change", true, &|row| row.change_text()),
         column(INTERVAL, true, &|row| row.interval_text()),
@@ -111,22 +118,13 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
         columns.insert(1, column("iteration", true, &number));
     }
     let names = shown.iter().map(|row| row.benchmark.name.to_string()).collect();
-    let layout = Table { names_heading: "benchmark", names, columns }.lay_out(style.width);
-    let mut text = String::new();
-    for line in layout.heading {
-        text += &format!("{}\n", paint.bold(&line));
-    }
-    for (row, lines) in shown.iter().zip(layout.rows) {
-        for line in lines {
-            let line = match row.outcome() {
-                _ if row.is_active() => paint.bad(&line),
-                Outcome::Better => paint.good(&line),
-                _ if row.is_loud() => line,
-                _ => paint.dim(&line),
-            };
-            text += &format!("{line}\n");
-        }
-    }
+    let table = Table { names_heading: "benchmark", names, columns };
+    let mut text = table.write(style.width, paint, &|at, line| match shown.get(at) {
+        Some(row) if row.is_active() => paint.bad(line),
+        Some(row) if row.outcome() == Outcome::Better => paint.good(line),
+        Some(row) if !row.is_loud() => paint.dim(line),
+        _ => line.to_owned(),
+    });
     if !hidden.is_empty() {
         let line = paragraph(&hidden_line(hidden), 0, style.width);
         text += &format!("{}\n", paint.dim(&line));
@@ -154,7 +152,7 @@ fn last_lines(page: &Page<'_>, rows: &[Row<'_>], paint: Paint, width: usize) -> 
         let line = format!(
             "stored in {} as {}{}",
             store.display(),
-            page.report.uuid,
+            short_id(page.report.uuid),
             version.unwrap_or_default()
         );
         text += &format!("{}\n", paint.dim(&paragraph(&line, 2, width)));

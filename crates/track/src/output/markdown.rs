@@ -1,10 +1,10 @@
 //! A document as GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
 //! reference.
 
-use super::document::{Block, Line, Span};
+use super::document::{Block, Heading, Line, Span};
 
 /// Writes a document.
-pub(super) fn write(blocks: &[Block]) -> String {
+pub(crate) fn write(blocks: &[Block]) -> String {
     let blocks: Vec<String> = blocks.iter().map(block).collect();
     blocks.join("\n")
 }
@@ -18,10 +18,14 @@ fn block(block: &Block) -> String {
                 lines.iter().map(|spans| format!("> - {}\n", line(spans))).collect();
             format!("> [!WARNING]\n{}", lines.concat())
         }
+        Block::List(lines) => {
+            lines.iter().map(|spans| format!("- {}\n", line(spans))).collect::<String>()
+        }
         Block::Table { head, rows } => {
             let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            let head: Vec<_> = head.iter().map(|name| escaped(name)).collect();
-            let rule: Vec<_> = head.iter().map(|_| "---".to_owned()).collect();
+            let rule = |heading: &Heading| if heading.is_number { "---:" } else { "---" };
+            let rule: Vec<_> = head.iter().map(|heading| rule(heading).to_owned()).collect();
+            let head: Vec<_> = head.iter().map(|heading| escaped(&heading.name)).collect();
             let mut text = row(&head) + &row(&rule);
             for cells in rows {
                 let cells: Vec<_> = cells.iter().map(line).collect();
@@ -43,6 +47,8 @@ fn line(spans: &Line) -> String {
         Span::Strong(text) => format!("<strong>{}</strong>", unreferring(&escaped(text))),
         // Not between backticks: those cannot hold a bar in a table, nor backticks.
         Span::Code(text) => format!("<code>{}</code>", escaped(text)),
+        // An address may hold what would end a link of Markdown.
+        Span::Link { text, url } => super::html::link(&unreferring(&escaped(text)), url),
     };
     spans.iter().map(span).collect()
 }
@@ -84,5 +90,8 @@ mod tests {
         check(Span::code("</code><b>"), "<code>&lt;/code&gt;&lt;b&gt;</code>");
         check(Span::text("[x](y) ![z] $1$"), "&#91;x&#93;(y) &#33;&#91;z&#93; &#36;1&#36;");
         check(Span::Strong("a*".to_owned()), "<strong>a&#42;</strong>");
+        let link = |url: &str| Span::Link { text: "a_b".to_owned(), url: url.to_owned() };
+        check(link("https://x/?a=1&b=\")"), "<a href=\"https://x/?a=1&amp;b=&quot;)\">a&#95;b</a>");
+        check(link("javascript:alert(1)"), "a&#95;b");
     }
 }

@@ -1,9 +1,9 @@
 //! Lays rows out within the width of a terminal: figures beside the name, below it if there is no room,
-//! or as a paragraph if there is hardly any. Only optional columns are left out.
+//! or as a paragraph if there is hardly any. Only columns that may give way are left out.
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::text::{aligned, broken, paragraph};
+use super::text::{Paint, aligned, broken, paragraph};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -14,47 +14,88 @@ const NAMES_MIN: usize = 24;
 /// What a row is indented by below its name.
 const INDENT: usize = 2;
 
+/// What a column gives way to, in the order in which columns go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivesWay {
+    /// To names, before others.
+    First,
+    /// To names.
+    Second,
+    /// To the other columns, where they would else not stand in columns.
+    Last,
+    /// To nothing.
+    Never,
+}
+
 /// A column of cells, one per row.
 #[derive(Debug, Clone)]
-pub(super) struct Column {
-    pub(super) heading: &'static str,
-    pub(super) is_number: bool,
-    /// Whether it gives way where names would have no room beside it.
-    pub(super) is_optional: bool,
-    pub(super) cells: Vec<String>,
+pub struct Column {
+    /// Stands above the cells.
+    pub heading: String,
+    /// Whether cells stand at the right.
+    pub is_number: bool,
+    /// Whether and when it is left out.
+    pub gives_way: GivesWay,
+    /// One for each row. A column whose cells are all empty is left out.
+    pub cells: Vec<String>,
 }
 
 impl Column {
-    pub(super) fn width(&self) -> usize {
+    fn width(&self) -> usize {
         self.cells.iter().map(|cell| cell.width()).max().unwrap_or(0).max(self.heading.width())
     }
 }
 
 /// Rows with names.
 #[derive(Debug)]
-pub(super) struct Table {
-    pub(super) names_heading: &'static str,
-    pub(super) names: Vec<String>,
-    pub(super) columns: Vec<Column>,
+pub struct Table {
+    /// Stands above the names.
+    pub names_heading: &'static str,
+    /// One for each row. They are never cut.
+    pub names: Vec<String>,
+    /// From left to right.
+    pub columns: Vec<Column>,
 }
 
 /// The lines of a table, for each row its own.
 #[derive(Debug)]
-pub(super) struct Layout {
-    pub(super) heading: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+struct Layout {
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
 }
 
 impl Table {
+    /// Its text, no line wider than `width` columns of a terminal. `painted` colours a line of the row at that place.
+    #[must_use]
+    pub fn write(
+        self,
+        width: usize,
+        paint: Paint,
+        painted: &dyn Fn(usize, &str) -> String,
+    ) -> String {
+        let layout = self.lay_out(width);
+        let heading = layout.heading.iter().map(|line| paint.bold(line));
+        let rows = layout.rows.iter().enumerate();
+        let rows = rows.flat_map(|(at, lines)| lines.iter().map(move |line| painted(at, line)));
+        heading.chain(rows).map(|line| line + "\n").collect()
+    }
+
     /// Its lines, none wider than `width`.
-    pub(super) fn lay_out(mut self, width: usize) -> Layout {
+    fn lay_out(mut self, width: usize) -> Layout {
         self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
         let longest = self.names.iter().map(|name| name.width()).max().unwrap_or(0);
         let names = longest.min(NAMES_MIN).max(self.names_heading.width());
-        let is_mandatory = |column: &&Column| !column.is_optional;
-        let mandatory: Vec<Column> = self.columns.iter().filter(is_mandatory).cloned().collect();
-        if figures(&self.columns) + names > width && figures(&mandatory) + INDENT <= width {
-            self.columns = mandatory;
+        let mut kept = self.columns.clone();
+        for (gives_way, room) in
+            [(GivesWay::First, names), (GivesWay::Second, names), (GivesWay::Last, INDENT)]
+        {
+            if figures(&kept) + room > width {
+                kept.retain(|column| column.gives_way != gives_way);
+            }
+        }
+        // Paragraphs have room for everything.
+        if figures(&kept) + INDENT <= width {
+            self.columns = kept;
         }
         let widths: Vec<usize> = self.columns.iter().map(Column::width).collect();
         let figures = figures(&self.columns);
@@ -85,7 +126,7 @@ impl Table {
             lines.push(line("", &cell));
             lines
         };
-        let headings = |column: &Column| column.heading.to_owned();
+        let headings = |column: &Column| column.heading.clone();
         let heading = match self.names_heading.width() <= names {
             true => vec![line(self.names_heading, &headings)],
             false => vec![self.names_heading.to_owned(), line("", &headings)],
@@ -96,7 +137,8 @@ impl Table {
     /// For widths that no table fits in.
     fn as_paragraphs(&self, width: usize) -> Layout {
         let row = |(index, name): (usize, &String)| {
-            let cells = self.columns.iter().map(|column| (column.heading, column.cells.get(index)));
+            let cells =
+                self.columns.iter().map(|column| (&column.heading, column.cells.get(index)));
             let cells = cells.filter_map(|(heading, cell)| {
                 cell.filter(|cell| !cell.is_empty()).map(|cell| format!("{heading} {cell}"))
             });
@@ -122,9 +164,13 @@ mod tests {
 
     fn table() -> Table {
         let column = |heading, is_number, cells: [&str; 2]| Column {
-            heading,
+            heading: str::to_owned(heading),
             is_number,
-            is_optional: heading == "interval",
+            gives_way: match heading {
+                "interval" => GivesWay::First,
+                "baseline" => GivesWay::Last,
+                _ => GivesWay::Never,
+            },
             cells: cells.map(str::to_owned).into(),
         };
         Table {
@@ -133,6 +179,7 @@ mod tests {
             columns: vec![
                 column("value", true, ["1.5 ns", "12.5 ns"]),
                 column("never", false, ["", ""]),
+                column("baseline", true, ["1 ns", ""]),
                 column("interval", false, ["+1 to +2", ""]),
                 column("verdict", false, ["worse", ""]),
             ],
@@ -155,20 +202,20 @@ mod tests {
         check(
             60,
             "
-benchmark             value  interval  verdict
-a                    1.5 ns  +1 to +2  worse
+benchmark             value  baseline  interval  verdict
+a                    1.5 ns      1 ns  +1 to +2  worse
 a_rather_long_name  12.5 ns
 ",
         );
     }
 
     #[test]
-    fn without_what_is_optional() {
+    fn without_what_gives_way() {
         check(
-            44,
+            48,
             "
-benchmark             value  verdict
-a                    1.5 ns  worse
+benchmark             value  baseline  verdict
+a                    1.5 ns      1 ns  worse
 a_rather_long_name  12.5 ns
 ",
         );
@@ -177,10 +224,10 @@ a_rather_long_name  12.5 ns
     #[test]
     fn below_a_long_name() {
         check(
-            30,
+            40,
             "
-benchmark    value  verdict
-a           1.5 ns  worse
+benchmark    value  baseline  verdict
+a           1.5 ns      1 ns  worse
 a_rather_long_name
            12.5 ns
 ",
@@ -208,8 +255,9 @@ a_rather_long_name
             "
 a
   value 1.5 ns,
-  interval +1
-  to +2,
+  baseline 1
+  ns, interval
+  +1 to +2,
   verdict worse
 a_rather_long_n
 ame

@@ -5,28 +5,39 @@ use unicode_width::UnicodeWidthStr as _;
 
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Paint {
-    pub(crate) has_colours: bool,
+pub struct Paint {
+    /// Whether colours are wanted.
+    pub has_colours: bool,
 }
 
 impl Paint {
-    pub(crate) fn bold(self, text: &str) -> String {
+    /// A heading.
+    #[must_use]
+    pub fn bold(self, text: &str) -> String {
         self.with(text, Colours::new().bold())
     }
 
-    pub(crate) fn dim(self, text: &str) -> String {
+    /// What matters less than the rest.
+    #[must_use]
+    pub fn dim(self, text: &str) -> String {
         self.with(text, Colours::new().dimmed())
     }
 
-    pub(crate) fn good(self, text: &str) -> String {
+    /// What is better, and the word that all is well.
+    #[must_use]
+    pub fn good(self, text: &str) -> String {
         self.with(text, Colours::new().green())
     }
 
-    pub(crate) fn warning(self, text: &str) -> String {
+    /// What may be wrong.
+    #[must_use]
+    pub fn warning(self, text: &str) -> String {
         self.with(text, Colours::new().yellow().bold())
     }
 
-    pub(crate) fn bad(self, text: &str) -> String {
+    /// What is worse, or failed.
+    #[must_use]
+    pub fn bad(self, text: &str) -> String {
         self.with(text, Colours::new().red().bold())
     }
 
@@ -47,7 +58,8 @@ pub(super) fn aligned(text: &str, width: usize, is_number: bool) -> String {
 
 /// A paragraph of which all lines but the first begin with `indent` blanks. It breaks between words, and
 /// inside of those that are wider than a line.
-pub(crate) fn paragraph(text: &str, indent: usize, width: usize) -> String {
+#[must_use]
+pub fn paragraph(text: &str, indent: usize, width: usize) -> String {
     let room = width.saturating_sub(indent).max(1);
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

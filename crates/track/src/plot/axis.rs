@@ -2,7 +2,8 @@
 
 use time::OffsetDateTime;
 
-use super::{chart::Dot, units::fixed};
+use super::chart::Dot;
+use crate::output::number::{exponential, fixed};
 
 /// A vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,7 +92,7 @@ impl Axis {
             let text = match is_plain {
                 _ if value == 0.0 => "0".to_owned(),
                 true => fixed(value, decimals as usize),
-                false => format!("{value:.2e}").replace('-', "−"),
+                false => exponential(value, 2),
             };
             marks.push((value * unit, text));
         }

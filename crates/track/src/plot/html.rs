@@ -11,12 +11,11 @@ use super::{
     layout::Layout,
     svg::{STYLE, TOP, svg},
     thin::thin,
-    units::Units,
     words::escape,
 };
 use crate::{
-    decide::Outcome,
     model::{Limit, Status},
+    output::{number::Units, outcome_word},
 };
 
 const SCRIPT: &str = include_str!("page.js");
@@ -175,7 +174,7 @@ fn dot(dot: &Dot) -> DotData {
         number(dot.upper),
         number(dot.lower_limit),
         number(dot.upper_limit),
-        dot.outcome.map(verdict).into(),
+        dot.outcome.map(outcome_word).into(),
         dot.alert.map(alert).into(),
     ];
     while data.last().is_some_and(Value::is_null) {
@@ -197,18 +196,6 @@ fn number(value: Option<f64>) -> Value {
     };
     // Without ".0", which is two bytes for nothing.
     if is_whole(short) { (short as i64).into() } else { short.into() }
-}
-
-fn verdict(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Worse => "worse",
-        Outcome::Better => "better",
-        Outcome::Changed => "changed",
-        Outcome::NoChange => "no change",
-        Outcome::MovedTogether => "moved together with most others",
-        Outcome::TooLittleHistory => "too little history",
-        Outcome::NotJudged => "not judged",
-    }
 }
 
 fn alert((limit, status): (Limit, Status)) -> &'static str {

@@ -3,10 +3,9 @@
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, Ticks},
     chart::{Chart, Dot, Panel},
-    units::Units,
     words,
 };
-use crate::model::Kind;
+use crate::{model::Kind, output::number::Units};
 
 /// Width of a picture.
 pub(super) const WIDTH: f64 = 1120.0;

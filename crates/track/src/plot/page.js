@@ -20,19 +20,20 @@ const minus = (text) => text.replace(/-/g, "−");
 const exponential = (value, digits) => minus(value.toExponential(digits).replace("+", ""));
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-const whole = (value) => minus(value.toLocaleString("en", { useGrouping: Math.abs(value) >= 1e4 }));
+// Numbers are said as the rest of wingbeat says them: crates/track/src/output/number.
+const fixed = (value, decimals) => minus(value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+const whole = (value) => fixed(value, 0);
 function significant(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size < 1e-6 || size >= 1e9) return exponential(value, 3);
-  const decimals = clamp(3 - Math.floor(Math.log10(size)), 0, 9);
-  const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: size >= 1e4 };
-  return minus(value.toLocaleString("en", digits).replace(/\.0*$/, ""));
+  if (size < 1e-6 || size >= 1e12) return exponential(value, 3);
+  // The digits before the point are those after rounding: 999.96 has four.
+  return fixed(value, clamp(3 - Math.floor(Math.log10(Number(size.toPrecision(4)))), 0, 9));
 }
 function rung(units, value) {
   const size = Math.abs(value);
   if (!(size > 0) || (units.whole && size < 1e7)) return units.rungs.find((one) => one[0] === 1) || [1, ""];
-  if (size > units.rungs.at(-1)[0] * 1e4) return units.rungs.find((one) => one[0] === 1) || [1, ""];
+  if (size > units.rungs.at(-1)[0] * 1e6) return units.rungs.find((one) => one[0] === 1) || [1, ""];
   return units.rungs.findLast((one) => size >= one[0] * 0.99995) || units.rungs[0];
 }
 function text(panel, value) {
@@ -94,9 +95,7 @@ function ticks(axis, unit) {
   for (let index = 0, first = Math.ceil(low / step); index <= 12; index++) {
     const value = (first + index) * step;
     if (!(value <= high)) break;
-    const plain = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-    const grouped = { ...plain, useGrouping: Math.abs(value) >= 10000 };
-    marks.push([value * unit, value === 0 ? "0" : isPlain ? minus(value.toLocaleString("en", grouped)) : exponential(value, 2)]);
+    marks.push([value * unit, value === 0 ? "0" : isPlain ? fixed(value, decimals) : exponential(value, 2)]);
   }
   return marks;
 }

@@ -9,10 +9,12 @@ use super::{
     axis::full_time,
     chart::{Chart, Stamp},
     layout::{FONT, FONT_SMALL, Layout, WIDTH},
-    units::fixed,
     words::{escape, fit, width},
 };
-use crate::model::Status;
+use crate::{
+    model::Status,
+    output::number::{count, plural},
+};
 
 /// Colours and fonts, also of the page.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -81,20 +83,16 @@ fn head(out: &mut String, chart: &Chart) {
 
 /// What is shown, in words.
 fn summary(chart: &Chart) -> String {
-    let count = |count: usize, one: &str, many: &str| {
-        format!("{} {}", fixed(count as f64, 0), if count == 1 { one } else { many })
-    };
     let lines = chart.lines().count();
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
-    let mut parts = vec![count(lines, "series", "series")];
-    parts.push(count(chart.stamps.len(), "report", "reports"));
+    let mut parts = vec![format!("{} series", count(lines)), plural(chart.stamps.len(), "report")];
     if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
         parts.push(match chart.stamps.len() {
             1 => full_time(first.time),
             _ => format!("{} to {}", full_time(first.time), full_time(last.time)),
         });
     }
-    parts.push(count(alerts, "active alert", "active alerts"));
+    parts.push(plural(alerts, "active alert"));
     parts.join(" · ")
 }
 

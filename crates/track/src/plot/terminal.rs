@@ -8,10 +8,12 @@ use unicode_width::UnicodeWidthStr as _;
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, full_time},
     chart::{Chart, Line, Panel},
-    units::{Units, percent},
     words::fit_columns,
 };
-use crate::model::Kind;
+use crate::{
+    model::Kind,
+    output::number::{Units, change, plural},
+};
 
 /// Up to that many series get a graph.
 const GRAPHS_MAX: usize = 4;
@@ -49,8 +51,8 @@ pub fn terminal(chart: &Chart, columns: usize) -> String {
         }
     }
     if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
-        let reports = if chart.stamps.len() == 1 { "report" } else { "reports" };
-        let mut about = format!("{} {reports}, {}", chart.stamps.len(), full_time(first.time));
+        let reports = plural(chart.stamps.len(), "report");
+        let mut about = format!("{reports}, {}", full_time(first.time));
         if chart.stamps.len() > 1 {
             let _ = write!(about, " to {}", full_time(last.time));
         }
@@ -89,17 +91,15 @@ impl Facts {
         let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));
         let mut more = Vec::new();
         if let Some(step) = line.steps.last() {
-            let share = step.relative().map_or_else(|| "changed".to_owned(), percent);
+            let share = step.relative().map_or_else(|| "changed".to_owned(), change);
             let back = line.dots.len() - step.dot;
-            let values = if back == 1 { "value" } else { "values" };
-            more.push(format!("level {share} {back} {values} ago"));
+            more.push(format!("level {share} {} ago", plural(back, "value")));
         }
         match line.active_alerts() {
             0 => {}
-            1 => more.push("1 alert".red().to_string()),
-            alerts => more.push(format!("{alerts} alerts").red().to_string()),
+            alerts => more.push(plural(alerts, "alert").red().to_string()),
         }
-        Self { value, change: line.last_change().map(percent), more }
+        Self { value, change: line.last_change().map(change), more }
     }
 }
 
@@ -152,7 +152,8 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: u
     let units = Units::of(&panel.measure);
     let axis = axis(panel, line);
     let (low, high) = axis.ends();
-    let scale = [units.format(high), units.format((low + high) / 2.0), units.format(low)];
+    let numbers = units.scale(high, Some(low));
+    let scale = [high, f64::midpoint(low, high), low].map(|value| numbers.with_unit(value));
     let scale_width = scale.iter().map(|text| text.width()).max().unwrap_or(0);
     let cells = columns - scale_width.min(columns / 2) - 3;
     let (wide, tall) = (2 * cells, 4 * ROWS);

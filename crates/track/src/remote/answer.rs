@@ -19,6 +19,8 @@ pub struct Answer {
     pub uuid: Uuid,
     /// Metrics in all iterations.
     pub metrics: usize,
+    /// Those of them that a threshold of the server judges.
+    pub judged: usize,
     /// Alerts in all; `--err` looks at it.
     pub alerts_total: u64,
     /// Those that nobody has dismissed or silenced.
@@ -168,10 +170,12 @@ impl Answer {
             report.alerts.iter().flatten().map(RemoteAlert::of).collect();
         let active = alerts.iter().filter(|alert| alert.status == Status::Active).count();
         let counts = report.counts.as_ref().map(|counts| &counts.alerts);
-        let measures = report.results.iter().flatten().flatten().map(|it| it.measures.len());
+        let measures = || report.results.iter().flatten().flatten().flat_map(|it| &it.measures);
         let answer = Self {
             uuid: report.uuid,
-            metrics: measures.sum(),
+            metrics: measures().count(),
+            // Where nothing judges there is no boundary; one without limits is a history that is too short.
+            judged: measures().filter(|measure| measure.boundary.is_some()).count(),
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
             alerts,
@@ -210,12 +214,12 @@ pub(super) struct Links(JsonReport);
 
 impl Links {
     /// Fills in the addresses, as Bencher's client writes them.
-    pub(super) fn fill(&self, answer: &mut Answer, console: &str) {
+    pub(super) fn fill(&self, answer: &mut Answer, console: &str, is_public: bool) {
         let report = &self.0;
         let console = console.trim_end_matches('/');
         let slug = encoded(&report.project.slug);
         let base = match report.project.visibility.as_str() {
-            "private" => format!("{console}/console/projects/{slug}"),
+            "private" if !is_public => format!("{console}/console/projects/{slug}"),
             _ => format!("{console}/perf/{slug}"),
         };
         answer.report_url = Some(format!("{base}/reports/{}", report.uuid));

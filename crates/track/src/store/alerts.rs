@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::{
     InvalidReport, ReportFilter, Store, StoreError,
     columns::{Id, Text, Time, Word, time_ns},
-    log::{name_row, project_row},
     prepare,
     read::{BOUNDARY, MEASURE, alert, boundary, measure, time},
+    rows::{name_row, project_row},
 };
 use crate::{
     decide::Boundary,
@@ -239,8 +239,8 @@ fn alerts(
          LIMIT ?",
         conditions.sql()
     );
-    conditions.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-    prepare(connection, &sql)?.query_map(params_from_iter(&conditions.values), stored)?.collect()
+    let values = params_from_iter(conditions.values(limit));
+    prepare(connection, &sql)?.query_map(values, stored)?.collect()
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<StoredAlert> {

@@ -12,10 +12,11 @@ use uuid::Uuid;
 use super::{
     Past, PastReport, Store, StoreError,
     columns::{Id, limit_ns},
-    log::{branch_head, name_row, project_row},
+    log::branch_head,
     past::{past, past_report},
     prepare,
     read::ENVIRONMENT,
+    rows::{name_row, project_row},
     versions::START_POINTS_MAX,
 };
 use crate::model::{BranchName, ProjectName, Report, StartPoint, TestbedName};

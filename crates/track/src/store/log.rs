@@ -1,6 +1,6 @@
 //! What is in a store, without the metrics: reports newest first, the state of a branch, names.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter, types::Value};
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -8,7 +8,8 @@ use super::{
     Store, StoreError,
     columns::{Id, Text, Word, limit_ns},
     prepare,
-    read::{ENVIRONMENT, environment, start_point, time},
+    read::{environment, start_point, time},
+    rows::{Conditions, branch_row, name_row, newest, project_row},
 };
 use crate::{
     adapter::Adapter,
@@ -95,36 +96,6 @@ pub struct Known {
     pub benchmarks: Vec<BenchmarkName>,
     /// Measures of any project.
     pub measures: Vec<Slug>,
-}
-
-/// Conditions on rows, with the values of their parameters in order.
-#[derive(Debug, Default)]
-pub(super) struct Conditions {
-    texts: Vec<String>,
-    pub(super) values: Vec<Value>,
-}
-
-impl Conditions {
-    /// Adds a condition, which ends where the placeholder of its value stands, unless there is none.
-    pub(super) fn add(&mut self, text: &str, value: Option<impl Into<Value>>) {
-        if let Some(value) = value {
-            self.texts.push(format!("{text} ?"));
-            self.values.push(value.into());
-        }
-    }
-
-    /// Adds a condition without a value.
-    pub(super) fn require(&mut self, text: &str) {
-        self.texts.push(text.to_owned());
-    }
-
-    /// `WHERE …`, or nothing.
-    pub(super) fn sql(&self) -> String {
-        match self.texts.is_empty() {
-            true => String::new(),
-            false => format!("WHERE {}", self.texts.join(" AND ")),
-        }
-    }
 }
 
 impl ReportFilter {
@@ -271,31 +242,17 @@ impl Store {
 
 fn reports(
     connection: &Connection,
-    mut conditions: Conditions,
+    conditions: Conditions,
     limit: usize,
 ) -> rusqlite::Result<Vec<ReportSummary>> {
-    let sql = format!(
-        "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash, r.epoch,
-                r.start_time_ns, r.end_time_ns, r.adapter, r.iterations, r.confirms,
-                (SELECT count(*) FROM metric m WHERE m.report = r.id) AS metrics,
-                (SELECT count(*) FROM failure f WHERE f.report = r.id) AS failures,
-                (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts,
-                (SELECT count(*) FROM alert a WHERE a.report = r.id AND 'active' = coalesce(
-                    (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
-                     ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)) AS active_alerts,
-                {ENVIRONMENT}
-         FROM report r
-         JOIN project p ON p.id = r.project
-         JOIN branch b ON b.id = r.branch
-         JOIN testbed t ON t.id = r.testbed
-         JOIN environment e ON e.id = r.environment
-         {}
-         ORDER BY r.start_time_ns DESC, r.uuid DESC
-         LIMIT ?",
-        conditions.sql()
-    );
-    conditions.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-    prepare(connection, &sql)?.query_map(params_from_iter(&conditions.values), summary)?.collect()
+    let columns = "p.name AS project, r.epoch, r.end_time_ns, r.adapter, r.iterations, r.confirms,
+         (SELECT count(*) FROM metric m WHERE m.report = r.id) AS metrics,
+         (SELECT count(*) FROM failure f WHERE f.report = r.id) AS failures,
+         (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts,
+         (SELECT count(*) FROM alert a WHERE a.report = r.id AND 'active' = coalesce(
+             (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
+              ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)) AS active_alerts";
+    newest(connection, columns, conditions, limit, summary)
 }
 
 fn summary(row: &Row<'_>) -> rusqlite::Result<ReportSummary> {
@@ -343,38 +300,6 @@ pub(super) fn branch_head(
             })
         })
         .optional()
-}
-
-/// The row of a project.
-pub(super) fn project_row(
-    connection: &Connection,
-    project: &ProjectName,
-) -> rusqlite::Result<Option<i64>> {
-    let sql = "SELECT id FROM project WHERE name = ?1";
-    prepare(connection, sql)?.query_row([project.as_str()], |row| row.get(0)).optional()
-}
-
-/// The row of a branch.
-pub(super) fn branch_row(
-    connection: &Connection,
-    project: &ProjectName,
-    branch: &BranchName,
-) -> rusqlite::Result<Option<i64>> {
-    match project_row(connection, project)? {
-        Some(project) => name_row(connection, "branch", project, branch.as_str()),
-        None => Ok(None),
-    }
-}
-
-/// The row of a name in a table of names.
-pub(super) fn name_row(
-    connection: &Connection,
-    table: &str,
-    project: i64,
-    name: &str,
-) -> rusqlite::Result<Option<i64>> {
-    let sql = format!("SELECT id FROM {table} WHERE project = ?1 AND name = ?2");
-    prepare(connection, &sql)?.query_row((project, name), |row| row.get(0)).optional()
 }
 
 fn names<T>(connection: &Connection, sql: &str, of: Option<i64>) -> rusqlite::Result<Vec<T>>

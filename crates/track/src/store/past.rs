@@ -1,8 +1,12 @@
 //! Earlier reports by series: for each measure of each benchmark its values, oldest first.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+};
 
 use rusqlite::{Connection, Row};
+use rustc_hash::FxHashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -61,10 +65,6 @@ pub struct Point {
     pub iteration: u32,
     /// The value.
     pub value: f64,
-    /// Lower end of its spread.
-    pub lower: Option<f64>,
-    /// Upper end of its spread.
-    pub upper: Option<f64>,
     /// Single measurements, if the report is among the newest that samples were asked of.
     pub samples: Vec<f64>,
     /// The alert that it raised, with its present status.
@@ -108,30 +108,31 @@ pub(super) fn past(
     let first_sampled = reports.len().saturating_sub(sampled_reports_max);
     let mut series = Vec::<RawSeries>::new();
     let mut index = HashMap::new();
-    let mut statement = prepare(
-        connection,
-        "SELECT benchmark, measure, iteration, value, lower, upper, samples
-         FROM metric WHERE report = ?1",
-    )?;
+    // Every column counts: a history has some hundred thousand values.
+    let values = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
+    let sampled =
+        "SELECT benchmark, measure, iteration, value, samples FROM metric WHERE report = ?1";
+    let (mut values, mut sampled) = (prepare(connection, values)?, prepare(connection, sampled)?);
     for (at, report) in reports.iter().enumerate() {
         let marks = marks(connection, report.row)?;
+        let is_sampled = at >= first_sampled;
+        let statement = if is_sampled { &mut sampled } else { &mut values };
         let mut rows = statement.query([report.row])?;
         let mut next = 0;
         while let Some(row) = rows.next()? {
-            let key: (i64, i64) = (row.get(0)?, row.get(1)?);
-            let iteration: u32 = row.get(2)?;
-            let samples: Option<i64> = row.get(6)?;
+            let of_metric = metric_key(row)?;
+            let samples: Option<i64> = if is_sampled { row.get(4)? } else { None };
             let mark = match marks.is_empty() {
                 true => Mark::default(),
-                false => marks.get(&(key.0, key.1, iteration)).copied().unwrap_or_default(),
+                false => marks.get(&of_metric).copied().unwrap_or_default(),
             };
+            let (benchmark, measure, iteration) = of_metric;
+            let key = (benchmark, measure);
             let point = Point {
                 report: at,
                 iteration,
                 value: row.get(3)?,
-                lower: row.get(4)?,
-                upper: row.get(5)?,
-                samples: match samples.filter(|_| at >= first_sampled) {
+                samples: match samples {
                     Some(samples) => read_samples(connection, samples)?,
                     None => Vec::new(),
                 },
@@ -163,6 +164,14 @@ fn read_samples(connection: &Connection, row: i64) -> rusqlite::Result<Vec<f64>>
     statement.query_row([row], |row| Ok(row.get::<_, Numbers>(0)?.0))
 }
 
+/// A metric within its report: rows of its benchmark and its measure, and its iteration.
+pub(super) type MetricRow = (i64, i64, u32);
+
+/// The first three columns: `benchmark`, `measure`, `iteration`.
+pub(super) fn metric_key(row: &Row<'_>) -> rusqlite::Result<MetricRow> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
 /// What was decided about a metric, if it stood out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark {
@@ -170,19 +179,19 @@ pub(super) struct Mark {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// The marks of a report by rows of benchmark and measure and by iteration.
+/// The marks of a report.
 pub(super) fn marks(
     connection: &Connection,
     report: i64,
-) -> rusqlite::Result<HashMap<(i64, i64, u32), Mark>> {
-    let mut marks = HashMap::<_, Mark>::new();
+) -> rusqlite::Result<FxHashMap<MetricRow, Mark>> {
+    let mut marks = FxHashMap::<_, Mark>::default();
     let outcomes = "SELECT benchmark, measure, iteration, outcome FROM verdict
                     WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'moved-together')";
     let mut statement = prepare(connection, outcomes)?;
     let mut rows = statement.query([report])?;
     while let Some(row) = rows.next()? {
         let outcome = row.get::<_, Word<_>>(3)?.0;
-        marks.entry((row.get(0)?, row.get(1)?, row.get(2)?)).or_default().outcome = Some(outcome);
+        marks.entry(metric_key(row)?).or_default().outcome = Some(outcome);
     }
     let alerts = "SELECT a.benchmark, a.measure, a.iteration, a.crossed, coalesce(
                       (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
@@ -192,7 +201,7 @@ pub(super) fn marks(
     let mut rows = statement.query([report])?;
     while let Some(row) = rows.next()? {
         let alert = (row.get::<_, Word<_>>(3)?.0, row.get::<_, Word<_>>(4)?.0);
-        marks.entry((row.get(0)?, row.get(1)?, row.get(2)?)).or_default().alert = Some(alert);
+        marks.entry(metric_key(row)?).or_default().alert = Some(alert);
     }
     Ok(marks)
 }
@@ -209,7 +218,7 @@ fn name_series(connection: &Connection, raw: Vec<RawSeries>) -> rusqlite::Result
         };
         named.push(PastSeries { benchmark, measure, points });
     }
-    let key = |series: &PastSeries| -> (BenchmarkName, Slug, String) {
+    let key = |series: &PastSeries| -> (BenchmarkName, Slug, Cow<'static, str>) {
         let Measure { slug, units, .. } = series.measure.clone();
         (series.benchmark.clone(), slug, units)
     };

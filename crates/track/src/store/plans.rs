@@ -3,6 +3,7 @@
 
 use std::{cell::RefCell, collections::BTreeSet};
 
+use rusqlite::StatementStatus;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
@@ -182,6 +183,52 @@ fn no_query_reads_a_whole_table() {
         let scans: Vec<_> = plan.iter().filter(|step| is_scan_of_much(step)).collect();
         assert!(scans.is_empty(), "{scans:#?}\nof\n{sql}\nwith the plan\n{plan:#?}");
     }
+}
+
+/// What a history and a plot do once for each report.
+#[test]
+fn each_report_of_a_history_and_a_plot_is_a_search() {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(temporary.path().join("results.db")).expect("a store");
+    for number in 1..=9 {
+        store.insert(&report(number, "main", None)).expect("stored");
+    }
+    let names = || vec![BenchmarkName::new("a").expect("a name")];
+    let all = PlotQuery::of(ProjectName::new("p").expect("a name"));
+    let some =
+        PlotQuery { benchmarks: names(), measures: vec![Measure::latency().slug], ..all.clone() };
+    STATEMENTS.take();
+    let history = store.history(&HistoryQuery::of(&report(10, "main", None))).expect("a history");
+    assert_eq!(history.baseline.series[0].points.len(), 9);
+    for query in [all, some] {
+        assert_eq!(store.plot(&query).expect("a plot").series[0].points.len(), 9);
+    }
+    let statements = STATEMENTS.take();
+    let check = |table: &str, expected: usize| {
+        let of_report: Vec<_> = statements
+            .iter()
+            .filter(|sql| sql.contains(&format!("FROM {table}")) && sql.contains("report = ?1"))
+            .collect();
+        assert_eq!(of_report.len(), expected, "{table}: {statements:#?}");
+        for sql in of_report {
+            let plan = plan(&store, sql);
+            let is_search = plan[0].contains(" USING ") && plan[0].contains("(report=?");
+            assert!(is_search && plan[0].starts_with("SEARCH"), "{sql}\n{plan:#?}");
+            let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE"));
+            assert!(!sorts, "{sql}\n{plan:#?}");
+        }
+    };
+    check("metric", 4);
+    check("verdict", 3);
+    check("alert", 1);
+    // A statement that SQLite prepares anew for each report takes longer to prepare than to run.
+    let mut runs = 0;
+    for sql in statements.iter().filter(|sql| sql.contains("report = ?1")) {
+        let cached = store.connection.prepare_cached(sql).expect("a statement");
+        runs += cached.get_status(StatementStatus::Run);
+        assert_eq!(cached.get_status(StatementStatus::RePrepare), 0, "{sql}");
+    }
+    assert!(runs >= 9 * 11, "only {runs} runs are known: the statements are not those that ran");
 }
 
 #[test]

@@ -140,8 +140,8 @@ pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
 pub(super) fn measure(row: &Row<'_>) -> rusqlite::Result<Measure> {
     Ok(Measure {
         slug: row.get::<_, Text<_>>("slug")?.0,
-        name: row.get("measure_name")?,
-        units: row.get("units")?,
+        name: row.get::<_, String>("measure_name")?.into(),
+        units: row.get::<_, String>("units")?.into(),
         direction: row.get::<_, Word<_>>("direction")?.0,
         kind: row.get::<_, Word<_>>("kind")?.0,
     })

@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{CachedStatement, Connection, Row};
+use rustc_hash::FxHashMap;
 use time::OffsetDateTime;
 
 use super::{
     Store, StoreError,
     columns::{Text, limit_ns},
-    log::{Conditions, name_row, project_row},
-    past::{PastReport, benchmark_name, marks, measure_of, past_report},
+    past::{MetricRow, PastReport, benchmark_name, marks, measure_of, metric_key, past_report},
     prepare,
-    read::{BOUNDARY, ENVIRONMENT, boundary},
+    rows::{Conditions, is_one_of, name_row, newest, project_row},
 };
 use crate::{
     decide::{Boundary, Outcome},
@@ -132,33 +132,20 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
     let measures = measure_rows(&view, &query.measures)?;
     let mut conditions = Conditions::default();
     conditions.add("r.project =", Some(project));
-    add_one_of(&mut conditions, "r.branch", branches.as_deref());
-    add_one_of(&mut conditions, "r.testbed", testbeds.as_deref());
+    conditions.among("r.branch", branches.as_deref());
+    conditions.among("r.testbed", testbeds.as_deref());
     conditions.add("r.start_time_ns >=", query.since.map(limit_ns));
     conditions.add("r.start_time_ns <=", query.until.map(limit_ns));
     conditions.require("r.confirms IS NULL");
-    let sources = sources(&view, conditions, query.reports_max)?;
-    let sql = metrics_sql(benchmarks.as_deref(), measures.as_deref());
+    let columns = "r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row";
+    let mut sources = newest(&view, columns, conditions, query.reports_max, source)?;
+    sources.reverse();
+    let mut metrics = Metrics::prepare(&view, benchmarks.as_deref(), measures.as_deref())?;
     let mut plot = Plot::default();
     let mut index = HashMap::new();
     for source in sources {
         let at = plot.reports.len();
-        let marks = marks(&view, source.report.row)?;
-        let mut statement = prepare(&view, &sql)?;
-        let mut rows = statement.query([source.report.row])?;
-        while let Some(row) = rows.next()? {
-            let (benchmark, measure, iteration) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let mark = marks.get(&(benchmark, measure, iteration)).copied().unwrap_or_default();
-            let point = PlotPoint {
-                report: at,
-                iteration,
-                value: row.get(3)?,
-                lower: row.get(4)?,
-                upper: row.get(5)?,
-                boundary: boundary(row)?,
-                outcome: mark.outcome,
-                alert: mark.alert,
-            };
+        metrics.read(&source.report, at, |(benchmark, measure), point| {
             let key = (source.branch, source.testbed, benchmark, measure);
             let series = match index.entry(key) {
                 Entry::Occupied(entry) => *entry.get(),
@@ -174,79 +161,108 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
                 }
             };
             plot.series[series].points.push(point);
-        }
+            Ok(())
+        })?;
         plot.reports.push(source.report);
     }
-    plot.series.sort_by(|a, b| {
-        let key = |series| -> (BranchName, TestbedName, BenchmarkName, Slug, String) {
-            let PlotSeries { branch, testbed, benchmark, measure, .. }: &PlotSeries = series;
-            let (slug, units) = (measure.slug.clone(), measure.units.clone());
-            (branch.clone(), testbed.clone(), benchmark.clone(), slug, units)
-        };
-        key(a).cmp(&key(b))
-    });
+    plot.series.sort_by(|a, b| key(a).cmp(&key(b)));
     Ok(plot)
 }
 
-/// The reports, oldest first.
-fn sources(
-    connection: &Connection,
-    mut conditions: Conditions,
-    most: usize,
-) -> rusqlite::Result<Vec<Source>> {
-    let sql = format!(
-        "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns,
-                r.branch AS branch_row, r.testbed AS testbed_row, t.name AS testbed, {ENVIRONMENT}
-         FROM report r
-         JOIN branch b ON b.id = r.branch
-         JOIN testbed t ON t.id = r.testbed
-         JOIN environment e ON e.id = r.environment
-         {}
-         ORDER BY r.start_time_ns DESC, r.uuid DESC
-         LIMIT ?",
-        conditions.sql()
-    );
-    conditions.values.push(i64::try_from(most).unwrap_or(i64::MAX).into());
-    let source = |row: &Row<'_>| {
-        Ok(Source {
-            report: past_report(row)?,
-            branch: row.get("branch_row")?,
-            testbed: row.get("testbed_row")?,
-            testbed_name: row.get::<_, Text<_>>("testbed")?.0,
-        })
-    };
-    let mut statement = prepare(connection, &sql)?;
-    let sources = statement.query_map(params_from_iter(&conditions.values), source)?;
-    let mut sources: Vec<Source> = sources.collect::<rusqlite::Result<_>>()?;
-    sources.reverse();
-    Ok(sources)
+/// What series are sorted by.
+fn key(series: &PlotSeries) -> impl Ord + use<'_> {
+    let PlotSeries { branch, testbed, benchmark, measure, .. } = series;
+    (branch, testbed, benchmark, &measure.slug, &measure.units)
 }
 
-/// Reads the metrics of one report, of these benchmarks and measures, with their boundaries.
-fn metrics_sql(benchmarks: Option<&[i64]>, measures: Option<&[i64]>) -> String {
-    let among = |column, rows: Option<&[i64]>| {
-        rows.map_or_else(String::new, |rows| format!("AND {column} IN ({})", list(rows)))
-    };
-    format!(
-        "SELECT m.benchmark, m.measure, m.iteration, m.value, m.lower, m.upper, {BOUNDARY}
-         FROM metric m
-         LEFT JOIN verdict v ON v.report = m.report AND v.benchmark = m.benchmark
-                            AND v.measure = m.measure AND v.iteration = m.iteration
-         WHERE m.report = ?1 {} {}
-         GROUP BY m.benchmark, m.measure, m.iteration",
-        among("m.benchmark", benchmarks),
-        among("m.measure", measures),
-    )
+fn source(row: &Row<'_>) -> rusqlite::Result<Source> {
+    Ok(Source {
+        report: past_report(row)?,
+        branch: row.get("branch_row")?,
+        testbed: row.get("testbed_row")?,
+        testbed_name: row.get::<_, Text<_>>("testbed")?.0,
+    })
 }
 
-fn add_one_of(conditions: &mut Conditions, column: &str, rows: Option<&[i64]>) {
-    if let Some(rows) = rows {
-        conditions.require(&format!("{column} IN ({})", list(rows)));
+/// Reads the metrics of one report after another, of some benchmarks and measures, with their boundaries.
+///
+/// Metrics and boundaries are two statements: SQLite would prepare one that joins them anew for each
+/// report, which takes longer than reading it.
+struct Metrics<'c> {
+    connection: &'c Connection,
+    metrics: CachedStatement<'c>,
+    boundaries: CachedStatement<'c>,
+}
+
+impl<'c> Metrics<'c> {
+    /// `None` is all benchmarks, or all measures.
+    fn prepare(
+        connection: &'c Connection,
+        benchmarks: Option<&[i64]>,
+        measures: Option<&[i64]>,
+    ) -> rusqlite::Result<Self> {
+        let mut among = String::new();
+        for (column, rows) in [("benchmark", benchmarks), ("measure", measures)] {
+            if let Some(rows) = rows {
+                among.push_str(" AND ");
+                among.push_str(&is_one_of(column, rows));
+            }
+        }
+        let metrics = format!(
+            "SELECT benchmark, measure, iteration, value, lower, upper
+             FROM metric WHERE report = ?1 {among}"
+        );
+        let boundaries = format!(
+            "SELECT benchmark, measure, iteration, baseline, lower_limit, upper_limit
+             FROM verdict WHERE report = ?1 {among} AND has_boundary"
+        );
+        let metrics = prepare(connection, &metrics)?;
+        let boundaries = prepare(connection, &boundaries)?;
+        Ok(Self { connection, metrics, boundaries })
     }
-}
 
-fn list(rows: &[i64]) -> String {
-    rows.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
+    /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
+    fn read(
+        &mut self,
+        report: &PastReport,
+        at: usize,
+        mut hand_on: impl FnMut((i64, i64), PlotPoint) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        let marks = marks(self.connection, report.row)?;
+        let boundaries = self.boundaries(report.row)?;
+        let mut rows = self.metrics.query([report.row])?;
+        while let Some(row) = rows.next()? {
+            let key = metric_key(row)?;
+            let mark = marks.get(&key).copied().unwrap_or_default();
+            let point = PlotPoint {
+                report: at,
+                iteration: key.2,
+                value: row.get(3)?,
+                lower: row.get(4)?,
+                upper: row.get(5)?,
+                boundary: boundaries.get(&key).copied(),
+                outcome: mark.outcome,
+                alert: mark.alert,
+            };
+            hand_on((key.0, key.1), point)?;
+        }
+        Ok(())
+    }
+
+    fn boundaries(&mut self, report: i64) -> rusqlite::Result<FxHashMap<MetricRow, Boundary>> {
+        let mut boundaries = FxHashMap::default();
+        let mut rows = self.boundaries.query([report])?;
+        while let Some(row) = rows.next()? {
+            let boundary = Boundary {
+                baseline: row.get(3)?,
+                lower_limit: row.get(4)?,
+                upper_limit: row.get(5)?,
+            };
+            // Of several verdicts about a metric the first counts.
+            boundaries.entry(metric_key(row)?).or_insert(boundary);
+        }
+        Ok(boundaries)
+    }
 }
 
 /// The rows of names. `None`: there was no name, and everything is meant.

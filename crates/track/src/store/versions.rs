@@ -8,8 +8,9 @@ use uuid::Uuid;
 use super::{
     Store, StoreError,
     columns::{Id, Time, limit_ns},
-    log::{branch_head, branch_row, name_row, project_row},
+    log::branch_head,
     prepare,
+    rows::{branch_row, name_row, project_row},
 };
 use crate::model::{BranchName, ProjectName, TestbedName};
 

@@ -1,4 +1,5 @@
 //! The adapters on what the tools print.
 
+mod expected;
 mod other;
 mod rust;

@@ -57,13 +57,13 @@ fn markdown_as_a_whole() {
 | <code>feature/x</code> at <code>0123456789</code> | <code>ci-runner</code> |
 
 | alert | measure | value | baseline | change | limit | why |
-| --- | --- | --- | --- | --- | --- | --- |
+| --- | --- | ---: | ---: | ---: | --- | --- |
 | <code>a&#124;b</code> | <code>latency</code> | 1.200 µs | 1.000 µs | <strong>+20.0 %</strong> (+18.0 to +22.0) | above 1.050 µs | far away |
 
 <details><summary>The metric</summary>
 
 | benchmark | measure | value | baseline | change | verdict |
-| --- | --- | --- | --- | --- | --- |
+| --- | --- | ---: | ---: | ---: | --- |
 | <code>a&#124;b</code> | <code>latency</code> | 1.200 µs | 1.000 µs | +20.0 % (+18.0 to +22.0) | <strong>worse</strong> |
 
 </details>

@@ -235,7 +235,7 @@ pub(crate) fn quiet(count: usize) -> Sample {
 
 /// A measure of a tool's own.
 pub(crate) fn custom(name: &str) -> Measure {
-    Measure::custom(name, "widgets", Direction::Unknown, Kind::Noisy)
+    Measure::custom(name.to_owned(), "widgets", Direction::Unknown, Kind::Noisy)
 }
 
 /// A slug.

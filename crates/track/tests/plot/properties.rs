@@ -67,8 +67,8 @@ fn chart() -> impl Strategy<Value = Chart> {
         })
         .prop_map(|(stamps, lines, text, units)| {
             let mut panel = histories::panel("score", lines);
-            panel.measure.units = units;
-            panel.measure.name.clone_from(&text);
+            panel.measure.units = units.into();
+            panel.measure.name = text.clone().into();
             let mut chart = histories::chart(&text, stamps, Duration::hours(1), vec![panel]);
             chart.stamps[0].hash = Some(text.clone());
             chart.stamps[0].news = vec![text];

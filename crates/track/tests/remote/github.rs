@@ -1,20 +1,20 @@
-//! Job summary, annotations, and the one comment.
+//! Job summary, annotations, the one comment, and the check run.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 use wingbeat_track::{
     decide::{Outcome, Verdict},
-    github::{Actions, Options, Told},
-    model::{Alert, Limit, Report, Status, ThresholdModel, threshold::Test},
+    github::{Actions, Message, Options, Told},
+    model::{Alert, BenchmarkName, Limit, Report, Status, ThresholdModel, threshold::Test},
     output::{Page, marker},
-    remote::Patience,
+    remote::{Host, Patience, Submission},
 };
 
 use crate::{
-    sample::report,
+    sample::{HASH, alarming, report},
     stub::{Reply, Stub},
 };
 
@@ -32,6 +32,7 @@ impl Job {
         let actions = Actions {
             api_url: api_url.to_owned(),
             repository: Some("owner/name".to_owned()),
+            commit: Some(CHECKED_OUT.to_owned()),
             event_path: None,
             summary_path: Some(folder.path().join("summary.md")),
             patience: Patience {
@@ -52,7 +53,7 @@ impl Job {
     fn event(&mut self, from: &str) {
         let event = json!({ "pull_request": {
             "number": 12,
-            "head": { "repo": { "full_name": from } },
+            "head": { "repo": { "full_name": from }, "sha": HASH },
             "base": { "repo": { "full_name": "owner/name" } },
         }});
         self.event_text(&event.to_string());
@@ -105,7 +106,7 @@ impl Job {
             store: None,
             suspects: &[],
         };
-        self.actions.tell(&page, options)
+        self.actions.tell(&Message::of_page(&page, options.id.as_deref()), options)
     }
 
     fn summary(&self) -> String {
@@ -127,6 +128,9 @@ fn github(comments: Vec<Value>) -> Stub {
             let part: Vec<_> = comments.iter().skip((page - 1) * 100).take(100).collect();
             Reply::Text(200, json!(part).to_string())
         }
+        _ if asked.line == CHECK => {
+            Reply::Text(201, json!({ "html_url": "https://github/runs/2" }).to_string())
+        }
         _ => Reply::Text(201, json!({ "html_url": "https://github/c/1" }).to_string()),
     })
 }
@@ -134,6 +138,11 @@ fn github(comments: Vec<Value>) -> Stub {
 fn comment(id: u64, body: &str) -> Value {
     json!({ "id": id, "body": body })
 }
+
+/// The merge commit that GitHub checks out for a pull request.
+const CHECKED_OUT: &str = "fedcba9876543210fedcba9876543210fedcba98";
+
+const CHECK: &str = "POST /repos/owner/name/check-runs";
 
 const LIST: &str = "GET /repos/owner/name/issues/12/comments?per_page=100&page=1";
 
@@ -144,7 +153,8 @@ fn the_first_report_makes_a_comment() {
     let told = job.tell(&with_token());
     assert_eq!(told.warnings, Vec::<String>::new());
     assert_eq!(told.comment.as_deref(), Some("https://github/c/1"));
-    assert_eq!(stub.lines(), [LIST, "POST /repos/owner/name/issues/12/comments"]);
+    assert_eq!(told.check.as_deref(), Some("https://github/runs/2"));
+    assert_eq!(stub.lines(), [LIST, "POST /repos/owner/name/issues/12/comments", CHECK]);
     let asked = &stub.asked()[1];
     assert_eq!(asked.header("authorization"), Some("Bearer ghs_secret"));
     assert!(asked.header("user-agent").is_some_and(|agent| agent.starts_with("wingbeat/")));
@@ -160,7 +170,7 @@ fn later_reports_update_it() {
     let check = |comments: Vec<Value>, expected: &[&str]| {
         let stub = github(comments);
         assert_eq!(Job::new(&stub.url).tell(&with_token()).warnings, Vec::<String>::new());
-        assert_eq!(stub.lines(), expected);
+        assert_eq!(stub.lines(), [expected, &[CHECK]].concat());
     };
     let update = "PATCH /repos/owner/name/issues/comments/5";
     let post = "POST /repos/owner/name/issues/12/comments";
@@ -190,7 +200,10 @@ fn no_comment_where_none_is_wanted() {
         let stub = github(comments);
         let told = job(Job::new(&stub.url)).tell(&options);
         assert_eq!(told.warnings, Vec::<String>::new());
-        assert_eq!(stub.lines().len(), expected, "{:?}", stub.lines());
+        let mut lines = stub.lines();
+        // Whoever gives a token gets the check run all the same.
+        assert_eq!(lines.pop().is_some_and(|last| last == CHECK), options.token.is_some());
+        assert_eq!(lines.len(), expected, "{lines:?}");
     };
     let same = |job| job;
     let none = |job: Job| Job { thresholds: vec![None; 3], ..job };
@@ -228,17 +241,107 @@ fn a_read_only_token_is_a_warning() {
     let told = job.tell(&with_token());
     assert!(told.warnings[0].contains("comes from a fork"), "{:?}", told.warnings);
     assert!(!job.summary().is_empty());
+    assert_eq!((told.check, told.notes.len()), (None, 1));
+    assert!(told.notes[0].contains("checks: write"), "{:?}", told.notes);
     // Refusals are not repeated.
-    assert_eq!(stub.asked().len(), 4);
+    assert_eq!(stub.asked().len(), 6);
+}
+
+#[test]
+fn a_check_run_is_as_good_as_the_exit_code() {
+    let check = |job: fn(Job) -> Job, is_strict, commit: &str, conclusion: &str| {
+        let stub = github(vec![]);
+        let _ = job(Job::new(&stub.url)).tell(&Options { is_strict, ..with_token() });
+        let asked = stub.asked().pop().expect("a request");
+        assert_eq!(asked.line, CHECK);
+        let mut body = asked.json();
+        let output = body["output"].take();
+        let expected = json!({
+            "name": "wingbeat: my-proj on ci-box", "head_sha": commit, "status": "completed",
+            "conclusion": conclusion, "output": null,
+        });
+        assert_eq!(body, expected);
+        let summary = output["summary"].as_str().expect("a text");
+        assert!(summary.contains(output["title"].as_str().expect("a text")), "{output}");
+    };
+    let fail = |mut job: Job| {
+        let name = BenchmarkName::new("broken").expect("a name");
+        job.report.iterations[0].fail(name, "exit code 1");
+        job
+    };
+    let push = |mut job: Job| {
+        job.event_text(r#"{"ref": "refs/heads/main"}"#);
+        job
+    };
+    let same = |job| job;
+    check(same, true, HASH, "success");
+    check(Job::alarm, true, HASH, "failure");
+    check(Job::alarm, false, HASH, "neutral");
+    check(fail, true, HASH, "failure");
+    check(fail, false, HASH, "neutral");
+    check(push, true, CHECKED_OUT, "success");
+    let stub = github(vec![]);
+    let options = Options { id: Some("nightly".to_owned()), ..with_token() };
+    let _ = Job::new(&stub.url).tell(&options);
+    assert_eq!(stub.asked()[2].json()["name"], "wingbeat: nightly");
+}
+
+#[test]
+fn what_a_server_said_is_told_too() {
+    let server = Stub::start(|asked, _| match asked.line.as_str() {
+        "POST /v0/run" => Reply::Text(201, alarming().to_string()),
+        _ => Reply::Text(200, json!({ "url": "http://console:3000" }).to_string()),
+    });
+    let stub = github(vec![]);
+    let job = Job::new(&stub.url);
+    let host = Host {
+        url: server.url.clone(),
+        key: None,
+        has_public_links: false,
+        patience: job.actions.patience,
+    };
+    let submission = Submission {
+        report: &job.report,
+        thresholds: &[],
+        thresholds_reset: false,
+        clone_thresholds: false,
+        start_point_reset: false,
+        context: &BTreeMap::new(),
+    };
+    let answer = host.send(&submission, &mut |_| {}).expect("sent");
+    let message = Message::of_answer(&answer, &job.report, None);
+    let told = job.actions.tell(&message, &Options { is_strict: true, ..with_token() });
+    assert_eq!(told.warnings, Vec::<String>::new());
+    assert_eq!(
+        told.annotations,
+        "::error title=wingbeat my-proj%3A alert::a-b Latency: 1.500 µs is above 1.100 µs, usually 1.000 µs\n"
+    );
+    assert_eq!(stub.lines(), [LIST, "POST /repos/owner/name/issues/12/comments", CHECK]);
+    assert_eq!(stub.asked()[2].json()["conclusion"], "failure");
+    let summary = job.summary();
+    let url = answer.alerts[0].url.as_ref().expect("an address").replace('&', "&amp;");
+    for text in [
+        "<strong>the server raised 1 alert in 1 metric</strong>".to_owned(),
+        format!("<a href=\"{url}\">a-b</a>"),
+        format!("<a href=\"{url}\">a-b Latency</a>"),
+        format!("{}\n", marker(&job.report, None)),
+    ] {
+        assert!(summary.contains(&text), "{text}: {summary}");
+    }
+    let options = Options { only_thresholds: true, ..with_token() };
+    assert!(job.actions.tell(&message, &options).comment.is_some(), "a threshold judged");
 }
 
 #[test]
 fn trouble_is_a_warning() {
-    let check = |stub: &Stub, change: fn(&mut Job), expected: &str, requests: usize| {
+    let check = |stub: &Stub, change: fn(&mut Job), expected: &[&str], requests: usize| {
         let mut job = Job::new(&stub.url);
         change(&mut job);
         let told = job.tell(&with_token());
-        assert!(told.warnings.len() == 1 && told.warnings[0].contains(expected), "{told:?}");
+        assert_eq!(told.warnings.len(), expected.len(), "{told:?}");
+        for (warning, expected) in told.warnings.iter().zip(expected) {
+            assert!(warning.contains(expected), "{told:?}");
+        }
         assert_eq!(stub.asked().len(), requests);
     };
     let failing = || Stub::start(|_, _| Reply::Text(502, String::new()));
@@ -248,15 +351,18 @@ fn trouble_is_a_warning() {
             false => Reply::HangUp,
         })
     };
-    check(&failing(), |_| {}, "status 502", 3);
-    // A comment that may have been made is not made again.
-    check(&half(), |_| {}, "no answer", 2);
-    check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, "no list", 1);
-    check(&github(vec![]), |job| job.actions.repository = None, "GITHUB_REPOSITORY", 0);
-    check(&github(vec![]), |job| job.event_text("{"), "could not be read", 0);
+    // What may have been made is not made again.
+    check(&failing(), |_| {}, &["comment on pull request 12: ", "no check run: "], 4);
+    check(&half(), |_| {}, &["no answer", "no answer"], 3);
+    check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, &["no list"], 2);
+    check(&github(vec![]), |job| job.actions.repository = None, &["GITHUB_REPOSITORY"], 0);
+    // The check run is about what was checked out then.
+    check(&github(vec![]), |job| job.event_text("{"), &["could not be read"], 1);
     let nowhere =
         |job: &mut Job| job.actions.summary_path = Some(PathBuf::from("/no/such/folder/x"));
-    check(&github(vec![]), nowhere, "job summary", 2);
+    check(&github(vec![]), nowhere, &["job summary"], 3);
+    let limit = || Stub::start(|_, _| Reply::Text(403, "API rate limit exceeded".to_owned()));
+    check(&limit(), |_| {}, &["rate limit exceeded", "rate limit exceeded"], 2);
 }
 
 #[test]
@@ -297,16 +403,19 @@ fn the_environment() {
     assert_eq!(of(&[("GITHUB_ACTIONS", "false")]), None);
     let bare = of(&[("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", "")]).expect("a job");
     assert_eq!((bare.api_url.as_str(), bare.summary_path), ("https://api.github.com", None));
+    assert_eq!(bare.commit, None);
     let own = of(&[
         ("GITHUB_ACTIONS", "true"),
         ("GITHUB_API_URL", "https://git.example/api/v3"),
         ("GITHUB_REPOSITORY", "o/r"),
         ("GITHUB_EVENT_PATH", "/e"),
         ("GITHUB_STEP_SUMMARY", "/s"),
+        ("GITHUB_SHA", HASH),
     ])
     .expect("a job");
     assert_eq!(own.api_url, "https://git.example/api/v3");
     assert_eq!(own.repository.as_deref(), Some("o/r"));
     assert_eq!(own.event_path, Some(PathBuf::from("/e")));
     assert_eq!(own.summary_path, Some(PathBuf::from("/s")));
+    assert_eq!(own.commit.as_deref(), Some(HASH));
 }

@@ -25,7 +25,7 @@ const QUICK: Patience = Patience {
 };
 
 fn host(url: &str) -> Host {
-    Host { url: url.to_owned(), key: None, patience: QUICK }
+    Host { url: url.to_owned(), key: None, has_public_links: false, patience: QUICK }
 }
 
 fn send(host: &Host) -> Result<Answer, RemoteError> {
@@ -202,12 +202,17 @@ fn private_and_unclaimed_projects_have_other_links() {
     let mut json = alarming();
     json["project"]["visibility"] = json!("private");
     json["project"]["claimed"] = Value::Null;
-    let answer = send(&host(&server(json).url)).expect("sent");
+    let answer = send(&host(&server(json.clone()).url)).expect("sent");
     let base = "http://console:3000/console/projects/my-proj";
     assert_eq!(answer.report_url, Some(format!("{base}/reports/{}", id(1))));
     assert!(answer.plots[0].1.starts_with(&format!("{base}/perf?")), "{:?}", answer.plots);
     let claim = format!("http://console:3000/auth/signup?claim={}", id(3));
     assert_eq!(answer.claim_url, Some(claim));
+    let public = Host { has_public_links: true, ..host(&server(json).url) };
+    let answer = send(&public).expect("sent");
+    let base = "http://console:3000/perf/my-proj";
+    assert_eq!(answer.report_url, Some(format!("{base}/reports/{}", id(1))));
+    assert!(answer.plots[0].1.starts_with(&format!("{base}?")), "{:?}", answer.plots);
 }
 
 #[test]

@@ -51,8 +51,8 @@ fn measure() -> impl Strategy<Value = Measure> {
     ("[a-c]", "\\PC{0,3}", "[xy]", direction, kind).prop_map(
         |(slug, name, units, direction, kind)| Measure {
             slug: Slug::of(&slug),
-            name,
-            units,
+            name: name.into(),
+            units: units.into(),
             direction,
             kind,
         },

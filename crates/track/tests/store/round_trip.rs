@@ -48,7 +48,7 @@ fn reports_come_out_as_they_went_in() {
     });
     check(13, |report| report.start_time += time::Duration::nanoseconds(1));
     check(14, |report| {
-        let ticks = Measure { units: "ticks".to_owned(), ..Measure::latency() };
+        let ticks = Measure { units: "ticks".into(), ..Measure::latency() };
         report.iterations[0].benchmarks[0].metrics[0].0 = ticks;
     });
 }

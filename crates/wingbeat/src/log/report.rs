@@ -1,38 +1,58 @@
 //! One report whole, as text.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::collections::HashMap;
 
 use owo_colors::OwoColorize as _;
 use wingbeat_track::{
     decide::{Outcome, Verdict},
-    model::{BenchmarkName, Measure, Metric, Report, Slug, Status},
-    plot::units::{Units, percent},
+    model::{Alert, BenchmarkName, Report, Slug, Status},
+    output::{
+        Column, GivesWay, Paint, Table,
+        number::{self, Scale},
+        outcome_word, paragraph,
+    },
 };
 
-use crate::store::{
-    id::short,
-    minute,
-    table::{Side, table},
-};
+use crate::store::{id::short, minute};
 
-pub(super) fn text(report: &Report) -> String {
-    let mut out = head(report);
-    // Writing into a string does not fail.
-    let _ = write!(out, "\n{}", metrics(report));
-    let failures: Vec<Vec<String>> = report
-        .iterations
-        .iter()
-        .flat_map(|results| &results.failures)
-        .map(|failure| vec![failure.name.to_string(), failure.reason.clone()])
-        .collect();
-    if !failures.is_empty() {
-        let head = [("failed", Side::Left), ("reason", Side::Left)];
-        let _ = write!(out, "\n{}", table(&head, &failures));
-    }
+/// The report, no line of its tables wider than `width`.
+pub(super) fn text(report: &Report, width: usize) -> String {
+    let paint = Paint { has_colours: true };
+    let mut blocks = vec![head(report), metrics(report, width)];
     if !report.alerts.is_empty() {
-        let _ = write!(out, "\n{}", alerts(report));
+        blocks.push(alerts(report, width));
     }
-    out
+    let labelled = |label: String, length: usize, text: &str| {
+        format!("{label}  {}\n", paragraph(text, length + 2, width))
+    };
+    let mut told = String::new();
+    for failure in report.iterations.iter().flat_map(|results| &results.failures) {
+        let text = format!("{}: {}", failure.name, failure.reason);
+        told += &labelled(paint.bad("failed"), 6, &text);
+    }
+    for verdict in report.verdicts.iter().filter(|verdict| is_loud(verdict)) {
+        let iteration = match report.iterations.len() {
+            0 | 1 => String::new(),
+            _ => format!(" (iteration {})", verdict.iteration + 1),
+        };
+        let (benchmark, measure) = (&verdict.benchmark, &verdict.measure);
+        let text = format!("{benchmark} {measure}{iteration}: {}", verdict.reason);
+        let word = outcome_word(verdict.outcome);
+        told += &labelled(paint.bold(word), word.len(), &text);
+    }
+    if !told.is_empty() {
+        blocks.push(told);
+    }
+    blocks.join("\n")
+}
+
+/// Whether a verdict has more to say than its word.
+fn is_loud(verdict: &Verdict) -> bool {
+    let is_quiet = matches!(
+        verdict.outcome,
+        Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged
+    );
+    !is_quiet && !verdict.reason.is_empty()
 }
 
 fn head(report: &Report) -> String {
@@ -80,96 +100,105 @@ fn head(report: &Report) -> String {
     rows.into_iter().map(line).collect()
 }
 
-fn metrics(report: &Report) -> String {
+fn metrics(report: &Report, width: usize) -> String {
     let verdicts: HashMap<(u32, &BenchmarkName, &Slug), &Verdict> = report
         .verdicts
         .iter()
         .map(|verdict| ((verdict.iteration, &verdict.benchmark, &verdict.measure), verdict))
         .collect();
-    let head = [
-        ("iteration", Side::Right),
-        ("benchmark", Side::Left),
-        ("measure", Side::Left),
-        ("value", Side::Right),
-        ("spread", Side::Left),
-        ("baseline", Side::Right),
-        ("change", Side::Right),
-        ("verdict", Side::Left),
-    ];
     let has_several = report.iterations.len() > 1;
-    let mut rows = Vec::new();
+    let mut names = Vec::new();
+    let mut outcomes = Vec::new();
+    let mut cells: [Vec<String>; 7] = Default::default();
     for (iteration, results) in (0..).zip(&report.iterations) {
         for benchmark in &results.benchmarks {
             for (measure, metric) in &benchmark.metrics {
                 let verdict = verdicts.get(&(iteration, &benchmark.name, &measure.slug)).copied();
-                let number = if has_several { (iteration + 1).to_string() } else { String::new() };
-                let units = Units::of(measure);
                 let baseline = verdict.and_then(|verdict| verdict.boundary?.baseline);
                 let change = verdict.and_then(|verdict| verdict.change);
-                rows.push(vec![
-                    number,
-                    benchmark.name.to_string(),
+                let scale = Scale::of(measure, metric.value, baseline);
+                let ends = (metric.lower_value, metric.upper_value);
+                names.push(benchmark.name.to_string());
+                outcomes.push(verdict.map(|verdict| verdict.outcome));
+                let row = [
                     measure.slug.to_string(),
-                    units.format(metric.value),
-                    spread(metric, measure),
-                    baseline.map_or_else(String::new, |baseline| units.format(baseline)),
-                    change.map_or_else(String::new, |change| percent(change.relative)),
-                    verdict.map_or_else(String::new, words),
-                ]);
+                    if has_several { (iteration + 1).to_string() } else { String::new() },
+                    scale.with_unit(metric.value),
+                    scale.spread(metric.value, ends).unwrap_or_default(),
+                    baseline.map_or_else(String::new, |baseline| scale.with_unit(baseline)),
+                    change.map_or_else(String::new, |change| number::change(change.relative)),
+                    verdict.map_or_else(String::new, |verdict| {
+                        outcome_word(verdict.outcome).to_owned()
+                    }),
+                ];
+                for (column, cell) in cells.iter_mut().zip(row) {
+                    column.push(cell);
+                }
             }
         }
     }
-    if rows.is_empty() { "no metrics\n".to_owned() } else { table(&head, &rows) }
-}
-
-fn spread(metric: &Metric, measure: &Measure) -> String {
-    let units = Units::of(measure);
-    let end = |end: Option<f64>| end.map_or_else(|| "–".to_owned(), |end| units.format(end));
-    match (metric.lower_value, metric.upper_value) {
-        (None, None) => String::new(),
-        (lower, upper) => format!("{} … {}", end(lower), end(upper)),
+    if names.is_empty() {
+        return "no metrics\n".to_owned();
     }
-}
-
-fn words(verdict: &Verdict) -> String {
-    let reason = &verdict.reason;
-    match verdict.outcome {
-        Outcome::Worse => format!("{}: {reason}", "worse".red()),
-        Outcome::Better => format!("{}: {reason}", "better".green()),
-        Outcome::Changed => format!("{}: {reason}", "changed".yellow()),
-        Outcome::NoChange => "no change".to_owned(),
-        Outcome::MovedTogether => format!("moved together: {reason}"),
-        Outcome::TooLittleHistory => "too little history".to_owned(),
-        Outcome::NotJudged => "not judged".to_owned(),
-    }
-}
-
-fn alerts(report: &Report) -> String {
-    let head = [
-        ("alert", Side::Left),
-        ("benchmark", Side::Left),
-        ("measure", Side::Left),
-        ("limit", Side::Left),
-        ("status", Side::Left),
-        ("reason", Side::Left),
+    let heads = [
+        ("measure", false, GivesWay::Never),
+        ("iteration", true, GivesWay::Never),
+        ("value", true, GivesWay::Never),
+        ("spread", true, GivesWay::First),
+        ("baseline", true, GivesWay::Last),
+        ("change", true, GivesWay::Never),
+        ("verdict", false, GivesWay::Never),
     ];
-    let rows: Vec<Vec<String>> = report
-        .alerts
-        .iter()
-        .map(|alert| {
-            let status = match alert.status {
-                Status::Active => alert.status.red().to_string(),
-                _ => alert.status.to_string(),
-            };
-            vec![
-                short(alert.uuid),
-                alert.benchmark.to_string(),
-                alert.measure.to_string(),
-                crate::alerts::side(alert.limit).to_owned(),
-                status,
-                alert.reason.clone().unwrap_or_default(),
-            ]
-        })
-        .collect();
-    table(&head, &rows)
+    let columns = columns(&heads, cells);
+    let paint = Paint { has_colours: true };
+    Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| {
+        match outcomes[at] {
+            Some(Outcome::Worse) => paint.bad(line),
+            Some(Outcome::Better) => paint.good(line),
+            Some(Outcome::Changed) => paint.warning(line),
+            _ => line.to_owned(),
+        }
+    })
+}
+
+fn columns<const N: usize>(
+    heads: &[(&str, bool, GivesWay); N],
+    cells: [Vec<String>; N],
+) -> Vec<Column> {
+    let column = |(&(heading, is_number, gives_way), cells): (&(&str, bool, GivesWay), _)| Column {
+        heading: heading.to_owned(),
+        is_number,
+        gives_way,
+        cells,
+    };
+    heads.iter().zip(cells).map(column).collect()
+}
+
+fn alerts(report: &Report, width: usize) -> String {
+    let all = &report.alerts;
+    let cells = |cell: fn(&Alert) -> String| all.iter().map(cell).collect();
+    let heads = [
+        ("measure", false, GivesWay::Never),
+        ("limit", false, GivesWay::Never),
+        ("alert", false, GivesWay::Never),
+        ("status", false, GivesWay::Never),
+    ];
+    let columns = columns(
+        &heads,
+        [
+            cells(|alert| alert.measure.to_string()),
+            cells(|alert| crate::alerts::side(alert.limit).to_owned()),
+            cells(|alert| short(alert.uuid)),
+            cells(crate::alerts::status),
+        ],
+    );
+    let names = cells(|alert| alert.benchmark.to_string());
+    let paint = Paint { has_colours: true };
+    Table { names_heading: "alert of", names, columns }.write(width, paint, &|at, line| match all
+        [at]
+        .status
+    {
+        Status::Active => paint.bad(line),
+        _ => paint.dim(line),
+    })
 }

@@ -152,7 +152,7 @@ pub(crate) struct ThresholdArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Continuous integration")]
 pub(crate) struct CiArgs {
-    /// Token with which a comment is written on the pull request
+    /// Token with which a comment on the pull request and a check run are written
     #[arg(long, value_name = "TOKEN")]
     pub github_actions: Option<String>,
     /// Comment only if there is a threshold
@@ -161,10 +161,10 @@ pub(crate) struct CiArgs {
     /// Comment only if there is an alert
     #[arg(long, requires = "github_actions")]
     pub ci_only_on_alert: bool,
-    /// Links for people without an account (for --host)
-    #[arg(long, requires = "github_actions", hide = true)]
+    /// Links that need no account (for --host)
+    #[arg(long, requires = "github_actions")]
     pub ci_public_links: bool,
-    /// Name by which the comment is found again
+    /// Name by which the comment is found again, and of the check run
     #[arg(long, value_name = "ID", requires = "github_actions")]
     pub ci_id: Option<String>,
     /// Number of the pull request

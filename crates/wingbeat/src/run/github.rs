@@ -2,16 +2,13 @@
 
 use std::env;
 
-use wingbeat_track::{
-    github::{Actions, Options},
-    output::Page,
-};
+use wingbeat_track::github::{Actions, Message, Options};
 
 use super::args::RunArgs;
 use crate::cli::{self, tell};
 
-/// Summary, annotations and comment, if this is a job of GitHub's. Nothing of it fails the run.
-pub(super) fn tell_actions(args: &RunArgs, page: &Page<'_>) {
+/// Summary, annotations, comment and check run, if this is a job of GitHub's. Nothing of it fails the run.
+pub(super) fn tell_actions(args: &RunArgs, message: impl FnOnce(Option<&str>) -> Message) {
     let Some(actions) = Actions::from_env(|name| env::var(name).ok()) else { return };
     let options = Options {
         token: args.ci.github_actions.clone(),
@@ -21,7 +18,7 @@ pub(super) fn tell_actions(args: &RunArgs, page: &Page<'_>) {
         number: args.ci.ci_number,
         is_strict: args.is_strict(),
     };
-    let told = actions.tell(page, &options);
+    let told = actions.tell(&message(options.id.as_deref()), &options);
     // On stderr, which GitHub reads too: stdout may be data.
     for line in told.annotations.lines() {
         tell!("{line}");
@@ -29,7 +26,12 @@ pub(super) fn tell_actions(args: &RunArgs, page: &Page<'_>) {
     for warning in told.warnings {
         tell!("{}: {warning}", cli::styled_warning());
     }
-    if let Some(address) = told.comment {
-        tell!("comment: {address}");
+    for note in told.notes {
+        tell!("{note}");
+    }
+    for (name, address) in [("comment", told.comment), ("check run", told.check)] {
+        if let Some(address) = address {
+            tell!("{name}: {address}");
+        }
     }
 }

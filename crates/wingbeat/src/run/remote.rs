@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
 
 use wingbeat_track::{
+    github::Message,
     remote::{self, Host, Key, Patience, Submission},
     run::{Finding, Interrupt, git},
 };
 
 use super::{
     args::{Format, RunArgs},
-    print, request,
+    exit_code, github, print, request,
     request::variable,
     style,
 };
@@ -32,7 +33,7 @@ pub(super) fn host(args: &RunArgs) -> anyhow::Result<Option<Host>> {
         pause_max: Duration::from_secs(args.host.max_retry_after),
         total: TOTAL,
     };
-    Ok(Some(Host { url, key, patience }))
+    Ok(Some(Host { url, key, has_public_links: args.ci.ci_public_links, patience }))
 }
 
 /// Sends the report and tells the answer.
@@ -67,17 +68,15 @@ pub(super) fn send(
     for warning in &answer.warnings {
         tell!("{}: {warning}", cli::styled_warning());
     }
-    match args.format {
-        Format::Json => print(&format!("{:#}\n", answer.json))?,
-        _ => print(&remote::human(&answer, style(verbose)))?,
-    }
-    match args.is_strict() && answer.alerts_total > 0 {
-        true => {
-            tell!("{}: alerts detected ({})", cli::styled_error(), answer.alerts_total);
-            Ok(ExitCode::FAILURE)
-        }
-        false => Ok(ExitCode::SUCCESS),
-    }
+    let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
+    print(&match args.format {
+        Format::Human => remote::human(&answer, style(verbose)),
+        Format::Json => format!("{:#}\n", answer.json),
+        Format::Markdown => remote::markdown(&answer, report, id),
+        Format::Html => remote::html(&answer, report, id),
+    })?;
+    github::tell_actions(args, |id| Message::of_answer(&answer, report, id));
+    Ok(exit_code(args, answer.alerts_total, finding))
 }
 
 /// What Bencher calls context.

@@ -3,20 +3,13 @@
 use anyhow::bail;
 use uuid::Uuid;
 
-/// Digits that are shown.
-const LENGTH: usize = 8;
+pub(crate) use wingbeat_track::output::short_id as short;
 
 /// Fewer digits are a typing error.
 const LENGTH_MIN: usize = 4;
 
 /// Candidates that are told.
 const CANDIDATES_MAX: usize = 8;
-
-/// The last digits.
-pub(crate) fn short(uuid: Uuid) -> String {
-    let digits = uuid.simple().to_string();
-    digits[digits.len() - LENGTH..].to_owned()
-}
 
 /// A UUID, or digits that it begins or ends with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +53,7 @@ impl Part {
         let found: Vec<&T> = all.iter().filter(|one| self.fits(uuid(one))).collect();
         match found[..] {
             [one] => Ok(uuid(one)),
+            [] if self.0.len() == 32 => bail!("there is no {what} {}; `{list}` lists them", self.0),
             [] => bail!("no {what} begins or ends with {}; `{list}` lists them", self.0),
             _ => {
                 let told = found.iter().take(CANDIDATES_MAX);
@@ -99,7 +93,8 @@ mod tests {
         check(&all[1].to_string(), Ok(1));
         check("0123", Err("2 alerts begin or end with 0123"));
         check("ffff", Err("no alert begins or ends with ffff; `list` lists them"));
-        assert_eq!(short(all[1]), "0000beef");
+        check(&"f".repeat(32), Err("there is no alert ffffffff"));
+        check(&short(all[1]), Ok(1));
         for wrong in ["abc", "xyzw", "", &"0".repeat(33)] {
             assert!(wrong.parse::<Part>().is_err(), "{wrong}");
         }

@@ -89,7 +89,10 @@ fn json_and_markdown() {
     let Ran { code, stdout, stderr } = repository.compare(&flags, &["./bench.sh"]);
     assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
     let comment = std::fs::read_to_string(repository.path().join("comment.md")).expect("a file");
-    assert!(comment.starts_with("**1 worse of 1 result**\n\n| benchmark |"), "{comment}");
+    assert!(
+        comment.starts_with("<strong>1 worse of 1 result</strong>\n\n| benchmark |"),
+        "{comment}"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The two jobs of the article, and what they are for: a regression is caught, its fix passes, and what
-//! is the same raises no alarm.
+//! The two jobs of the article in all their spellings, and what they are for: a regression is caught, its
+//! fix passes, and what is the same raises no alarm.
 
 use crate::support::{Repository, instructions, latency};
 

@@ -4,8 +4,11 @@
 mod ci;
 mod confirm;
 mod failures;
+mod github;
+mod history_branch;
 mod interrupt;
 mod mock;
+mod recorded;
 mod settings;
 mod sources;
 mod start_point;

@@ -7,7 +7,7 @@ fn listed_dismissed_and_back() {
     let place = Place::with_history();
     let list = |args: &[&str]| stdout(&place.wingbeat(&[&["alerts"], args].concat()).success());
     let text = list(&[]);
-    assert!(text.contains("parse/small  latency  1.308 µs  above  1.050 µs  +30.3 %"), "{text}");
+    assert!(text.contains("parse/small  latency  1.308 µs  above 1.050 µs  +30.3 %"), "{text}");
     let settle = |verb: &str, args: &[&str], expected: &str| {
         let assert = place.wingbeat(&[&["alerts", verb, "0000beef"], args].concat()).success();
         assert!(stderr(&assert).starts_with(expected), "{}", stderr(&assert));
@@ -19,7 +19,7 @@ fn listed_dismissed_and_back() {
     );
     assert_eq!(list(&[]), "");
     let all = list(&["--all"]);
-    assert!(all.contains("dismissed  known, #12"), "{all}");
+    assert!(all.contains("dismissed (known, #12)"), "{all}");
     settle("silence", &[], "silenced: 0000beef");
     assert!(list(&["--all"]).contains("silenced"));
     settle("activate", &[], "active: 0000beef");

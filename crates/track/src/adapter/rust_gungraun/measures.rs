@@ -92,7 +92,8 @@ pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure 
     let Some((_, title, slug, units)) = known else {
         let name = format!("{} {metric}", prefix.unwrap_or_default());
         let name = name.trim();
-        return Measure::custom(name, &format!("{name} (units)"), Direction::Unknown, Kind::Noisy);
+        let units = format!("{name} (units)");
+        return Measure::custom(name.to_owned(), units, Direction::Unknown, Kind::Noisy);
     };
     let named = Measure::named(slug);
     let base = match units {
@@ -114,7 +115,7 @@ pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure 
         Some(prefix) => {
             let name = format!("{prefix} {}", base.name);
             let slug = Slug::of(&format!("{prefix} {slug}"));
-            Measure { slug, name, ..base }
+            Measure { slug, name: name.into(), ..base }
         }
     }
 }
@@ -127,7 +128,7 @@ mod tests {
     fn measures_by_tool() {
         let check = |tool, metric, has_callgrind, slug: &str, name: &str, units: &str| {
             let found = measure(tool, metric, has_callgrind);
-            let found = (found.slug.as_str(), found.name.as_str(), found.units.as_str());
+            let found = (found.slug.as_str(), &*found.name, &*found.units);
             assert_eq!(found, (slug, name, units));
         };
         check("", "Instructions", false, "instructions", "Instructions", "instructions");

@@ -6,6 +6,8 @@ use crate::{
     model::{BenchmarkName, Measure},
 };
 
+const STYLE: Style = Style { width: 100, has_colours: false, is_verbose: false };
+
 fn name(text: &str) -> BenchmarkName {
     BenchmarkName::new(text).expect("a name")
 }
@@ -60,28 +62,32 @@ fn comparison() -> Comparison {
 #[test]
 fn for_people() {
     let expected = "\
-working tree (bbbbbbbbbbbb with uncommitted changes) against main (aaaaaaaaaaaa)
+working tree (bbbbbbbbbb with uncommitted changes) against main (aaaaaaaaaa)
 12 pairs of runs by turns in 24 s, until a change of 1.0 % would have been seen
 
-benchmark  measure      base      head   change    99.8 % interval  verdict
-parse      latency  1.000 ms  1.030 ms  +3.00 %  +2.00 % … +4.00 %  worse
-print      latency  1.000 ms  1.030 ms  −0.05 %  −0.40 % … +0.30 %  no change seen; 0.60 % would have been
+benchmark  measure      base      head   change  99.8 % interval  verdict
+parse      latency  1.000 ms  1.030 ms   +3.0 %     +2.0 to +4.0  worse
+print      latency  1.000 ms  1.030 ms  −0.05 %   −0.40 to +0.30  no change ≥ 0.60 %
 
 only in head: new (Latency)
 failed in base: bad: it panicked
 
 1 worse of 2 results
 ";
-    assert_eq!(human(&comparison(), false), expected);
+    assert_eq!(human(&comparison(), STYLE), expected);
 }
 
 #[test]
 fn for_comments() {
     let text = markdown(&comparison());
-    assert!(text.starts_with("**1 worse of 2 results**\n\n| benchmark |"), "{text}");
-    let row = "| parse | latency | 1.000 ms | 1.030 ms | +3.00 % | +2.00 % … +4.00 % | worse |\n";
+    let start = "<strong>1 worse of 2 results</strong>\n\n| benchmark |";
+    assert!(text.starts_with(start), "{text}");
+    let row = "| <code>parse</code> | latency | 1.000 ms | 1.030 ms | +3.0 % | +2.0 to +4.0 \
+               | <strong>worse</strong> |\n";
     assert!(text.contains(row), "{text}");
-    assert!(text.ends_with("- only in head: new (Latency)\n- failed in base: bad: it panicked\n"));
+    let end = "- only in head: <code>new</code> (Latency)\n\
+               - failed in base: <code>bad</code>: it panicked\n";
+    assert!(text.ends_with(end), "{text}");
 }
 
 #[test]
@@ -107,9 +113,32 @@ fn conclusions() {
 #[test]
 fn confidence_is_never_rounded_to_certainty() {
     let check = |confidence, expected: &str| {
-        assert_eq!(percent(rounded_down(confidence)), expected, "{confidence}");
+        assert_eq!(rounded_down(confidence), expected, "{confidence}");
     };
     check(0.996, "99.6 %");
     check(0.999_96, "99.996 %");
     check(0.9998, "99.98 %");
+}
+
+#[test]
+fn every_width_is_kept() {
+    use unicode_width::UnicodeWidthStr as _;
+    let mut comparison = comparison();
+    comparison.rows.push(Row {
+        note: Some("asked not to be judged, so it fails nothing".to_owned()),
+        ..row("a_module::with::a_long::name_of_a_benchmark/1000000", Verdict::TooFewPairs)
+    });
+    for width in 20..200 {
+        let text = human(&comparison, Style { width, ..STYLE });
+        for line in text.lines() {
+            assert!(line.width() <= width, "{line:?} is wider than {width}");
+        }
+    }
+}
+
+#[test]
+fn colours_only_where_wanted() {
+    let text = human(&comparison(), Style { has_colours: true, ..STYLE });
+    assert!(text.contains("\u{1b}[31"), "{text}");
+    assert!(!human(&comparison(), STYLE).contains('\u{1b}'));
 }

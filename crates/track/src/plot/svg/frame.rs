@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use super::{super::layout::Frame, Note, marks, px};
 use crate::{
     model::Direction,
+    output::number,
     plot::{
         axis::{places, time_text},
         chart::{Chart, Line, Panel},
         layout::{FONT, FONT_SMALL, LABELS_WIDTH, Layout, PANEL_HEIGHT, spread},
-        units::percent,
         words::{escape, fit, width},
     },
 };
@@ -64,7 +64,7 @@ pub(super) fn panel(
 fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
     let (x, y) = (px(layout.left), px(frame.top - 12.0));
     let name = match frame.symbol.is_empty() {
-        true => panel.measure.name.clone(),
+        true => panel.measure.name.to_string(),
         false => format!("{}, {}", panel.measure.name, frame.symbol),
     };
     let mut about = Vec::new();
@@ -196,7 +196,7 @@ fn labels(
         let name = escape(&fit(&line.name, room, FONT));
         let value = line.last().map_or_else(String::new, |dot| frame.units.format(dot.value));
         let change = line.last_change().map_or_else(String::new, |change| {
-            format!("<tspan class=\"quiet\" dx=\"8\">{}</tspan>", percent(change))
+            format!("<tspan class=\"quiet\" dx=\"8\">{}</tspan>", number::change(change))
         });
         let _ = writeln!(
             out,

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use super::px;
 use crate::{
     model::{Limit, Status},
+    output::number::change,
     plot::{
         chart::{Chart, Dot, Line, Step},
         layout::{FONT_SMALL, Frame, Layout},
         thin::thin,
-        units::percent,
         words::width,
     },
 };
@@ -186,7 +186,7 @@ pub(super) fn signs(
         let _ =
             writeln!(out, "<path class=\"step\" d=\"M{x} {}V{}\"/>", px(from), px(to), x = px(x));
         let Some(share) = step.relative() else { continue };
-        let text = percent(share);
+        let text = change(share);
         let room = width(&text, FONT_SMALL) + 4.0;
         // Before the step, on the side of the new level, there is most room.
         let right = (x - 5.0).max(layout.left + room);

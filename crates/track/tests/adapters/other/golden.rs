@@ -1,31 +1,17 @@
 //! What the adapters make of the outputs in `golden/`, as `golden/*.expected` tells it.
-//! `UPDATE_EXPECT=1` writes the expectations anew.
 
-use std::{env, fs, path::Path};
+use wingbeat_track::results::Average;
 
-use wingbeat_track::{adapter::Adapter, results::Average};
+use crate::expected::{self, Group};
 
-use super::outline::outline;
-
+#[track_caller]
 fn check(file: &str) {
-    check_average(file, None, "expected");
+    expected::check(Group::Other, file);
 }
 
-fn check_average(file: &str, average: Option<Average>, extension: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters/other/golden");
-    let output = fs::read(folder.join(file)).expect("the golden output");
-    let adapter: Adapter = file.split('/').next().expect("a folder").parse().expect("an adapter");
-    let found = match adapter.parse(&output, average) {
-        Ok(results) => outline(&results),
-        Err(error) => format!("{error}\n"),
-    };
-    let path = folder.join(format!("{file}.{extension}"));
-    if env::var_os("UPDATE_EXPECT").is_some_and(|value| value == "1") {
-        fs::write(&path, &found).expect("expectation written");
-        return;
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{file}: UPDATE_EXPECT=1 rewrites {}", path.display());
+#[track_caller]
+fn check_average(file: &str, average: Average) {
+    expected::check_average(Group::Other, file, average);
 }
 
 #[test]
@@ -63,11 +49,7 @@ fn jmh() {
 fn benchmark_dot_net() {
     check("c_sharp_dot_net/schema-0.15-full.json");
     check("c_sharp_dot_net/schema-0.15-brief.json");
-    check_average(
-        "c_sharp_dot_net/schema-0.15-brief.json",
-        Some(Average::Median),
-        "median.expected",
-    );
+    check_average("c_sharp_dot_net/schema-0.15-brief.json", Average::Median);
 }
 
 #[test]
@@ -83,11 +65,11 @@ fn console_time() {
 #[test]
 fn vitest() {
     check("js_vitest/vitest-3.2.7.json");
-    check_average("js_vitest/vitest-3.2.7.json", Some(Average::Median), "median.expected");
+    check_average("js_vitest/vitest-3.2.7.json", Average::Median);
     check("js_vitest/vitest-4.1.12.json");
     check("js_vitest/vitest-5.1.1.json");
     check("js_vitest/vitest-5.1.1-samples.json");
-    check_average("js_vitest/vitest-5.1.1.json", Some(Average::Median), "median.expected");
+    check_average("js_vitest/vitest-5.1.1.json", Average::Median);
 }
 
 #[test]
@@ -99,11 +81,7 @@ fn asv() {
 #[test]
 fn pytest_benchmark() {
     check("python_pytest/pytest-benchmark-5.3.1.json");
-    check_average(
-        "python_pytest/pytest-benchmark-5.3.1.json",
-        Some(Average::Median),
-        "median.expected",
-    );
+    check_average("python_pytest/pytest-benchmark-5.3.1.json", Average::Median);
     check("python_pytest/pytest-benchmark-5.3.1-with-output.txt");
 }
 
@@ -116,11 +94,7 @@ fn ruby() {
 #[test]
 fn hyperfine() {
     check("shell_hyperfine/hyperfine-1.20.0.json");
-    check_average(
-        "shell_hyperfine/hyperfine-1.20.0.json",
-        Some(Average::Median),
-        "median.expected",
-    );
+    check_average("shell_hyperfine/hyperfine-1.20.0.json", Average::Median);
     check("shell_hyperfine/hyperfine-2.0.0.json");
     check("shell_hyperfine/hyperfine-2.0.0-stdout.txt");
 }

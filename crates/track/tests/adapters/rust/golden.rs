@@ -1,34 +1,20 @@
 //! What the adapters make of the outputs in `golden/`, as `golden/*.expected` tells it.
-//! `UPDATE_EXPECT=1` writes the expectations anew.
 //!
 //! The outputs are those of the versions in their names; `schema` is one that was written after the
 //! source of the tool.
 
-use std::{env, fs, path::Path};
+use wingbeat_track::results::Average;
 
-use wingbeat_track::{adapter::Adapter, results::Average};
+use crate::expected::{self, Group};
 
-use crate::other::outline::outline;
-
+#[track_caller]
 fn check(file: &str) {
-    check_average(file, None, "expected");
+    expected::check(Group::Rust, file);
 }
 
-fn check_average(file: &str, average: Option<Average>, extension: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters/rust/golden");
-    let output = fs::read(folder.join(file)).expect("the golden output");
-    let adapter: Adapter = file.split('/').next().expect("a folder").parse().expect("an adapter");
-    let found = match adapter.parse(&output, average) {
-        Ok(results) => outline(&results),
-        Err(error) => format!("{error}\n"),
-    };
-    let path = folder.join(format!("{file}.{extension}"));
-    if env::var_os("UPDATE_EXPECT").is_some_and(|value| value == "1") {
-        fs::write(&path, &found).expect("expectation written");
-        return;
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{file}: UPDATE_EXPECT=1 rewrites {}", path.display());
+#[track_caller]
+fn check_average(file: &str, average: Average) {
+    expected::check_average(Group::Rust, file, average);
 }
 
 #[test]
@@ -52,7 +38,7 @@ fn criterion() {
 #[test]
 fn divan() {
     check("rust_divan/divan-0.1.21.txt");
-    check_average("rust_divan/divan-0.1.21.txt", Some(Average::Mean), "mean.expected");
+    check_average("rust_divan/divan-0.1.21.txt", Average::Mean);
     check("rust_divan/divan-0.1.21-panic.txt");
 }
 
@@ -75,7 +61,7 @@ fn gungraun() {
 #[test]
 fn wingbeat() {
     check("wingbeat_bench/wingbeat-0.1.0.json");
-    check_average("wingbeat_bench/wingbeat-0.1.0.json", Some(Average::Mean), "mean.expected");
+    check_average("wingbeat_bench/wingbeat-0.1.0.json", Average::Mean);
 }
 
 #[test]

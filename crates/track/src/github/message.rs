@@ -1,0 +1,78 @@
+//! What GitHub is told, whoever judged: wingbeat by its own history, or a Bencher server.
+
+use crate::{
+    model::{Alert, Report, Status},
+    output::{self, Page, Sentence},
+    remote::{self, Answer, words},
+};
+
+/// What GitHub is told about a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Name of the project.
+    pub project: String,
+    /// Name of the testbed.
+    pub testbed: String,
+    /// All of it in one line.
+    pub verdict: String,
+    /// All of it, at most 65,535 bytes, with the marker at its end.
+    pub markdown: String,
+    /// By what the comment is found again.
+    pub marker: String,
+    /// Alerts, failed benchmarks and notices.
+    pub sentences: Vec<Sentence>,
+    /// Alerts for which `--err` fails the run.
+    pub alerts: u64,
+    /// Benchmarks that failed.
+    pub failures: usize,
+    /// Whether a threshold judges any metric.
+    pub has_threshold: bool,
+}
+
+impl Message {
+    /// About a report that was judged here. `id` is the user's own name for the comment (`--ci-id`).
+    #[must_use]
+    pub fn of_page(page: &Page<'_>, id: Option<&str>) -> Self {
+        let is_active = |alert: &&Alert| alert.status == Status::Active;
+        Self {
+            verdict: output::verdict(page),
+            markdown: output::markdown(page, id),
+            sentences: output::sentences(page),
+            alerts: page.report.alerts.iter().filter(is_active).count() as u64,
+            has_threshold: page.thresholds.iter().any(Option::is_some),
+            ..Self::of_report(page.report, id)
+        }
+    }
+
+    /// About a report that a server judged. As there, alerts count whether or not somebody dismissed them.
+    #[must_use]
+    pub fn of_answer(answer: &Answer, report: &Report, id: Option<&str>) -> Self {
+        let alert =
+            |alert: &remote::RemoteAlert| Sentence::Alert(alert.status, words::alert(alert));
+        let failures = report.iterations.iter().flat_map(|results| &results.failures);
+        let failures = failures.map(|it| Sentence::Failure(format!("{}: {}", it.name, it.reason)));
+        Self {
+            verdict: words::verdict(answer),
+            markdown: remote::markdown(answer, report, id),
+            sentences: answer.alerts.iter().map(alert).chain(failures).collect(),
+            alerts: answer.alerts_total,
+            has_threshold: answer.judged > 0,
+            ..Self::of_report(report, id)
+        }
+    }
+
+    /// What does not depend on who judged.
+    fn of_report(report: &Report, id: Option<&str>) -> Self {
+        Self {
+            project: report.project.to_string(),
+            testbed: report.testbed.to_string(),
+            verdict: String::new(),
+            markdown: String::new(),
+            marker: output::marker(report, id),
+            sentences: Vec::new(),
+            alerts: 0,
+            failures: report.iterations.iter().map(|results| results.failures.len()).sum(),
+            has_threshold: false,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! UUIDs as people say them: by their last digits, since those made within a minute begin alike.
+
+use uuid::Uuid;
+
+/// Digits that are shown.
+const LENGTH: usize = 8;
+
+/// The last eight digits of a UUID, which every verb takes that takes a UUID.
+#[must_use]
+pub fn short_id(uuid: Uuid) -> String {
+    let digits = uuid.simple().to_string();
+    digits[digits.len() - LENGTH..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_digits() {
+        assert_eq!(short_id(Uuid::from_u128((1 << 100) | 0xbeef)), "0000beef");
+    }
+}

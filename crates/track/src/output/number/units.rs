@@ -1,0 +1,200 @@
+//! Values with units that people can read: 1,234,567 "nanoseconds (ns)" are 1.235 ms.
+
+use serde::Serialize;
+
+use super::digits::{decimals, exponential, fixed};
+use crate::model::{Kind, Measure};
+
+/// The units of a measure as a ladder of prefixes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Units {
+    /// Rungs, smallest first: how many of the measure's own units one of this unit is, and its symbol.
+    rungs: Vec<(f64, String)>,
+    /// Whether whole numbers are written out.
+    whole: bool,
+}
+
+/// How the values of a row are written: all in the same unit, with the same decimals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    /// How many of the measure's own units one of this unit is.
+    size: f64,
+    symbol: String,
+    decimals: usize,
+}
+
+/// Times from a picosecond on, in nanoseconds.
+const TIMES: [(f64, &str); 5] = [(1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
+
+/// Prefixes of bytes.
+const BINARY: [(f64, &str); 4] =
+    [(1.0, ""), (1024.0, "Ki"), (1_048_576.0, "Mi"), (1_073_741_824.0, "Gi")];
+
+/// Prefixes of everything else.
+const DECIMAL: [(f64, &str); 4] = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
+
+/// Symbols that prefixes grow together with: MHz, but M ops.
+const GROWN: [&str; 5] = ["Hz", "J", "W", "V", "A"];
+
+/// Significant digits.
+const DIGITS: i32 = 4;
+
+/// Whole numbers of exact measures are written out below this.
+const WHOLE_END: f64 = 1e7;
+
+/// What is so many times the last rung stands in the measure's own units.
+const GIANT: f64 = 1e6;
+
+/// Scaled numbers are written out within these.
+const PLAIN: std::ops::Range<f64> = 1e-6..1e12;
+
+/// The longest symbol that is shown, in characters.
+const SYMBOL_MAX: usize = 24;
+
+impl Units {
+    /// Of a measure.
+    #[must_use]
+    pub fn of(measure: &Measure) -> Self {
+        let symbol = symbol(measure);
+        let time = TIMES.iter().find(|(_, name)| *name == symbol);
+        if let Some(&(own, _)) = time {
+            let rungs = TIMES.iter().map(|&(size, name)| (size / own, name.to_owned()));
+            return Self { rungs: rungs.collect(), whole: false };
+        }
+        let is_bytes = symbol == "B" || symbol == "B/s";
+        let prefixes = if is_bytes { BINARY } else { DECIMAL };
+        let grows = is_bytes || GROWN.contains(&&*symbol);
+        let rungs = prefixes.iter().map(|&(size, prefix)| {
+            let gap = if grows || prefix.is_empty() || symbol.is_empty() { "" } else { " " };
+            (size, format!("{prefix}{gap}{symbol}"))
+        });
+        Self { rungs: rungs.collect(), whole: measure.kind == Kind::Exact }
+    }
+
+    /// The rung on which a value has one to three digits before the point, as far as there is one: how
+    /// many of the measure's own units it is, and its symbol.
+    #[must_use]
+    pub fn rung(&self, value: f64) -> (f64, &str) {
+        let size = value.abs();
+        // As it is after rounding: 999.96 ns are 1.000 µs.
+        let fits = |rung: &&(f64, String)| size >= rung.0 * 0.999_95;
+        // Zero has no size, and for giants there is no prefix.
+        let is_giant = self.rungs.last().is_some_and(|rung| size > rung.0 * GIANT);
+        let found = match size > 0.0 && !is_giant && !(self.whole && size < WHOLE_END) {
+            true => self.rungs.iter().rev().find(fits).or(self.rungs.first()),
+            false => return self.own(),
+        };
+        found.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
+    }
+
+    /// The measure's own units.
+    fn own(&self) -> (f64, &str) {
+        let own = self.rungs.iter().find(|rung| rung.0 == 1.0);
+        own.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
+    }
+
+    /// The scale for `value`. Where `other` is a different number, both stay different as they are written.
+    #[must_use]
+    pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
+        let other = other.filter(|other| *other != value);
+        let is_whole = |value: f64| self.whole && value.fract() == 0.0 && PLAIN.end > value.abs();
+        let is_out = |value: f64| value.abs() < WHOLE_END || other.is_some();
+        if is_whole(value) && is_out(value) && other.is_none_or(is_whole) {
+            return Scale { size: 1.0, symbol: self.own().1.to_owned(), decimals: 0 };
+        }
+        // Zero fits every unit.
+        let sized = if value == 0.0 { other.unwrap_or(value) } else { value };
+        let (size, symbol) = self.rung(sized);
+        let decimals = decimals(sized / size, DIGITS);
+        let mut scale = Scale { size, symbol: symbol.to_owned(), decimals };
+        if let Some(other) = other {
+            while scale.decimals < 9 && scale.bare(value) == scale.bare(other) {
+                scale.decimals += 1;
+            }
+        }
+        scale
+    }
+
+    /// A value with its units, to four significant digits: `12.35 µs`.
+    #[must_use]
+    pub fn format(&self, value: f64) -> String {
+        self.scale(value, None).with_unit(value)
+    }
+}
+
+impl Scale {
+    /// The scale for `value` of a measure. Where `other` is a different number, both stay different as
+    /// they are written.
+    #[must_use]
+    pub fn of(measure: &Measure, value: f64, other: Option<f64>) -> Self {
+        Units::of(measure).scale(value, other)
+    }
+
+    /// The number without its unit.
+    pub(crate) fn bare(&self, value: f64) -> String {
+        let scaled = value / self.size;
+        match scaled == 0.0 || PLAIN.contains(&scaled.abs()) {
+            true => fixed(scaled, self.decimals),
+            false => exponential(scaled, 3),
+        }
+    }
+
+    /// The number with its unit: `12.34 µs`.
+    #[must_use]
+    pub fn with_unit(&self, value: f64) -> String {
+        self.attach(&self.bare(value))
+    }
+
+    /// A number with the unit behind it; alone where the measure's name says the unit.
+    fn attach(&self, number: &str) -> String {
+        if self.symbol.is_empty() { number.to_owned() } else { format!("{number} {}", self.symbol) }
+    }
+
+    /// A value with its spread: `12.34 ± 0.05 µs`, or `12.34 (12.30 to 13.00) µs` if it is lopsided.
+    #[must_use]
+    pub fn with_spread(&self, value: f64, ends: (Option<f64>, Option<f64>)) -> String {
+        let number = self.bare(value);
+        self.attach(&match self.spread(value, ends) {
+            None => number,
+            Some(even) if even.starts_with('±') => format!("{number} {even}"),
+            Some(ends) => format!("{number} ({ends})"),
+        })
+    }
+
+    /// The spread of a value, without the unit: `± 0.05`, or `12.30 to 13.00` if it is lopsided.
+    #[must_use]
+    pub fn spread(&self, value: f64, ends: (Option<f64>, Option<f64>)) -> Option<String> {
+        let (lower, upper) = ends.0.zip(ends.1)?;
+        let (below, above) = (value - lower, upper - value);
+        let widest = below.abs().max(above.abs());
+        // Half a unit of the last digit is no difference.
+        let places = i32::try_from(self.decimals).unwrap_or(9);
+        let is_even = (below - above).abs() / self.size <= 10f64.powi(-places) / 2.0
+            || (below - above).abs() <= widest * 0.02;
+        if !is_even || below < 0.0 || above < 0.0 {
+            return Some(format!("{} to {}", self.bare(lower), self.bare(upper)));
+        }
+        // A spread that is not nothing does not look like nothing.
+        let decimals = self.decimals.max(decimals(widest / self.size, 1));
+        Some(format!("± {}", Self { decimals, ..self.clone() }.bare(widest)))
+    }
+}
+
+/// What stands in the last pair of brackets, or else the whole text, unless the measure's name says it.
+fn symbol(measure: &Measure) -> String {
+    let text = measure.units.trim();
+    let inner = text.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
+    let text = match inner.map(|(_, inner)| inner.trim()) {
+        // An unknown measure has the units "NAME (units)", which tell nothing.
+        Some("units") => "",
+        Some("us") => "µs",
+        Some(inner) if !inner.is_empty() => inner,
+        _ if text == "units" => "",
+        _ if measure.name.to_lowercase().contains(&text.to_lowercase()) => "",
+        _ => text,
+    };
+    text.chars().take(SYMBOL_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

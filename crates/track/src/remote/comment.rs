@@ -1,0 +1,102 @@
+//! What the server said, as a comment: the verdict, its alerts, links to its plots, and a marker at the end.
+
+use super::{
+    Answer, RemoteAlert,
+    words::{self, Figures},
+};
+use crate::{
+    model::{Report, Status},
+    output::{
+        self,
+        document::{Block, Heading, Line, Span},
+    },
+};
+
+/// What the server said of a report, as Markdown of at most 65,536 bytes with the [`output::marker`] at its
+/// end. `id` is the user's own name for the comment (`--ci-id`).
+#[must_use]
+pub fn markdown(answer: &Answer, report: &Report, id: Option<&str>) -> String {
+    let blocks = |limit| blocks(answer, report, limit);
+    output::fitting(&output::marker(report, id), &output::write_markdown, &blocks)
+}
+
+/// The same as a self-contained fragment of HTML.
+#[must_use]
+pub fn html(answer: &Answer, report: &Report, id: Option<&str>) -> String {
+    let blocks = |limit| blocks(answer, report, limit);
+    output::fitting(&output::marker(report, id), &output::write_html, &blocks)
+}
+
+fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
+        Block::Paragraph(vec![Span::Strong(words::verdict(answer))]),
+        output::subject(report),
+    ];
+    let links: Vec<Line> = [
+        ("The report on the server", &answer.report_url),
+        ("Nobody has claimed this project yet: claim it", &answer.claim_url),
+    ]
+    .into_iter()
+    .filter_map(|(text, url)| Some(vec![link(text, url.as_ref()?)]))
+    .collect();
+    blocks.extend(links.into_iter().map(Block::Paragraph));
+    let mut warnings: Vec<Line> = report
+        .iterations
+        .iter()
+        .flat_map(|results| &results.failures)
+        .map(|failure| {
+            vec![Span::code(&failure.name), Span::text(format!(" failed: {}", failure.reason))]
+        })
+        .collect();
+    warnings.extend(answer.warnings.iter().map(|text| vec![Span::text(text)]));
+    if answer.judged == 0 && answer.metrics > 0 {
+        let text = "No threshold of the server judges any metric of this report, so nothing can raise an \
+                    alert.";
+        warnings.push(vec![Span::text(text)]);
+    }
+    warnings.truncate(limit);
+    if !warnings.is_empty() {
+        blocks.push(Block::Warning(warnings));
+    }
+    if !answer.alerts.is_empty() {
+        let head = vec![
+            Heading::text("alert"),
+            Heading::text("measure"),
+            Heading::number("value"),
+            Heading::number("baseline"),
+            Heading::text("limit"),
+        ];
+        let rows = answer.alerts.iter().map(alert).collect();
+        blocks.extend(output::limited_table(head, rows, limit, "alert"));
+    }
+    if !answer.plots.is_empty() && limit > 0 {
+        let rows = answer.plots.iter().map(|(name, url)| vec![vec![link(name, url)]]).collect();
+        let table = output::limited_table(vec![Heading::text("plot")], rows, limit, "plot");
+        blocks.push(Block::Details { summary: "All plots".to_owned(), blocks: table });
+    }
+    blocks
+}
+
+fn alert(alert: &RemoteAlert) -> Vec<Line> {
+    let figures = Figures::of(alert);
+    let name = match &alert.url {
+        Some(url) => link(&alert.benchmark, url),
+        None => Span::code(&alert.benchmark),
+    };
+    let status = match alert.status {
+        Status::Active => String::new(),
+        settled => format!(" ({settled})"),
+    };
+    vec![
+        vec![name],
+        vec![Span::code(&alert.measure)],
+        vec![Span::Strong(figures.value)],
+        vec![Span::text(figures.baseline.unwrap_or_default())],
+        vec![Span::text(figures.limit + &status)],
+    ]
+}
+
+fn link(text: &str, url: &str) -> Span {
+    Span::Link { text: text.to_owned(), url: url.to_owned() }
+}

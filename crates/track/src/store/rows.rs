@@ -1,0 +1,112 @@
+//! Which rows a query is about: those of names, and reports that meet conditions.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter, types::Value};
+
+use super::{prepare, read::ENVIRONMENT};
+use crate::model::{BranchName, ProjectName};
+
+/// Conditions on rows, with the values of their parameters in order.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    texts: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Adds a condition, which ends where the placeholder of its value stands, unless there is none.
+    pub(super) fn add(&mut self, text: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.texts.push(format!("{text} ?"));
+            self.values.push(value.into());
+        }
+    }
+
+    /// Adds a condition without a value.
+    pub(super) fn require(&mut self, text: &str) {
+        self.texts.push(text.to_owned());
+    }
+
+    /// Adds the condition that a column has one of these values, unless there is no list of them.
+    pub(super) fn among(&mut self, column: &str, rows: Option<&[i64]>) {
+        self.texts.extend(rows.map(|rows| is_one_of(column, rows)));
+    }
+
+    /// The values, and behind them that of a limit.
+    pub(super) fn values(mut self, limit: usize) -> Vec<Value> {
+        self.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+        self.values
+    }
+
+    /// `WHERE …`, or nothing.
+    pub(super) fn sql(&self) -> String {
+        match self.texts.is_empty() {
+            true => String::new(),
+            false => format!("WHERE {}", self.texts.join(" AND ")),
+        }
+    }
+}
+
+/// The condition that a column has one of these values.
+pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
+    let rows: Vec<_> = rows.iter().map(i64::to_string).collect();
+    format!("{column} IN ({})", rows.join(", "))
+}
+
+/// The reports that meet conditions, newest first, at most `limit`. A row has `uuid`, `hash`,
+/// `start_time_ns`, the names `branch` and `testbed`, the environment, and these columns of the report `r`,
+/// its project `p`, its branch `b` and its testbed `t`.
+pub(super) fn newest<T>(
+    connection: &Connection,
+    columns: &str,
+    conditions: Conditions,
+    limit: usize,
+    of_row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let sql = format!(
+        "SELECT r.uuid, r.hash, r.start_time_ns, b.name AS branch, t.name AS testbed,
+                {ENVIRONMENT}, {columns}
+         FROM report r
+         JOIN project p ON p.id = r.project
+         JOIN branch b ON b.id = r.branch
+         JOIN testbed t ON t.id = r.testbed
+         JOIN environment e ON e.id = r.environment
+         {}
+         ORDER BY r.start_time_ns DESC, r.uuid DESC
+         LIMIT ?",
+        conditions.sql()
+    );
+    let values = params_from_iter(conditions.values(limit));
+    prepare(connection, &sql)?.query_map(values, of_row)?.collect()
+}
+
+/// The row of a project.
+pub(super) fn project_row(
+    connection: &Connection,
+    project: &ProjectName,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT id FROM project WHERE name = ?1";
+    prepare(connection, sql)?.query_row([project.as_str()], |row| row.get(0)).optional()
+}
+
+/// The row of a branch.
+pub(super) fn branch_row(
+    connection: &Connection,
+    project: &ProjectName,
+    branch: &BranchName,
+) -> rusqlite::Result<Option<i64>> {
+    match project_row(connection, project)? {
+        Some(project) => name_row(connection, "branch", project, branch.as_str()),
+        None => Ok(None),
+    }
+}
+
+/// The row of a name in a table of names.
+pub(super) fn name_row(
+    connection: &Connection,
+    table: &str,
+    project: i64,
+    name: &str,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = format!("SELECT id FROM {table} WHERE project = ?1 AND name = ?2");
+    prepare(connection, &sql)?.query_row((project, name), |row| row.get(0)).optional()
+}
