@@ -49,8 +49,10 @@ pub struct Page<'a> {
     pub thresholds: &'a [Option<ThresholdModel>],
     /// Number of the report's version on its branch, from 0.
     pub version_number: Option<u64>,
-    /// Number of the version of the start point on the branch of the start point, from 0.
+    /// Number of the version that the report was compared with on the branch of the start point, from 0.
     pub start_point_number: Option<u64>,
+    /// The commit of that version. It is not that of the start point where another report stands in.
+    pub start_point_hash: Option<&'a str>,
     /// What concerns the report as a whole.
     pub notices: &'a [Notice],
     /// What the user should know besides: which version stands in for a missing one, what was left out.

@@ -93,7 +93,16 @@ pub struct Finding {
     /// What the user should know besides.
     pub remarks: Vec<String>,
     /// The newest report of the history that it was compared with.
-    pub compared_with: Option<Uuid>,
+    pub compared_with: Option<ComparedWith>,
+}
+
+/// A report of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComparedWith {
+    /// Identifies it.
+    pub uuid: Uuid,
+    /// Commit that was measured.
+    pub hash: Option<String>,
 }
 
 /// Why a run has no result. Nothing was stored.

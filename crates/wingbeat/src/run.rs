@@ -59,14 +59,13 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         (Some(store), Some(report)) => store.version_number(report),
         _ => Ok(None),
     };
+    let compared = finding.compared_with.as_ref().filter(|_| finding.report.start_point.is_some());
     let page = Page {
         report: &finding.report,
         thresholds: &finding.thresholds,
         version_number: number(Some(finding.report.uuid))?,
-        start_point_number: match finding.report.start_point {
-            Some(_) => number(finding.compared_with)?,
-            None => None,
-        },
+        start_point_number: number(compared.map(|report| report.uuid))?,
+        start_point_hash: compared.and_then(|report| report.hash.as_deref()),
         notices: &finding.notices,
         remarks: &finding.remarks,
         store: store.as_ref().filter(|_| !args.dry_run).map(Store::path),

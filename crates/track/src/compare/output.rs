@@ -4,7 +4,7 @@
 use super::result::{Comparison, End, Revision, Row, Verdict};
 use crate::output::{
     Column, GivesWay, Style, Table,
-    document::{Block, Heading, Line, Span},
+    document::{Block, Heading, Line, Span, glued, unbroken},
     number::{self, Scale, plural},
     text::{Paint, paragraph},
     write_markdown,
@@ -74,7 +74,8 @@ pub fn markdown(comparison: &Comparison) -> String {
         let cells = |(at, row): (usize, &Row)| {
             let mut cells: Vec<Line> = vec![vec![Span::code(&row.benchmark)]];
             cells.extend(columns.iter().map(|column| {
-                let text = column.cells.get(at).cloned().unwrap_or_default();
+                let text = column.cells.get(at).map(String::as_str).unwrap_or_default();
+                let text = if column.is_number { unbroken(text) } else { glued(text) };
                 vec![match row.is_beyond_threshold && column.heading == VERDICT {
                     true => Span::Strong(text),
                     false => Span::text(text),

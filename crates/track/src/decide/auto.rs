@@ -16,9 +16,12 @@ use super::{
     history::History,
     level::{crossed, least_changes},
     samples,
-    words::{self, chance, percent},
+    words::{self, chance, in_spreads},
 };
-use crate::model::{Limit, ThresholdModel};
+use crate::{
+    model::{Limit, ThresholdModel},
+    output::number,
+};
 
 /// Points of history without which there is no verdict about a value.
 const POINTS_MIN: usize = 5;
@@ -317,10 +320,10 @@ fn write(
         if samples::agree(&series.metric.samples, &history.points, level, is_up) {
             verdict.cross(limit, series);
             let repeated = ready.pieces.set_aside();
-            let also = if repeated > 0 {
-                format!(", as were the {repeated} before")
-            } else {
-                String::new()
+            let also = match repeated {
+                0 => String::new(),
+                1 => ", as was the one before".to_owned(),
+                _ => format!(", as were the {repeated} before"),
             };
             let is_suspect = !is_rare(finding.p_maybe_spike);
             let doubt = match (is_suspect, series.repeats.len()) {
@@ -334,7 +337,9 @@ fn write(
                 }
             };
             let reason = format!(
-                "{error:.1} spreads from the usual level{also}, where {needed:.1} are needed (p = {}){doubt}",
+                "{} spreads from the usual level{also}, where {} are needed ({}){doubt}",
+                in_spreads(error),
+                in_spreads(needed),
                 chance(p)
             );
             verdict.reason = words::with_news(reason, &history.news);
@@ -352,11 +357,8 @@ fn write(
         if let Some(boundary) = &mut verdict.boundary {
             boundary.baseline = Some(new.before);
         }
-        let reason = format!(
-            "a new level since {} points, this one included (p = {})",
-            new.points,
-            chance(p)
-        );
+        let reason =
+            format!("a new level since {} points, this one included ({})", new.points, chance(p));
         verdict.reason = words::with_news(reason, &history.news);
     } else {
         verdict.reason = quiet_reason(finding, value, least);
@@ -369,7 +371,7 @@ fn quiet_reason(finding: &Finding, value: f64, least: (f64, f64)) -> String {
     let (error, needed) = (finding.error.abs(), finding.limit_error);
     let Prediction { level, values, .. } = finding.prediction;
     if error > needed {
-        let asked = percent(if value < level { least.0 } else { least.1 });
+        let asked = number::size(if value < level { least.0 } else { least.1 });
         return format!(
             "more than chance explains, but below the least change that counts, {asked}"
         );
@@ -380,7 +382,9 @@ fn quiet_reason(finding: &Finding, value: f64, least: (f64, f64)) -> String {
         false => "",
     };
     format!(
-        "{error:.1} spreads from the level of {values} points, where {needed:.1} would be a change{apart}"
+        "{} spreads from the level of {values} points, where {} would be a change{apart}",
+        in_spreads(error),
+        in_spreads(needed)
     )
 }
 
@@ -413,10 +417,10 @@ fn judge_short(case: &Case<'_>, share: &Settings, judged_count: usize, verdict: 
     if p <= share.false_alarm_chance && is_larger == (limit == Limit::Upper) {
         verdict.cross(limit, series);
         let reason = format!(
-            "{}; the raw samples differ (p = {}), by more than runs usually do on a shared machine ({:.0} %)",
+            "{}; the raw samples differ ({}), by more than runs usually do on a shared machine ({})",
             verdict.reason,
             chance(corrected(p, judged_count)),
-            samples::RUN_TO_RUN_MAX * 100.0
+            number::size(samples::RUN_TO_RUN_MAX)
         );
         verdict.reason = words::with_news(reason, &history.news);
     }

@@ -1,7 +1,10 @@
 //! Exact measures: compared with the last value, no statistics.
 
 use super::{Boundary, Change, Outcome, Series, Verdict, history::History, words};
-use crate::model::{Limit, ThresholdModel};
+use crate::{
+    model::{Limit, ThresholdModel},
+    output::number::Scale,
+};
 
 pub(super) fn judge(
     series: &Series<'_>,
@@ -40,7 +43,8 @@ pub(super) fn judge(
         return;
     };
     verdict.cross(limit, series);
-    let difference = value - before;
-    let reason = format!("an exact measure that was {before}{commit} is off by {difference}");
+    let scale = Scale::of(series.measure, before, Some(value));
+    let [last, difference] = [before, value - before].map(|number| scale.with_unit(number));
+    let reason = format!("an exact measure that was {last}{commit} is off by {difference}");
     verdict.reason = words::with_news(reason, &history.news);
 }

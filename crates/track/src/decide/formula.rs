@@ -9,7 +9,10 @@ use wingbeat_stats::{
 };
 
 use super::{Boundary, Change, Outcome, Series, Verdict, history::History, words};
-use crate::model::{Limit, ThresholdModel, threshold::Test};
+use crate::{
+    model::{Limit, ThresholdModel, threshold::Test},
+    output::number::Scale,
+};
 
 /// What nine of ten normal values reach.
 const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
@@ -61,7 +64,9 @@ pub(super) fn judge(
     verdict.reason = match crossed {
         Some((limit, words, number)) => {
             verdict.cross(limit, series);
-            let number = number.map(|number| format!(" of {}", short(number))).unwrap_or_default();
+            let scale = Scale::of(series.measure, value, number);
+            let number = number.map(|number| format!(" of {}", scale.with_unit(number)));
+            let number = number.unwrap_or_default();
             words::with_news(format!("{words}{number}"), &history.news)
         }
         None => "within the limits".to_owned(),
@@ -157,13 +162,4 @@ fn quartiles(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     [0.25, 0.5, 0.75].map(|q| quantile_of_sorted(&sorted, q))
-}
-
-/// A limit with no more digits than one reads.
-fn short(number: f64) -> String {
-    match number.abs() {
-        size if size >= 1000.0 => format!("{number:.0}"),
-        size if size >= 1.0 => format!("{number:.2}"),
-        _ => format!("{number:.3e}"),
-    }
 }

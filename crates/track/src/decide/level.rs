@@ -93,6 +93,6 @@ pub(super) fn judge(
     verdict.change = Change::exactly(change.after, change.before);
     verdict.p = Some(change.p_value);
     let (length, p) = (values.len() - change.index, chance(change.p_value));
-    let reason = format!("a new level since {length} points, this one included (p = {p})");
+    let reason = format!("a new level since {length} points, this one included ({p})");
     verdict.reason = words::with_news(reason, &history.news);
 }

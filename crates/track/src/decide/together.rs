@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Decision, Notice, Outcome, Settings, Verdict, auto::Judged, words::percent};
+use super::{Decision, Notice, Outcome, Settings, Verdict, auto::Judged};
+use crate::output::number;
 
 /// Fewer benchmarks are not a crowd.
 const BENCHMARKS_MIN: usize = 5;
@@ -35,7 +36,7 @@ pub(super) fn gather(judged: &[Judged<'_>], settings: &Settings, decision: &mut 
                 .to_owned(),
             false => format!("new since then: {}", news.join(", ")),
         };
-        let (all, share) = (group.len(), percent(change));
+        let (all, share) = (group.len(), number::change(change));
         let reason = format!(
             "{moved} of {all} benchmarks moved together, the middle one by {share}: the host or the toolchain \
              changed; {known}"

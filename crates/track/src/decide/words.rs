@@ -1,20 +1,30 @@
-//! Numbers in sentences.
+//! Numbers in the reasons of verdicts, as far as only those have them.
 
-/// A share as a signed percentage: `+4.2 %`.
-pub(super) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent.abs() {
-        size if size >= 1000.0 => format!("{percent:+.0} %"),
-        size if size >= 0.095 => format!("{percent:+.1} %"),
-        0.0 => "0 %".to_owned(),
-        size if size >= 1e-4 => format!("{percent:+.4} %"),
-        _ => format!("{percent:+.1e} %"),
+use crate::output::number::{exponential, fixed};
+
+/// What is more is told no more exactly, in spreads.
+const SPREADS_MAX: f64 = 1000.0;
+
+/// Chances below this are told no more exactly: what they rest on is not that exact.
+const CHANCE_MIN: f64 = 1e-9;
+
+/// A chance: `p = 0.002`, `p = 3e−7`, `p < 1e−9`.
+pub(super) fn chance(p: f64) -> String {
+    match p {
+        _ if p >= 0.001 => format!("p = {p:.3}"),
+        _ if p >= CHANCE_MIN => format!("p = {}", exponential(p, 0)),
+        _ => format!("p < {}", exponential(CHANCE_MIN, 0)),
     }
 }
 
-/// A chance: `0.002`, `3e-7`.
-pub(super) fn chance(p: f64) -> String {
-    if p >= 0.001 { format!("{p:.3}") } else { format!("{p:.0e}") }
+/// A distance in spreads, without the word: `4.2`, `less than 0.1`, `more than 1,000`.
+pub(super) fn in_spreads(spreads: f64) -> String {
+    match spreads {
+        0.0 => "0".to_owned(),
+        _ if spreads < 0.05 => "less than 0.1".to_owned(),
+        _ if spreads > SPREADS_MAX => format!("more than {}", fixed(SPREADS_MAX, 0)),
+        _ => fixed(spreads, 1),
+    }
 }
 
 /// Appends what is new about the environment.
@@ -27,14 +37,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_as_percentages() {
-        let check = |share, expected: &str| assert_eq!(percent(share), expected);
-        check(0.0421, "+4.2 %");
-        check(-0.5, "-50.0 %");
-        check(8.0, "+800.0 %");
-        check(80.0, "+8000 %");
-        check(0.000_012, "+0.0012 %");
-        check(1e-9, "+1.0e-7 %");
-        check(0.0, "0 %");
+    fn chances() {
+        let check = |p, expected| assert_eq!(chance(p), expected);
+        check(1.0, "p = 1.000");
+        check(0.0021, "p = 0.002");
+        check(3e-7, "p = 3e−7");
+        check(1e-12, "p < 1e−9");
+        check(0.0, "p < 1e−9");
+    }
+
+    #[test]
+    fn distances() {
+        let check = |spreads, expected| assert_eq!(in_spreads(spreads), expected);
+        check(0.0, "0");
+        check(0.01, "less than 0.1");
+        check(4.23, "4.2");
+        check(1000.0, "1,000.0");
+        check(1000.1, "more than 1,000");
+        check(f64::INFINITY, "more than 1,000");
     }
 }

@@ -62,3 +62,56 @@ impl Span {
         Self::Code(text.to_string())
     }
 }
+
+/// A blank at which no line breaks.
+pub(super) const BLANK: &str = "\u{a0}";
+
+/// A figure, so that no line breaks inside of it.
+pub(crate) fn unbroken(figure: &str) -> String {
+    figure.replace(' ', BLANK)
+}
+
+/// Symbols that belong to the number before them.
+const UNITS: [&str; 11] = ["%", "×", "±", "ps", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"];
+
+/// Signs that belong to the number behind them.
+const SIGNS: [&str; 4] = ["±", "≥", "=", "<"];
+
+/// A sentence, so that no line breaks between a number and what is said with it.
+pub(crate) fn glued(sentence: &str) -> String {
+    let mut text = String::with_capacity(sentence.len());
+    let mut before = "";
+    for (index, word) in sentence.split(' ').enumerate() {
+        if index > 0 {
+            text += if belong_together(before, word) { BLANK } else { " " };
+        }
+        text += word;
+        before = word;
+    }
+    text
+}
+
+fn belong_together(before: &str, word: &str) -> bool {
+    let is_number = |c: char| c.is_ascii_digit() || c == '−';
+    let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+    (before.ends_with(is_number) && UNITS.contains(&bare))
+        || (SIGNS.contains(&before) && word.starts_with(is_number))
+        || (matches!(before, "p" | "(p") && SIGNS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_figures() {
+        assert_eq!(unbroken("1.208 ± 0.012 µs"), "1.208\u{a0}±\u{a0}0.012\u{a0}µs");
+        let check = |sentence, expected: &str| {
+            assert_eq!(glued(sentence), expected.replace('·', BLANK));
+        };
+        check("up by 4.2 % (p = 0.002)", "up by 4.2·% (p·=·0.002)");
+        check("1.2 ± 0.1 µs; 3 s, a = b", "1.2·±·0.1·µs; 3·s, a = b");
+        check("no change ≥ 1.3 %, % of 2", "no change ≥·1.3·%, % of 2");
+        check("", "");
+    }
+}

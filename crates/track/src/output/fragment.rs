@@ -2,7 +2,7 @@
 
 use super::{
     Page,
-    document::{Block, Heading, Line, Span},
+    document::{Block, Heading, Line, Span, glued, unbroken},
     html as html_text, lines, markdown as markdown_text,
     marker::marker,
     number::plural,
@@ -59,7 +59,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
     let report = page.report;
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
-        Block::Paragraph(vec![Span::Strong(verdict.to_owned())]),
+        Block::Paragraph(vec![Span::Strong(glued(verdict))]),
         subject(report),
     ];
     let warnings = warnings(page, rows);
@@ -77,9 +77,14 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
             number("baseline"),
             number("change"),
             text("limit"),
-            text("why"),
         ];
         blocks.extend(table(head, cells, limit, "alert"));
+        // A column of sentences would leave the figures no room.
+        let reasons: Vec<_> =
+            alerts.iter().take(limit).filter_map(|row| reason(page, row)).collect();
+        if !reasons.is_empty() {
+            blocks.push(Block::List(reasons));
+        }
     }
     if !rows.is_empty() && limit > 0 {
         let cells = rows.iter().map(|row| metric(page, row)).collect();
@@ -147,40 +152,54 @@ fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
     }
     let notices = page.notices.iter().map(lines::notice);
     let sentences = notices.chain(lines::suspects(page)).chain(page.remarks.iter().cloned());
-    warnings.extend(sentences.map(|text| vec![Span::text(text)]));
+    warnings.extend(sentences.map(|text| vec![Span::text(glued(&text))]));
     warnings
 }
 
 fn alert(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
-    let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
-    let status = match row.alert {
-        Some(alert) if !row.is_active() => {
-            let reason = alert.reason.as_ref().map(|reason| format!(": {reason}"));
-            format!(" ({}{})", alert.status, reason.unwrap_or_default())
-        }
-        _ => String::new(),
-    };
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
-        vec![Span::text(row.value_text())],
-        vec![Span::text(row.baseline_text())],
-        vec![Span::Strong(row.change_text()), Span::text(interval(row))],
-        vec![Span::text(row.limit_text())],
-        vec![Span::text(why + &status)],
+        vec![Span::text(unbroken(&row.value_text()))],
+        vec![Span::text(unbroken(&row.baseline_text()))],
+        vec![Span::Strong(unbroken(&row.change_text())), Span::text(interval(row))],
+        vec![Span::text(unbroken(&row.limit_text()))],
     ]
+}
+
+/// Why there is an alert, and what became of it; nothing where there is nothing to tell.
+fn reason(page: &Page<'_>, row: &Row<'_>) -> Option<Line> {
+    let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
+    let status = row.alert.filter(|_| !row.is_active()).map(|alert| {
+        let reason = alert.reason.as_ref().map(|reason| format!(": {reason}"));
+        format!("{}{}", alert.status, reason.unwrap_or_default())
+    });
+    let parts = match (why.is_empty(), status) {
+        (_, None) => why,
+        (true, Some(status)) => status,
+        (false, Some(status)) => format!("{why} ({status})"),
+    };
+    (!parts.is_empty()).then(|| {
+        let iteration = lines::iteration(page, row.iteration);
+        vec![
+            Span::code(&row.benchmark.name),
+            Span::text(format!("{iteration} ")),
+            Span::code(&row.measure.slug),
+            Span::text(format!(": {}", glued(&parts))),
+        ]
+    })
 }
 
 fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
-        vec![Span::text(row.value_text())],
-        vec![Span::text(row.baseline_text())],
-        vec![Span::text(row.change_and_interval())],
+        vec![Span::text(unbroken(&row.value_text()))],
+        vec![Span::text(unbroken(&row.baseline_text()))],
+        vec![Span::text(unbroken(&row.change_text()) + &interval(row))],
         vec![match row.is_active() {
             true => Span::Strong(row.verdict_text()),
-            false => Span::text(row.verdict_text()),
+            false => Span::text(glued(&row.verdict_text())),
         }],
     ]
 }
@@ -188,7 +207,7 @@ fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
 fn interval(row: &Row<'_>) -> String {
     match row.interval_text() {
         interval if interval.is_empty() => interval,
-        interval => format!(" ({interval})"),
+        interval => format!(" ({})", unbroken(&interval)),
     }
 }
 

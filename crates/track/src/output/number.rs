@@ -5,8 +5,6 @@ mod digits;
 mod share;
 mod units;
 
-pub use digits::{count, fixed, plural};
+pub use digits::{count, exponential, fixed, plural, rounded};
 pub use share::{change, interval, size};
 pub use units::{Scale, Units};
-
-pub(crate) use digits::exponential;

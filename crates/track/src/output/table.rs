@@ -255,9 +255,10 @@ a_rather_long_name
             "
 a
   value 1.5 ns,
-  baseline 1
-  ns, interval
-  +1 to +2,
+  baseline
+  1 ns,
+  interval +1
+  to +2,
   verdict worse
 a_rather_long_n
 ame

@@ -3,6 +3,8 @@
 use owo_colors::{OwoColorize as _, Style as Colours};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::document::{BLANK, glued};
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
@@ -56,14 +58,15 @@ pub(super) fn aligned(text: &str, width: usize, is_number: bool) -> String {
     if is_number { format!("{fill}{text}") } else { format!("{text}{fill}") }
 }
 
-/// A paragraph of which all lines but the first begin with `indent` blanks. It breaks between words, and
-/// inside of those that are wider than a line.
+/// A paragraph of which all lines but the first begin with `indent` blanks. It breaks between words, not
+/// before the unit of a number, and inside of what is wider than a line.
 #[must_use]
 pub fn paragraph(text: &str, indent: usize, width: usize) -> String {
     let room = width.saturating_sub(indent).max(1);
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        for piece in broken(word, room) {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for word in glued(&words.join(" ")).split(' ').filter(|word| !word.is_empty()) {
+        for piece in broken(&word.replace(BLANK, " "), room) {
             match lines.last_mut() {
                 Some(line) if line.width() + 1 + piece.width() <= room => {
                     line.push(' ');
@@ -103,6 +106,7 @@ mod tests {
         check("größe über", 0, 5, "größe\nüber");
         check("abcdefgh", 0, 3, "abc\ndef\ngh");
         check("表表表", 0, 4, "表表\n表");
+        check("up by 4.2 %", 0, 9, "up by\n4.2 %");
         check("", 4, 2, "");
     }
 

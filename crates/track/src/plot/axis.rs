@@ -45,6 +45,8 @@ impl Axis {
         let (low, high) = values.unwrap_or((0.0, 0.0));
         let around = dots.flat_map(|dot| [dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]);
         let (outer_low, outer_high) = ends(&mut around.flatten()).unwrap_or((low, high));
+        // What is never below 0 has no numbers below 0 at its axis.
+        let floor = if low.min(outer_low) >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
         let size = low.abs().max(high.abs());
         let scale = if size > 0.0 { size } else { 1.0 };
         let (low, high) = (low / scale, high / scale);
@@ -57,7 +59,7 @@ impl Axis {
         let low = (outer_low / scale).clamp(low - extra, low);
         let high = (outer_high / scale).clamp(high, high + extra);
         let margin = MARGIN * (high - low);
-        Self { low: low - margin, high: high + margin, scale }
+        Self { low: (low - margin).max(floor), high: high + margin, scale }
     }
 
     /// Where a value stands: 0 at the bottom, 1 at the top.
@@ -156,7 +158,8 @@ mod tests {
         check(&[-3.0, 3.0], 1.0, &["−2", "0", "2"]);
         check(&[1000.0, 5000.0], 1000.0, &["2", "4"]);
         check(&[7.0], 1.0, &["6.8", "7.0", "7.2"]);
-        check(&[0.0], 1.0, &["−0.05", "0", "0.05"]);
+        check(&[0.0], 1.0, &["0", "0.02", "0.04"]);
+        check(&[0.1, 100.0], 1.0, &["0", "50", "100"]);
         check(&[1e9, 1e9 + 4.0], 1.0, &["1,000,000,000", "1,000,000,002", "1,000,000,004"]);
     }
 

@@ -69,6 +69,7 @@ function axisOf(panel) {
     }
   }
   if (low > high) return null;
+  const floor = Math.min(low, outerLow) >= 0 ? 0 : -Infinity;
   const scale = Math.max(Math.abs(low), Math.abs(high)) || 1;
   [low, high] = [low / scale, high / scale];
   const missing = Math.max(panel.span - (high - low), 0);
@@ -79,7 +80,7 @@ function axisOf(panel) {
   low = clamp(outerLow / scale, low - extra, low);
   high = clamp(outerHigh / scale, high, high + extra);
   const margin = 0.06 * (high - low);
-  return { low: low - margin, high: high + margin, scale };
+  return { low: Math.max(low - margin, floor), high: high + margin, scale };
 }
 function yOf(panel, axis) {
   const share = (value) => (value / axis.scale - axis.low) / (axis.high - axis.low);

@@ -8,7 +8,7 @@ use crate::{
     model::{Report, Status},
     output::{
         self,
-        document::{Block, Heading, Line, Span},
+        document::{Block, Heading, Line, Span, unbroken},
     },
 };
 
@@ -91,9 +91,9 @@ fn alert(alert: &RemoteAlert) -> Vec<Line> {
     vec![
         vec![name],
         vec![Span::code(&alert.measure)],
-        vec![Span::Strong(figures.value)],
-        vec![Span::text(figures.baseline.unwrap_or_default())],
-        vec![Span::text(figures.limit + &status)],
+        vec![Span::Strong(unbroken(&figures.value))],
+        vec![Span::text(unbroken(&figures.baseline.unwrap_or_default()))],
+        vec![Span::text(unbroken(&figures.limit) + &status)],
     ]
 }
 

@@ -32,14 +32,20 @@ pub fn repository_name(directory: &Path) -> Option<String> {
     Path::new(&root).file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// The commit at which the checked out one and a branch part. A branch that exists on the remote side
-/// only is found there.
+/// The commit at which the checked out one and a branch part. Either side may be the newer one: in a CI
+/// job the local branch is often old, and on a desk the remote one is. The later of both places counts.
 #[must_use]
 pub fn merge_base(directory: &Path, branch: &str) -> Option<String> {
-    let remote = format!("refs/remotes/origin/{branch}");
-    let local = format!("refs/heads/{branch}");
-    // In a CI job the local branch may be old, if it exists at all.
-    [remote, local].iter().find_map(|name| ask(directory, &["merge-base", "HEAD", name]))
+    let base = |side: &str| ask(directory, &["merge-base", "HEAD", &format!("{side}/{branch}")]);
+    match (base("refs/remotes/origin"), base("refs/heads")) {
+        (Some(remote), Some(local)) if descends(directory, &local, &remote) => Some(local),
+        (remote, local) => remote.or(local),
+    }
+}
+
+/// Whether a commit has another one among those before it, or is it.
+fn descends(directory: &Path, commit: &str, earlier: &str) -> bool {
+    run(directory, &["merge-base", "--is-ancestor", earlier, commit]).is_some()
 }
 
 /// The full hash of what the user calls a commit.
@@ -117,6 +123,35 @@ mod tests {
         assert_eq!(is_dirty(directory), Some(false), "an untracked file changes nothing");
         git(directory, &["add", "file"]);
         assert_eq!(is_dirty(directory), Some(true));
+    }
+
+    #[test]
+    fn branches_part_where_the_newer_side_of_the_other_one_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = folder.path();
+        git(directory, &["init", "-q", "-b", "main"]);
+        for message in ["one", "two", "three"] {
+            git(directory, &["commit", "-q", "--allow-empty", "-m", message]);
+        }
+        git(directory, &["checkout", "-q", "-b", "side"]);
+        git(directory, &["commit", "-q", "--allow-empty", "-m", "four"]);
+        let check = |remote: &str, local: &str, expected: &str| {
+            let commit = |name: &str| resolve(directory, name).expect("a commit");
+            for (side, name) in [("remotes/origin", remote), ("heads", local)] {
+                let side = format!("refs/{side}/main");
+                match name {
+                    "" => git(directory, &["update-ref", "-d", &side]),
+                    name => git(directory, &["update-ref", &side, &commit(name)]),
+                }
+            }
+            let found = merge_base(directory, "main");
+            assert_eq!(found, Some(commit(expected)), "remote {remote}, local {local}");
+        };
+        check("", "side~1", "side~1");
+        check("side~3", "side~1", "side~1");
+        check("side~1", "side~3", "side~1");
+        check("side~2", "side~2", "side~2");
+        check("side~2", "", "side~2");
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::{Finding, Request, RunError};
+use super::{ComparedWith, Finding, Request, RunError};
 use crate::{
     decide::{self, Decision, Outcome, Point, ReportInput, Series, Verdict},
     model::{
         Alert, BenchmarkName, Kind, Limit, Measure, Report, Slug, Status, ThresholdModel,
         threshold::{Test, best_of},
     },
+    output::number::Scale,
     store::{HistoryQuery, Past, Store},
 };
 
@@ -122,7 +123,11 @@ pub(super) fn judge(
         notices,
         suspects,
         remarks: Vec::new(),
-        compared_with: background.past.reports.last().map(|report| report.uuid),
+        compared_with: background
+            .past
+            .reports
+            .last()
+            .map(|report| ComparedWith { uuid: report.uuid, hash: report.hash.clone() }),
     }
 }
 
@@ -142,6 +147,7 @@ fn recurs(line: &Line<'_>, verdict: &mut Verdict) -> bool {
     let Some(within) = line.repeats.iter().copied().find(|&value| !is_beyond(value)) else {
         return true;
     };
+    let within = Scale::of(line.measure, within, Some(line.metric.value)).with_unit(within);
     verdict.outcome = Outcome::NoChange;
     verdict.limit = None;
     verdict.reason =

@@ -23,7 +23,8 @@ pub(super) enum Identity {
     Foreign,
 }
 
-/// Looks what a database is, without changing it.
+/// Looks what a database is, without changing it. It takes several looks, so the connection is in a
+/// transaction: all of them see the same.
 pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;

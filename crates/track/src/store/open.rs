@@ -112,7 +112,13 @@ impl Store {
 
     /// What the database is. An error if it is no store that this wingbeat knows.
     fn identify(&self) -> Result<Identity, StoreError> {
-        let identity = migrations::identify(&self.connection).map_err(self.error(OPENING))?;
+        // One view of all that is looked at: another process may be making the store, and between two
+        // looks its tables would appear in a database that had no mark.
+        let identity = self
+            .connection
+            .unchecked_transaction()
+            .and_then(|view| migrations::identify(&view))
+            .map_err(self.error(OPENING))?;
         self.check(identity)
     }
 

@@ -21,8 +21,8 @@ fn what_matters_is_in_it() {
         for words in [
             "2 of 7 metrics are worse",
             "<code>parse/large</code>",
-            "+20.0 %",
-            "above 1.050 µs",
+            "+20.0\u{a0}%",
+            "above\u{a0}1.050\u{a0}µs",
             "silenced: known",
             "exit code 1",
             "kernel 6.12 → 6.18",
@@ -50,21 +50,23 @@ fn markdown_as_a_whole() {
     let expected = "\
 ### wingbeat: <code>Simple Profiler</code>
 
-<strong>1 of 1 metric is worse: a&#124;b latency +20.0 %</strong>
+<strong>1 of 1 metric is worse: a&#124;b latency +20.0·%</strong>
 
 | branch | testbed |
 | --- | --- |
 | <code>feature/x</code> at <code>0123456789</code> | <code>ci-runner</code> |
 
-| alert | measure | value | baseline | change | limit | why |
-| --- | --- | ---: | ---: | ---: | --- | --- |
-| <code>a&#124;b</code> | <code>latency</code> | 1.200 µs | 1.000 µs | <strong>+20.0 %</strong> (+18.0 to +22.0) | above 1.050 µs | far away |
+| alert | measure | value | baseline | change | limit |
+| --- | --- | ---: | ---: | ---: | --- |
+| <code>a&#124;b</code> | <code>latency</code> | 1.200·µs | 1.000·µs | <strong>+20.0·%</strong> (+18.0·to·+22.0) | above·1.050·µs |
+
+- <code>a&#124;b</code> <code>latency</code>: far away
 
 <details><summary>The metric</summary>
 
 | benchmark | measure | value | baseline | change | verdict |
 | --- | --- | ---: | ---: | ---: | --- |
-| <code>a&#124;b</code> | <code>latency</code> | 1.200 µs | 1.000 µs | +20.0 % (+18.0 to +22.0) | <strong>worse</strong> |
+| <code>a&#124;b</code> | <code>latency</code> | 1.200·µs | 1.000·µs | +20.0·% (+18.0·to·+22.0) | <strong>worse</strong> |
 
 </details>
 
@@ -77,6 +79,8 @@ fn markdown_as_a_whole() {
 </details>
 
 ";
+    // `·` stands for a blank at which no line breaks.
+    let expected = expected.replace('·', "\u{a0}");
     let expected = expected.replace("<code>kernel</code>", "kernel") + MARKER + "\n";
     assert_eq!(markdown(&sample.page(), None), expected);
 }

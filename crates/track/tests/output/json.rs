@@ -182,6 +182,15 @@ fn additions() {
 }
 
 #[test]
+fn the_start_point_is_the_version_that_was_compared_with() {
+    let start = &json(&mixed().page())["branch"]["head"]["start_point"];
+    let hash = "89abcdef0123456789abcdef0123456789abcdef";
+    assert_eq!(start["version"], json!({ "number": 9, "hash": hash }));
+    let asked = mixed().report.start_point.and_then(|start| start.hash);
+    assert_eq!(start["wingbeat"], json!({ "asked_hash": asked.expect("a commit") }));
+}
+
+#[test]
 fn what_is_unknown_is_null() {
     let mut sample = Sample::of(vec![
         Case { test: None, ..Case::new("a", "latency", 1.0, Outcome::NotJudged) },

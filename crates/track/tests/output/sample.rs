@@ -157,6 +157,7 @@ impl Sample {
             thresholds: &self.thresholds,
             version_number: Some(3),
             start_point_number: Some(9),
+            start_point_hash: Some("89abcdef0123456789abcdef0123456789abcdef"),
             notices: &self.notices,
             remarks: &self.remarks,
             store: None,

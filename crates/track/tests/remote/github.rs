@@ -101,6 +101,7 @@ impl Job {
             thresholds: &self.thresholds,
             version_number: None,
             start_point_number: None,
+            start_point_hash: None,
             notices: &[],
             remarks: &[],
             store: None,

@@ -1,5 +1,7 @@
 //! Several processes write at once, the first of them also making the store.
 
+use std::{sync::Barrier, thread};
+
 use wingbeat_track::store::{ReportFilter, Store};
 
 use crate::{
@@ -33,5 +35,24 @@ fn all_reports_of_eight_processes_land() {
             let report = store.report(expected.uuid).expect("read");
             assert_eq!(report, Some(expected), "round {round}");
         }
+    }
+}
+
+#[test]
+fn a_store_that_is_being_made_is_no_other_database() {
+    for round in 0..20 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results.db");
+        let start = Barrier::new(PROCESSES as usize);
+        thread::scope(|scope| {
+            for _ in 0..PROCESSES {
+                scope.spawn(|| {
+                    start.wait();
+                    if let Err(error) = Store::open(&path) {
+                        panic!("round {round}: {error}");
+                    }
+                });
+            }
+        });
     }
 }

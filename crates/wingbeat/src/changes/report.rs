@@ -9,6 +9,7 @@ use serde::{
 };
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_stats::changes::Change;
+use wingbeat_track::output::number;
 
 use super::Found;
 
@@ -33,14 +34,10 @@ pub(super) fn human(found: &[Found], labels: Option<&[String]>) -> String {
     }
     let quiet = found.iter().filter(|found| found.changes.is_empty()).count();
     if quiet > 0 {
-        let series = if found.len() == 1 {
-            "1 series".to_owned()
-        } else {
-            format!("{} series", found.len())
-        };
+        let (quiet, all) = (number::count(quiet), number::count(found.len()));
         let gap = if rows.is_empty() { "" } else { "\n" };
         // Writing into a string does not fail.
-        let _ = writeln!(text, "{gap}no change in {quiet} of {series}");
+        let _ = writeln!(text, "{gap}no change in {quiet} of {all} series");
     }
     text
 }
@@ -80,24 +77,18 @@ fn levels(change: &Change) -> (String, String) {
     let largest = before.abs().max(after.abs());
     let difference = (after - before).abs();
     if !(1e-4..1e15).contains(&largest) {
-        return (format!("{before:.3e}"), format!("{after:.3e}"));
+        return (number::exponential(before, 3), number::exponential(after, 3));
     }
     let decimals = (1.0 - difference.log10().floor()).clamp(0.0, 12.0) as usize;
-    (format!("{before:.decimals$}"), format!("{after:.decimals$}"))
+    (number::rounded(before, decimals), number::rounded(after, decimals))
 }
 
 fn percent(change: &Change) -> String {
-    let Some(share) = change.relative() else { return "–".to_owned() };
-    let text = match share.abs() {
-        size if size < 0.1 => format!("{:+.2} %", 100.0 * share),
-        size if size < 10.0 => format!("{:+.1} %", 100.0 * share),
-        _ => format!("{:+.0} %", 100.0 * share),
-    };
-    text.replace('-', "−")
+    change.relative().map_or_else(|| "–".to_owned(), number::change)
 }
 
 fn chance(p: f64) -> String {
-    if p < 1e-9 { "<1e-9".to_owned() } else { format!("{p:.1e}") }
+    if p < 1e-9 { "<1e−9".to_owned() } else { number::exponential(p, 1) }
 }
 
 /// `{"name": [{"index", "before", "after", "change", "p"}]}`, all series in their order.

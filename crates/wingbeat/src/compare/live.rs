@@ -14,7 +14,7 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
 };
-use wingbeat_track::compare::Event;
+use wingbeat_track::{compare::Event, output::number::plural};
 
 use crate::cli::{styled_warning, tell};
 
@@ -53,7 +53,8 @@ impl Live {
                 self.bar.set_position(millis((*elapsed).min(self.time)));
                 let seconds = elapsed.as_secs();
                 let most = self.time.as_secs();
-                self.bar.set_message(format!("{pairs} pairs, {seconds} of {most} s at most"));
+                let pairs = plural(*pairs, "pair");
+                self.bar.set_message(format!("{pairs}, {seconds} of {most} s at most"));
             }
         }
     }

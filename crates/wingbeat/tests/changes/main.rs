@@ -50,7 +50,7 @@ fn a_table_with_labels() {
     let lines: Vec<Vec<&str>> =
         stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["series", "index", "label", "before", "after", "change", "p"]);
-    assert_eq!(lines[1][..7], ["latency", "40", "c40", "101", "→", "111", "+9.98"]);
+    assert_eq!(lines[1][..7], ["latency", "40", "c40", "101", "→", "111", "+10.0"]);
     assert_eq!(stdout.lines().last(), Some("no change in 1 of 2 series"));
 }
 

@@ -1,6 +1,8 @@
 //! The article's two jobs on what its benchmark really printed: a regression is caught at each push, its
 //! fix passes, and what is the same raises no alarm. `recorded/README.md` tells how the files were made.
 
+use serde_json::{Value, json};
+
 use crate::support::Repository;
 
 const GOOD: &str = include_str!("recorded/profiler.txt");
@@ -91,4 +93,22 @@ fn the_start_point_is_in_the_json() {
     check(&["--start-point", "main"], &version);
     check(&["--start-point", "main", "--dry-run"], &version);
     check(&["--branch", "main"], "null");
+}
+
+#[test]
+fn the_json_names_the_commit_that_stood_in() {
+    let repository = Repository::new();
+    assert_eq!(job(&repository, &[], GOOD).0, 0);
+    let measured = repository.git(&["rev-parse", "HEAD"]);
+    repository.commit();
+    let parted = repository.git(&["rev-parse", "HEAD"]);
+    repository.branch("candidate");
+    repository.commit();
+    repository.write("output", GOOD);
+    let flags = ["--project", "simple-profiler", "--testbed", "ci-runner", "--format", "json"];
+    let json = repository.run(&[&flags[..], &["--start-point", "main", "cat", "output"]].concat());
+    let start = &json.json()["branch"]["head"]["start_point"];
+    let check = |member: &Value, expected: Value| assert_eq!(*member, expected, "{start}");
+    check(&start["version"], json!({ "hash": measured, "number": 0 }));
+    check(&start["wingbeat"], json!({ "asked_hash": parted }));
 }

@@ -61,7 +61,7 @@ fn one_report_whole() {
     for part in [
         &uuid(14).to_string(),
         "Linux 6.18",
-        "parse/small  latency     1.308 µs  ± 0.026  1.004 µs  +30.0 %  worse\n",
+        "parse/small  latency  1.308 µs  ± 0.026  1.004 µs  +30.0 %  worse\n",
         "worse  parse/small latency: above the limit",
         "parse/small  latency  above  0000beef",
     ] {

@@ -82,9 +82,10 @@ fn for_comments() {
     let text = markdown(&comparison());
     let start = "<strong>1 worse of 2 results</strong>\n\n| benchmark |";
     assert!(text.starts_with(start), "{text}");
-    let row = "| <code>parse</code> | latency | 1.000 ms | 1.030 ms | +3.0 % | +2.0 to +4.0 \
+    // `·` stands for a blank at which no line breaks.
+    let row = "| <code>parse</code> | latency | 1.000·ms | 1.030·ms | +3.0·% | +2.0·to·+4.0 \
                | <strong>worse</strong> |\n";
-    assert!(text.contains(row), "{text}");
+    assert!(text.contains(&row.replace('·', "\u{a0}")), "{text}");
     let end = "- only in head: <code>new</code> (Latency)\n\
                - failed in base: <code>bad</code>: it panicked\n";
     assert!(text.ends_with(end), "{text}");

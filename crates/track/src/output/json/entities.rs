@@ -48,7 +48,8 @@ impl<'a> Entities<'a> {
             json!({
                 "branch": branch,
                 "head": head,
-                "version": version(number, start.hash.as_deref()),
+                "version": version(number, self.page.start_point_hash),
+                "wingbeat": { "asked_hash": start.hash },
             })
         });
         let head = json!({

@@ -8,6 +8,18 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     grouped(if is_zero { text.trim_start_matches('-') } else { &text })
 }
 
+/// A number with that many decimals, or with as many more as it takes: what is not nothing never looks like
+/// nothing.
+#[must_use]
+pub fn rounded(value: f64, places: usize) -> String {
+    let is_nothing = |text: &str| !text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let forms = [places, decimals(value, 2)].map(|places| fixed(value, places));
+    match forms.iter().position(|text| value == 0.0 || !is_nothing(text)) {
+        Some(first) => forms[first].clone(),
+        None => exponential(value, 1),
+    }
+}
+
 /// A count: `1,234`.
 #[must_use]
 pub fn count(count: usize) -> String {
@@ -21,7 +33,8 @@ pub fn plural(number: usize, noun: &str) -> String {
 }
 
 /// A number that is too large or too small to be written out: `1.235e12`.
-pub(crate) fn exponential(value: f64, decimals: usize) -> String {
+#[must_use]
+pub fn exponential(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$e}").replace('-', "−")
 }
 
@@ -68,6 +81,17 @@ mod tests {
         check(-0.000_01, 2, "0.00");
         check(-12_345.0, 0, "−12,345");
         assert_eq!(exponential(-1.25e-7, 1), "−1.2e−7");
+    }
+
+    #[test]
+    fn only_nothing_looks_like_nothing() {
+        let check = |value, places, expected| assert_eq!(rounded(value, places), expected);
+        check(0.0, 1, "0.0");
+        check(0.06, 1, "0.1");
+        check(0.04, 1, "0.040");
+        check(-0.000_012, 1, "−0.000012");
+        check(1.6e-9, 1, "0.000000002");
+        check(1.5e-12, 1, "1.5e−12");
     }
 
     #[test]

@@ -1,25 +1,39 @@
-//! Shares, in percent: changes with their sign, and sizes without.
+//! Shares, in percent: changes with their sign, and sizes without. What grows a hundredfold is told as a
+//! factor.
 
-use super::digits::{decimals, exponential, fixed};
+use super::digits::{decimals, exponential, rounded};
 
-/// A change as a share: `+4.2 %`, `−0.34 %`, `+1,200 %`.
+/// From this share on a change is a factor.
+const FACTOR_MIN: f64 = 100.0;
+
+/// A change as a share: `+4.2 %`, `−0.34 %`, `+1,200 %`; `108,051 ×` if it is beyond 10,000 %.
 #[must_use]
 pub fn change(share: f64) -> String {
+    if share >= FACTOR_MIN {
+        return format!("{} ×", factor(share));
+    }
     let percent = share * 100.0;
     format!("{} %", signed(percent, places(percent)))
 }
 
-/// Where a change lies, both ends with the same decimals and without `%`: `−0.5 to +2.5`.
+/// Where a change lies, both ends with the same decimals and without `%`: `−0.5 to +2.5`; as factors,
+/// `98 to 121 ×`, if it goes beyond 10,000 %.
 #[must_use]
 pub fn interval(lower: f64, upper: f64) -> String {
+    if upper >= FACTOR_MIN {
+        return format!("{} to {} ×", factor(lower), factor(upper));
+    }
     let (lower, upper) = (lower * 100.0, upper * 100.0);
     let places = places(if lower.abs() > upper.abs() { lower } else { upper });
     format!("{} to {}", signed(lower, places), signed(upper, places))
 }
 
-/// A share without a sign: `1.3 %`, `0.60 %`, `40 %`.
+/// A share without a sign: `1.3 %`, `0.60 %`, `40 %`; `101 ×` if a change of that size is a factor.
 #[must_use]
 pub fn size(share: f64) -> String {
+    if share.abs() >= FACTOR_MIN {
+        return format!("{} ×", factor(share.abs()));
+    }
     let percent = share.abs() * 100.0;
     let text = written(percent, places(percent));
     // Two digits are enough of what is only an estimate.
@@ -40,11 +54,19 @@ fn places(percent: f64) -> Option<usize> {
     }
 }
 
+/// New ÷ old, of a change.
+fn factor(share: f64) -> String {
+    let factor = 1.0 + share;
+    match factor.abs() < 1e12 {
+        true => rounded(factor, decimals(factor, 2)),
+        false => exponential(factor, 1),
+    }
+}
+
 fn signed(percent: f64, places: Option<usize>) -> String {
     let size = written(percent.abs(), places);
     match percent {
-        // What rounding has made nothing has no sign either.
-        _ if size.bytes().all(|byte| matches!(byte, b'0' | b'.')) => size,
+        0.0 => size,
         _ if percent < 0.0 => format!("−{size}"),
         _ => format!("+{size}"),
     }
@@ -52,7 +74,7 @@ fn signed(percent: f64, places: Option<usize>) -> String {
 
 fn written(size: f64, places: Option<usize>) -> String {
     match places {
-        Some(places) => fixed(size, places),
+        Some(places) => rounded(size, places),
         None => exponential(size, usize::from(size >= 1.0)),
     }
 }
@@ -73,7 +95,10 @@ mod tests {
         check(0.125, "+12.5 %", "12.5 %");
         check(-0.5, "−50.0 %", "50 %");
         check(12.0, "+1,200 %", "1,200 %");
-        check(1e5, "+1.0e7 %", "1.0e7 %");
+        check(99.0, "+9,900 %", "9,900 %");
+        check(100.0, "101 ×", "101 ×");
+        check(108_050.4, "108,051 ×", "108,051 ×");
+        check(1e15, "1.0e15 ×", "1.0e15 ×");
         check(-0.000_012, "−0.001 %", "0.001 %");
         check(1e-9, "+1e−7 %", "1e−7 %");
     }
@@ -85,5 +110,8 @@ mod tests {
         check(-0.004, 0.003, "−0.40 to +0.30");
         check(0.0, 0.5, "0.0 to +50.0");
         check(-12.0, 0.1, "−1,200 to +10");
+        check(0.000_002, 0.1, "+0.00020 to +10.0");
+        check(-1.0, 114.0, "0 to 115 ×");
+        check(-0.5, 114.0, "0.50 to 115 ×");
     }
 }

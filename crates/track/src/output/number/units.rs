@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::digits::{decimals, exponential, fixed};
+use super::digits::{decimals, exponential, rounded};
 use crate::model::{Kind, Measure};
 
 /// The units of a measure as a ladder of prefixes.
@@ -134,7 +134,7 @@ impl Scale {
     pub(crate) fn bare(&self, value: f64) -> String {
         let scaled = value / self.size;
         match scaled == 0.0 || PLAIN.contains(&scaled.abs()) {
-            true => fixed(scaled, self.decimals),
+            true => rounded(scaled, self.decimals),
             false => exponential(scaled, 3),
         }
     }

@@ -25,10 +25,10 @@ fn a_table() {
         found("calm", &[]),
     ];
     let expected = "\
-series   index  before     after   change       p
-latency     12   100.0  →  103.5  +3.50 %  2.0e-5
-latency    140   103.5  →   99.9  −3.48 %   <1e-9
-größe        3       0  →   4096        –  1.0e-4
+series   index  before     after  change       p
+latency     12   100.0  →  103.5  +3.5 %  2.0e−5
+latency    140   103.5  →   99.9  −3.5 %   <1e−9
+größe        3       0  →  4,096       –  1.0e−4
 
 no change in 1 of 3 series
 ";
@@ -40,8 +40,8 @@ fn labels_have_a_column() {
     let labels = ["a1".to_owned(), "b2-long".to_owned()];
     let expected = "\
 series  index  label    before     after  change       p
-a           1  b2-long     2.0  →    3.0   +50 %  1.0e-4
-a           9              3.0  →    2.0   −33 %  1.0e-4
+a           1  b2-long     2.0  →    3.0   +50 %  1.0e−4
+a           9              3.0  →    2.0   −33 %  1.0e−4
 ";
     let expected = expected.replace(" +50 %", "+50.0 %").replace(" −33 %", "−33.3 %");
     let expected = expected.replace("after  change", "after   change");
@@ -65,9 +65,10 @@ fn levels_have_the_digits_that_tell() {
     };
     check(991.43, 995.74, ("991.4", "995.7"));
     check(1.0, 10.0, ("1.0", "10.0"));
-    check(100_000.0, 250_000.0, ("100000", "250000"));
+    check(100_000.0, 250_000.0, ("100,000", "250,000"));
     check(0.512_34, 0.523_45, ("0.512", "0.523"));
-    check(1e-7, 2e-7, ("1.000e-7", "2.000e-7"));
+    check(1000.0, 0.000_1, ("1,000", "0.00010"));
+    check(1e-7, 2e-7, ("1.000e−7", "2.000e−7"));
     check(1e18, 2e18, ("1.000e18", "2.000e18"));
 }
 

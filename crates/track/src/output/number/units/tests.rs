@@ -64,6 +64,8 @@ fn what_differs_looks_different() {
     check("latency", 1000.0, 1000.1, ["1.0000 µs", "1.0001 µs"]);
     check("latency", 1500.0, 2e6, ["1.500 µs", "2,000.000 µs"]);
     check("latency", 0.0, 2e6, ["0.000 ms", "2.000 ms"]);
+    check("latency", 523.1e6, 12.0, ["523.1 ms", "0.000012 ms"]);
+    check("latency", 523.1e6, 0.012, ["523.1 ms", "1.200e−8 ms"]);
     check("file-size", 52_428_800.0, 52_428_801.0, ["52,428,800 B", "52,428,801 B"]);
 }
 
