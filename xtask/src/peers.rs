@@ -9,6 +9,7 @@ mod changes;
 mod goals;
 mod markdown;
 mod measure;
+mod off_cpu;
 mod parse;
 mod process;
 mod record;
@@ -20,7 +21,7 @@ mod workload;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{
     command::{Rights, cargo, repository},
@@ -39,9 +40,21 @@ pub(crate) enum Peers {
     Changes(changes::ChangesArgs),
 }
 
+/// What `wingbeat profile` measures while it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Samples of what runs
+    OnCpu,
+    /// Time off the CPU, beside perf's and bpftrace's `sched_switch`
+    OffCpu,
+}
+
 /// How `wingbeat profile` is compared.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
+    /// What is measured
+    #[arg(long, value_enum, default_value_t = Mode::OnCpu)]
+    mode: Mode,
     /// One round of one second, at 999 and 9999 Hz: shows that all works, not how fast it is
     #[arg(long)]
     quick: bool,
@@ -64,6 +77,8 @@ pub(crate) struct ProfileArgs {
     /// Measure nothing: make the tables from the figures of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "rounds", "hz", "only", "workload"])]
     from: Option<PathBuf>,
+    #[command(flatten)]
+    off_cpu: off_cpu::OffCpuArgs,
 }
 
 /// Where everything that a run leaves behind lies, below the repository's root.
@@ -82,6 +97,13 @@ pub(crate) fn run(which: &Peers) -> anyhow::Result<ExitCode> {
 }
 
 fn profile(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
+    match args.mode {
+        Mode::OffCpu => return off_cpu::run(args),
+        Mode::OnCpu if args.off_cpu.is_used() => {
+            bail!("--seconds and --programs belong to --mode off-cpu: add that, or leave them out")
+        }
+        Mode::OnCpu => {}
+    }
     let record = match &args.from {
         Some(file) => record::read(file)?,
         None => measure(args)?,

@@ -201,8 +201,10 @@ pub mod counter {
     pub const REUSED: u32 = 21;
     /// Stacks of blocks that did not fit into the ring buffer.
     pub const STACKS_LOST: u32 = 22;
+    /// Blocks of threads that were gone before their end was seen.
+    pub const GONE: u32 = 23;
     /// Ticks at which a helper failed: `FAILED + errno`.
-    pub const FAILED: u32 = 23;
+    pub const FAILED: u32 = 24;
     /// Errnos told apart; larger ones count as the last.
     pub const ERRNOS: u32 = 135;
     /// Number of counters.

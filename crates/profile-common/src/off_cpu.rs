@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use crate::RecordKind;
 
-/// Stacks remembered per thread.
+/// Halves of stacks remembered per thread, of each kind.
 pub const PLACES: usize = 4;
 /// No place: a thread that has no user stack to tell of.
 pub const NO_PLACE: u8 = PLACES as u8;
@@ -15,6 +15,13 @@ pub const CHECK: u16 = 1 << 8;
 pub const REMOTE: u16 = 1 << 9;
 /// One reuse of a stack in so many is checked.
 pub const REUSES_PER_CHECK: u32 = 64;
+
+/// Of a [`Thread`]: it runs.
+pub const ON_CPU: u8 = 0;
+/// Of a [`Thread`]: it is off the CPU.
+pub const OFF_CPU: u8 = 1;
+/// Of a [`Thread`]: it has ended, and its account could not be sent.
+pub const ENDED: u8 = 2;
 
 /// Words of stack that go with user frames. Where a thread blocks it is in the C library, whose functions
 /// keep no frame pointers: with these words and the tables, user space finds its way to the first
@@ -59,10 +66,10 @@ pub struct BlockRecord {
     pub kind: u8,
     /// A [`BlockState`].
     pub state: u8,
-    /// Which of the thread's stacks, or [`NO_PLACE`].
+    /// Which of the thread's user stacks, or [`NO_PLACE`].
     pub place: u8,
-    /// 1: it has not ended, this is the time so far.
-    pub is_open: u8,
+    /// Which of its kernel stacks, or [`NO_PLACE`].
+    pub kernel_place: u8,
     /// Thread group.
     pub pid: u32,
     /// Thread.
@@ -105,20 +112,24 @@ pub struct EndRecord {
     pub below_ns: u64,
 }
 
-/// A stack that a thread had, by what tells it from others.
+/// Half of a stack that a thread had, by what tells it from others.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Hash of the user registers and of the words near the stack pointer.
-    pub user_key: u64,
-    /// When the user stack was walked.
-    pub user_ns: u64,
-    /// Hash of the kernel's stack.
-    pub kernel_key: u64,
-    /// When the kernel stack was taken.
-    pub kernel_ns: u64,
-    /// How often it was met.
+    /// A hash of what tells it; 0 if there is none.
+    pub key: u64,
+    /// When it was taken; 0 if it was not.
+    pub time_ns: u64,
+    /// How often it was met again.
     pub uses: u64,
+    /// Of a kernel stack: where its innermost return addresses lie, a byte each, in words from the
+    /// stack pointer.
+    pub offsets: u64,
+}
+
+impl Place {
+    /// None.
+    pub const EMPTY: Self = Self { key: 0, time_ns: 0, uses: 0, offsets: 0 };
 }
 
 /// Who woke a thread last.
@@ -141,13 +152,13 @@ pub struct Waker {
 pub struct Thread {
     /// Thread group.
     pub pid: u32,
-    /// 1: off the CPU.
-    pub is_out: u8,
+    /// [`ON_CPU`], [`OFF_CPU`] or [`ENDED`].
+    pub whereabouts: u8,
     /// A [`BlockState`], while off the CPU.
     pub state: u8,
     /// Which place, while off the CPU.
     pub place: u8,
-    /// The place that the next new stack takes.
+    /// The place that the next new user stack takes.
     pub next_place: u8,
     /// When it went off the CPU, or on.
     pub since_ns: u64,
@@ -159,14 +170,20 @@ pub struct Thread {
     pub below_ns: u64,
     /// Number of blocks below the limit.
     pub below: u32,
+    /// Which kernel stack, while off the CPU.
+    pub kernel_place: u8,
+    /// The place that the next new kernel stack takes.
+    pub next_kernel_place: u8,
     /// Zero.
-    pub reserved: u32,
+    pub reserved: u16,
     /// Who woke it.
     pub waker: Waker,
     /// Its CPU time by the scheduler's account when it went off the CPU.
     pub runtime_ns: u64,
-    /// Its stacks.
-    pub places: [Place; PLACES],
+    /// Its user stacks.
+    pub users: [Place; PLACES],
+    /// Its kernel stacks.
+    pub kernels: [Place; PLACES],
 }
 
 /// Size of [`BlockRecord`] in bytes.
@@ -174,7 +191,7 @@ pub const BLOCK_RECORD_BYTES: usize = 56;
 /// Size of [`EndRecord`] in bytes.
 pub const END_RECORD_BYTES: usize = 48;
 /// Size of [`Thread`] in bytes.
-pub const THREAD_BYTES: usize = 240;
+pub const THREAD_BYTES: usize = 336;
 
 const _: () = assert!(NEAR_WORDS_MAX >= crate::KERNEL_FRAMES_MAX);
 const _: () = assert!(size_of::<BlockRecord>() == BLOCK_RECORD_BYTES);

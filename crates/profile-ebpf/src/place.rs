@@ -3,10 +3,13 @@
 //! Most threads block in the same few places, again and again. A place is told by the registers that
 //! the thread entered the kernel with and by the pointers near its stack pointer, return addresses
 //! among them; the stack is walked when a place is new, and one time in 64 to see whether the rule
-//! holds. The kernel's part is told by the place, the depth of the kernel's stack and the return
-//! addresses on it.
+//! holds. The kernel's part is told by its innermost return addresses, which lie where they lay when
+//! it was taken, counted from the stack pointer. That pointer itself is no help, since the kernel moves
+//! its stacks at random with each system call.
 
-use aya_ebpf::helpers::generated::{bpf_get_task_stack, bpf_probe_read_kernel, bpf_probe_read_user};
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::generated::{bpf_get_task_stack, bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
     off_cpu::{BlockState, CHECK, NO_PLACE, PLACES, Place, REUSES_PER_CHECK, Thread},
@@ -24,74 +27,82 @@ use crate::{
 const NEAR_WORDS: usize = 16;
 /// Smaller words are no pointers: counters on the stack change, and mean nothing here.
 const POINTERS_START: u64 = 1 << 32;
-/// Words of the kernel's stack that are looked at for return addresses.
+/// Words of the kernel's stack in which its innermost return addresses are looked for.
 const KERNEL_WORDS: usize = 64;
-/// Where the kernel's code lies, modules included.
-#[cfg(bpf_target_arch = "x86_64")]
-const KERNEL_TEXT: u64 = 0xffff_ffff_8000_0000;
-/// Where modules, and the kernel's code, lie at the earliest (Documentation/arch/arm64/memory.rst).
-#[cfg(not(bpf_target_arch = "x86_64"))]
-const KERNEL_TEXT: u64 = 0xffff_8000_0000_0000;
+/// Return addresses of the kernel that tell a stack from others.
+const RETURNS: u64 = 6;
 
 /// The place of threads that have no user stack.
 const KERNEL_THREAD: u64 = 1;
 
-/// Notes where the current thread is as it goes off the CPU. Gives whether its kernel stack is to be
-/// checked, too.
+/// Whether a stack is taken.
+struct Visit {
+    index: usize,
+    /// It is new, or to be checked.
+    is_taken: bool,
+    /// What is sent in the place of the CPU.
+    flags: u16,
+}
+
+/// Looks a key up among the places of a thread; a new one takes the place `next`.
 #[inline(always)]
-pub fn enter(thread: &mut Thread, whose: Whose) {
-    let user = regs::of_current();
-    let key = user.map_or(KERNEL_THREAD, key_of);
+fn visit(places: &mut [Place; PLACES], key: u64, next: usize) -> Visit {
     let mut index = PLACES;
-    for (candidate, place) in thread.places.iter().enumerate() {
-        if place.user_key == key {
+    for (candidate, place) in places.iter().enumerate() {
+        if place.key == key {
             index = candidate;
         }
     }
-    let mut flags = 0;
     if index == PLACES {
-        index = new_place(thread);
-        let place = &mut thread.places[index & (PLACES - 1)];
-        *place = Place { user_key: key, user_ns: 0, kernel_key: 0, kernel_ns: 0, uses: 0 };
-    } else {
-        let place = &mut thread.places[index & (PLACES - 1)];
-        place.uses += 1;
-        if place.uses % u64::from(REUSES_PER_CHECK) != 0 {
-            thread.place = index as u8;
-            count(counter::REUSED, 1);
-            return;
-        }
-        flags = CHECK;
+        let index = next & (PLACES - 1);
+        places[index] = Place { key, ..Place::EMPTY };
+        return Visit { index, is_taken: true, flags: index as u16 };
     }
-    thread.place = index as u8;
+    let index = index & (PLACES - 1);
+    places[index].uses += 1;
+    let is_check = places[index].uses % u64::from(REUSES_PER_CHECK) == 0;
+    Visit { index, is_taken: is_check, flags: index as u16 | if is_check { CHECK } else { 0 } }
+}
+
+/// Notes that a stack was sent, or that it was not: then it is not known, and the next time tries
+/// again.
+#[inline(always)]
+fn settle(place: &mut Place, is_sent: bool, time_ns: u64) {
+    if is_sent {
+        place.time_ns = time_ns;
+    } else {
+        count(counter::STACKS_LOST, 1);
+        *place = Place::EMPTY;
+    }
+}
+
+/// Notes where the current thread is as it goes off the CPU.
+#[inline(always)]
+pub fn enter(thread: &mut Thread, whose: Whose) {
+    thread.kernel_place = NO_PLACE;
+    let user = regs::of_current();
+    let key = user.map_or(KERNEL_THREAD, key_of);
+    // What is preempted is somewhere else each time, and shares the last place, so that it leaves
+    // alone those that a thread comes back to.
+    let is_preempted = thread.state == BlockState::Preempted as u8;
+    let next = if is_preempted { PLACES - 1 } else { thread.next_place as usize };
+    let visit = visit(&mut thread.users, key, next);
+    if visit.index == next && !is_preempted {
+        thread.next_place = if next + 1 >= PLACES - 1 { 0 } else { next as u8 + 1 };
+    }
+    thread.place = visit.index as u8;
+    if !visit.is_taken {
+        count(counter::REUSED, 1);
+        return;
+    }
     count(counter::WALKED, 1);
     let Some(user) = user else { return };
     let Some(record) = StackRecord::new(RecordKind::UserStack, whose) else { return };
     record.walk_user(user);
-    record.set_cpu(index as u16 | flags);
+    record.set_cpu(visit.flags);
     record.send_tail();
     record.add_near_words(user);
-    let place = &mut thread.places[index & (PLACES - 1)];
-    if record.send() {
-        place.user_ns = whose.time_ns;
-    } else {
-        count(counter::STACKS_LOST, 1);
-        // Not sent, so not known: the next time tries again.
-        place.user_key = 0;
-        place.user_ns = 0;
-    }
-}
-
-/// The place that gives way to a new one. What is preempted is somewhere else each time, and shares
-/// the last place, so that it leaves alone those that a thread comes back to.
-#[inline(always)]
-fn new_place(thread: &mut Thread) -> usize {
-    if thread.state == BlockState::Preempted as u8 {
-        return PLACES - 1;
-    }
-    let index = thread.next_place as usize;
-    thread.next_place = if index + 1 >= PLACES - 1 { 0 } else { index as u8 + 1 };
-    index
+    settle(&mut thread.users[visit.index & (PLACES - 1)], record.send(), whose.time_ns);
 }
 
 #[inline(always)]
@@ -115,86 +126,151 @@ fn key_of(user: UserRegs) -> u64 {
     key | 1 << 63
 }
 
-/// Takes the kernel stack of a thread that is off the CPU, unless the place had the same before.
+/// Takes the kernel stack of a thread that is off the CPU, unless it had the same before.
 #[inline(always)]
 pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
     if thread.place >= NO_PLACE {
         return;
     }
-    let key = kernel_key(task);
-    let index = thread.place;
-    let place = &mut thread.places[index as usize & (PLACES - 1)];
-    let is_check = place.uses != 0 && place.uses % u64::from(REUSES_PER_CHECK) == 0;
-    let is_known = key != 0 && place.kernel_key == key;
-    if is_known && !is_check {
-        return;
+    let Some(words) = KernelWords::read(task) else { return };
+    let mut index = PLACES;
+    for (candidate, place) in thread.kernels.iter().enumerate() {
+        if place.key != 0 && words.key_at(place.offsets) == place.key {
+            index = candidate;
+        }
+    }
+    let mut flags = 0;
+    if index < PLACES {
+        let place = &mut thread.kernels[index & (PLACES - 1)];
+        place.uses += 1;
+        thread.kernel_place = index as u8;
+        if place.uses % u64::from(REUSES_PER_CHECK) != 0 {
+            return;
+        }
+        flags = CHECK;
+    } else {
+        index = thread.next_kernel_place as usize & (PLACES - 1);
+        thread.next_kernel_place = (index as u8 + 1) & (PLACES as u8 - 1);
+        thread.kernel_place = index as u8;
+        thread.kernels[index] = Place::EMPTY;
     }
     let Some(record) = StackRecord::new(RecordKind::KernelStack, whose) else { return };
     let taken = record.append_kernel(|buffer| {
         // SAFETY: the task is one that the verifier knows, the buffer is in the scratch memory and has
         // that size.
-        unsafe {
-            bpf_get_task_stack(task.0 as *mut _, buffer, KERNEL_FRAMES_MAX as u32 * 8, 0)
-        }
+        unsafe { bpf_get_task_stack(task.0 as *mut _, buffer, KERNEL_FRAMES_MAX as u32 * 8, 0) }
     });
-    let flags = if is_known && is_check { CHECK } else { 0 };
-    record.set_cpu(u16::from(index) | flags);
-    keep_kernel(place, record, whose, taken.map(|()| key));
+    record.set_cpu(index as u16 | flags);
+    let place = &mut thread.kernels[index & (PLACES - 1)];
+    if let Some(offsets) = words.find(record) {
+        place.offsets = offsets;
+        place.key = words.key_at(offsets);
+    }
+    let is_sent = taken.is_ok() && record.send();
+    settle(place, is_sent, whose.time_ns);
 }
 
-/// Takes the kernel stack of the current thread as it goes off the CPU, unless the place has the same.
-#[inline(always)]
-pub fn take_kernel_now(thread: &mut Thread, ctx: *mut core::ffi::c_void, whose: Whose) {
-    if thread.place >= NO_PLACE {
-        return;
-    }
-    let index = thread.place;
-    let place = &mut thread.places[index as usize & (PLACES - 1)];
-    let Some(record) = StackRecord::new(RecordKind::KernelStack, whose) else { return };
-    let taken = record.take_kernel(ctx);
-    let key = record.hash_of_first_frames(KERNEL_THREAD);
-    if taken.is_ok() && place.kernel_key == key {
-        return;
-    }
-    record.set_cpu(u16::from(index));
-    keep_kernel(place, record, whose, taken.map(|()| key));
-}
+/// The kernel's stack of a thread that is off the CPU, from its stack pointer on.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+struct KernelWords(*mut u64);
 
-#[inline(always)]
-fn keep_kernel(place: &mut Place, record: StackRecord, whose: Whose, key: Result<u64, u32>) {
-    place.kernel_key = 0;
-    place.kernel_ns = 0;
-    let Ok(key) = key else { return };
-    if record.send() {
-        place.kernel_key = key;
-        place.kernel_ns = whose.time_ns;
-    } else {
-        count(counter::STACKS_LOST, 1);
-    }
-}
-
-/// A hash of the kernel stack of a thread that is off the CPU; 0 if it cannot be read.
-#[inline(always)]
-fn kernel_key(task: Trusted) -> u64 {
-    if setting!(TASK_KERNEL_SP) == 0 {
-        return 0;
-    }
-    let sp: u64 = task.field(setting!(TASK_KERNEL_SP));
-    let Some(scratch) = SCRATCH.get_ptr_mut(scratch::WORDS) else { return 0 };
-    let words: *mut u64 = scratch.cast();
-    let size = KERNEL_WORDS as u32 * 8;
-    // SAFETY: the scratch memory is larger; the helper reads kernel memory.
-    if unsafe { bpf_probe_read_kernel(words.cast(), size, sp as *const _) } != 0 {
-        return 0;
-    }
-    let mut key = mix(KERNEL_THREAD, sp);
-    for index in 0..KERNEL_WORDS {
-        // Volatile, or the compiler reads all words first, for which a BPF stack has no room.
-        // SAFETY: as above.
-        let word = unsafe { words.add(index).read_volatile() };
-        if word >= KERNEL_TEXT {
-            key = mix(key, word);
+impl KernelWords {
+    #[inline(always)]
+    fn read(task: Trusted) -> Option<Self> {
+        let words: *mut u64 = SCRATCH.get_ptr_mut(scratch::WORDS)?.cast();
+        if setting!(TASK_KERNEL_SP) != 0 {
+            let sp: u64 = task.field(setting!(TASK_KERNEL_SP));
+            let size = KERNEL_WORDS as u32 * 8;
+            // SAFETY: the scratch memory is larger; the helper reads kernel memory, and leaves zeroes
+            // when it cannot.
+            let _ = unsafe { bpf_probe_read_kernel(words.cast(), size, sp as *const _) };
         }
+        Some(Self(words))
     }
-    key | 1
+
+    /// Where the first return addresses of a stack lie, a byte each, the last in the lowest; if they are
+    /// fewer, the first of them again in the others. `None` if there is none, or no `bpf_loop`: an
+    /// ordinary loop over so many words is more than the verifier follows.
+    #[inline(always)]
+    fn find(self, record: StackRecord) -> Option<u64> {
+        if setting!(HAS_BPF_LOOP) == 0 {
+            return None;
+        }
+        let mut search = Search { words: self, record, offsets: 0, found: 0 };
+        // SAFETY: calls `look` with the index of the turn and the state, which outlives the loop.
+        unsafe {
+            let state = (&raw mut search).cast();
+            bpf_loop(KERNEL_WORDS as u32, look as *const () as *mut c_void, state, 0);
+        }
+        (search.found != 0).then_some(search.offsets)
+    }
+
+    /// A hash of the words at some places.
+    #[inline(always)]
+    fn key_at(self, offsets: u64) -> u64 {
+        let mut key = 0;
+        for number in 0..RETURNS {
+            let offset = (offsets >> (8 * number)) as usize & (KERNEL_WORDS - 1);
+            // SAFETY: the scratch memory is larger.
+            key = mix(key, unsafe { self.0.add(offset).read_volatile() });
+        }
+        key | 1
+    }
+}
+
+/// A search for the return addresses of a stack.
+#[repr(C)]
+struct Search {
+    words: KernelWords,
+    record: StackRecord,
+    offsets: u64,
+    found: u64,
+}
+
+/// One turn of `bpf_loop`: looks at one word.
+///
+/// # Safety
+///
+/// `state` points to a [`Search`].
+#[inline(never)]
+unsafe extern "C" fn look(index: u32, state: *mut c_void) -> i64 {
+    // SAFETY: the state that `find` gave.
+    let search = unsafe { &mut *state.cast::<Search>() };
+    let index = index as usize & (KERNEL_WORDS - 1);
+    // SAFETY: the scratch memory is larger.
+    let word = unsafe { search.words.0.add(index).read_volatile() };
+    if word == search.record.first_frame(search.found as usize) {
+        search.offsets = match search.found {
+            0 => index as u64 * 0x0101_0101_0101_0101,
+            _ => search.offsets << 8 | index as u64,
+        };
+        search.found += 1;
+    }
+    i64::from(search.found >= RETURNS)
+}
+
+/// Takes the kernel stack of the current thread as it goes off the CPU, unless it had the same before.
+#[inline(always)]
+pub fn take_kernel_now(thread: &mut Thread, ctx: *mut c_void, whose: Whose) {
+    let Some(record) = StackRecord::new(RecordKind::KernelStack, whose) else { return };
+    if record.take_kernel(ctx).is_err() {
+        return;
+    }
+    let key = record.hash_of_first_frames(KERNEL_THREAD);
+    let Some(visit) = visit_kernel(thread, key) else { return };
+    record.set_cpu(visit.flags);
+    settle(&mut thread.kernels[visit.index & (PLACES - 1)], record.send(), whose.time_ns);
+}
+
+/// Looks a kernel stack up; nothing if it need not be taken.
+#[inline(always)]
+fn visit_kernel(thread: &mut Thread, key: u64) -> Option<Visit> {
+    let next = thread.next_kernel_place as usize & (PLACES - 1);
+    let visit = visit(&mut thread.kernels, key, next);
+    if visit.flags & CHECK == 0 && visit.is_taken {
+        thread.next_kernel_place = (next as u8 + 1) & (PLACES as u8 - 1);
+    }
+    thread.kernel_place = visit.index as u8;
+    visit.is_taken.then_some(visit)
 }

@@ -22,6 +22,7 @@ use crate::{
 };
 
 /// A record under construction.
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct StackRecord {
     header: *mut SampleHeader,
@@ -179,6 +180,13 @@ impl StackRecord {
             hash = tail::mix(hash, unsafe { self.frames.add(index).read_volatile() });
         }
         hash
+    }
+
+    /// A frame near the innermost one.
+    #[inline(always)]
+    pub fn first_frame(self, index: usize) -> u64 {
+        // SAFETY: the scratch memory has room for eight frames.
+        unsafe { self.frames.add(index & 7).read_volatile() }
     }
 
     /// Sends the record; false if the ring buffer is full.

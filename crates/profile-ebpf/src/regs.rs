@@ -58,7 +58,7 @@ pub unsafe fn of_task(task: *mut task_struct) -> Option<UserRegs> {
     // all of them would take a third of a BPF stack.
     // SAFETY: the helper only reads; the verifier checks what is read.
     let saved = unsafe { &*(bpf_task_pt_regs(task) as *const pt_regs) };
-    arch::is_user(saved).then(|| arch::user_regs(saved))
+    arch::is_user(saved).then(|| arch::entry_regs(saved))
 }
 
 #[cfg(bpf_target_arch = "x86_64")]
@@ -74,6 +74,14 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp }
+    }
+
+    /// The same of code that entered the kernel: a system call (whose number is not negative) has its
+    /// line before the address that it returns to, as any call has.
+    #[inline(always)]
+    pub fn entry_regs(regs: &pt_regs) -> UserRegs {
+        let is_call = u64::from((regs.orig_rax as i64) >= 0);
+        UserRegs { ip: regs.rip - is_call, sp: regs.rsp, bp: regs.rbp }
     }
 }
 
@@ -91,5 +99,11 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.pc, sp: regs.sp, bp: regs.regs[29] }
+    }
+
+    /// The same of code that entered the kernel.
+    #[inline(always)]
+    pub fn entry_regs(regs: &pt_regs) -> UserRegs {
+        user_regs(regs)
     }
 }

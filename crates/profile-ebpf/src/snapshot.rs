@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use wingbeat_profile_common::{
     RecordKind, counter,
-    off_cpu::{NO_PLACE, PLACES, REMOTE},
+    off_cpu::{NO_PLACE, OFF_CPU, REMOTE},
 };
 
 use crate::{
@@ -59,7 +59,7 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     record.note_user(user);
     record.set_cpu(REMOTE);
     if record.send() {
-        thread.places[0].user_ns = now_ns;
+        thread.users[0].time_ns = now_ns;
     } else {
         count(counter::STACKS_LOST, 1);
     }
@@ -78,7 +78,7 @@ pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
     let task = Trusted(pointer);
     let tid = task.tid();
     let Some(thread) = switch::known(tid) else { return 0 };
-    if thread.is_out == 0 || thread.place >= NO_PLACE || thread.place as usize >= PLACES {
+    if thread.whereabouts != OFF_CPU || thread.place >= NO_PLACE {
         return 0;
     }
     // SAFETY: a helper without arguments.

@@ -9,7 +9,8 @@ use aya_ebpf::{
 use wingbeat_profile_common::{
     RecordKind, counter,
     off_cpu::{
-        BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, EndRecord, NO_PLACE, PLACES,
+        BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, ENDED, EndRecord, NO_PLACE,
+        OFF_CPU, ON_CPU, PLACES,
         Place, Thread, Waker,
     },
 };
@@ -62,14 +63,7 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
     }
     let Some(thread) = known(tid).or_else(|| meet(task, tid, now_ns)) else { return };
     let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
-    if thread.is_out != 0 {
-        // Its return was not seen: there are threads after which the kernel tells of no switch. But
-        // how long it has run since is known.
-        count(counter::RECKONED, 1);
-        let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(now_ns - thread.since_ns);
-        come_back(thread, tid, now_ns - ran_ns, |_, _| {});
-    }
-    thread.on_cpu_ns += now_ns - thread.since_ns;
+    add_run(thread, tid, runtime_ns, now_ns);
     thread.runtime_ns = runtime_ns;
     count(counter::SWITCHED_OUT, 1);
     if state & TASK_DEAD != 0 {
@@ -77,13 +71,27 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
         count(counter::ENDED, 1);
         return;
     }
-    thread.is_out = 1;
+    thread.whereabouts = OFF_CPU;
     thread.since_ns = now_ns;
     thread.state = task.block_state(state) as u8;
     thread.waker.tid = 0;
     let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
     place::enter(thread, whose);
     take_kernel(thread, whose);
+}
+
+/// Adds the time that a running thread has run since it came in.
+#[inline(always)]
+pub fn add_run(thread: &mut Thread, tid: u32, runtime_ns: u64, now_ns: u64) {
+    if thread.whereabouts != ON_CPU {
+        // Its return was not seen: there are threads after which the kernel tells of no switch. But
+        // how long it has run since is known.
+        count(counter::RECKONED, 1);
+        let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(now_ns - thread.since_ns);
+        come_back(thread, tid, now_ns - ran_ns, |_, _| {});
+    }
+    thread.on_cpu_ns += now_ns - thread.since_ns;
+    thread.since_ns = now_ns;
 }
 
 /// A thread comes in.
@@ -99,7 +107,7 @@ fn arrive(task: impl Task, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Wh
         }
         return;
     };
-    if thread.is_out == 0 {
+    if thread.whereabouts == ON_CPU {
         count(counter::UNMATCHED, 1);
         return;
     }
@@ -124,32 +132,26 @@ fn come_back(
         take_kernel(thread, Whose { pid: thread.pid, tid, time_ns: now_ns });
         report(thread, tid, now_ns);
     }
-    thread.is_out = 0;
+    thread.whereabouts = ON_CPU;
     thread.since_ns = now_ns;
 }
 
 /// Sends a block that has ended.
 #[inline(always)]
 fn report(thread: &Thread, tid: u32, now_ns: u64) {
-    let (user_ns, kernel_ns) = if thread.place < NO_PLACE {
-        let place = &thread.places[thread.place as usize & (PLACES - 1)];
-        (place.user_ns, place.kernel_ns)
-    } else {
-        (0, 0)
-    };
     let waker_tid = thread.waker.tid;
     let mut block = BlockRecord {
         kind: RecordKind::Block as u8,
         state: thread.state,
         place: thread.place,
-        is_open: 0,
+        kernel_place: thread.kernel_place,
         pid: thread.pid,
         tid,
         waker_tid,
         start_ns: thread.since_ns,
         end_ns: now_ns,
-        user_ns,
-        kernel_ns,
+        user_ns: time_of(&thread.users, thread.place),
+        kernel_ns: time_of(&thread.kernels, thread.kernel_place),
         waker_ns: if waker_tid == 0 { 0 } else { thread.waker.stack_ns },
     };
     // SAFETY: a record of that size.
@@ -157,9 +159,15 @@ fn report(thread: &Thread, tid: u32, now_ns: u64) {
     count(if sent { counter::REPORTED } else { counter::BLOCKS_LOST }, 1);
 }
 
+/// When the stack of a place was taken; 0 without one.
+#[inline(always)]
+fn time_of(places: &[Place; PLACES], place: u8) -> u64 {
+    if place < NO_PLACE { places[place as usize & (PLACES - 1)].time_ns } else { 0 }
+}
+
 /// Sends the account of a thread, and forgets it.
 #[inline(always)]
-pub fn end(thread: &Thread, tid: u32, now_ns: u64) {
+pub fn end(thread: &mut Thread, tid: u32, now_ns: u64) {
     let mut record = EndRecord {
         kind: RecordKind::ThreadEnd as u8,
         reserved: [0; 3],
@@ -171,10 +179,14 @@ pub fn end(thread: &Thread, tid: u32, now_ns: u64) {
         on_cpu_ns: thread.on_cpu_ns,
         below_ns: thread.below_ns,
     };
-    // A record that is lost shows as a thread whose sums are off.
     // SAFETY: a record of that size.
-    let _ = unsafe { send((&raw mut record).cast(), END_RECORD_BYTES as u64) };
-    let _ = THREADS.remove(&tid);
+    if unsafe { send((&raw mut record).cast(), END_RECORD_BYTES as u64) } {
+        let _ = THREADS.remove(&tid);
+    } else {
+        // User space finds the account in the table.
+        thread.whereabouts = ENDED;
+        thread.since_ns = now_ns;
+    }
 }
 
 /// What is known of a thread.
@@ -206,12 +218,11 @@ pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>) -> bool {
     let runtime_ns = task.field(setting!(TASK_RUNTIME));
     let Some(scratch) = SCRATCH.get_ptr_mut(scratch::THREAD) else { return false };
     let thread: *mut Thread = scratch.cast();
-    let empty = Place { user_key: 0, user_ns: 0, kernel_key: 0, kernel_ns: 0, uses: 0 };
     // SAFETY: the scratch memory is larger than a thread.
     unsafe {
         *thread = Thread {
             pid,
-            is_out: u8::from(out.is_some()),
+            whereabouts: if out.is_some() { OFF_CPU } else { ON_CPU },
             state: out.map_or(0, |state| state as u8),
             place: NO_PLACE,
             next_place: 0,
@@ -220,10 +231,13 @@ pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>) -> bool {
             on_cpu_ns: 0,
             below_ns: 0,
             below: 0,
+            kernel_place: NO_PLACE,
+            next_kernel_place: 0,
             reserved: 0,
             waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
             runtime_ns,
-            places: [empty; PLACES],
+            users: [Place::EMPTY; PLACES],
+            kernels: [Place::EMPTY; PLACES],
         };
         THREADS.insert(&tid, &*thread, 0).is_ok()
     }

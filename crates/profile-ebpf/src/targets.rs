@@ -3,7 +3,7 @@
 use aya_ebpf::{
     helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext,
 };
-use wingbeat_profile_common::{counter, off_cpu::BlockState, target};
+use wingbeat_profile_common::{counter, off_cpu::{BlockState, ENDED, OFF_CPU}, target};
 
 use crate::{
     maps::{EXITS, TAILS, TARGETS, THREADS, count, setting},
@@ -79,7 +79,7 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
         // SAFETY: a helper without arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         if let Some(thread) = switch::known(tid) {
-            thread.on_cpu_ns += now_ns - thread.since_ns;
+            switch::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
             switch::end(thread, tid, now_ns);
         }
         if !switch::insert(task, now_ns, None) {
@@ -115,7 +115,14 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
         let _ = EXITS.remove(&tid);
     }
     let _ = TAILS.remove(&tid);
-    if setting!(BLOCKS) != 0 {
+    if setting!(BLOCKS) != 0
+        && let Some(thread) = switch::known(tid)
+        && thread.whereabouts != ENDED
+    {
+        // Its last switch was not seen.
+        if thread.whereabouts == OFF_CPU {
+            count(counter::GONE, 1);
+        }
         let _ = THREADS.remove(&tid);
     }
     if tid == pid {

@@ -6,7 +6,7 @@ use aya_ebpf::{
     macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
-use wingbeat_profile_common::{RecordKind, counter};
+use wingbeat_profile_common::{RecordKind, counter, off_cpu::OFF_CPU};
 
 use crate::{
     maps::count,
@@ -22,7 +22,7 @@ use crate::{
 #[raw_tracepoint(tracepoint = "sched_waking")]
 pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     let Some(thread) = known(Probed(ctx.arg(0)).tid()) else { return 0 };
-    if thread.is_out == 0 {
+    if thread.whereabouts != OFF_CPU {
         return 0;
     }
     let id = bpf_get_current_pid_tgid();

@@ -21,6 +21,16 @@ pub enum Warning {
         /// The limit.
         min_block_ns: u64,
     },
+    /// The scheduler was watched by the poorer way.
+    FellBack {
+        /// What the kernel said.
+        reason: String,
+    },
+    /// What was blocked slept all the time, and was to be left out.
+    AllHidden {
+        /// Threads that were left out.
+        threads: u64,
+    },
     /// The targets hardly used the CPU, which is all that samples tell of.
     HardlyRan {
         /// Their CPU time, nanoseconds.
@@ -124,7 +134,12 @@ pub enum NoSamples {
 impl Warning {
     /// Is there nothing to show?
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::NoSamples(_) | Self::NothingBlocked { below_limit: 0, .. })
+        matches!(
+            self,
+            Self::NoSamples(_)
+                | Self::NothingBlocked { below_limit: 0, .. }
+                | Self::AllHidden { .. }
+        )
     }
 }
 
@@ -159,7 +174,8 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
         let failed = ticks.failed_total();
         warnings.push(Warning::Failed { failed, error: error.clone() });
     }
-    let share = |part: u64| part as f64 / samples_kept.max(1) as f64;
+    let taken = stacks.complete + stacks.truncated + stacks.broken;
+    let share = |part: u64| part as f64 / taken.max(1) as f64;
     if summary.tails_lost > 0 {
         warnings.push(Warning::TailsLost(summary.tails_lost));
     }
@@ -167,13 +183,13 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     if share(blamed) >= BROKEN_SHARE_MIN {
         warnings.push(Warning::Broken {
             broken: blamed,
-            samples: samples_kept,
+            samples: taken,
             modules: stacks.broken_by_module.clone(),
         });
     }
     if stacks.truncated > 0 {
         let truncated = stacks.truncated;
-        warnings.push(Warning::Truncated { truncated, samples: samples_kept });
+        warnings.push(Warning::Truncated { truncated, samples: taken });
     }
     if summary.events_lost > 0 {
         warnings.push(Warning::EventsLost(summary.events_lost));
@@ -197,6 +213,11 @@ fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &
         } else if samples_kept == 0 && switches.below_limit == 0 {
             warnings.push(Warning::NoSamples(why_none(summary)));
         }
+    } else if off_cpu.idle_hidden > 0 && summary.outputs.is_empty() {
+        warnings.push(Warning::AllHidden { threads: off_cpu.idle_hidden });
+    }
+    if let Some(reason) = &off_cpu.fell_back {
+        warnings.push(Warning::FellBack { reason: reason.clone() });
     }
     let lost = switches.lost_total();
     if let Some((reason, _)) = switches.lost.iter().max_by_key(|(_, count)| **count)
@@ -287,6 +308,17 @@ impl fmt::Display for Warning {
                  the time; --mode on-cpu shows where, a smaller --min-block shows them",
                 time_text(*min_block_ns),
                 time_text(*below_limit_ns)
+            ),
+            Self::FellBack { reason } => write!(
+                f,
+                "the kernel refused to watch the scheduler by tp_btf ({reason}), so a raw tracepoint was \
+                 taken: threads that did not move during the recording are missing, and it costs more; \
+                 see `wingbeat doctor`"
+            ),
+            Self::AllHidden { threads } => write!(
+                f,
+                "all there was, {threads} threads, slept all the time and --hide-idle leaves it out, so \
+                 nothing was written: record without it"
             ),
             Self::HardlyRan { cpu_ns, duration_ns, instead } => write!(
                 f,

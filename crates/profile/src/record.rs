@@ -195,7 +195,7 @@ fn decode_tail(bytes: &[u8]) -> Result<Tail<'_>, DecodeError> {
 fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
     let (header, rest) = header::<BLOCK_RECORD_BYTES>(bytes)?;
     words(rest, 0)?;
-    let [kind, state, place, is_open, ..] = *header;
+    let [kind, state, place, kernel_place, ..] = *header;
     if usize::from(state) >= BlockState::ALL.len() {
         return Err(DecodeError::State(state));
     }
@@ -203,7 +203,7 @@ fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
         kind,
         state,
         place,
-        is_open,
+        kernel_place,
         pid: u32_at(header, 4),
         tid: u32_at(header, 8),
         waker_tid: u32_at(header, 12),
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(offset_of!(TailHeader, tid), 8);
         assert_eq!(offset_of!(TailHeader, sp), 24);
         assert_eq!(offset_of!(TailHeader, checks), 32);
-        assert_eq!(offset_of!(BlockRecord, is_open), 3);
+        assert_eq!(offset_of!(BlockRecord, kernel_place), 3);
         assert_eq!(offset_of!(BlockRecord, waker_tid), 12);
         assert_eq!(offset_of!(BlockRecord, start_ns), 16);
         assert_eq!(offset_of!(BlockRecord, waker_ns), 48);

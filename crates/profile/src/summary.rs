@@ -11,7 +11,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     cost::Own,
-    model::{BrokenReason, Completeness, Profile},
+    model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::Recording,
 };
 
@@ -71,7 +71,7 @@ pub struct Clocks {
     pub cpus: u32,
 }
 
-/// Samples by how far their user stack reaches.
+/// Samples and blocks by how far their user stack reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stacks {
     /// Down to the entry point of the thread.
@@ -99,12 +99,17 @@ impl BrokenReason {
 }
 
 impl Stacks {
-    /// Counts the samples of a profile.
+    /// Counts the samples and the blocks of a profile.
     pub fn count(profile: &Profile) -> Self {
         let mut samples_by_stack = vec![0u64; profile.stacks.len()];
         for sample in &profile.samples {
             if let Some(count) = samples_by_stack.get_mut(sample.stack as usize) {
                 *count += 1;
+            }
+        }
+        for blocked in profile.blocked.iter().filter(|blocked| blocked.state.has_stack()) {
+            if let Some(count) = samples_by_stack.get_mut(blocked.stack as usize) {
+                *count += blocked.count;
             }
         }
         let mut stacks = Self::default();
@@ -120,9 +125,12 @@ impl Stacks {
                         continue;
                     }
                     let frame = stack.frames.last().map(|&frame| &profile.frames[frame as usize]);
-                    let binary = frame.and_then(|frame| frame.binary);
-                    let module =
-                        binary.map_or("[unknown]", |id| profile.binaries[id as usize].name());
+                    let binary = frame
+                        .and_then(|frame| frame.binary)
+                        .map(|id| &profile.binaries[id as usize])
+                        // A stack of which no code is left.
+                        .filter(|binary| binary.kind != BinaryKind::State);
+                    let module = binary.map_or("[unknown]", |binary| binary.name());
                     *by_module.entry(module).or_default() += samples;
                 }
             }

@@ -93,9 +93,12 @@ Examples:
   wingbeat profile --pid $(pgrep -d, nginx)        several processes, until Ctrl-C
   wingbeat profile --all -F 999 -d 5s -o all.svg   everything
   wingbeat profile -o a.svg -o a.pb.gz -- ./job    a flame graph and a file for `go tool pprof`
+  wingbeat profile --mode off-cpu --wakers -p 4711 what it waits for, and who ends the wait
+  wingbeat profile --mode wall -p 4711 -d 10s      running and waiting in one picture
 
 The exit status is that of the command; 0 when the recording ended first; 1 on failure, also when
-there were no samples; 2 for wrong usage.";
+there were no samples and no blocks; 2 for wrong usage. docs/off-cpu.md tells how to read time off
+the CPU.";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -235,7 +238,8 @@ pub(crate) struct ProfileArgs {
     /// Sample all processes, the kernel's own threads included
     #[arg(short, long)]
     pub all: bool,
-    /// Samples per second and CPU. 99 rather than 100 so as not to run in step with timers
+    /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 so as not to run in step with
+    /// timers
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub frequency: u64,
@@ -247,14 +251,14 @@ pub(crate) struct ProfileArgs {
     /// are kept from running, wall takes both
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub mode: ProfileMode,
-    /// Off the CPU for less than this is summed, but not shown: 5ms, 0 (off-cpu and wall)
+    /// Time off the CPU shorter than this is summed, but not shown singly: 5ms, 0 (off-cpu and wall)
     /// [default: 1us]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero)]
     pub min_block: Option<Duration>,
     /// Tell who woke a thread, and from where (off-cpu and wall)
     #[arg(long)]
     pub wakers: bool,
-    /// Leave out threads that slept all the time (off-cpu and wall)
+    /// Leave threads that slept all the time out of files and tables (off-cpu and wall)
     #[arg(long)]
     pub hide_idle: bool,
     /// Which half of the stacks to keep in the outputs
@@ -271,7 +275,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "FILE")]
     pub summary_json: Option<PathBuf>,
     /// Size of the buffer between kernel and user space, a power of two from 4K: 512K, 16M
-    /// [default: by frequency and CPUs, 1M to 64M]
+    /// [default: by frequency and CPUs, 1M to 64M; with off-cpu and wall at least 16M]
     #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
     pub buffer_size: Option<u32>,
     /// Command to launch and sample, with its arguments; from its first instruction

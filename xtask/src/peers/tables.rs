@@ -264,12 +264,12 @@ fn places_and_tools<'a>(record: &'a Record, workload: &str) -> Vec<(Place<'a>, &
     found
 }
 
-fn show_some(spread: Option<Spread>, factor: f64, places: usize, unit: &str) -> String {
+pub(super) fn show_some(spread: Option<Spread>, factor: f64, places: usize, unit: &str) -> String {
     spread.map_or_else(|| NONE.to_owned(), |spread| show(spread, factor, places, unit))
 }
 
 /// `median (min to max)`, or only the median when the three read the same.
-fn show(spread: Spread, factor: f64, places: usize, unit: &str) -> String {
+pub(super) fn show(spread: Spread, factor: f64, places: usize, unit: &str) -> String {
     let number = |value: f64| {
         let text = format!("{:.places$}", value * factor);
         // Rounding may leave a zero with a sign.

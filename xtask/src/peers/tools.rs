@@ -7,7 +7,7 @@ mod launch;
 mod perf;
 mod probee;
 mod samply;
-mod settings;
+pub(super) mod settings;
 mod wingbeat;
 
 use std::{

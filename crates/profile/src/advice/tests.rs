@@ -42,6 +42,7 @@ fn blocked(mode: Mode) -> (Summary, OffCpu) {
     let off_cpu = OffCpu {
         min_block_ns: 1_000,
         back_end: "tp_btf",
+        fell_back: None,
         switches: Switches { out: 1_000, reported: 1_000, ..Switches::default() },
         stacks_taken: Reused {
             walked: 100,

@@ -97,6 +97,11 @@ impl State {
         self.frame().trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// Does it come with a stack, or stand for time without one?
+    pub fn has_stack(self) -> bool {
+        !matches!(self, Self::Short | Self::Running)
+    }
+
     /// Its name in the summary.
     pub fn name(self) -> &'static str {
         match self {

@@ -84,33 +84,45 @@ pub(super) struct KernelPart {
     pub frames: Vec<u64>,
 }
 
-/// One of the stacks that a thread blocks with.
-#[derive(Debug, Default)]
-pub(super) struct Place {
-    pub user: Option<UserPart>,
-    pub kernel: Option<KernelPart>,
-    /// The two together, and the row that they were last counted in.
-    whole: Option<(u64, u64, RawStackId)>,
+/// A stack of both halves, and the row that it was last counted in.
+#[derive(Debug, Clone, Copy)]
+struct Whole {
+    user_ns: u64,
+    kernel_ns: u64,
+    stack: RawStackId,
     row: Option<(Kind, u32)>,
 }
 
-impl Place {
-    /// The whole stack, if its halves are those of these times.
-    pub(super) fn whole(&self, block: &BlockRecord) -> Option<RawStackId> {
-        let (user_ns, kernel_ns, stack) = self.whole?;
-        (user_ns == block.user_ns && kernel_ns == block.kernel_ns).then_some(stack)
-    }
-
-    pub(super) fn set_whole(&mut self, block: &BlockRecord, stack: RawStackId) {
-        self.whole = Some((block.user_ns, block.kernel_ns, stack));
-    }
-}
-
+/// The stacks of a thread, by their places.
 #[derive(Debug, Default)]
-struct Blocker {
-    places: [Place; PLACES],
+pub(super) struct Blocker {
+    pub users: [Option<UserPart>; PLACES],
+    pub kernels: [Option<KernelPart>; PLACES],
+    /// By both places; a half that is missing has the last.
+    wholes: [[Option<Whole>; PLACES + 1]; PLACES + 1],
     off_cpu_ns: u64,
     slept_long_ns: u64,
+}
+
+impl Blocker {
+    fn whole(&mut self, block: &BlockRecord) -> &mut Option<Whole> {
+        let user = usize::from(block.place).min(PLACES);
+        let kernel = usize::from(block.kernel_place).min(PLACES);
+        &mut self.wholes[user][kernel]
+    }
+
+    /// The whole stack of a block, if it was put together before.
+    pub(super) fn known(&mut self, block: &BlockRecord) -> Option<RawStackId> {
+        let whole = (*self.whole(block))?;
+        let is_same = whole.user_ns == block.user_ns && whole.kernel_ns == block.kernel_ns;
+        is_same.then_some(whole.stack)
+    }
+
+    /// Remembers the whole stack of a block.
+    pub(super) fn remember(&mut self, block: &BlockRecord, stack: RawStackId) {
+        let BlockRecord { user_ns, kernel_ns, .. } = *block;
+        *self.whole(block) = Some(Whole { user_ns, kernel_ns, stack, row: None });
+    }
 }
 
 /// Waker stacks by thread and time: two halves, so that those which nobody names any more go.
@@ -159,9 +171,9 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// A place of a thread; `None` for a number that is none.
-    pub(super) fn place(&mut self, tid: u32, index: u16) -> Option<&mut Place> {
-        self.blockers.entry(tid).or_default().places.get_mut(usize::from(index))
+    /// The stacks of a thread.
+    pub(super) fn blocker(&mut self, tid: u32) -> &mut Blocker {
+        self.blockers.entry(tid).or_default()
     }
 
     /// Takes the stack of a waker.
@@ -181,8 +193,15 @@ impl Blocks {
         if block.waker_ns == 0 { None } else { self.waker_stacks.get((tid, block.waker_ns)) }
     }
 
-    /// Counts a block.
-    pub(super) fn add(&mut self, block: &BlockRecord, kind: Kind, start_ns: u64, end_ns: u64) {
+    /// Counts a block from `start_ns` to `end_ns` since the start of recording; `is_open` if it has not
+    /// ended.
+    pub(super) fn add(
+        &mut self,
+        block: &BlockRecord,
+        kind: Kind,
+        (start_ns, end_ns): (u64, u64),
+        is_open: bool,
+    ) {
         let duration_ns = end_ns.saturating_sub(start_ns);
         let row = self.row(block, kind);
         if let Some(blocked) = self.rows.get_mut(row as usize) {
@@ -194,29 +213,26 @@ impl Blocks {
         }
         let blocker = self.blockers.entry(block.tid).or_default();
         blocker.off_cpu_ns += duration_ns;
-        if kind.state == State::Sleeping && (duration_ns >= IDLE_NS_MIN || block.is_open != 0) {
+        if kind.state == State::Sleeping && (duration_ns >= IDLE_NS_MIN || is_open) {
             blocker.slept_long_ns += duration_ns;
         }
     }
 
-    /// The row of a kind; the one that a place was counted in last is found without a search.
+    /// The row of a kind; the one that a stack was counted in last is found without a search.
     fn row(&mut self, block: &BlockRecord, kind: Kind) -> u32 {
-        let place = self
-            .blockers
-            .get_mut(&block.tid)
-            .and_then(|blocker| blocker.places.get_mut(usize::from(block.place)));
-        if let Some((known, row)) = place.as_ref().and_then(|place| place.row)
+        let Self { blockers, rows, row_ids, .. } = self;
+        let whole = blockers.get_mut(&block.tid).and_then(|blocker| blocker.whole(block).as_mut());
+        if let Some((known, row)) = whole.as_ref().and_then(|whole| whole.row)
             && known == kind
         {
             return row;
         }
-        let rows = &mut self.rows;
-        let row = *self.row_ids.entry(kind).or_insert_with(|| {
+        let row = *row_ids.entry(kind).or_insert_with(|| {
             rows.push(RawBlocked { kind, total_ns: 0, durations: Durations::default() });
             rows.len() as u32 - 1
         });
-        if let Some(place) = place {
-            place.row = Some((kind, row));
+        if let Some(whole) = whole {
+            whole.row = Some((kind, row));
         }
         row
     }

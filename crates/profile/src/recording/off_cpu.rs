@@ -3,7 +3,9 @@
 
 use wingbeat_profile_common::{
     RecordKind, Stop, USER_FRAMES_MAX,
-    off_cpu::{BlockRecord, CHECK, EndRecord, NO_PLACE, PLACES, REMOTE, Thread},
+    off_cpu::{
+        BlockRecord, CHECK, ENDED, EndRecord, NO_PLACE, OFF_CPU, PLACES, Place, REMOTE, Thread,
+    },
 };
 
 use super::{
@@ -35,9 +37,10 @@ impl Recorder {
         };
         let part = UserPart { time_ns: sample.time_ns, generation, completeness, frames };
         let mut is_wrong = false;
-        if let Some(place) = self.blocks.place(sample.tid, sample.cpu & 0xff) {
-            is_wrong = place.user.as_ref().is_some_and(|known| known.frames != part.frames);
-            place.user = Some(part);
+        let blocker = self.blocks.blocker(sample.tid);
+        if let Some(user) = blocker.users.get_mut(usize::from(sample.cpu & 0xff)) {
+            is_wrong = user.as_ref().is_some_and(|known| known.frames != part.frames);
+            *user = Some(part);
         }
         if sample.cpu & CHECK != 0 {
             self.blocks.checked += 1;
@@ -49,9 +52,10 @@ impl Recorder {
     pub(super) fn kernel_stack(&mut self, sample: &Sample<'_>) {
         let part = KernelPart { time_ns: sample.time_ns, frames: sample.kernel.iter().collect() };
         let mut is_wrong = false;
-        if let Some(place) = self.blocks.place(sample.tid, sample.cpu & 0xff) {
-            is_wrong = place.kernel.as_ref().is_some_and(|known| known.frames != part.frames);
-            place.kernel = Some(part);
+        let blocker = self.blocks.blocker(sample.tid);
+        if let Some(kernel) = blocker.kernels.get_mut(usize::from(sample.cpu & 0xff)) {
+            is_wrong = kernel.as_ref().is_some_and(|known| known.frames != part.frames);
+            *kernel = Some(part);
         }
         if sample.cpu & CHECK != 0 {
             self.blocks.checked += 1;
@@ -84,26 +88,30 @@ impl Recorder {
 
     /// Takes a block.
     pub(super) fn block(&mut self, block: &BlockRecord) {
+        self.count_block(block, false);
+    }
+
+    fn count_block(&mut self, block: &BlockRecord, is_open: bool) {
         let thread = self.threads.sampled(block.pid, block.tid);
         let stack = self.whole_stack(block);
         let waker = self.blocks.waker(block);
         let kind = Kind { thread, stack, state: state(block.state), waker };
         let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
-        let (start_ns, end_ns) = (since(block.start_ns), since(block.end_ns));
-        self.blocks.add(block, kind, start_ns, end_ns);
+        let span = (since(block.start_ns), since(block.end_ns));
+        self.blocks.add(block, kind, span, is_open);
     }
 
     /// The stack that a block names.
     fn whole_stack(&mut self, block: &BlockRecord) -> RawStackId {
         let Self { blocks, stacks, .. } = self;
         let mut missing = 0;
-        let place = blocks.place(block.tid, block.place.into());
-        if let Some(stack) = place.as_ref().and_then(|place| place.whole(block)) {
+        let blocker = blocks.blocker(block.tid);
+        if let Some(stack) = blocker.known(block) {
             return stack;
         }
-        let user = place.as_ref().and_then(|place| place.user.as_ref());
+        let user = blocker.users.get(usize::from(block.place)).and_then(Option::as_ref);
         let user = user.filter(|part| block.user_ns != 0 && part.time_ns == block.user_ns);
-        let kernel = place.as_ref().and_then(|place| place.kernel.as_ref());
+        let kernel = blocker.kernels.get(usize::from(block.kernel_place)).and_then(Option::as_ref);
         let kernel = kernel.filter(|part| block.kernel_ns != 0 && part.time_ns == block.kernel_ns);
         missing += u64::from(user.is_none() && block.user_ns != 0);
         missing += u64::from(kernel.is_none() && block.kernel_ns != 0);
@@ -119,9 +127,7 @@ impl Recorder {
             user.into_iter().flat_map(|part| part.frames.iter().copied()),
             kernel.map_or(&[][..], |part| &part.frames).iter().copied(),
         );
-        if let Some(place) = place {
-            place.set_whole(block, stack);
-        }
+        blocker.remember(block, stack);
         blocks.stacks_missing += missing;
         stack
     }
@@ -136,23 +142,27 @@ impl Recorder {
     /// block that has not ended; tells whether there is one.
     pub(crate) fn thread_left(&mut self, tid: u32, thread: &Thread, end_ns: u64) -> bool {
         let mut on_cpu_ns = thread.on_cpu_ns;
-        let is_out = thread.is_out != 0;
+        let is_out = thread.whereabouts == OFF_CPU;
+        let end_ns = if thread.whereabouts == ENDED { thread.since_ns } else { end_ns };
         if is_out {
-            let place = thread.places.get(usize::from(thread.place));
-            self.block(&BlockRecord {
+            let time_of = |places: &[Place; PLACES], place: u8| {
+                places.get(usize::from(place)).map_or(0, |place| place.time_ns)
+            };
+            let block = BlockRecord {
                 kind: RecordKind::Block as u8,
                 state: thread.state,
                 place: thread.place,
-                is_open: 1,
+                kernel_place: thread.kernel_place,
                 pid: thread.pid,
                 tid,
                 waker_tid: 0,
                 start_ns: thread.since_ns,
                 end_ns,
-                user_ns: place.map_or(0, |place| place.user_ns),
-                kernel_ns: place.map_or(0, |place| place.kernel_ns),
+                user_ns: time_of(&thread.users, thread.place),
+                kernel_ns: time_of(&thread.kernels, thread.kernel_place),
                 waker_ns: 0,
-            });
+            };
+            self.count_block(&block, true);
         } else {
             on_cpu_ns += end_ns.saturating_sub(thread.since_ns);
         }

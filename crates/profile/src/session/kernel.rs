@@ -60,6 +60,8 @@ pub(super) struct KernelHalf {
     samplers: Vec<Counter>,
     pub(super) blocks: Option<Blocks>,
     pub(super) back_end: BackEnd,
+    /// Why the better back end was not taken.
+    pub(super) fell_back: Option<String>,
 }
 
 impl KernelHalf {
@@ -126,7 +128,14 @@ impl KernelHalf {
         sample
             .load()
             .map_err(RecordError::kernel(format!("load the program {}", program::SAMPLE)))?;
-        let mut half = Self { ebpf, ring, samplers: Vec::new(), blocks: settings.blocks, back_end };
+        let mut half = Self {
+            ebpf,
+            ring,
+            samplers: Vec::new(),
+            blocks: settings.blocks,
+            back_end,
+            fell_back: None,
+        };
         if settings.blocks.is_some() {
             half.load_switch()?;
         }
@@ -237,8 +246,11 @@ impl Counters {
 
     /// The switches that the kernel half saw.
     pub(super) fn switches(&self, still_blocked: u64) -> Switches {
-        let lost =
-            [("buffer_full", counter::BLOCKS_LOST), ("thread_table_full", counter::UNTRACKED)];
+        let lost = [
+            ("buffer_full", counter::BLOCKS_LOST),
+            ("thread_table_full", counter::UNTRACKED),
+            ("thread_gone", counter::GONE),
+        ];
         Switches {
             out: self.get(counter::SWITCHED_OUT),
             born: self.get(counter::BORN),

@@ -105,6 +105,8 @@ pub struct OffCpuAccounts {
     pub min_block_ns: u64,
     /// How switches were watched.
     pub back_end: &'static str,
+    /// Why not by `tp_btf`.
+    pub fell_back: Option<String>,
     /// Every switch.
     pub switches: Switches,
     /// Stacks that did not fit into the ring buffer.

@@ -313,6 +313,7 @@ impl Session {
                 BackEnd::TpBtf => "tp_btf",
                 BackEnd::RawTracepoint => "raw_tracepoint",
             },
+            fell_back: self.kernel_half.fell_back.clone(),
             switches: counters.switches(still_blocked),
             stacks_lost: counters.get(counter::STACKS_LOST),
             walked: counters.get(counter::WALKED),

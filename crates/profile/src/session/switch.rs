@@ -32,8 +32,11 @@ pub(super) fn switch_has_state(types: &KernelTypes) -> bool {
 impl KernelHalf {
     /// Loads the programs that watch the scheduler, by the best way that the kernel allows.
     pub(super) fn load_switch(&mut self) -> Result<(), RecordError> {
-        if self.back_end == BackEnd::TpBtf && self.load_tracing().is_err() {
+        if self.back_end == BackEnd::TpBtf
+            && let Err(error) = self.load_tracing()
+        {
             self.back_end = BackEnd::RawTracepoint;
+            self.fell_back = Some(error.to_string());
         }
         if self.back_end == BackEnd::RawTracepoint {
             let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
@@ -137,18 +140,12 @@ fn decode(bytes: &[u8; THREAD_BYTES]) -> Thread {
         u64::from_le_bytes(word)
     };
     let place = |index: usize| {
-        let at = 80 + index * 40;
-        Place {
-            user_key: word(at),
-            user_ns: word(at + 8),
-            kernel_key: word(at + 16),
-            kernel_ns: word(at + 24),
-            uses: word(at + 32),
-        }
+        let at = 80 + index * 32;
+        Place { key: word(at), time_ns: word(at + 8), uses: word(at + 16), offsets: word(at + 24) }
     };
     Thread {
         pid: word(0) as u32,
-        is_out: bytes[4],
+        whereabouts: bytes[4],
         state: bytes[5],
         place: bytes[6],
         next_place: bytes[7],
@@ -157,10 +154,13 @@ fn decode(bytes: &[u8; THREAD_BYTES]) -> Thread {
         on_cpu_ns: word(24),
         below_ns: word(32),
         below: word(40) as u32,
+        kernel_place: bytes[44],
+        next_kernel_place: bytes[45],
         reserved: 0,
         waker: Waker { tid: word(48) as u32, reserved: 0, key: word(56), stack_ns: word(64) },
         runtime_ns: word(72),
-        places: std::array::from_fn::<Place, PLACES, _>(place),
+        users: std::array::from_fn::<Place, PLACES, _>(place),
+        kernels: std::array::from_fn::<Place, PLACES, _>(|index| place(PLACES + index)),
     }
 }
 
@@ -178,7 +178,9 @@ mod tests {
         assert_eq!(offset_of!(Thread, waker), 48);
         assert_eq!(offset_of!(Waker, stack_ns), 16);
         assert_eq!(offset_of!(Thread, runtime_ns), 72);
-        assert_eq!(offset_of!(Thread, places), 80);
-        assert_eq!(size_of::<Place>(), 40);
+        assert_eq!(offset_of!(Thread, kernel_place), 44);
+        assert_eq!(offset_of!(Thread, users), 80);
+        assert_eq!(offset_of!(Thread, kernels), 80 + PLACES * 32);
+        assert_eq!(size_of::<Place>(), 32);
     }
 }

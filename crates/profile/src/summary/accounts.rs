@@ -46,6 +46,7 @@ pub(super) fn off_cpu(
     Some(OffCpu {
         min_block_ns: accounts.min_block_ns,
         back_end: accounts.back_end,
+        fell_back: accounts.fell_back.clone(),
         switches: accounts.switches.clone(),
         stacks_taken: Reused {
             walked: accounts.walked,

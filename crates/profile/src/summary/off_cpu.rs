@@ -124,6 +124,9 @@ pub struct OffCpu {
     pub min_block_ns: u64,
     /// How switches were watched: `tp_btf` or `raw_tracepoint`.
     pub back_end: &'static str,
+    /// Why not by `tp_btf`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fell_back: Option<String>,
     /// Every switch.
     pub switches: Switches,
     /// Stacks taken and not taken.

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         })?;
     }
     report::print(&summary, shown, quiet, verbose);
-    Ok(exit_code(&recording, &profile))
+    Ok(exit_code(&recording, shown))
 }
 
 /// Flags of time off the CPU mean nothing without it.

@@ -79,15 +79,15 @@ fn accounts(summary: &Summary, verbose: bool) {
             ticks.missed,
             plural(summary.cpus.into(), "CPU"),
         );
-        tell!(
-            "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
-            stacks.complete,
-            stacks.truncated,
-            stacks.broken,
-            plural(summary.threads.into(), "thread"),
-            processes(summary.processes),
-        );
     }
+    tell!(
+        "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
+        stacks.complete,
+        stacks.truncated,
+        stacks.broken,
+        plural(summary.threads.into(), "thread"),
+        processes(summary.processes),
+    );
     for line in summary.off_cpu.iter().flat_map(off_cpu::accounts) {
         tell!("  {line}");
     }

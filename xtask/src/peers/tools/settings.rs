@@ -44,13 +44,13 @@ impl Drop for Paranoia {
 
 /// A mounted tracefs.
 #[derive(Debug)]
-pub(super) struct Tracefs {
+pub(in crate::peers) struct Tracefs {
     ours: bool,
 }
 
 impl Tracefs {
     /// Mounts it, unless it is.
-    pub(super) fn mounted() -> anyhow::Result<Self> {
+    pub(in crate::peers) fn mounted() -> anyhow::Result<Self> {
         let is_mounted = Path::new(TRACEFS).join("events").is_dir();
         if !is_mounted && !run("mount", &["-t", "tracefs", "tracefs", TRACEFS]) {
             bail!("cannot mount tracefs, which the tool needs, on {TRACEFS}");

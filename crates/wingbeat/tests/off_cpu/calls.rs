@@ -1,0 +1,87 @@
+//! Calls that wait: read, epoll, futex, poll, the end of a thread or child.
+
+use crate::{
+    support::{as_measured, build, launch},
+    target::{folder, turn},
+};
+
+const CALLS: &str = r#"
+#include <poll.h>
+#include <sys/epoll.h>
+static int ends[2];
+static void *writer(void *unused) {
+    for (int i = 0; i < 20; i++) { doze(10000000); if (write(ends[1], "x", 1) != 1) exit(1); }
+    return unused;
+}
+#define MEASURED(name, count, call) \
+    OWN void name(void) { \
+        long total = 0; \
+        for (int i = 0; i < count; i++) { \
+            long begun = now_ns(); \
+            call; \
+            total += now_ns() - begun; \
+        } \
+        say(#name, total); \
+    }
+static int epoll;
+static struct epoll_event event;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static void wait_for_never(void) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += 15000000;
+    if (end.tv_nsec >= 1000000000) { end.tv_sec++; end.tv_nsec -= 1000000000; }
+    pthread_mutex_lock(&mutex);
+    pthread_cond_timedwait(&never, &mutex, &end);
+    pthread_mutex_unlock(&mutex);
+}
+static char byte;
+MEASURED(in_read, 20, if (read(ends[0], &byte, 1) != 1) exit(1))
+MEASURED(in_epoll, 20, epoll_wait(epoll, &event, 1, 15))
+MEASURED(in_poll, 20, poll(0, 0, 15))
+MEASURED(in_condvar, 20, wait_for_never())
+static pthread_t thread;
+static void *short_lived(void *unused) { doze(100000000); return unused; }
+MEASURED(in_join, 1, pthread_join(thread, 0))
+int main(void) {
+    if (pipe(ends)) return 1;
+    pthread_create(&thread, 0, writer, 0);
+    in_read();
+    pthread_join(thread, 0);
+    epoll = epoll_create1(0);
+    in_epoll();
+    in_poll();
+    in_condvar();
+    pthread_create(&thread, 0, short_lived, 0);
+    in_join();
+    return 0;
+}"#;
+
+#[test]
+fn each_call_has_its_stack_and_time() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = build(folder.path(), "calls", CALLS);
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    for (function, count, kernel) in [
+        ("in_read", 20, "pipe_read"),
+        ("in_epoll", 20, "epoll_wait"),
+        ("in_poll", 20, "sys_poll"),
+        ("in_condvar", 20, "futex_wait"),
+        ("in_join", 1, "futex_wait"),
+    ] {
+        as_measured(&run, function, "sleeping", count, run.said(function));
+        // Names in the kernel get prefixes and suffixes from one version to the next.
+        let is_there = |stack: &str| {
+            let frames = stack.split(';').filter(|frame| frame.ends_with("_[k]"));
+            stack.contains(&format!(";{function};"))
+                && stack.ends_with(";[sleeping]")
+                && frames.into_iter().any(|frame| frame.contains(kernel))
+        };
+        let in_kernel: u64 =
+            run.folded.iter().filter(|(stack, _)| is_there(stack)).map(|(_, ns)| ns).sum();
+        assert_eq!(in_kernel, run.blocks(function, "sleeping").total_ns, "{kernel}: {}", run.all());
+    }
+}

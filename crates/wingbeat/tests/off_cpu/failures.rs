@@ -1,0 +1,131 @@
+//! Wrong usage, missing rights, nothing to show, a full buffer: one sentence, the right exit code.
+
+use std::{os::unix::process::CommandExt as _, process::Command};
+
+use crate::{
+    support::{build, launch, profile},
+    target::{folder, turn},
+};
+
+#[test]
+fn wrong_usage() {
+    let check = |flags: &[&str], texts: &[&str]| {
+        let folder = folder();
+        let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
+            .arg("profile")
+            .args(flags)
+            .args(["-o", "out.folded", "--", "true"])
+            .current_dir(folder.path())
+            .output()
+            .expect("run wingbeat");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {stderr}");
+        for text in texts {
+            assert!(stderr.contains(text), "{flags:?}: {text} in {stderr}");
+        }
+    };
+    check(&["--mode", "asleep"], &["asleep", "off-cpu"]);
+    check(&["--mode", "off-cpu", "--min-block", "soon"], &["--min-block"]);
+    check(&["--min-block", "5ms"], &["--min-block", "--mode"]);
+    check(&["--wakers"], &["--wakers", "--mode"]);
+    check(&["--hide-idle"], &["--hide-idle", "--mode"]);
+    check(&["--mode", "on-cpu", "--wakers"], &["--wakers", "--mode"]);
+}
+
+#[test]
+fn the_help_names_the_modes() {
+    let help = Command::new(env!("CARGO_BIN_EXE_wingbeat")).args(["profile", "--help"]).output();
+    let help = String::from_utf8(help.expect("run wingbeat").stdout).expect("UTF-8");
+    for text in ["--mode", "off-cpu", "wall", "--min-block", "--wakers", "--hide-idle"] {
+        assert!(help.contains(text), "{text} in {help}");
+    }
+}
+
+#[test]
+fn without_rights_it_says_which_and_how() {
+    let folder = folder();
+    let copy = folder.path().join("wingbeat");
+    // By a child: a descriptor that is open for writing here while another test forks would make
+    // the copy "busy" for exec.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
+    assert!(copied.expect("cp").success());
+    for mode in ["off-cpu", "wall"] {
+        let mut wingbeat = Command::new(&copy);
+        wingbeat.args(["profile", "--mode", mode]);
+        wingbeat.args(["-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
+        if rustix::process::geteuid().is_root() {
+            wingbeat.uid(65534).gid(65534);
+        }
+        let output = wingbeat.output().expect("run wingbeat");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        for text in ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"] {
+            assert!(stderr.contains(text), "{stderr}");
+        }
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_target_without_any_block() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"
+OWN void works(void) { while (cpu_s() < 0.5) spin(1000000); }
+int main(void) { works(); return 0; }"#;
+    let program = build(folder.path(), "busy", source);
+    // On a busy machine it is preempted, but never for as long as that.
+    let limit = ["--min-block", "5s"];
+    let run = launch(folder.path(), "off-cpu", &limit, &program);
+    assert_eq!(run.number("/off_cpu/switches/reported"), 0, "{}", run.all());
+    assert!(run.number("/off_cpu/switches/ended") >= 1, "{}", run.all());
+    assert!(run.folded.iter().all(|(stack, _)| stack == "busy;[short blocks]"), "{}", run.all());
+    // Without even a short one there is nothing to draw.
+    assert_eq!(run.code, Some(i32::from(run.folded.is_empty())), "{}", run.stderr);
+    assert!(run.stderr.contains("--mode"), "what to do next: {}", run.stderr);
+    // Its time on the CPU is there all the same.
+    let run = launch(folder.path(), "wall", &limit, &program);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.time_ns(&["works"]) > 450_000_000, "{}", run.all());
+    assert_eq!(run.number("/off_cpu/threads_off"), 0, "{}", run.all());
+}
+
+#[test]
+fn a_full_buffer_is_counted_and_told() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    // Two threads pass a token: a block for each turn.
+    let source = r#"
+static int there[2], back[2];
+static void *echo(void *unused) {
+    char token;
+    while (read(there[0], &token, 1) == 1) if (write(back[1], &token, 1) != 1) break;
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    char token = 0;
+    if (pipe(there) || pipe(back)) return 1;
+    pthread_create(&thread, 0, echo, 0);
+    long begun = now_ns();
+    while (now_ns() - begun < 500000000)
+        if (write(there[1], &token, 1) != 1 || read(back[0], &token, 1) != 1) return 1;
+    close(there[1]);
+    pthread_join(thread, 0);
+    return 0;
+}"#;
+    let program = build(folder.path(), "token", source);
+    let flags = ["--min-block", "0", "--buffer-size", "4096"];
+    let run = launch(folder.path(), "off-cpu", &flags, &program);
+    let lost = run.summary["off_cpu"]["switches"]["lost"].as_object().expect("losses");
+    let lost: u64 = lost.values().filter_map(serde_json::Value::as_u64).sum();
+    assert!(lost > 0, "{}", run.all());
+    assert!(run.stderr.contains("lost"), "{}", run.stderr);
+    assert!(run.stderr.contains("--buffer-size"), "{}", run.stderr);
+
+    // With the usual one, nothing is.
+    let run = profile(folder.path(), "off-cpu", &[], &["--", program.to_str().expect("UTF-8")]);
+    let lost = run.summary["off_cpu"]["switches"]["lost"].as_object().expect("losses");
+    assert_eq!(lost.values().filter_map(serde_json::Value::as_u64).sum::<u64>(), 0);
+    assert!(run.number("/off_cpu/switches/out") > 1_000, "{}", run.all());
+}

@@ -1,0 +1,159 @@
+//! Threads and processes that come and go, and everybody.
+
+use std::{thread, time::Duration};
+
+use crate::{
+    support::{as_measured, build, launch, near, profile},
+    target::{Background, folder, turn},
+};
+
+#[test]
+fn threads_that_end_while_others_wait() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"
+static pthread_mutex_t never = PTHREAD_MUTEX_INITIALIZER;
+OWN void waits_to_the_end(void) { pthread_mutex_lock(&never); }
+static void *stuck(void *unused) {
+    pthread_setname_np(pthread_self(), "stuck");
+    say("stuck", now_ns());
+    waits_to_the_end();
+    return unused;
+}
+OWN void rests(void) { doze(10000000); }
+static void *brief(void *unused) {
+    pthread_setname_np(pthread_self(), "brief");
+    rests();
+    return unused;
+}
+OWN long waits_for(pthread_t thread) {
+    long begun = now_ns();
+    pthread_join(thread, 0);
+    return now_ns() - begun;
+}
+int main(void) {
+    pthread_t thread;
+    long joined = 0;
+    pthread_mutex_lock(&never);
+    pthread_create(&thread, 0, stuck, 0);
+    for (int i = 0; i < 30; i++) {
+        pthread_create(&thread, 0, brief, 0);
+        joined += waits_for(thread);
+    }
+    doze(500000000);
+    say("joined", joined);
+    say("end", now_ns());
+    return 0;
+}"#;
+    let program = build(folder.path(), "come-and-go", source);
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    as_measured(&run, "waits_for", "sleeping", 30, run.said("joined"));
+    assert_eq!(run.blocks("rests", "sleeping").count, 30, "{}", run.all());
+    assert_eq!(run.threads("brief").len(), 30, "{}", run.all());
+    // The one that is killed with its process comes back to end: its block counts in full.
+    let stuck = run.blocks("waits_to_the_end", "");
+    assert_eq!(stuck.count, 1, "{}", run.all());
+    near(&run, stuck.total_ns, run.said("end") - run.said("stuck"), 2.0, 5_000_000);
+    // 30 brief ones, the stuck one and the main thread.
+    let switches = |key: &str| run.number(&format!("/off_cpu/switches/{key}"));
+    assert!(switches("ended") + switches("still_blocked") >= 31, "{}", run.all());
+    assert!(switches("born") >= 31, "{}", run.all());
+    for thread in run.threads("brief") {
+        let elapsed_ns = thread["elapsed_ns"].as_u64().expect("a number");
+        assert!((10_000_000..200_000_000).contains(&elapsed_ns), "{thread}");
+    }
+}
+
+const FAMILY: &str = r#"
+OWN void child_naps(void) {
+    long begun = now_ns();
+    for (int i = 0; i < 20; i++) doze(10000000);
+    say("napped", now_ns() - begun);
+}
+OWN void parent_waits(pid_t child) {
+    long begun = now_ns();
+    waitpid(child, 0, 0);
+    say("waited", now_ns() - begun);
+}
+int main(void) {
+    pid_t child = fork();
+    if (child == 0) { child_naps(); return 0; }
+    parent_waits(child);
+    return 0;
+}"#;
+
+#[test]
+fn parent_and_child() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = build(folder.path(), "family", FAMILY);
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    as_measured(&run, "parent_waits", "sleeping", 1, run.said("waited"));
+    let naps = run.blocks("child_naps", "sleeping");
+    assert_eq!(naps.count, 20, "{}", run.all());
+    near(&run, naps.total_ns, run.said("napped"), 3.0, 0);
+    assert_eq!(run.threads("family").len(), 2, "{}", run.all());
+    assert!(run.number("/off_cpu/switches/born") >= 1);
+
+    let run = launch(folder.path(), "off-cpu", &["--no-inherit"], &program);
+    as_measured(&run, "parent_waits", "sleeping", 1, run.said("waited"));
+    assert_eq!(run.blocks("child_naps", "").count, 0, "{}", run.all());
+    assert_eq!(run.threads("family").len(), 1, "{}", run.all());
+}
+
+const NAPPER: &str = r#"
+OWN void naps(long count) { for (long i = 0; i < count; i++) doze(20000000); }
+int main(int count, char **words) {
+    long begun = now_ns();
+    naps(atol(words[1]));
+    say("napped", now_ns() - begun);
+    return 0;
+}"#;
+
+#[test]
+fn exec_begins_another_program_in_the_same_thread() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = build(folder.path(), "second", NAPPER);
+    let script = format!("sleep 0.3; exec {} 20", program.display());
+    let run = profile(folder.path(), "off-cpu", &[], &["--", "sh", "-c", &script]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.blocks("naps", "sleeping").count, 20, "{}", run.all());
+    near(&run, run.blocks("naps", "sleeping").total_ns, run.said("napped"), 3.0, 0);
+    // The shell waited for its child, and sleep(1) slept as long.
+    for process in ["sh;", "sleep;"] {
+        let of_process = run.folded.iter().filter(|(stack, _)| stack.starts_with(process));
+        let longest_ns = of_process.map(|(_, time_ns)| *time_ns).max().unwrap_or(0);
+        near(&run, longest_ns, 300_000_000, 30.0, 0);
+    }
+    let mixed = |stack: &str| stack.starts_with("sh;") && stack.contains(";naps;");
+    assert!(!run.folded.iter().any(|(stack, _)| mixed(stack)), "{}", run.all());
+    // The launcher's own code is not in it.
+    assert_eq!(run.time_with_ns("wingbeat"), 0, "{}", run.all());
+}
+
+#[test]
+fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let (one, two) = (build(folder.path(), "one", NAPPER), build(folder.path(), "two", NAPPER));
+    let _targets = [Background::start(&one, &["400"]), Background::start(&two, &["400"])];
+    thread::sleep(Duration::from_millis(50));
+    let run = profile(folder.path(), "off-cpu", &["--all", "--hide-idle", "-d", "1s"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let duration_ns = run.number("/duration_ns");
+    for process in ["one;", "two;"] {
+        let naps = |stack: &str| {
+            stack.starts_with(process) && stack.contains(";naps;") && stack.ends_with(";[sleeping]")
+        };
+        let napped_ns = run.folded.iter().filter(|(stack, _)| naps(stack)).map(|(_, ns)| ns).sum();
+        near(&run, napped_ns, duration_ns, 3.0, 10_000_000);
+    }
+    assert_eq!(run.time_with_ns("[idle]"), 0, "{}", run.all());
+    assert!(run.number("/off_cpu/idle_hidden") > 0, "{}", run.all());
+
+    // Nobody else is there when nobody else was asked for.
+    let run = profile(folder.path(), "off-cpu", &["-d", "500ms"], &["--pid", &_targets[0].pid()]);
+    assert!(run.folded.iter().all(|(stack, _)| stack.starts_with("one;")), "{}", run.all());
+}

@@ -1,0 +1,84 @@
+//! How far the stacks of blocks reach.
+
+use crate::{
+    support::{Run, build, build_with, launch, near},
+    target::{folder, turn},
+};
+
+/// Sleeps below a recursion.
+const DEEP: &str = r#"
+OWN long down(long depth) {
+    if (depth == 0) { long begun = now_ns(); doze(10000000); return now_ns() - begun; }
+    return down(depth - 1) + 1;
+}
+int main(void) {
+    long total = 0;
+    for (int i = 0; i < 20; i++) total += down(DEPTH) - DEPTH;
+    say("slept", total);
+    return 0;
+}"#;
+
+fn deepest(run: &Run) -> usize {
+    let frames = |stack: &str| stack.split(';').filter(|frame| *frame == "down").count();
+    run.folded.iter().map(|(stack, _)| frames(stack)).max().unwrap_or(0)
+}
+
+#[test]
+fn deep_recursion_is_kept_to_the_limit_and_counted() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = build(folder.path(), "deep", &DEEP.replace("DEPTH", "400"));
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    assert_eq!(deepest(&run), 401, "{}", run.stderr);
+    near(&run, run.time_ns(&["main", "down", "[sleeping]"]), run.said("slept"), 2.0, 0);
+    assert_eq!(run.number("/stacks/truncated"), 0, "{}", run.summary);
+
+    let program = build(folder.path(), "deeper", &DEEP.replace("DEPTH", "900"));
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    assert!((400..900).contains(&deepest(&run)), "{}", deepest(&run));
+    near(&run, run.time_ns(&["down", "[sleeping]"]), run.said("slept"), 2.0, 0);
+    assert!(run.number("/stacks/truncated") >= 1, "{}", run.summary);
+    assert!(run.stderr.contains("deeper than 512 frames"), "{}", run.stderr);
+}
+
+#[test]
+fn without_frame_pointers_a_stack_reaches_main_or_is_marked() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"
+OWN long inner(long ns) { long begun = now_ns(); doze(ns); return now_ns() - begun; }
+OWN long middle(long ns) { long slept = inner(ns); return slept + inner(ns + slept % 2); }
+int main(void) {
+    long total = 0;
+    for (int i = 0; i < 20; i++) total += middle(10000000);
+    say("slept", total);
+    return 0;
+}"#;
+    let program = build_with(folder.path(), "bare", source, &["-O2", "-fomit-frame-pointer"]);
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    assert_eq!(run.blocks("inner", "sleeping").count, 40, "{}", run.all());
+    near(&run, run.time_ns(&["inner", "[sleeping]"]), run.said("slept"), 2.0, 0);
+    let reaches_main = run.time_ns(&["main", "middle", "inner", "[sleeping]"]);
+    let all = run.time_ns(&["inner", "[sleeping]"]);
+    let broken = run.number("/stacks/broken");
+    assert!(reaches_main * 100 >= all * 98 || broken > 0, "{}", run.all());
+}
+
+#[test]
+fn one_half_of_the_stacks() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"
+OWN void naps(void) { for (int i = 0; i < 20; i++) doze(10000000); }
+int main(void) { naps(); return 0; }"#;
+    let program = build(folder.path(), "halves", source);
+    let run = launch(folder.path(), "off-cpu", &["--stacks", "user"], &program);
+    assert_eq!(run.time_with_ns("_[k]"), 0, "{}", run.all());
+    assert!(run.time_ns(&["naps", "[sleeping]"]) >= 200_000_000, "{}", run.all());
+    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
+    assert_eq!(run.time_with_ns(";naps"), 0, "{}", run.all());
+    let in_kernel = |stack: &str| stack.contains("nanosleep_[k];") && stack.ends_with("[sleeping]");
+    let slept_ns: u64 =
+        run.folded.iter().filter(|(stack, _)| in_kernel(stack)).map(|(_, ns)| ns).sum();
+    assert!(slept_ns >= 200_000_000, "{}", run.all());
+}

@@ -1,0 +1,227 @@
+//! Starting targets that measure themselves, running wingbeat, reading what both say.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::{
+    accounts,
+    target::{Background, SPIN, WITH_FRAME_POINTERS, compile, read_folded},
+};
+
+/// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
+/// killed.
+pub(crate) const CLOCKS: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+static long clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static long now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+static long thread_cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+static void say(const char *key, long value) { dprintf(1, "%s %ld\n", key, value); }
+static void say_of(const char *who, const char *what, long value) {
+    char key[64];
+    snprintf(key, sizeof key, "%s.%s", who, what);
+    say(key, value);
+}
+static void doze(long ns) {
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&t, 0);
+}
+"#;
+
+/// Compiles a target with frame pointers; its source may use [`SPIN`] and [`CLOCKS`].
+pub(crate) fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
+    build_with(folder, name, source, WITH_FRAME_POINTERS)
+}
+
+/// The same with flags of choice.
+pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    compile(folder, name, &[SPIN, CLOCKS, source].concat(), flags)
+}
+
+/// Starts a target whose figures [`said`] reads.
+pub(crate) fn start(folder: &Path, program: &Path, words: &[&str]) -> Background {
+    let file = File::create(folder.join("said.txt")).expect("create");
+    Background(Command::new(program).args(words).stdout(file).spawn().expect("start target"))
+}
+
+/// What a target that [`start`] started said so far.
+pub(crate) fn said(folder: &Path) -> BTreeMap<String, u64> {
+    read_said(&fs::read_to_string(folder.join("said.txt")).expect("read"))
+}
+
+fn read_said(text: &str) -> BTreeMap<String, u64> {
+    let parse = |line: &str| {
+        let (key, value) = line.split_once(' ')?;
+        Some((key.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+/// What a run of wingbeat left.
+pub(crate) struct Run {
+    pub code: Option<i32>,
+    pub stderr: String,
+    pub folded: Vec<(String, u64)>,
+    pub summary: Value,
+    /// What the launched target said of itself.
+    pub said: BTreeMap<String, u64>,
+}
+
+/// `wingbeat profile` with collapsed stacks and a summary in `folder`, and more flags.
+pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    command.arg("profile").arg("-o").arg(folder.join("out.folded"));
+    command.arg("--summary-json").arg(folder.join("out.json")).args(flags);
+    command
+}
+
+/// Runs it in a mode, to its end.
+pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str]) -> Run {
+    let output = command(folder, &["--mode", mode]).args(flags).args(words).output();
+    finished(folder, output.expect("run wingbeat"))
+}
+
+/// Launches a program under it.
+pub(crate) fn launch(folder: &Path, mode: &str, flags: &[&str], program: &Path) -> Run {
+    profile(folder, mode, flags, &["--", program.to_str().expect("UTF-8")])
+}
+
+/// Reads what a run wrote, and checks what must hold for each run.
+pub(crate) fn finished(folder: &Path, output: Output) -> Run {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
+        assert!(!stderr.contains(trace), "{stderr}");
+    }
+    let summary: Value = fs::read(folder.join("out.json"))
+        .map(|bytes| serde_json::from_slice(&bytes).expect("summary is JSON"))
+        .unwrap_or(Value::Null);
+    let folded = read_folded(&folder.join("out.folded"));
+    if !summary.is_null() {
+        accounts::check(&summary, &folded);
+    }
+    let said = read_said(&String::from_utf8_lossy(&output.stdout));
+    Run { code: output.status.code(), stderr, folded, summary, said }
+}
+
+/// Blocks of all stacks that a question is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    pub count: u64,
+    pub total_ns: u64,
+    /// Of the stack with the most time.
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    /// The longest of all.
+    pub max_ns: u64,
+}
+
+impl Run {
+    /// A figure that the launched target told.
+    pub(crate) fn said(&self, key: &str) -> u64 {
+        *self.said.get(key).unwrap_or_else(|| panic!("{key} in {:?}\n{}", self.said, self.stderr))
+    }
+
+    /// A number of the summary, by its path.
+    pub(crate) fn number(&self, path: &str) -> u64 {
+        let value = self.summary.pointer(path).and_then(Value::as_u64);
+        value.unwrap_or_else(|| panic!("{path} in {}\n{}", self.summary, self.stderr))
+    }
+
+    /// Time of the collapsed stacks that have all these frames.
+    pub(crate) fn time_ns(&self, frames: &[&str]) -> u64 {
+        let has = |stack: &str| frames.iter().all(|frame| stack.split(';').any(|f| f == *frame));
+        self.folded.iter().filter(|(stack, _)| has(stack)).map(|(_, time_ns)| time_ns).sum()
+    }
+
+    /// Time of the collapsed stacks that contain a text.
+    pub(crate) fn time_with_ns(&self, text: &str) -> u64 {
+        self.folded.iter().filter(|(stack, _)| stack.contains(text)).map(|(_, ns)| ns).sum()
+    }
+
+    /// The blocks of the summary in a state (all states if it is empty) in a function (any if it is
+    /// empty).
+    pub(crate) fn blocks(&self, function: &str, state: &str) -> Blocks {
+        let mut blocks = Blocks::default();
+        let mut most_ns = 0;
+        for row in self.rows("stacks") {
+            let frames = row["stack"].as_array().expect("frames");
+            if !(function.is_empty() || frames.iter().any(|frame| frame == function))
+                || !(state.is_empty() || row["state"] == state)
+            {
+                continue;
+            }
+            let number = |key: &str| row[key].as_u64().expect("a number");
+            blocks.count += number("count");
+            blocks.total_ns += number("total_ns");
+            blocks.max_ns = blocks.max_ns.max(number("max_ns"));
+            if number("total_ns") > most_ns {
+                most_ns = number("total_ns");
+                (blocks.p50_ns, blocks.p99_ns) = (number("p50_ns"), number("p99_ns"));
+            }
+        }
+        blocks
+    }
+
+    /// The threads of the summary with a name.
+    pub(crate) fn threads(&self, name: &str) -> Vec<&Value> {
+        self.rows("threads").iter().filter(|thread| thread["name"] == name).collect()
+    }
+
+    fn rows(&self, key: &str) -> &[Value] {
+        let rows = self.summary["off_cpu"][key].as_array();
+        rows.unwrap_or_else(|| panic!("no {key}:\n{}", self.all()))
+    }
+
+    /// The only thread with a name.
+    pub(crate) fn thread(&self, name: &str) -> &Value {
+        let threads = self.threads(name);
+        assert_eq!(threads.len(), 1, "{name} in {}", self.summary["off_cpu"]["threads"]);
+        threads[0]
+    }
+
+    /// All that a failed test should show.
+    pub(crate) fn all(&self) -> String {
+        let stacks: Vec<String> =
+            self.folded.iter().map(|(stack, ns)| format!("{ns} {stack}")).collect();
+        let off_cpu = serde_json::to_string_pretty(&self.summary["off_cpu"]).expect("JSON");
+        format!("{:?}\n{}\n{}\n{off_cpu}", self.said, self.stderr, stacks.join("\n"))
+    }
+}
+
+/// Checks that a figure is another one within percent, and some more nanoseconds.
+#[track_caller]
+pub(crate) fn near(run: &Run, figure: u64, expected: u64, percent: f64, spare_ns: u64) {
+    let limit = expected as f64 * percent / 100.0 + spare_ns as f64;
+    let miss = figure as f64 - expected as f64;
+    assert!(
+        miss.abs() <= limit,
+        "{figure} is not {expected} within {percent} % and {spare_ns}:\n{}",
+        run.all()
+    );
+}
+
+/// Checks that the blocks in a function and state are those that the target measured around its
+/// calls, within 2 %. Once it is awake, a thread may be preempted before it looks at the clock: that
+/// time is in its own figure, and not in the blocks.
+#[track_caller]
+pub(crate) fn as_measured(run: &Run, function: &str, state: &str, count: u64, measured_ns: u64) {
+    let blocks = run.blocks(function, state);
+    assert_eq!(blocks.count, count, "blocks in {function}:\n{}", run.all());
+    let preempted_ns = run.blocks(function, "preempted").total_ns;
+    near(run, blocks.total_ns + preempted_ns / 2, measured_ns, 2.0, preempted_ns / 2);
+    let frame = format!("[{state}]");
+    assert_eq!(run.time_ns(&[function, &frame]), blocks.total_ns, "folded:\n{}", run.all());
+}

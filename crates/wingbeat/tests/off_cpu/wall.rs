@@ -1,0 +1,110 @@
+//! `--mode wall`: for each thread the time on a CPU and off it is the time that went by.
+
+use crate::{
+    support::{Run, build, launch, near},
+    target::{folder, turn},
+};
+
+/// Three threads that work for 30 ms and rest for 70 ms, by turns; six more that come and go.
+const MIXED: &str = r#"
+OWN void works(long ns) { long begun = thread_cpu_ns(); while (thread_cpu_ns() - begun < ns) spin(20000); }
+OWN void rests(long ns) { doze(ns); }
+static long rested;
+static void *mixed(void *name) {
+    long begun = now_ns(), own = 0;
+    pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 8; i++) {
+        works(30000000);
+        long from = now_ns();
+        rests(70000000);
+        own += now_ns() - from;
+    }
+    say_of(name, "cpu", thread_cpu_ns());
+    say_of(name, "elapsed", now_ns() - begun);
+    __atomic_fetch_add(&rested, own, __ATOMIC_RELAXED);
+    return 0;
+}
+static void *brief(void *unused) {
+    pthread_setname_np(pthread_self(), "brief");
+    works(10000000);
+    rests(20000000);
+    return unused;
+}
+int main(void) {
+    char *names[] = {"first", "second", "third"};
+    pthread_t threads[3], thread;
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, mixed, names[i]);
+    for (int i = 0; i < 6; i++) {
+        pthread_create(&thread, 0, brief, 0);
+        pthread_join(thread, 0);
+    }
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+    say("rested", rested);
+    return 0;
+}"#;
+
+fn check_threads(run: &Run) {
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.number("/off_cpu/threads_off"), 0, "{}", run.all());
+    for name in ["first", "second", "third"] {
+        let thread = run.thread(name);
+        let of = |key: &str| thread[key].as_u64().expect("a number");
+        near(run, of("elapsed_ns"), run.said(&format!("{name}.elapsed")), 1.0, 5_000_000);
+        near(run, of("on_cpu_ns"), run.said(&format!("{name}.cpu")), 3.0, 1_000_000);
+        let sum = of("on_cpu_ns") + of("off_cpu_ns") + of("below_limit_ns");
+        near(run, sum, of("elapsed_ns"), 1.0, 0);
+        assert_eq!(thread["idle"], false, "{}", run.all());
+    }
+    let brief = run.threads("brief");
+    assert_eq!(brief.len(), 6, "{}", run.all());
+    for thread in brief {
+        let on_cpu_ns = thread["on_cpu_ns"].as_u64().expect("a number");
+        near(run, on_cpu_ns, 10_000_000, 10.0, 1_000_000);
+    }
+}
+
+#[test]
+fn on_and_off_make_up_the_time_that_went_by() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = build(folder.path(), "mixed", MIXED);
+    for flags in [&["-F", "499"] as &[&str], &["-F", "99", "--min-block", "1ms", "--wakers"]] {
+        let run = launch(folder.path(), "wall", flags, &program);
+        check_threads(&run);
+        // Both halves in one unit.
+        let rested_ns = run.said("rested") + 6 * 20_000_000;
+        near(&run, run.time_ns(&["rests", "[sleeping]"]), rested_ns, 3.0, 0);
+        let off = ["[preempted]", "[sleeping]", "[uninterruptible]", "[waiting for I/O]"];
+        let off_ns: u64 = off.iter().map(|state| run.time_ns(&["works", state])).sum();
+        let worked_ns = run.time_ns(&["works"]) - off_ns;
+        near(&run, worked_ns, 3 * 8 * 30_000_000 + 6 * 10_000_000, 6.0, 0);
+        assert!(run.number("/ticks/sampled") > 50, "{}", run.all());
+    }
+}
+
+#[test]
+fn off_cpu_alone_takes_no_samples() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let program = build(folder.path(), "mixed", MIXED);
+    let run = launch(folder.path(), "off-cpu", &[], &program);
+    check_threads(&run);
+    assert_eq!(run.number("/ticks/sampled"), 0, "{}", run.all());
+    let state = |stack: &str| stack.rsplit(';').next().is_some_and(|last| last.starts_with('['));
+    assert!(run.folded.iter().all(|(stack, _)| state(stack)), "{}", run.all());
+}
+
+#[test]
+fn time_on_the_cpu_too_short_for_a_sample_is_not_lost() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"
+int main(void) { for (int i = 0; i < 20; i++) { spin(1000); doze(5000000); } return 0; }"#;
+    let program = build(folder.path(), "glimpse", source);
+    let run = launch(folder.path(), "wall", &["-F", "1"], &program);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    if run.number("/ticks/sampled") == 0 {
+        let on_cpu_ns = run.thread("glimpse")["on_cpu_ns"].as_u64().expect("a number");
+        assert_eq!(run.time_ns(&["[running]"]), on_cpu_ns, "{}", run.all());
+    }
+}

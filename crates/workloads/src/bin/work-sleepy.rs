@@ -1,0 +1,184 @@
+//! Three threads that hardly run: each takes a mutex, holds it for 7 ms, lets it go, and rests for
+//! 20 ms. All its time is in three functions, and it measures by the clock what it spends in each.
+//!
+//! `work-sleepy TIME`, as `work-sleepy 3s`.
+
+use std::{
+    env, fmt, fs,
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use wingbeat_workloads::REPORT_VARIABLE;
+
+const HELD: Duration = Duration::from_millis(7);
+const REST: Duration = Duration::from_millis(20);
+const THREADS: [&str; 3] = ["sleepy-one", "sleepy-two", "sleepy-three"];
+
+/// Arguments that make no sense.
+#[derive(Debug)]
+struct UsageError {
+    found: String,
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected a time as 3s, found \"{}\": give whole seconds", self.found)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// What a thread measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Spent {
+    tid: i32,
+    rounds: u64,
+    waiting: Duration,
+    holding: Duration,
+    resting: Duration,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // When stderr is broken too, the exit code still tells.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let time =
+        parse(&words).ok_or_else(|| io::Error::other(UsageError { found: words.join(" ") }))?;
+    let mutex = Mutex::new(());
+    let begin = Instant::now();
+    let spent = thread::scope(|scope| -> io::Result<Vec<Spent>> {
+        let mut threads = Vec::new();
+        for name in THREADS {
+            let thread = thread::Builder::new().name(name.to_owned());
+            threads.push(thread.spawn_scoped(scope, || doze(&mutex, time))?);
+        }
+        let ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.map(|end| end.map_err(|_| io::Error::other("a thread panicked"))).collect()
+    })?;
+    report(&spent, begin.elapsed())
+}
+
+fn parse(words: &[String]) -> Option<Duration> {
+    let [time] = words else { return None };
+    Some(Duration::from_secs(time.strip_suffix('s')?.parse().ok()?))
+}
+
+/// One thread: whole rounds until the time is over.
+fn doze(mutex: &Mutex<()>, time: Duration) -> Spent {
+    let mut spent =
+        Spent { tid: rustix::thread::gettid().as_raw_nonzero().get(), ..Spent::default() };
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        let start = Instant::now();
+        let guard = wait_for_mutex(mutex);
+        let locked = Instant::now();
+        let held = hold();
+        drop(guard);
+        let free = Instant::now();
+        let rested = rest();
+        spent.waiting += locked - start;
+        spent.holding += held - locked;
+        spent.resting += rested - free;
+        spent.rounds += 1;
+    }
+    spent
+}
+
+// Neither inlined nor left by a jump into `sleep`, so that each has a frame while it waits.
+
+#[inline(never)]
+fn wait_for_mutex(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[inline(never)]
+fn hold() -> Instant {
+    thread::sleep(HELD);
+    Instant::now()
+}
+
+#[inline(never)]
+fn rest() -> Instant {
+    thread::sleep(REST);
+    Instant::now()
+}
+
+fn report(spent: &[Spent], wall_time: Duration) -> io::Result<()> {
+    for (name, spent) in THREADS.iter().zip(spent) {
+        let Spent { tid, rounds, waiting, holding, resting } = spent;
+        println!(
+            "{name} ({tid}): {rounds} rounds; waited for the mutex {waiting:.3?}, held it \
+             {holding:.3?}, rested {resting:.3?}"
+        );
+    }
+    let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
+    let threads: Vec<String> = spent.iter().zip(THREADS).map(|(s, name)| s.json(name)).collect();
+    let text = format!(
+        "{{\"rounds\":{},\"wall_time_ns\":{},\"cpu_time_ns\":{},\"switches\":null,\"threads\":[{}]}}\n",
+        spent.iter().map(|spent| spent.rounds).sum::<u64>(),
+        wall_time.as_nanos(),
+        cpu_time_ns(),
+        threads.join(","),
+    );
+    fs::write(path, text)
+}
+
+impl Spent {
+    fn json(&self, name: &str) -> String {
+        format!(
+            "{{\"name\":\"{name}\",\"tid\":{},\"wait_for_mutex_ns\":{},\"hold_ns\":{},\"rest_ns\":{}}}",
+            self.tid,
+            self.waiting.as_nanos(),
+            self.holding.as_nanos(),
+            self.resting.as_nanos()
+        )
+    }
+}
+
+/// CPU time of this process since its fork.
+fn cpu_time_ns() -> u128 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let (secs, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(secs.unwrap_or(0), nanos.unwrap_or(0)).as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments() {
+        let check = |text: &str, expected: Option<u64>| {
+            let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(parse(&words), expected.map(Duration::from_secs), "{text}");
+        };
+        check("3s", Some(3));
+        check("3", None);
+        check("", None);
+        check("3s 4s", None);
+        check("s", None);
+    }
+
+    #[test]
+    fn a_round_takes_as_long_as_its_parts() {
+        let mutex = Mutex::new(());
+        let spent = doze(&mutex, Duration::from_millis(1));
+        assert_eq!(spent.rounds, 1);
+        assert!(spent.holding >= HELD && spent.resting >= REST, "{spent:?}");
+        assert!(spent.waiting < HELD, "nobody else takes it: {spent:?}");
+    }
+}
