@@ -9,7 +9,9 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::generated::{bpf_get_task_stack, bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::{
+    bpf_get_task_stack, bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user,
+};
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
     off_cpu::{BlockState, CHECK, NO_PLACE, PLACES, Place, REUSES_PER_CHECK, Thread},

@@ -223,12 +223,7 @@ pub unsafe fn send(record: *mut c_void, size: u64) -> bool {
     };
     // SAFETY: the caller's.
     let sent = unsafe {
-        bpf_ringbuf_output(
-            (&raw const RECORDS).cast_mut().cast(),
-            record,
-            size,
-            u64::from(flags),
-        )
+        bpf_ringbuf_output((&raw const RECORDS).cast_mut().cast(), record, size, u64::from(flags))
     };
     if sent == 0 {
         count(counter::RECORD_BYTES, ring_bytes(size));

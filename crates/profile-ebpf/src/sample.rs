@@ -37,8 +37,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
 fn take(ctx: &PerfEventContext, pid: u32, tid: u32) -> Result<(), u32> {
     // SAFETY: a helper without arguments.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    let record =
-        StackRecord::new(RecordKind::Sample, Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
+    let record = StackRecord::new(RecordKind::Sample, Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
     let in_kernel = match interrupted(ctx) {
         Interrupted::User(user) => {
             record.walk_user(user);

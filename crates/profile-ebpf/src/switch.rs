@@ -10,8 +10,7 @@ use wingbeat_profile_common::{
     RecordKind, counter,
     off_cpu::{
         BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, ENDED, EndRecord, NO_PLACE,
-        OFF_CPU, ON_CPU, PLACES,
-        Place, Thread, Waker,
+        OFF_CPU, ON_CPU, PLACES, Place, Thread, Waker,
     },
 };
 

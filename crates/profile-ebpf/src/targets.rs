@@ -1,9 +1,11 @@
 //! Keeps the table of targets.
 
-use aya_ebpf::{
-    helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext,
+use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext};
+use wingbeat_profile_common::{
+    counter,
+    off_cpu::{BlockState, ENDED, OFF_CPU},
+    target,
 };
-use wingbeat_profile_common::{counter, off_cpu::{BlockState, ENDED, OFF_CPU}, target};
 
 use crate::{
     maps::{EXITS, TAILS, TARGETS, THREADS, count, setting},
