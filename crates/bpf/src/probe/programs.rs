@@ -66,8 +66,12 @@ pub(super) fn raw_tracepoint(host: &Host) -> Finding {
 
 /// Tracepoints whose arguments have types.
 pub(super) fn btf_tracepoint(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "tp_btf", name: "typed tracepoints", needed_by: &[], helps: &[Profile, Bench] };
+    const SUBJECT: Subject = Subject {
+        id: "tp_btf",
+        name: "typed tracepoints",
+        needed_by: &[],
+        helps: &[Profile, Bench],
+    };
     let types = host.types.as_ref().ok();
     let Some(btf_id) = types.and_then(|types| types.typedef_id(TRACEPOINT_TYPEDEF)) else {
         return SUBJECT
