@@ -97,7 +97,8 @@ fn made(programs: usize) -> Vec<u8> {
         object.function(section, &format!("program{program}"), &insns);
         for reference in 0..REFERENCES {
             let map = maps[(program + reference) % MAPS];
-            object.refer(section, 16 * reference as u64, map);
+            // Each takes two instructions.
+            object.refer(section, 2 * reference as u64, map);
         }
     }
     object.note("license", b"GPL\0");

@@ -77,7 +77,7 @@ fn quiet(rows: &[Row<'_>]) -> String {
     let judged = rows.len() - counted(Outcome::TooLittleHistory) - counted(Outcome::NotJudged);
     if judged == 0 {
         text += match counted(Outcome::TooLittleHistory) {
-            0 => "; none of them was judged",
+            0 => "; none of them was judged, for no threshold with a boundary names them",
             _ => "; there is too little history yet",
         };
         return text;
@@ -85,11 +85,13 @@ fn quiet(rows: &[Row<'_>]) -> String {
     let is = |count| if count == 1 { "is" } else { "are" };
     let (better, moved) = (counted(Outcome::Better), counted(Outcome::MovedTogether));
     let young = counted(Outcome::TooLittleHistory);
+    let unnamed = counted(Outcome::NotJudged);
     for (count, words) in [
         (settled, format!("{settled} {} dismissed or silenced", is(settled))),
         (better, format!("{better} {} better", is(better))),
         (moved, format!("{moved} moved together")),
         (young, format!("{young} had too little history")),
+        (unnamed, format!("{unnamed} not judged, for no threshold with a boundary")),
     ] {
         if count > 0 {
             text += &format!(", {words}");

@@ -109,6 +109,10 @@ impl Benchmark {
                 }
                 echo(&stdout[at..]);
             }
+            // What is said next begins a line of its own.
+            if stdout.last().is_some_and(|byte| *byte != b'\n') {
+                echo(b"\n");
+            }
         }
         let status = running.child.wait().map_err(read)?;
         drop(running);

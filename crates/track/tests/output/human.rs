@@ -154,7 +154,7 @@ fn the_last_line() {
     );
     check(
         vec![other("a", Outcome::NotJudged, None)],
-        "no alert in 1 metric; none of them was judged",
+        "no alert in 1 metric; none of them was judged, for no threshold with a boundary names them",
     );
     check(
         vec![
