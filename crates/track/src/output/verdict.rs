@@ -77,7 +77,7 @@ fn quiet(rows: &[Row<'_>]) -> String {
     let judged = rows.len() - counted(Outcome::TooLittleHistory) - counted(Outcome::NotJudged);
     if judged == 0 {
         text += match counted(Outcome::TooLittleHistory) {
-            0 => "; none of them was judged, for no threshold with a boundary names them",
+            0 => "; none of them was judged: no threshold with a boundary names them, or they are ignored",
             _ => "; there is too little history yet",
         };
         return text;
@@ -91,7 +91,7 @@ fn quiet(rows: &[Row<'_>]) -> String {
         (better, format!("{better} {} better", is(better))),
         (moved, format!("{moved} moved together")),
         (young, format!("{young} had too little history")),
-        (unnamed, format!("{unnamed} not judged, for no threshold with a boundary")),
+        (unnamed, format!("{unnamed} not judged")),
     ] {
         if count > 0 {
             text += &format!(", {words}");

@@ -154,7 +154,7 @@ fn the_last_line() {
     );
     check(
         vec![other("a", Outcome::NotJudged, None)],
-        "no alert in 1 metric; none of them was judged, for no threshold with a boundary names them",
+        "no alert in 1 metric; none of them was judged: no threshold with a boundary names them, or they are ignored",
     );
     check(
         vec![
