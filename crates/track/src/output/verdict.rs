@@ -77,7 +77,9 @@ fn quiet(rows: &[Row<'_>]) -> String {
     let judged = rows.len() - counted(Outcome::TooLittleHistory) - counted(Outcome::NotJudged);
     if judged == 0 {
         text += match counted(Outcome::TooLittleHistory) {
-            0 => "; none of them was judged: no threshold with a boundary names them, or they are ignored",
+            0 => {
+                "; none of them was judged: no threshold with a boundary names them, or they are ignored"
+            }
             _ => "; there is too little history yet",
         };
         return text;
