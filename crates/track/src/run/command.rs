@@ -168,7 +168,8 @@ mod tests {
         let printed = shell("printf 'a\\nb'")
             .run(&Interrupt::default(), &mut |line| shown.push(line.to_vec()));
         assert_eq!(printed.expect("it runs").stdout, b"a\nb");
-        assert_eq!(shown, [b"a\n".to_vec(), b"b".to_vec()]);
+        // The last line is shown as a whole one, so that what is said next begins its own.
+        assert_eq!(shown, [b"a\n".to_vec(), b"b".to_vec(), b"\n".to_vec()]);
     }
 
     #[test]
