@@ -32,6 +32,14 @@ fuzz_target!(|bytes: &[u8]| {
                     samples += 1;
                 }
                 Record::Tail(tail) => (tail.pid, tail.tid) = (pid(tail.pid), pid(tail.tid)),
+                Record::UserStack(half)
+                | Record::KernelStack(half)
+                | Record::WakerUser(half)
+                | Record::WakerKernel(half) => {
+                    (half.pid, half.tid) = (pid(half.pid), pid(half.tid));
+                }
+                Record::Block(block) => (block.pid, block.tid) = (pid(block.pid), pid(block.tid)),
+                Record::ThreadEnd(end) => (end.pid, end.tid) = (pid(end.pid), pid(end.tid)),
             }
             recorder.record(record);
         }
