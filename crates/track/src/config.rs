@@ -20,6 +20,7 @@
 //! Thresholds are the whole state: one that is deleted here does not act any more.
 
 use std::{
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -175,7 +176,15 @@ impl Config {
                 model.check().map_err(wrong)?;
                 Ok(Threshold { measure: rule.measure, benchmark: rule.benchmark, model })
             })
-            .collect::<Result<_, ConfigError>>()?;
+            .collect::<Result<Vec<Threshold>, ConfigError>>()?;
+        let mut known = HashSet::new();
+        let second = thresholds.iter().find(|it| !known.insert((&it.measure, &it.benchmark)));
+        if let Some(Threshold { measure, benchmark, .. }) = second {
+            let of = benchmark.as_ref().map_or_else(String::new, |glob| format!(" of {glob:?}"));
+            return Err(malformed(format!(
+                "there are two thresholds for {measure}{of}, and only one could judge; remove one"
+            )));
+        }
         Ok(Self {
             project: text.project,
             testbed: text.testbed,
@@ -222,6 +231,10 @@ mod tests {
         check("projekt = 'x'", "unknown field `projekt`");
         check("[auto]\nfalse-alarms = 2", "false-alarms = 2 is no share");
         check("[[threshold]]\ntest = 't_test'", "missing field `measure`");
+        let twice = "[[threshold]]\nmeasure = 'latency'\n[[threshold]]\nmeasure = 'latency'";
+        check(twice, "two thresholds for latency, and only one could judge");
+        let twice = twice.replace("'latency'", "'latency'\nbenchmark = 'a*'");
+        check(&twice, "two thresholds for latency of \"a*\"");
         let t_test = "[[threshold]]\nmeasure = 'latency'\ntest = 't_test'\nupper-boundary = 99";
         check(t_test, "does not take upper_boundary = 99");
     }

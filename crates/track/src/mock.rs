@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use wingbeat_stats::random::Random;
 
 /// Which results to make up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mock {
     /// Seed: the same one gives the same results, to the byte.
     pub seed: u64,
@@ -14,18 +14,29 @@ pub struct Mock {
     pub measures: Vec<String>,
     /// Power of ten of the values.
     pub pow: i32,
+    /// How far values may lie from the middle of their range, as a share of the middle; `None`: anywhere
+    /// in the range, as far as `bencher mock` has them.
+    pub noise: Option<f64>,
+    /// How much more the last benchmark takes than without it, as a share: 0.2 is 20 %.
+    pub slower: f64,
 }
 
 impl Mock {
     /// The results: value of benchmark `c` evenly between 10^pow · c and 10^pow · (c + 1), and 10 % below
-    /// and above it as the spread, as `bencher mock` makes them.
+    /// and above it as the spread, as `bencher mock` makes them; with `noise` evenly about the middle.
     #[must_use]
     pub fn results(&self) -> Value {
         let mut random = Random::new(self.seed);
         let scale = 10_f64.powi(self.pow);
         let mut benchmark = |number: usize| {
+            let slower = if number + 1 == self.count { 1.0 + self.slower } else { 1.0 };
             let measures = self.measures.iter().map(|measure| {
-                let value = scale * (number as f64 + random.unit());
+                let place = random.unit();
+                let value = match self.noise {
+                    None => number as f64 + place,
+                    Some(noise) => (number as f64 + 0.5) * (1.0 + noise * (2.0 * place - 1.0)),
+                };
+                let value = scale * slower * value;
                 let (lower, upper) = (value * 0.9, value * 1.1);
                 (
                     measure.clone(),
@@ -43,21 +54,39 @@ mod tests {
     use super::*;
     use crate::adapter::Adapter;
 
+    fn plain(count: usize) -> Mock {
+        let measures = vec!["latency".to_owned()];
+        Mock { seed: 7, count, measures, pow: 1, noise: None, slower: 0.0 }
+    }
+
+    #[test]
+    fn noise_and_a_slower_one() {
+        let values = |seed, slower| -> Vec<f64> {
+            let results = Mock { seed, noise: Some(0.02), slower, ..plain(3) }.results();
+            let names = ["bencher::mock_0", "bencher::mock_1", "bencher::mock_2"];
+            names.iter().filter_map(|name| results[name]["latency"]["value"].as_f64()).collect()
+        };
+        for seed in 0..20 {
+            let (even, slower) = (values(seed, 0.0), values(seed, 0.5));
+            for (value, middle) in even.iter().zip([5.0, 15.0, 25.0]) {
+                assert!((value / middle - 1.0).abs() <= 0.02, "{value} beside {middle}");
+            }
+            assert_eq!(even[..2], slower[..2], "only the last one becomes slower");
+            assert!((slower[2] / even[2] - 1.5).abs() < 1e-9, "{} from {}", slower[2], even[2]);
+        }
+    }
+
     #[test]
     fn the_same_seed_gives_the_same_results() {
-        let mock = |seed| Mock { seed, count: 5, measures: vec!["latency".to_owned()], pow: 1 };
+        let mock = |seed| Mock { seed, ..plain(5) };
         assert_eq!(mock(1).results(), mock(1).results());
         assert_ne!(mock(1).results(), mock(2).results());
     }
 
     #[test]
     fn values_lie_where_they_should_and_can_be_read() {
-        let mock = Mock {
-            seed: 7,
-            count: 4,
-            measures: vec!["latency".to_owned(), "x".to_owned()],
-            pow: 2,
-        };
+        let measures = vec!["latency".to_owned(), "x".to_owned()];
+        let mock = Mock { measures, pow: 2, ..plain(4) };
         let text = mock.results().to_string();
         let results = Adapter::Json.parse(text.as_bytes(), None).expect("results");
         assert_eq!(results.benchmarks.len(), 4);

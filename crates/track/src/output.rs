@@ -31,7 +31,7 @@ pub use json::json;
 pub use lines::{Sentence, sentences};
 pub use marker::marker;
 pub use table::{Column, GivesWay, Table};
-pub use text::{Paint, paragraph};
+pub use text::{Paint, paragraph, shortened};
 pub use verdict::verdict;
 
 pub(crate) use fragment::{fitting, subject, table as limited_table};

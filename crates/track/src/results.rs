@@ -79,7 +79,7 @@ pub struct FailedBenchmark {
 }
 
 /// Why a metric cannot be added.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AddError {
     /// The same measure twice, in units that differ.
     #[error(
@@ -95,6 +95,20 @@ pub enum AddError {
         first: String,
         /// Units of the second.
         second: String,
+    },
+    /// A spread that ends before it begins.
+    #[error(
+        "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
+    )]
+    Ends {
+        /// The benchmark.
+        benchmark: String,
+        /// The measure.
+        measure: Slug,
+        /// Lower end of the spread.
+        lower: f64,
+        /// Upper end of the spread.
+        upper: f64,
     },
     /// Infinite, or not a number.
     #[error("benchmark {benchmark:?} has a {measure} that is no finite number")]
@@ -118,7 +132,7 @@ impl Results {
     ///
     /// # Errors
     ///
-    /// When the units differ from those before, or a number is not finite.
+    /// When the units differ from those before, a number is not finite, or a spread ends before it begins.
     pub fn add(
         &mut self,
         name: BenchmarkName,
@@ -127,7 +141,7 @@ impl Results {
     ) -> Result<(), AddError> {
         let (name, is_ignored) = name.strip_ignored();
         // Checked before the benchmark is there: one without a metric is no result.
-        check_finite(&name, &measure, &metric)?;
+        check(&name, &measure, &metric)?;
         let at = match self.find(name.as_str()) {
             Ok(at) => at,
             Err(number) => self.push(number, name, is_ignored),
@@ -186,7 +200,7 @@ impl BenchmarkResults {
     /// Adds a metric, or a repetition of one: as [`Results::add`], but the measure is copied only where
     /// it is new, and the name is looked up once for all metrics.
     pub(crate) fn add(&mut self, measure: &Measure, metric: Metric) -> Result<(), AddError> {
-        check_finite(&self.name, measure, &metric)?;
+        check(&self.name, measure, &metric)?;
         let known = self.metrics.iter_mut().find(|(known, _)| known.slug == measure.slug);
         match known {
             None => {
@@ -208,12 +222,18 @@ impl BenchmarkResults {
     }
 }
 
-fn check_finite(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(), AddError> {
-    match metric.is_finite() {
-        true => Ok(()),
-        false => {
-            Err(AddError::NotFinite { benchmark: name.to_string(), measure: measure.slug.clone() })
+fn check(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(), AddError> {
+    let what = || (name.to_string(), measure.slug.clone());
+    if !metric.is_finite() {
+        let (benchmark, measure) = what();
+        return Err(AddError::NotFinite { benchmark, measure });
+    }
+    match (metric.lower_value, metric.upper_value) {
+        (Some(lower), Some(upper)) if lower > upper => {
+            let (benchmark, measure) = what();
+            Err(AddError::Ends { benchmark, measure, lower, upper })
         }
+        _ => Ok(()),
     }
 }
 
@@ -317,6 +337,18 @@ mod tests {
             assert!(results.add(name("a"), Measure::latency(), metric).is_err());
         }
         assert!(results.is_empty());
+    }
+
+    #[test]
+    fn spreads_end_where_they_begin_or_above() {
+        let check = |lower, upper, expected| {
+            let metric = Metric::new(2.0).within(lower, upper);
+            let added = Results::default().add(name("a"), Measure::latency(), metric);
+            assert_eq!(added.is_ok(), expected, "{lower} {upper}: {added:?}");
+        };
+        check(1.0, 3.0, true);
+        check(2.0, 2.0, true);
+        check(3.0, 1.0, false);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod gather;
 pub mod git;
 mod head;
 pub mod host;
+mod idle;
 mod interrupt;
 mod judge;
 
@@ -73,6 +74,8 @@ pub struct Request {
     pub confirm: u32,
     /// Folder in which git is asked.
     pub directory: PathBuf,
+    /// What the user should know of how the request came about. It becomes a part of the remarks.
+    pub remarks: Vec<String>,
     /// What ends it.
     pub interrupt: Interrupt,
 }
@@ -166,7 +169,8 @@ pub fn run(
         alerts: Vec::new(),
         confirms: None,
     };
-    let mut remarks = measured.remarks;
+    let mut remarks = request.remarks.clone();
+    remarks.extend(measured.remarks);
     head::settle(&mut report, request, store, &mut remarks)?;
     let past = judge::Background::read(&report, store)?;
     let mut finding = judge::judge(report, request, &past, &[]);

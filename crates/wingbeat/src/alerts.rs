@@ -11,7 +11,7 @@ use wingbeat_track::{
         Column, GivesWay, Paint, Table,
         number::{self, Scale},
     },
-    store::{AlertFilter, Store, StoredAlert},
+    store::{AlertFilter, StoredAlert},
 };
 
 use crate::{
@@ -50,9 +50,10 @@ pub(crate) struct AlertsArgs {
 enum Action {
     /// Somebody looked, and it is settled. Later alerts of the same series come up as before
     Dismiss(SettleArgs),
-    /// Not of interest: neither these alerts nor later ones of the same series count
+    /// Not of interest: neither active alerts of the same series, on that branch and testbed, nor later
+    /// ones count
     Silence(SettleArgs),
-    /// They count again
+    /// They count again, and so do all silenced ones of their series
     Activate(SettleArgs),
 }
 
@@ -197,9 +198,13 @@ fn settle(args: &SettleArgs, status: Status, quiet: bool) -> anyhow::Result<()> 
             found.push(uuid);
         }
     }
+    let named: Vec<&StoredAlert> =
+        all.iter().filter(|stored| found.contains(&stored.alert.uuid)).collect();
     for stored in &all {
-        if found.contains(&stored.alert.uuid) {
-            settle_one(&mut store, stored, status, args.reason.clone())?;
+        if found.contains(&stored.alert.uuid)
+            || named.iter().any(|named| goes_along(stored, named, status))
+        {
+            store.set_alert_status(stored.alert.uuid, status, args.reason.clone())?;
             if !quiet {
                 tell!("{status}: {} {}", short(stored.alert.uuid), describe(stored));
             }
@@ -208,14 +213,26 @@ fn settle(args: &SettleArgs, status: Status, quiet: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn settle_one(
-    store: &mut Store,
-    stored: &StoredAlert,
-    status: Status,
-    reason: Option<String>,
-) -> anyhow::Result<()> {
-    store.set_alert_status(stored.alert.uuid, status, reason)?;
-    Ok(())
+/// Whether an alert gets the status that another one of its series gets: a series is silenced, and made
+/// active again, as a whole.
+fn goes_along(stored: &StoredAlert, named: &StoredAlert, status: Status) -> bool {
+    let from = match status {
+        Status::Silenced => Status::Active,
+        Status::Active => Status::Silenced,
+        Status::Dismissed => return false,
+    };
+    stored.alert.status == from && series(stored) == series(named)
+}
+
+/// What tells the series of an alert from others.
+fn series(stored: &StoredAlert) -> [&str; 5] {
+    [
+        stored.project.as_str(),
+        stored.branch.as_str(),
+        stored.testbed.as_str(),
+        stored.alert.benchmark.as_str(),
+        stored.alert.measure.as_str(),
+    ]
 }
 
 /// An alert as JSON. docs/plot.md tells the fields.

@@ -13,10 +13,10 @@ use std::{
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use wingbeat_stats::changes::{Change, Settings, find};
+use wingbeat_stats::changes::{Change, POINTS_MIN, Settings, find};
 
 use self::input::{Input, Series};
-use crate::{cli::tell, output::PendingFile};
+use crate::{cli::tell, output::PendingFile, store};
 
 /// Flags of `wingbeat changes`.
 #[derive(Debug, clap::Args)]
@@ -61,11 +61,22 @@ struct Found {
     changes: Vec<Change>,
 }
 
+impl Found {
+    /// Whether it has too few values for a change.
+    fn is_short(&self) -> bool {
+        self.series.values.iter().filter(|value| value.is_finite()).count() < POINTS_MIN
+    }
+}
+
 /// Finds and prints. The exit code is 1 when `--err` is given and a change is reported, else 0.
 pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let bytes = read(&args.file)?;
-    let Input { series, labels } = input::parse(&bytes).with_context(|| name(&args.file))?;
+    let Input { series, labels, remark } =
+        input::parse(&bytes).with_context(|| name(&args.file))?;
+    if let Some(remark) = remark.filter(|_| !quiet) {
+        tell!("note: {}: {remark}", name(&args.file));
+    }
     let settings = Settings { false_alarm_chance: args.alpha, change_min: args.min_change / 100.0 };
     let found: Vec<Found> = series
         .into_iter()
@@ -79,8 +90,16 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         .collect();
     let labels = labels.as_deref();
     let text = match args.format {
-        Format::Human => report::human(&found, labels),
-        Format::Json => report::json(&found, labels).context("cannot write JSON")?,
+        Format::Human => {
+            let width = if output.is_some() { usize::MAX } else { store::width() };
+            report::human(&found, labels, width)
+        }
+        Format::Json => {
+            if let Some(short) = report::short(&found).filter(|_| !quiet) {
+                tell!("note: {short}");
+            }
+            report::json(&found, labels).context("cannot write JSON")?
+        }
     };
     match output {
         Some(file) => {

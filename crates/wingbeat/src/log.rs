@@ -2,6 +2,8 @@
 
 mod json;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::HashMap, process::ExitCode};
 
@@ -94,7 +96,7 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let is_cut = entries.len() > most;
-    print(&text(&entries[..entries.len().min(most)]))?;
+    print(&text(&entries[..entries.len().min(most)], width()))?;
     if is_cut && !quiet {
         tell!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
     }
@@ -150,14 +152,18 @@ fn news_since_unlisted(store: &Store, summary: &ReportSummary) -> anyhow::Result
 /// Digits of a commit that are shown.
 const HASH_LENGTH: usize = 10;
 
-fn text(entries: &[Entry]) -> String {
+/// Terminals from this width on have room for where a branch comes from beside it.
+const WIDE: usize = 120;
+
+fn text(entries: &[Entry], width: usize) -> String {
+    let is_wide = width >= WIDE;
     let head = [
         ("time, UTC", Side::Left),
         ("report", Side::Left),
-        ("project", Side::Left),
-        ("branch", Side::Left),
+        ("project", Side::Name),
+        ("branch", Side::Name),
         ("hash", Side::Left),
-        ("testbed", Side::Left),
+        ("testbed", Side::Name),
         ("metrics", Side::Right),
         ("alerts", Side::Right),
         ("notes", Side::Left),
@@ -170,27 +176,29 @@ fn text(entries: &[Entry]) -> String {
             let project = if is_one_project { "" } else { summary.project.as_str() };
             let hash: String =
                 summary.hash.iter().flat_map(|hash| hash.chars()).take(HASH_LENGTH).collect();
+            let start = start_point.as_ref().map(|start| format!("from {}", start.branch));
+            let mut notes = notes(summary, news);
+            let mut branch = summary.branch.to_string();
+            match start {
+                Some(start) if is_wide => branch += &format!(" ({start})"),
+                // The branch needs the room, and notes stand below.
+                Some(start) => notes.insert(0, start),
+                None => {}
+            }
             vec![
                 minute(summary.start_time),
                 short(summary.uuid),
                 project.to_owned(),
-                branch(summary, start_point.as_ref()),
+                branch,
                 hash,
                 summary.testbed.to_string(),
                 summary.metrics.to_string(),
                 alerts(summary),
-                notes(summary, news),
+                notes.join("; "),
             ]
         })
         .collect();
-    table(&head, &rows, width())
-}
-
-fn branch(summary: &ReportSummary, start_point: Option<&StartPoint>) -> String {
-    match start_point {
-        Some(start) => format!("{} (from {})", summary.branch, start.branch),
-        None => summary.branch.to_string(),
-    }
+    table(&head, &rows, width)
 }
 
 /// Alerts that are active, of all that were raised.
@@ -203,7 +211,7 @@ fn alerts(summary: &ReportSummary) -> String {
     }
 }
 
-fn notes(summary: &ReportSummary, news: &[String]) -> String {
+fn notes(summary: &ReportSummary, news: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     match summary.failures {
         0 => {}
@@ -217,5 +225,5 @@ fn notes(summary: &ReportSummary, news: &[String]) -> String {
         notes.push(format!("{} iterations", summary.iterations));
     }
     notes.extend(news.iter().cloned());
-    notes.join("; ")
+    notes
 }

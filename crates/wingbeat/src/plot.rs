@@ -11,7 +11,6 @@ use wingbeat_track::{
 };
 
 use crate::{
-    bench::terminal_width,
     cli::tell,
     output::PendingFile,
     store::{self, StoreArgs, moment, print, window},
@@ -84,7 +83,8 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         bail!("nothing to draw: no results in the store {} fit", store.path().display());
     }
     if files.is_empty() {
-        print(&plot::terminal(&chart, terminal_width()))?;
+        let columns = Some(store::width()).filter(|&columns| columns != usize::MAX);
+        print(&plot::terminal(&chart, columns))?;
     }
     for (file, format) in files {
         let text = match format {

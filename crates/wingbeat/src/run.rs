@@ -17,7 +17,7 @@ use std::{
 use anyhow::Context as _;
 use wingbeat_track::{
     github::Message,
-    output::{self, Page, Style},
+    output::{self, Page, Style, number::plural},
     run::{self, Finding},
     store::{self, Store},
 };
@@ -141,7 +141,8 @@ fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
     }
     // A benchmark that failed has not been shown to be as fast as before.
     if args.is_strict() && failures > 0 {
-        tell!("{}: {failures} benchmarks failed", cli::styled_error());
+        let failures = plural(failures, "benchmark");
+        tell!("{}: {failures} failed", cli::styled_error());
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

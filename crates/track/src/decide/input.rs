@@ -118,6 +118,16 @@ pub enum Notice {
         /// All of it in one sentence.
         reason: String,
     },
+    /// A threshold that the user named judges nothing in this report.
+    IdleThreshold {
+        /// Measure that it is for.
+        measure: Slug,
+        /// Benchmarks that it is for, as a glob; `None`: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        benchmark: Option<String>,
+        /// Why, and what to do about it, in one sentence.
+        reason: String,
+    },
     /// Something is new about the environment since the newest point of history.
     EnvironmentChanged {
         /// What: `kernel 6.12.1 → 6.18.4`.

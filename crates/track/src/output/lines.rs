@@ -40,7 +40,9 @@ pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)>
 /// A notice as a sentence.
 pub(super) fn notice(notice: &Notice) -> String {
     match notice {
-        Notice::MovedTogether { reason, .. } => reason.clone(),
+        Notice::MovedTogether { reason, .. } | Notice::IdleThreshold { reason, .. } => {
+            reason.clone()
+        }
         Notice::EnvironmentChanged { changes } => {
             format!("the environment is not that of the last report: {}", changes.join(", "))
         }
@@ -59,19 +61,41 @@ pub(super) fn suspects(page: &Page<'_>) -> Option<String> {
     })
 }
 
+/// Whether a number stands in a reason, and not as a part of another one.
+fn names(reason: &str, number: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '−');
+    reason.match_indices(number).any(|(at, _)| {
+        let (before, after) = (&reason[..at], &reason[at + number.len()..]);
+        // A point or a comma behind it ends a sentence, unless a digit follows.
+        let behind = after.trim_start_matches(['.', ',']);
+        !before.ends_with(is_part)
+            && !behind.starts_with(|c: char| c.is_ascii_digit())
+            && !after.starts_with(char::is_alphanumeric)
+    })
+}
+
+/// How reasons begin that go on from the value.
+const BEYOND: [&str; 2] = ["above ", "below "];
+
 /// An alert as a sentence about its row.
 pub(super) fn alert(row: &Row<'_>) -> String {
     let mut parts = Vec::new();
     let limit = row.limit_text();
-    match limit.is_empty() {
-        true => parts.push(row.value_text()),
-        false => parts.push(format!("{} is {limit}", row.value_text())),
+    let reason = row.verdict.map_or("", |verdict| &verdict.reason);
+    // A reason that names the limit says it better.
+    let is_told = limit.split_once(' ').is_some_and(|(_, number)| names(reason, number));
+    match (is_told, limit.is_empty()) {
+        (true, _) if BEYOND.iter().any(|word| reason.starts_with(word)) => {
+            parts.push(format!("{} is {reason}", row.value_text()));
+        }
+        (false, false) => parts.push(format!("{} is {limit}", row.value_text())),
+        _ => parts.push(row.value_text()),
     }
     if !row.interval_text().is_empty() {
         parts.push(row.change_and_interval());
     }
-    if let Some(verdict) = row.verdict.filter(|verdict| !verdict.reason.is_empty()) {
-        parts.push(verdict.reason.clone());
+    if !reason.is_empty() && !parts[0].ends_with(reason) {
+        parts.push(reason.to_owned());
     }
     if let Some(alert) = row.alert.filter(|_| !row.is_active()) {
         let reason = alert.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -85,5 +109,21 @@ pub(super) fn iteration(page: &Page<'_>, iteration: u32) -> String {
     match page.report.iterations.len() {
         0 | 1 => String::new(),
         _ => format!(" (iteration {})", u64::from(iteration) + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_reasons() {
+        let check = |reason, expected| assert_eq!(names(reason, "21 ns"), expected, "{reason}");
+        check("above the upper limit of 21 ns", true);
+        check("it was 21 ns, and is not", true);
+        check("it was 121 ns", false);
+        check("it was 0.21 ns", false);
+        check("it was 21 nsa", false);
+        check("it was 22 ns", false);
     }
 }

@@ -79,6 +79,25 @@ pub fn paragraph(text: &str, indent: usize, width: usize) -> String {
     lines.join(&format!("\n{:indent$}", ""))
 }
 
+/// A text that takes at most that many columns of a terminal, its middle cut out if need be: names often
+/// differ at the end.
+#[must_use]
+pub fn shortened(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let mut kept = columns.saturating_sub(1).min(chars.len());
+    loop {
+        let (head, tail) = (&chars[..kept.div_ceil(2)], &chars[chars.len() - kept / 2..]);
+        let cut: String = head.iter().chain(&['…']).chain(tail).collect();
+        if cut.width() <= columns || kept == 0 {
+            return cut;
+        }
+        kept -= 1;
+    }
+}
+
 /// Breaks a name that has no blanks to break at: pieces of at most `width`, of which nothing is lost.
 pub(super) fn broken(name: &str, width: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
@@ -108,6 +127,17 @@ mod tests {
         check("表表表", 0, 4, "表表\n表");
         check("up by 4.2 %", 0, 9, "up by\n4.2 %");
         check("", 4, 2, "");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        let check = |text: &str, columns, expected| {
+            assert_eq!(shortened(text, columns), expected, "{text}");
+        };
+        check("short", 5, "short");
+        check("abcdefghij", 5, "ab…ij");
+        check("abcdefghij", 1, "…");
+        check("日本語日本語", 6, "日…語");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
     axis::full_time,
     chart::{Chart, Stamp},
     layout::{FONT, FONT_SMALL, Layout, WIDTH},
-    words::{escape, fit, width},
+    words::{LAST_CHANGE, escape, fit, width},
 };
 use crate::{
     model::Status,
@@ -136,6 +136,11 @@ fn key(chart: &Chart) -> Vec<(&'static str, &'static str)> {
         chart.stamps.iter().any(|stamp| !stamp.news.is_empty()),
         "<path class=\"news\" d=\"M9 -7V7\"/>",
         "environment changed",
+    );
+    add(
+        chart.lines().any(|line| line.last_change().is_some()),
+        "<text class=\"quiet\" y=\"4\">± %</text>",
+        LAST_CHANGE,
     );
     key
 }

@@ -8,11 +8,14 @@ use unicode_width::UnicodeWidthStr as _;
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, full_time},
     chart::{Chart, Line, Panel},
-    words::fit_columns,
+    words::LAST_CHANGE,
 };
 use crate::{
     model::Kind,
-    output::number::{Units, change, plural},
+    output::{
+        number::{Units, change, plural},
+        paragraph, shortened,
+    },
 };
 
 /// Up to that many series get a graph.
@@ -24,46 +27,68 @@ const ROWS: usize = 6;
 /// The narrowest terminal that is drawn for, in columns.
 const WIDTH_MIN: usize = 40;
 
+/// Columns of a picture that is not for a terminal.
+const WIDTH: usize = 100;
+
+/// Blanks between columns of text.
+const GAP: usize = 2;
+
+/// Columns of the picture in a row: fewer show nothing, more are no clearer.
+const BLOCKS_MIN: usize = 12;
+const BLOCKS_MAX: usize = 60;
+
 /// Heights of a column in eighths, from the lowest.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Bits of the dots of a braille character: by column, then from the top.
 const BRAILLE: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
 
-/// Draws a chart for a terminal of that many columns, with colours as escape sequences.
+/// Draws a chart for a terminal of that many columns, with colours as escape sequences; no line is wider.
+/// `None` is no terminal: names are whole.
 #[must_use]
-pub fn terminal(chart: &Chart, columns: usize) -> String {
-    let columns = columns.max(WIDTH_MIN);
+pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
+    let columns = columns.map(|columns| columns.max(WIDTH_MIN));
+    let width = columns.unwrap_or(WIDTH);
     let mut out = String::new();
     let is_small = chart.lines().count() <= GRAPHS_MAX;
-    let names = chart.lines().map(|line| line.name.width()).max().unwrap_or(0).min(columns / 3);
+    let rows = Rows::of(chart, columns);
     for panel in &chart.panels {
         if panel.part.0 == 1 {
             let gap = if out.is_empty() { "" } else { "\n" };
             // Writing into a string does not fail, here and below.
-            let _ = writeln!(out, "{gap}{}", fit_columns(&panel.measure.name, columns).bold());
+            let _ = writeln!(out, "{gap}{}", shortened(&panel.measure.name, width).bold());
         }
         for line in &panel.lines {
             match is_small {
                 true => graph(&mut out, chart, panel, line, columns),
-                false => row(&mut out, chart, panel, line, names, columns),
+                false => rows.write(&mut out, chart, panel, line),
             }
         }
     }
+    let mut feet = Vec::new();
     if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
         let reports = plural(chart.stamps.len(), "report");
         let mut about = format!("{reports}, {}", full_time(first.time));
         if chart.stamps.len() > 1 {
             let _ = write!(about, " to {}", full_time(last.time));
         }
-        let _ = writeln!(out, "\n{}", fit_columns(&about, columns).dimmed());
+        feet.push(about);
+    }
+    if chart.lines().any(|line| line.last_change().is_some()) {
+        feet.push(format!("percentages: {LAST_CHANGE}"));
+    }
+    if !feet.is_empty() {
+        out.push('\n');
+    }
+    for foot in feet {
+        let _ = writeln!(out, "{}", paragraph(&foot, 0, width).dimmed());
     }
     if chart.left_out > 0 {
         let left_out = chart.left_out;
-        let _ = writeln!(
-            out,
+        let text = format!(
             "{left_out} more series are not shown; --benchmark and --measure choose among them"
         );
+        let _ = writeln!(out, "{}", paragraph(&text, 0, width));
     }
     out
 }
@@ -82,43 +107,96 @@ struct Facts {
     value: String,
     /// How far it is from those before it.
     change: Option<String>,
-    /// The last change of level, and alerts.
-    more: Vec<String>,
+    /// The last change of level.
+    level: Option<String>,
+    /// Active alerts.
+    alerts: Option<String>,
 }
 
 impl Facts {
     fn of(line: &Line, units: &Units) -> Self {
         let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));
-        let mut more = Vec::new();
-        if let Some(step) = line.steps.last() {
+        let level = line.steps.last().map(|step| {
             let share = step.relative().map_or_else(|| "changed".to_owned(), change);
-            let back = line.dots.len() - step.dot;
-            more.push(format!("level {share} {} ago", plural(back, "value")));
-        }
-        match line.active_alerts() {
-            0 => {}
-            alerts => more.push(plural(alerts, "alert").red().to_string()),
-        }
-        Self { value, change: line.last_change().map(change), more }
+            format!("level {share} {} ago", plural(line.dots.len() - step.dot, "value"))
+        });
+        let alerts = line.active_alerts();
+        let alerts = (alerts > 0).then(|| plural(alerts, "alert"));
+        Self { value, change: line.last_change().map(change), level, alerts }
+    }
+
+    /// What there is to tell besides value and change.
+    fn more(&self) -> String {
+        [&self.level, &self.alerts].into_iter().flatten().cloned().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same with colours.
+    fn coloured(&self) -> String {
+        let alerts = self.alerts.as_ref().map(|alerts| alerts.red().to_string());
+        [self.level.clone(), alerts].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A row: name, columns, last value, change.
-fn row(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, names: usize, columns: usize) {
-    let units = Units::of(&panel.measure);
-    let Facts { value, change, more } = Facts::of(line, &units);
-    let (change, more) = (change.unwrap_or_default(), more.join(", "));
-    let name = fit_columns(&line.name, names);
-    let fill = " ".repeat(names - name.width());
-    let room = columns.saturating_sub(names + 2 + 2 + 16 + 2 + 9).clamp(8, 60);
-    let blocks = blocks(chart, panel, line, room);
-    let _ = writeln!(
-        out,
-        "{name}{fill}  {blocks}  {}{value}  {}{change}{}{more}",
-        " ".repeat(16_usize.saturating_sub(value.width())),
-        " ".repeat(9_usize.saturating_sub(change.width())),
-        if more.is_empty() { "" } else { "  " },
-    );
+/// A line of text for each of many series: name, columns, last value, change, and what there is more.
+struct Rows {
+    /// Widths of the names, of the picture, of the values and of the changes, in columns.
+    names: usize,
+    blocks: usize,
+    values: usize,
+    changes: usize,
+    /// Columns of the terminal if what there is more stands below.
+    below: Option<usize>,
+}
+
+impl Rows {
+    fn of(chart: &Chart, columns: Option<usize>) -> Self {
+        let lines =
+            || chart.panels.iter().flat_map(|panel| panel.lines.iter().map(move |it| (panel, it)));
+        let facts: Vec<Facts> =
+            lines().map(|(panel, line)| Facts::of(line, &Units::of(&panel.measure))).collect();
+        let widest = |width: &dyn Fn(&Facts) -> usize| facts.iter().map(width).max().unwrap_or(0);
+        let values = widest(&|facts| facts.value.width());
+        let changes = widest(&|facts| facts.change.as_ref().map_or(0, |change| change.width()));
+        let more = widest(&|facts| facts.more().width());
+        // A short picture says more than a name without its middle, and a long one less.
+        let others = GAP + BLOCKS_MIN + GAP + values + GAP + changes + GAP + more;
+        let names_max =
+            columns.map_or(usize::MAX, |columns| columns.saturating_sub(others).max(columns / 3));
+        let names = lines().map(|(_, line)| line.name.width()).max().unwrap_or(0).min(names_max);
+        let figures = names + GAP + GAP + values + GAP + changes;
+        // Without a terminal it is drawn as wide as names of usual length leave it.
+        let columns = columns.unwrap_or_else(|| WIDTH.max(figures + GAP + more + BLOCKS_MIN));
+        let beside = columns.saturating_sub(figures + if more > 0 { GAP + more } else { 0 });
+        let (blocks, below) = match beside >= BLOCKS_MIN {
+            true => (beside, None),
+            false => (columns.saturating_sub(figures), Some(columns)),
+        };
+        Self { names, blocks: blocks.clamp(1, BLOCKS_MAX), values, changes, below }
+    }
+
+    fn write(&self, out: &mut String, chart: &Chart, panel: &Panel, line: &Line) {
+        let facts = Facts::of(line, &Units::of(&panel.measure));
+        let name = shortened(&line.name, self.names);
+        let filled = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
+        let change = facts.change.as_deref().unwrap_or_default();
+        let mut row = format!(
+            "{name}{}  {}  {}{}  {}{change}",
+            filled(&name, self.names),
+            blocks(chart, panel, line, self.blocks),
+            filled(&facts.value, self.values),
+            facts.value,
+            filled(change, self.changes),
+        );
+        let more = facts.more();
+        match self.below {
+            _ if more.is_empty() => {}
+            None => row += &format!("  {}", facts.coloured()),
+            Some(columns) => {
+                row += &format!("\n{:GAP$}{}", "", paragraph(&facts.coloured(), GAP, columns));
+            }
+        }
+        let _ = writeln!(out, "{}", row.trim_end());
+    }
 }
 
 /// For each of some columns the value in it that is farthest from the middle; empty where none is.
@@ -148,7 +226,9 @@ fn blocks(chart: &Chart, panel: &Panel, line: &Line, room: usize) -> String {
 }
 
 /// A graph of braille characters with a scale at its left and the facts below.
-fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: usize) {
+fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: Option<usize>) {
+    let name = columns.map_or_else(|| line.name.clone(), |columns| shortened(&line.name, columns));
+    let columns = columns.unwrap_or(WIDTH);
     let units = Units::of(&panel.measure);
     let axis = axis(panel, line);
     let (low, high) = axis.ends();
@@ -178,7 +258,7 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: u
         }
         before = Some((x, y));
     }
-    let _ = writeln!(out, "{}", fit_columns(&line.name, columns));
+    let _ = writeln!(out, "{name}");
     for (index, cells) in grid.iter().enumerate() {
         let text = match index {
             0 => &scale[0],
@@ -190,10 +270,12 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: u
         let drawn: String = cells.iter().filter_map(|&bits| braille(bits)).collect();
         let _ = writeln!(out, "{fill}{} {}{drawn}", text.dimmed(), "┤".dimmed());
     }
-    let fill = " ".repeat(scale_width + 3);
-    let Facts { value, change, more } = Facts::of(line, &units);
-    let facts = [Some(value), change].into_iter().flatten().chain(more).collect::<Vec<_>>();
-    let _ = writeln!(out, "{fill}last {}", facts.join(", "));
+    let indent = scale_width + 3;
+    let facts = Facts::of(line, &units);
+    let more = facts.coloured();
+    let told = [Some(facts.value), facts.change, Some(more).filter(|more| !more.is_empty())];
+    let told = format!("last {}", told.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    let _ = writeln!(out, "{:indent$}{}", "", paragraph(&told, indent, columns));
 }
 
 fn braille(bits: u8) -> Option<char> {

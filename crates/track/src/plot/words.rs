@@ -1,6 +1,6 @@
 //! Texts in pictures: how wide they are, and how they are cut to fit.
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthChar as _;
 
 /// Width of a text in pixels, by rule of thumb: the font is the reader's.
 pub(super) fn width(text: &str, font_size: f64) -> f64 {
@@ -37,22 +37,8 @@ pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
     cut(low)
 }
 
-/// A text that takes at most that many columns of a terminal.
-pub(super) fn fit_columns(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let chars: Vec<char> = text.chars().collect();
-    let mut kept = columns.saturating_sub(1).min(chars.len());
-    loop {
-        let (head, tail) = (&chars[..kept.div_ceil(2)], &chars[chars.len() - kept / 2..]);
-        let cut: String = head.iter().chain(&['…']).chain(tail).collect();
-        if cut.width() <= columns || kept == 0 {
-            return cut;
-        }
-        kept -= 1;
-    }
-}
+/// What the percentage beside a line tells.
+pub(super) const LAST_CHANGE: &str = "newest value against the median before it on its line";
 
 /// A text in XML: its special characters escaped, and those that XML cannot hold replaced.
 pub(super) fn escape(text: &str) -> String {
@@ -78,13 +64,6 @@ mod tests {
 
     #[test]
     fn long_texts_lose_their_middle() {
-        let check = |text: &str, columns, expected| {
-            assert_eq!(fit_columns(text, columns), expected, "{text}");
-        };
-        check("short", 5, "short");
-        check("abcdefghij", 5, "ab…ij");
-        check("abcdefghij", 1, "…");
-        check("日本語日本語", 6, "日…語");
         let long = "a".repeat(300) + "_tail";
         let fitted = fit(&long, 120.0, 12.0);
         assert!(width(&fitted, 12.0) <= 120.0 && fitted.ends_with("_tail"), "{fitted}");

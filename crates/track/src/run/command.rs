@@ -33,7 +33,7 @@ pub enum Benchmark {
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// It could not be started.
-    #[error("cannot run {program}: {source}")]
+    #[error("cannot run `{program}`: {source}")]
     Start {
         /// The program, or the shell.
         program: String,
@@ -41,7 +41,7 @@ pub enum CommandError {
         source: io::Error,
     },
     /// Its output could not be read.
-    #[error("cannot read what {command} prints: {source}")]
+    #[error("cannot read what `{command}` prints: {source}")]
     Read {
         /// As it was given.
         command: String,
@@ -49,7 +49,7 @@ pub enum CommandError {
         source: io::Error,
     },
     /// It ended badly.
-    #[error("{command} {how}; nothing was stored. --allow-failure passes over runs that fail")]
+    #[error("`{command}` {how}; nothing was stored. --allow-failure passes over runs that fail")]
     Failed {
         /// As it was given.
         command: String,
@@ -57,7 +57,7 @@ pub enum CommandError {
         how: String,
     },
     /// The user ended it.
-    #[error("{command} was interrupted; nothing was stored")]
+    #[error("`{command}` was interrupted; nothing was stored")]
     Interrupted {
         /// As it was given.
         command: String,
@@ -181,12 +181,12 @@ mod tests {
                 .to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check(shell("exit 3"), "exit 3 failed with status 3; nothing was stored");
+        check(shell("exit 3"), "`exit 3` failed with status 3; nothing was stored");
         check(shell("kill -9 $$"), "was killed by signal 9");
-        check(Benchmark::Exec(vec!["/no/such/program".into()]), "cannot run /no/such/program");
-        check(Benchmark::Exec(Vec::new()), "cannot run");
+        check(Benchmark::Exec(vec!["/no/such/program".into()]), "cannot run `/no/such/program`");
+        check(Benchmark::Exec(Vec::new()), "cannot run ``");
         let no_shell =
             Benchmark::Shell { shell: "/no/sh".into(), flag: "-c".into(), line: "true".into() };
-        check(no_shell, "cannot run /no/sh");
+        check(no_shell, "cannot run `/no/sh`");
     }
 }

@@ -47,7 +47,7 @@ pub enum GatherError {
     TooManyFiles(usize),
     /// Neither command nor files nor input.
     #[error(
-        "there is nothing to run: give a command (wingbeat run cargo bench), a file of results (--file), or \
+        "there is nothing to run: give a command (`wingbeat run cargo bench`), a file of results (--file), or \
          results on stdin"
     )]
     Nothing,
@@ -69,7 +69,7 @@ pub enum GatherError {
     #[error(transparent)]
     Metric(#[from] AddError),
     /// Every iteration failed.
-    #[error("all {iterations} iterations of {command} failed, the last one: it {how}")]
+    #[error("all {iterations} iterations of `{command}` failed, the last one: it {how}")]
     AllFailed {
         /// As it was given.
         command: String,
@@ -100,7 +100,7 @@ pub(super) fn gather(
         let printed = match command.run(&request.interrupt, echo) {
             Ok(printed) => printed,
             Err(CommandError::Failed { command, how }) if request.allow_failure => {
-                remarks.push(format!("{command} {how}; the iteration was left out"));
+                remarks.push(format!("`{command}` {how}; the iteration was left out"));
                 last_failure = how;
                 continue;
             }
@@ -115,7 +115,7 @@ pub(super) fn gather(
             add_sizes(&mut results, &source.sized_files)?;
             iterations.push(results);
         } else if source.files.is_empty() {
-            let mut results = read(request, &printed.stdout, &command.display())?;
+            let mut results = read(request, &printed.stdout, &format!("`{}`", command.display()))?;
             criterion::add_samples(&mut results, &request.directory, started);
             iterations.push(results);
         } else {
@@ -124,7 +124,7 @@ pub(super) fn gather(
                 if before == state(path) {
                     let command = command.display();
                     remarks.push(format!(
-                        "{} lay there before and {command} has not written it: are its results old?",
+                        "{} lay there before and `{command}` has not written it: are its results old?",
                         path.display()
                     ));
                 }

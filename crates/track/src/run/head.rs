@@ -11,7 +11,7 @@ use crate::{
 /// What the user says about where a branch comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Branching {
-    /// The branch that it comes from. Without it the store is asked.
+    /// The branch that it comes from. Without it the one counts that its last report names.
     pub start_point: Option<BranchName>,
     /// The commit at which it begins. Without it git is asked.
     pub hash: Option<String>,
@@ -42,13 +42,38 @@ pub(super) fn settle(
         None => 0,
     };
     let start_point = asked.start_point.clone().filter(|branch| *branch != report.branch);
-    report.start_point = match (start_point, known) {
-        (Some(branch), _) => Some(find(report, request, store, branch, remarks)?),
-        // The branch came from somewhere when it was measured first, and still does.
-        (None, Some(head)) if !asked.is_reset && asked.start_point.is_none() => head.start_point,
-        _ => None,
+    let remembered = known
+        .filter(|_| !asked.is_reset && asked.start_point.is_none())
+        .and_then(|head| head.start_point);
+    let place = match (start_point, remembered) {
+        (Some(branch), _) => Place {
+            branch,
+            hash: asked.hash.clone(),
+            fallback: None,
+            max_versions: asked.max_versions.unwrap_or(MAX_VERSIONS),
+        },
+        // The branch came from somewhere when it was measured first, and still does. Where it parts may
+        // have changed since: it may have been rebased, or the merge base measured.
+        (None, Some(start)) => Place {
+            branch: start.branch,
+            hash: None,
+            fallback: start.hash,
+            max_versions: start.max_versions,
+        },
+        (None, None) => return Ok(()),
     };
+    report.start_point = Some(find(report, request, store, place, remarks)?);
     Ok(())
+}
+
+/// Where a branch comes from, before it is looked for.
+struct Place {
+    branch: BranchName,
+    /// The commit that the user named.
+    hash: Option<String>,
+    /// The commit that an earlier run found, for when git knows none any more.
+    fallback: Option<String>,
+    max_versions: u32,
 }
 
 /// The place in the start point's history.
@@ -56,15 +81,13 @@ fn find(
     report: &Report,
     request: &Request,
     store: Option<&Store>,
-    branch: BranchName,
+    Place { branch, hash, fallback, max_versions }: Place,
     remarks: &mut Vec<String>,
 ) -> Result<StartPoint, RunError> {
-    let asked = &request.branching;
-    let max_versions = asked.max_versions.unwrap_or(MAX_VERSIONS);
     let directory = &request.directory;
-    let hash = match &asked.hash {
-        Some(hash) => Some(git::resolve(directory, hash).unwrap_or_else(|| hash.clone())),
-        None => git::merge_base(directory, branch.as_str()),
+    let hash = match hash {
+        Some(hash) => Some(git::resolve(directory, &hash).unwrap_or(hash)),
+        None => git::merge_base(directory, branch.as_str()).or(fallback),
     };
     let mut place = StartPoint { branch, hash, until: None, max_versions };
     let Some(store) = store else { return Ok(place) };

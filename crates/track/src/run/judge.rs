@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::{ComparedWith, Finding, Request, RunError};
+use super::{ComparedWith, Finding, Request, RunError, idle};
 use crate::{
     decide::{self, Decision, Outcome, Point, ReportInput, Series, Verdict},
     model::{
@@ -89,8 +89,9 @@ pub(super) fn judge(
         .collect();
     let input =
         ReportInput { start_time: report.start_time, environment: &report.environment, series };
-    let Decision { mut verdicts, mut alerts, suspects, notices } =
+    let Decision { mut verdicts, mut alerts, suspects, mut notices } =
         decide::decide(&input, &request.settings);
+    notices.extend(idle::notices(&request.thresholds, &report));
     alerts.retain(|&index| match (lines.get(index), verdicts.get_mut(index)) {
         (Some(line), Some(verdict)) => recurs(line, verdict),
         _ => true,

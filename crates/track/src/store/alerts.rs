@@ -90,7 +90,8 @@ impl Store {
         alerts(&self.connection, filter, limit).map_err(self.error("listing alerts"))
     }
 
-    /// Changes the status of an alert now. The change that was made is returned.
+    /// Changes the status of an alert now. The change that was made is returned. Who says nothing about
+    /// why an alert stays what it is does not take back what was said before.
     ///
     /// # Errors
     ///
@@ -109,9 +110,11 @@ impl Store {
                 return Ok(None);
             }
             // A clock that was set back must not put the change before the one that it follows.
-            let after = last_change(&transaction, alert)?.map(|last| last.time + TICK);
+            let last = last_change(&transaction, alert)?;
             let now = OffsetDateTime::now_utc();
-            let time = after.map_or(now, |after| now.max(after));
+            let time = last.as_ref().map_or(now, |last| now.max(last.time + TICK));
+            let said = last.filter(|last| last.status == status).and_then(|last| last.reason);
+            let reason = reason.or(said);
             let change = AlertChange { uuid: Uuid::now_v7(), alert, time, status, reason };
             insert_change(&transaction, &change)?;
             transaction.commit()?;

@@ -85,6 +85,6 @@ proptest! {
         let end = page.find("</svg>").expect("its end") + "</svg>".len();
         well_formed(&page[begin..end]);
         prop_assert_eq!(page.matches("</script>").count(), 2);
-        prop_assert!(!terminal(&chart, 80).is_empty());
+        prop_assert!(!terminal(&chart, Some(80)).is_empty());
     }
 }

@@ -3,12 +3,14 @@
 use std::time::Instant;
 
 use time::Duration;
+use unicode_width::UnicodeWidthStr as _;
 use wingbeat_track::{
     model::Status,
     plot::{html, svg, terminal},
 };
 
 use crate::{
+    golden::plain,
     histories::{alert, busy, chart, iterations, line, long, many, odd, panel, single},
     properties::well_formed,
 };
@@ -67,12 +69,36 @@ fn what_is_in_sight_is_explained() {
 }
 
 #[test]
-fn a_terminal_is_never_too_narrow() {
+fn no_line_is_wider_than_the_terminal() {
     for chart in [busy(), many(), single(), odd(), iterations(), long(1_000)] {
-        for columns in [0, 40, 80, 300] {
-            assert!(!terminal(&chart, columns).is_empty());
+        for columns in [0, 40, 60, 80, 300] {
+            for line in plain(&terminal(&chart, Some(columns))).lines() {
+                assert!(line.width() <= columns.max(40), "{columns}: {line}");
+            }
         }
     }
+}
+
+#[test]
+fn names_are_whole_where_there_is_no_terminal() {
+    let name = "a/rather/long/name/".repeat(10);
+    let lines = |count| (0..count).map(|_| line(&name, [1.0, 2.0])).collect();
+    for count in [1, 6] {
+        let chart = chart("", 2, Duration::ZERO, vec![panel("x", lines(count))]);
+        assert!(terminal(&chart, None).contains(&name), "{count}");
+        assert!(!terminal(&chart, Some(80)).contains(&name), "{count}");
+    }
+}
+
+#[test]
+fn percentages_say_of_what() {
+    let check = |chart: &_, expected: bool| {
+        let words = "newest value against the median before it on its line";
+        assert_eq!(terminal(chart, Some(100)).contains(words), expected);
+        assert_eq!(svg(chart).contains(words), expected);
+    };
+    check(&busy(), true);
+    check(&single(), false);
 }
 
 #[test]

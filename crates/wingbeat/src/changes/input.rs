@@ -14,6 +14,8 @@ pub(crate) struct Input {
     pub(crate) series: Vec<Series>,
     /// What the points are called, dates or commits, where the file says so. One for each point.
     pub(crate) labels: Option<Vec<String>>,
+    /// What was taken for labels, and why, as a sentence: it might have been meant as a series.
+    pub(crate) remark: Option<String>,
 }
 
 /// A series of values.
@@ -52,6 +54,14 @@ impl InputError {
 
     fn at(line: u64, column: usize, problem: impl Into<String>) -> Self {
         Self { place: Some((line, column)), problem: problem.into() }
+    }
+}
+
+/// What is wrong with the name of a series, if it would break a table.
+fn check_name(name: &str) -> Result<(), String> {
+    match name.chars().find(|c| c.is_control()) {
+        Some(c) => Err(format!("the name {name:?} of a series holds the control character {c:?}")),
+        None => Ok(()),
     }
 }
 

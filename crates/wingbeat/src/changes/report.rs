@@ -8,19 +8,24 @@ use serde::{
     ser::{SerializeMap as _, Serializer},
 };
 use unicode_width::UnicodeWidthStr as _;
-use wingbeat_stats::changes::Change;
-use wingbeat_track::output::number;
+use wingbeat_stats::changes::{Change, POINTS_MIN};
+use wingbeat_track::output::{number, paragraph, shortened};
 
 use super::Found;
+use crate::store::table::shared;
 
-/// A line for each change, in columns; then how many series have none.
-pub(super) fn human(found: &[Found], labels: Option<&[String]>) -> String {
+/// A line for each change, in columns; then how many series have none. Names are shortened as far as it
+/// takes to fit them into that many columns.
+pub(super) fn human(found: &[Found], labels: Option<&[String]>, width: usize) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for Found { series, changes } in found {
         for change in changes {
             let (before, after) = levels(change);
             let mut row = vec![series.name.clone(), change.index.to_string()];
-            row.extend(labels.map(|labels| label(labels, change.index).to_owned()));
+            // A label may be anything, also more than a line.
+            row.extend(
+                labels.map(|labels| label(labels, change.index).replace(char::is_control, " ")),
+            );
             row.extend([before, "→".to_owned(), after, percent(change), chance(change.p_value)]);
             rows.push(row);
         }
@@ -30,20 +35,56 @@ pub(super) fn human(found: &[Found], labels: Option<&[String]>) -> String {
         let mut head = vec!["series", "index"];
         head.extend(labels.map(|_| "label"));
         head.extend(["before", "", "after", "change", "p"]);
-        text.push_str(&columns(&head, &rows, if labels.is_some() { 3 } else { 1 }));
+        let names: &[usize] = if labels.is_some() { &[0, 2] } else { &[0] };
+        fit(&head, &mut rows, names, width);
+        text.push_str(&columns(&head, &rows, names));
     }
     let quiet = found.iter().filter(|found| found.changes.is_empty()).count();
     if quiet > 0 {
         let (quiet, all) = (number::count(quiet), number::count(found.len()));
         let gap = if rows.is_empty() { "" } else { "\n" };
+        let short = short(found).map_or_else(String::new, |short| format!("; {short}"));
+        let told = paragraph(&format!("no change in {quiet} of {all} series{short}"), 2, width);
         // Writing into a string does not fail.
-        let _ = writeln!(text, "{gap}no change in {quiet} of {all} series");
+        let _ = writeln!(text, "{gap}{told}");
     }
     text
 }
 
-/// Series and labels stand at the left of their column, the rest at its right.
-fn columns(head: &[&str], rows: &[Vec<String>], left: usize) -> String {
+/// How many series are too short for a change, as a sentence.
+pub(super) fn short(found: &[Found]) -> Option<String> {
+    let short = found.iter().filter(|found| found.is_short()).count();
+    let has = if short == 1 { "has" } else { "have" };
+    (short > 0).then(|| {
+        let (short, all) = (number::count(short), number::count(found.len()));
+        format!(
+            "{short} of {all} series {has} fewer than {POINTS_MIN} values, too few for a change"
+        )
+    })
+}
+
+/// Shortens the cells of columns that hold names, the widest first, until all columns fit into a line.
+fn fit(head: &[&str], rows: &mut [Vec<String>], names: &[usize], width: usize) {
+    let widest = |rows: &[Vec<String>], at: usize| {
+        rows.iter().map(|row| row[at].width()).fold(head[at].width(), usize::max)
+    };
+    let others = (0..head.len()).filter(|at| !names.contains(at));
+    let gaps = 2 * (head.len() - 1);
+    let taken = others.map(|at| widest(rows, at)).sum::<usize>() + gaps;
+    let room = width.saturating_sub(taken);
+    let wanted: Vec<usize> = names.iter().map(|&at| widest(rows, at)).collect();
+    for (&at, most) in names.iter().zip(shared(&wanted, room, NAME_MIN)) {
+        for row in rows.iter_mut() {
+            row[at] = shortened(&row[at], most);
+        }
+    }
+}
+
+/// Columns that a name keeps, however narrow the terminal.
+const NAME_MIN: usize = 8;
+
+/// Names stand at the left of their column, the rest at its right.
+fn columns(head: &[&str], rows: &[Vec<String>], names: &[usize]) -> String {
     let widths: Vec<usize> = (0..head.len())
         .map(|at| rows.iter().map(|row| row[at].width()).fold(head[at].width(), usize::max))
         .collect();
@@ -52,8 +93,7 @@ fn columns(head: &[&str], rows: &[Vec<String>], left: usize) -> String {
         for (at, cell) in cells.iter().enumerate() {
             let fill = " ".repeat(widths[at] - cell.width());
             let gap = if at == 0 { "" } else { "  " };
-            let is_left = at == 0 || at + 1 == left;
-            let (before, after) = if is_left { ("", &*fill) } else { (&*fill, "") };
+            let (before, after) = if names.contains(&at) { ("", &*fill) } else { (&*fill, "") };
             let _ = write!(line, "{gap}{before}{cell}{after}");
         }
         line.truncate(line.trim_end().len());

@@ -18,7 +18,7 @@ use crate::store::{id::short, minute};
 /// The report, no line of its tables wider than `width`.
 pub(super) fn text(report: &Report, width: usize) -> String {
     let paint = Paint { has_colours: true };
-    let mut blocks = vec![head(report), metrics(report, width)];
+    let mut blocks = vec![head(report, width), metrics(report, width)];
     if !report.alerts.is_empty() {
         blocks.push(alerts(report, width));
     }
@@ -55,7 +55,7 @@ fn is_loud(verdict: &Verdict) -> bool {
     !is_quiet && !verdict.reason.is_empty()
 }
 
-fn head(report: &Report) -> String {
+fn head(report: &Report, width: usize) -> String {
     let environment = &report.environment;
     let mut rows = vec![
         ("report", report.uuid.to_string()),
@@ -95,6 +95,7 @@ fn head(report: &Report) -> String {
     let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let line = |(name, value): (&str, String)| {
         let fill = " ".repeat(widest - name.len());
+        let value = paragraph(&value, widest + 2, width);
         format!("{}{fill}  {value}\n", name.dimmed())
     };
     rows.into_iter().map(line).collect()

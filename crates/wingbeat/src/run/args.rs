@@ -64,6 +64,7 @@ pub(crate) struct RunArgs {
     pub allow_failure: bool,
     /// When the report is to have begun, in seconds since 1970
     #[arg(long, value_name = "SECONDS", help_heading = "Results", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i64).range(0..))]
     pub backdate: Option<i64>,
     /// How long the command takes is the result
     #[arg(long, conflicts_with = "file", requires = "command", help_heading = "Results")]
@@ -114,7 +115,7 @@ pub(crate) struct RunArgs {
     #[arg(long, aliases = ["else-branch", "endif-branch", "no-hash"], hide = true)]
     pub deprecated: bool,
     /// The command: one argument is for the shell, several are a program with its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -220,6 +221,13 @@ pub(crate) struct MockArgs {
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
     #[arg(value_parser = clap::value_parser!(i32).range(-100..=100))]
     pow: i32,
+    /// How far values lie from their middle at most, in percent, instead of anywhere in a wide range
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    noise: Option<f64>,
+    /// How much more the last benchmark takes, in percent: a regression, or below 0 the contrary
+    #[arg(long, value_name = "PERCENT", default_value = "0", allow_hyphen_values = true)]
+    #[arg(value_parser = slower)]
+    slower: f64,
     /// Print the results, then fail
     #[arg(long)]
     fail: bool,
@@ -292,6 +300,8 @@ impl MockArgs {
             count: self.count,
             measures: self.measure.clone(),
             pow: self.pow,
+            noise: self.noise.map(|percent| percent / 100.0),
+            slower: self.slower / 100.0,
         }
     }
 
@@ -300,6 +310,20 @@ impl MockArgs {
         // Not the draws that the values come from: else only some values would be seen to fail.
         let mut random = Random::new(self.seed.unwrap_or_else(time_seed) ^ u64::MAX);
         self.fail || (self.flaky && random.unit() < 0.5)
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent),
+        _ => Err("a percentage from 0 to below 100 is wanted, such as 2".to_owned()),
+    }
+}
+
+fn slower(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent > -100.0 && percent.is_finite() => Ok(percent),
+        _ => Err("a percentage above -100 is wanted, such as 20".to_owned()),
     }
 }
 

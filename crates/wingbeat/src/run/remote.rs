@@ -65,6 +65,11 @@ pub(super) fn send(
             tell!("attempt {attempt} of {attempts}: {}; again in {pause:.0} s", retry.reason);
         }
     })?;
+    if !quiet {
+        for remark in &finding.remarks {
+            tell!("note: {remark}");
+        }
+    }
     for warning in &answer.warnings {
         tell!("{}: {warning}", cli::styled_warning());
     }

@@ -1,8 +1,8 @@
 //! From flags, the environment and `wingbeat.toml` to a request.
 
-use std::{env, path::Path};
+use std::{env, ffi::OsStr, path::Path};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use time::OffsetDateTime;
 use wingbeat_track::{
     adapter::Adapter,
@@ -22,18 +22,27 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
     let mut all = config.thresholds;
     all.retain(|known| named.iter().all(|new| new.measure != known.measure));
     all.extend(named);
+    let mut remarks = Vec::new();
+    let source = source(args)?;
+    if source.command.is_none() && args.iter > 1 {
+        let iterations = args.iter;
+        bail!("--iter {iterations} needs a command to run: files and stdin are read once");
+    }
     Ok(Request {
         project: project(args, config.project, &directory)?,
-        branch: branch(args, &directory)?,
-        hash: hash(args, &directory),
+        branch: branch(args, &directory, &mut remarks)?,
+        hash: match commit("--hash", args.hash.as_deref(), &directory)? {
+            Some(hash) => Some(hash),
+            None => git::head(&directory),
+        },
         branching: Branching {
             start_point: start_point(args)?,
-            hash: args.start_point_hash.clone().filter(|hash| !hash.is_empty()),
+            hash: commit("--start-point-hash", args.start_point_hash.as_deref(), &directory)?,
             max_versions: Some(args.start_point_max_versions),
             is_reset: args.start_point_reset,
         },
         testbed: testbed(args, config.testbed)?,
-        source: source(args),
+        source,
         adapter: match (args.adapter, variable("ADAPTER")) {
             (Some(adapter), _) => adapter,
             (None, Some(name)) => name.parse()?,
@@ -52,6 +61,7 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
         settings: config.settings,
         confirm: args.confirm,
         directory,
+        remarks,
         interrupt,
     })
 }
@@ -89,7 +99,11 @@ fn project(
 }
 
 /// The services that run jobs check out a commit rather than a branch, and tell the branch besides.
-fn branch(args: &RunArgs, directory: &Path) -> anyhow::Result<BranchName> {
+fn branch(
+    args: &RunArgs,
+    directory: &Path,
+    remarks: &mut Vec<String>,
+) -> anyhow::Result<BranchName> {
     if let Some(branch) = args.branch.clone() {
         return Ok(branch);
     }
@@ -97,18 +111,42 @@ fn branch(args: &RunArgs, directory: &Path) -> anyhow::Result<BranchName> {
     let name = variable("BRANCH")
         .or_else(|| first(&told))
         .or_else(|| git::branch(directory))
-        .or_else(|| first(&["GITHUB_REF_NAME"]))
-        .unwrap_or_else(|| "main".to_owned());
-    Ok(BranchName::new(name)?)
+        .or_else(|| first(&["GITHUB_REF_NAME"]));
+    if name.is_none() && git::head(directory).is_some() {
+        remarks.push(format!(
+            "no branch is checked out (detached HEAD), so this is a report of branch {BRANCH}; \
+             --branch NAME says of which it is"
+        ));
+    }
+    Ok(BranchName::new(name.as_deref().unwrap_or(BRANCH))?)
 }
 
-/// A commit is looked for by its full hash later, so that is what is stored.
-fn hash(args: &RunArgs, directory: &Path) -> Option<String> {
-    match args.hash.as_deref().filter(|hash| !hash.is_empty()) {
-        Some(hash) => git::resolve(directory, hash).or_else(|| Some(hash.to_owned())),
-        None => git::head(directory),
+/// The branch where nothing tells.
+const BRANCH: &str = "main";
+
+/// The full hash of a commit that a flag names, by which it is looked for later. A commit that git does
+/// not know here has to be a hash at least; an empty text is none.
+fn commit(flag: &str, said: Option<&str>, directory: &Path) -> anyhow::Result<Option<String>> {
+    let Some(said) = said.filter(|said| !said.is_empty()) else { return Ok(None) };
+    if let Some(hash) = git::resolve(directory, said) {
+        return Ok(Some(hash));
+    }
+    let is_hash = (HASH_MIN..=HASH_MAX).contains(&said.len())
+        && said.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_hash {
+        true => Ok(Some(said.to_lowercase())),
+        false => bail!(
+            "{flag} {said:?} is no commit that git knows here, and no hash: {HASH_MIN} to {HASH_MAX} \
+             hexadecimal digits"
+        ),
     }
 }
+
+/// The shortest beginning of a hash that git takes.
+const HASH_MIN: usize = 4;
+
+/// Digits of a SHA-256.
+const HASH_MAX: usize = 64;
 
 /// An empty start point is none: jobs pass a variable that is empty where there is no pull request.
 fn start_point(args: &RunArgs) -> anyhow::Result<Option<BranchName>> {
@@ -128,18 +166,33 @@ fn testbed(args: &RunArgs, config: Option<TestbedName>) -> anyhow::Result<Testbe
     }
 }
 
-fn source(args: &RunArgs) -> Source {
+fn source(args: &RunArgs) -> anyhow::Result<Source> {
     let command = match args.command.as_slice() {
         [] => variable("CMD").map(|line| shell(args, line.into())),
         [line] if !args.exec => Some(shell(args, line.clone())),
+        [line, flag, ..] if !args.exec && is_line(line) && is_flag(flag) => bail!(
+            "{} stands behind the command {:?}: flags of wingbeat stand before it, and arguments of a \
+             program are given one by one, or with the program in one line",
+            flag.display(),
+            line.display()
+        ),
         words => Some(Benchmark::Exec(words.to_vec())),
     };
-    Source {
+    Ok(Source {
         command,
         files: args.file.clone(),
         sized_files: args.file_size.clone(),
         is_build_time: args.build_time,
-    }
+    })
+}
+
+/// Whether a word is more than a program: a line for a shell.
+fn is_line(word: &OsStr) -> bool {
+    word.to_string_lossy().contains(char::is_whitespace) && !Path::new(word).exists()
+}
+
+fn is_flag(word: &OsStr) -> bool {
+    word.to_string_lossy().starts_with('-')
 }
 
 fn shell(args: &RunArgs, line: std::ffi::OsString) -> Benchmark {

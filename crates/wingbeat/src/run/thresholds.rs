@@ -1,7 +1,7 @@
 //! Thresholds on the command line, as Bencher has them: the n-th setting belongs to the n-th measure, and
 //! `_` leaves one out.
 
-use std::str::FromStr;
+use std::{collections::HashSet, str::FromStr};
 
 use anyhow::{Context as _, bail};
 use wingbeat_track::model::{Measure, Threshold, ThresholdModel, threshold::Test};
@@ -31,9 +31,14 @@ pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>>
             );
         }
     }
+    let mut known = HashSet::new();
     (0..count)
         .map(|index| {
             let name = &args.measure[index];
+            let measure = Measure::named(name).slug;
+            if !known.insert(measure.clone()) {
+                bail!("--threshold-measure {measure} is given twice; a measure has one threshold");
+            }
             let test = at("--threshold-test", &args.test, index)?.unwrap_or(Test::Auto);
             let model = ThresholdModel {
                 test,
@@ -44,7 +49,7 @@ pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>>
                 upper_boundary: at(lists[5].0, lists[5].1, index)?,
             };
             model.check().with_context(|| format!("--threshold-measure {name}"))?;
-            Ok(Threshold { measure: Measure::named(name).slug, benchmark: None, model })
+            Ok(Threshold { measure, benchmark: None, model })
         })
         .collect()
 }
@@ -109,6 +114,7 @@ mod tests {
         check(&["--threshold-test", "t_test"], "given 1 times, and --threshold-measure 0 times");
         check(&["--threshold-measure", "a", "--threshold-test", "x"], "there is no threshold test");
         check(&["--threshold-measure", "a", "--threshold-window", "x"], "--threshold-window x");
+        check(&["--threshold-measure", "Latency", "--threshold-measure", "latency"], "given twice");
         let boundary = "--threshold-upper-boundary";
         let t_test = ["--threshold-measure", "a", "--threshold-test", "t", boundary, "2"];
         check(&t_test, "does not take upper_boundary = 2");

@@ -46,7 +46,9 @@ fn csv() -> String {
 #[test]
 fn a_table_with_labels() {
     let Ran { code, stdout, stderr } = changes(&csv(), &[]);
-    assert_eq!((code, stderr.as_str()), (0, ""));
+    let labels =
+        "note: series: column 1, \"commit\", is taken for labels: \"c00\" in line 2 is no number\n";
+    assert_eq!((code, stderr.as_str()), (0, labels));
     let lines: Vec<Vec<&str>> =
         stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["series", "index", "label", "before", "after", "change", "p"]);
@@ -76,7 +78,8 @@ fn stdin_and_gaps() {
     let json = format!("{{\"a\": [{}], \"b\": [null, 1]}}", values.join(","));
     let mut command = Command::cargo_bin("wingbeat").expect("wingbeat");
     let command = command.args(["changes", "-", "--format", "json"]).write_stdin(json);
-    let Ran { code, stdout, .. } = ran(command);
+    let Ran { code, stdout, stderr } = ran(command);
+    assert_eq!(stderr, "note: 1 of 2 series has fewer than 8 values, too few for a change\n");
     let found: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!((code, &found["a"][0]["index"]), (0, &Value::from(40)));
     assert_eq!(found["b"], Value::Array(Vec::new()));
@@ -126,6 +129,7 @@ fn output_goes_into_a_file() {
     let command = command.current_dir(&folder).args(["changes", "a.csv", "-o", "a.txt"]);
     let Ran { code, stdout, stderr } = ran(command);
     assert_eq!((code, stdout.as_str()), (0, ""));
+    let stderr = stderr.lines().last().expect("a line");
     assert!(stderr.starts_with("wrote ") && stderr.contains("a.txt ("), "{stderr}");
     assert!(fs::read_to_string(folder.path().join("a.txt")).expect("text").contains("latency"));
 }

@@ -73,7 +73,10 @@ impl Repository {
     }
 
     pub(crate) fn wingbeat(&self, flags: &[&str], command: &[&str]) -> Command {
-        let mut wingbeat = self.command(assert_cmd::cargo::cargo_bin!("wingbeat"));
+        // Signals that are ignored where the tests were started, as by `nohup … &`, would stay so.
+        let mut wingbeat = self.command("env");
+        wingbeat.arg("--default-signal=INT,TERM,HUP");
+        wingbeat.arg(assert_cmd::cargo::cargo_bin!("wingbeat"));
         wingbeat.arg("compare").args(flags).arg("--").args(command);
         wingbeat
     }

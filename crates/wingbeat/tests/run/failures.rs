@@ -18,8 +18,8 @@ fn nothing_is_stored() {
     let failed = format!("{}; exit 3", instructions(2));
     check(&[&failed], "failed with status 3; nothing was stored");
     check(&["no-such-command"], "failed with status 127");
-    check(&["no-such-command", "x"], "cannot run no-such-command: No such file");
-    check(&["--shell", "/no/sh", "true"], "cannot run /no/sh: No such file");
+    check(&["no-such-command", "x"], "cannot run `no-such-command`: No such file");
+    check(&["--shell", "/no/sh", "true"], "cannot run `/no/sh`: No such file");
     check(&["true"], "found no result in this output");
     check(&["--adapter", "go_bench", &instructions(2)], "the adapter go_bench found no result");
     check(&["--adapter", "json", "echo {"], "json");
@@ -51,6 +51,8 @@ fn a_benchmark_that_failed_inside_a_good_run_is_told_and_not_recorded_as_fast() 
         let ran = repository.run(&arguments);
         assert_eq!(ran.code, Some(expected), "{}", ran.stderr);
         assert!(ran.stdout.contains("bad"), "{}", ran.stdout);
+        let is_told = ran.stderr.contains("error: 1 benchmark failed\n");
+        assert_eq!(is_told, expected == 1, "{}", ran.stderr);
     };
     check(&[], 0);
     check(&["--err"], 1);

@@ -17,7 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Starts wingbeat with a line that writes its process into the file `pid` and goes on for long.
 fn start(repository: &Repository, flags: &[&str], line: &str) -> Child {
     let line = format!("echo $$ > pid.new; mv pid.new pid; {line}");
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("wingbeat"));
+    // Signals that are ignored where the tests were started, as by `nohup … &`, would stay so.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM,HUP").arg(assert_cmd::cargo::cargo_bin("wingbeat"));
     command.arg("run").args(flags).arg(line).current_dir(repository.path());
     for (name, _) in foreign_variables() {
         command.env_remove(name);

@@ -40,7 +40,10 @@ fn failures() {
     let codes = |seed: u32| mock(&["--flaky", "--seed", &seed.to_string()]).code;
     let codes: Vec<_> = (0..16).map(codes).collect();
     assert!(codes.contains(&Some(0)) && codes.contains(&Some(1)), "{codes:?}");
-    assert_eq!(mock(&["--pow", "400"]).code, Some(2));
+    for wrong in [["--pow", "400"], ["--noise", "100"], ["--slower", "-100"], ["--slower", "much"]]
+    {
+        assert_eq!(mock(&wrong).code, Some(2), "{wrong:?}");
+    }
 }
 
 #[test]
@@ -60,4 +63,28 @@ fn a_dozen_runs_of_it_and_a_candidate_that_is_slower() {
     let candidate = ["--branch", "candidate", "--start-point", "main"];
     assert_eq!(run(&candidate, "1"), Some(0));
     assert_eq!(run(&candidate, "2"), Some(1));
+}
+
+#[test]
+fn a_walkthrough_with_noise_ends_with_one_alert() {
+    let repository = Repository::new();
+    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
+    let wingbeat = wingbeat.to_str().expect("UTF-8");
+    let run = |flags: &[&str], mock: &[&str]| {
+        let fixed = ["--err", wingbeat, "mock", "--noise", "2"];
+        repository.run(&[flags, &fixed, mock].concat())
+    };
+    for seed in 1..=12 {
+        let seed = seed.to_string();
+        assert_eq!(run(&["--branch", "main"], &["--seed", &seed]).code, Some(0), "{seed}");
+    }
+    let candidate = ["--branch", "candidate", "--start-point", "main"];
+    assert_eq!(run(&candidate, &["--seed", "13"]).code, Some(0));
+    let slower = run(&candidate, &["--seed", "13", "--slower", "20"]);
+    assert_eq!(slower.code, Some(1), "{}", slower.stdout);
+    assert!(
+        slower.stdout.contains("1 of 5 metrics is worse: bencher::mock_4"),
+        "{}",
+        slower.stdout
+    );
 }

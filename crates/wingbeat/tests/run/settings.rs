@@ -40,6 +40,25 @@ fn flags_before_variables_before_the_file() {
 }
 
 #[test]
+fn a_detached_head_is_told() {
+    let check = |flags: &[&str], variables: &[(&str, &str)], branch: &str, is_told: bool| {
+        let repository = Repository::new();
+        repository.git(&["checkout", "-q", "--detach"]);
+        let mut command = repository.wingbeat(&["run", "--format", "json"]);
+        let ran = ran(command.args(flags).arg(instructions(1)).envs(variables.iter().copied()));
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert_eq!(repository.reports()[0].branch.as_str(), branch);
+        let told = "no branch is checked out (detached HEAD), so this is a report of branch main; \
+                    --branch NAME says of which it is";
+        assert_eq!(ran.remarks() == told, is_told, "{}", ran.remarks());
+    };
+    check(&[], &[], "main", true);
+    check(&["--branch", "b"], &[], "b", false);
+    check(&[], &[("CI_COMMIT_BRANCH", "c")], "c", false);
+    check(&[], &[("GITHUB_REF_NAME", "d")], "d", false);
+}
+
+#[test]
 fn a_command_and_an_adapter_by_variable() {
     let repository = Repository::new();
     let run = |adapter: &str| {

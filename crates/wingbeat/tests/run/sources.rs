@@ -37,7 +37,7 @@ fn failing_runs_are_passed_over_if_that_is_allowed() {
     assert!(ran.remarks().contains("failed with status 1; the iteration was left out"));
     let all = repository.run(&["--iter", "2", "--allow-failure", "exit 3"]);
     assert_eq!(all.code, Some(1));
-    assert!(all.stderr.contains("all 2 iterations of exit 3 failed"), "{}", all.stderr);
+    assert!(all.stderr.contains("all 2 iterations of `exit 3` failed"), "{}", all.stderr);
     assert_eq!(repository.reports().len(), 1);
 }
 
@@ -159,22 +159,71 @@ fn a_thousand_iterations() {
 
 #[test]
 fn backdating() {
-    let repository = Repository::new();
-    let check = |seconds: &str, expected: Option<i64>| {
-        let ran = repository.run(&["--backdate", seconds, "--hash", seconds, &instructions(1)]);
-        let stored =
-            repository.reports().into_iter().find(|it| it.hash.as_deref() == Some(seconds));
-        let began = stored.map(|report| report.start_time.unix_timestamp());
-        assert_eq!(began, expected, "{}", ran.stderr);
-        assert_eq!(ran.code == Some(0), expected.is_some());
+    let check = |seconds: &str, code, expected: Option<i64>| {
+        let repository = Repository::new();
+        let ran = repository.run(&["--backdate", seconds, &instructions(1)]);
+        let began = repository.reports().pop().map(|report| report.start_time.unix_timestamp());
+        assert_eq!((ran.code, began), (Some(code), expected), "{}", ran.stderr);
     };
-    check("1700000000", Some(1_700_000_000));
-    check("0", Some(0));
-    check("-86400", Some(-86_400));
-    check("99999999999", None);
-    check("-99999999999", None);
-    check("9223372036854775807", None);
-    check("yesterday", None);
+    check("1700000000", 0, Some(1_700_000_000));
+    check("0", 0, Some(0));
+    check("-5", 2, None);
+    check("99999999999", 1, None);
+    check("9223372036854775807", 2, None);
+    check("yesterday", 2, None);
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    let repository = Repository::new();
+    repository.write("results.json", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    let check = |arguments: &[&str], expected: &str| {
+        let ran = repository.run(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+        assert!(!repository.store_path().exists(), "{arguments:?}");
+    };
+    let line = instructions(1);
+    check(
+        &["--hash", "zzz", &line],
+        "--hash \"zzz\" is no commit that git knows here, and no hash",
+    );
+    check(&["--hash", "abc", &line], "4 to 64 hexadecimal digits");
+    let start = ["--start-point", "main", "--start-point-hash", "x y", &line];
+    check(&start, "--start-point-hash \"x y\" is no commit");
+    check(&["--iter", "2"], "--iter 2 needs a command to run");
+    check(&["--iter", "2", "--file", "results.json"], "--iter 2 needs a command to run");
+    check(&["--brnch", "x", "cargo", "bench"], "unexpected argument '--brnch'");
+    check(&["--brnch", "x", "cargo", "bench"], "'--branch'");
+    check(&[&line, "--err"], "--err stands behind the command \"echo");
+}
+
+#[test]
+fn arguments_of_the_command_are_its_own() {
+    let repository = Repository::new();
+    repository.write("a tool", format!("#!/bin/sh\n{}\n", instructions(1)));
+    let tool = repository.path().join("a tool").display().to_string();
+    let status = std::process::Command::new("chmod").args(["+x", &tool]).status();
+    assert!(status.expect("chmod runs").success());
+    let check = |arguments: &[&str]| {
+        let ran = repository.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+    };
+    check(&[&tool, "--err"]);
+    check(&["--", &tool, "--err"]);
+    check(&["sh", "-c", &instructions(1), "--err", "--brnch"]);
+}
+
+#[test]
+fn a_spread_that_ends_before_it_begins_is_refused() {
+    let repository = Repository::new();
+    let line =
+        "echo '{\"a\": {\"latency\": {\"value\": 2, \"lower_value\": 3, \"upper_value\": 1}}}'";
+    let ran = repository.run(&[line]);
+    assert_eq!(ran.code, Some(1));
+    let expected = "benchmark \"a\" has a latency whose lower value 3 is above its upper value 1";
+    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    assert_eq!(repository.reports(), []);
 }
 
 #[test]

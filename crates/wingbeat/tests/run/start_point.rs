@@ -110,6 +110,70 @@ fn a_branch_remembers_where_it_comes_from() {
 }
 
 #[test]
+fn a_remembered_start_point_moves_with_the_branch() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.branch("candidate");
+    repository.commit();
+    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    repository.git(&["checkout", "-q", "main"]);
+    let base = repository.commit();
+    assert_eq!(run(&repository, &[], 200).code, Some(1), "main became worse");
+    repository.git(&["checkout", "-q", "candidate"]);
+    repository.git(&["rebase", "-q", "main"]);
+    let ran = run(&repository, &[], 200);
+    assert_eq!(
+        ran.code,
+        Some(0),
+        "what main became is not the doing of the branch: {}",
+        ran.stdout
+    );
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
+fn a_remembered_start_point_is_looked_for_on_each_testbed() {
+    let repository = Repository::new();
+    for (testbed, count) in [("one", 100), ("two", 50)] {
+        assert_eq!(run(&repository, &["--testbed", testbed], count).code, Some(0));
+    }
+    repository.branch("candidate");
+    repository.commit();
+    let first = ["--start-point", "main", "--testbed", "one"];
+    assert_eq!(run(&repository, &first, 100).code, Some(0));
+    assert_eq!(run(&repository, &["--testbed", "two"], 100).code, Some(1));
+}
+
+#[test]
+fn a_merge_base_that_is_measured_later_counts() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    let base = repository.commit();
+    repository.branch("candidate");
+    repository.commit();
+    let ran = run(&repository, &["--start-point", "main"], 100);
+    assert!(ran.remarks().contains("the nearest one before it"), "{}", ran.remarks());
+    repository.git(&["checkout", "-q", "main"]);
+    assert_eq!(run(&repository, &[], 90).code, Some(0), "the merge base is better than before");
+    repository.git(&["checkout", "-q", "candidate"]);
+    let ran = run(&repository, &[], 100);
+    assert_eq!((ran.code, ran.remarks().as_str()), (Some(1), ""));
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
+fn where_git_knows_no_merge_base_the_remembered_one_counts() {
+    let repository = Repository::new();
+    let base = repository.git(&["rev-parse", "HEAD"]);
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.branch("candidate");
+    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    repository.git(&["branch", "-D", "-q", "main"]);
+    assert_eq!(run(&repository, &[], 101).code, Some(1));
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
 fn a_reset_begins_anew() {
     let repository = Repository::new();
     assert_eq!(run(&repository, &[], 100).code, Some(0));

@@ -89,6 +89,63 @@ fn settings_of_history_count() {
 }
 
 #[test]
+fn a_limit_is_told_once() {
+    let repository = Repository::new();
+    repository.history(&[100.0; 4]);
+    let flags = ["--threshold-measure", "latency", "--threshold-test", "percentage"];
+    let check = |boundary: [&str; 2], value: f64, expected: &str| {
+        let line = latency(value);
+        let fixed = ["--project", "p", "--dry-run"];
+        let ran = repository.run(&[&fixed[..], &flags, &boundary, &[&line]].concat());
+        let alert = ran.stdout.split("alert ").nth(1).unwrap_or_default();
+        let alert: String = alert.lines().take_while(|line| !line.is_empty()).collect();
+        let alert = alert.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(alert.starts_with(expected), "{}", ran.stdout);
+        assert_eq!(alert.matches("limit").count(), 1, "{alert}");
+    };
+    let upper = ["--threshold-upper-boundary", "0.1"];
+    check(upper, 200.0, "a latency: 200.0 ns is above the upper limit of 110.0 ns");
+    let lower = ["--threshold-lower-boundary", "0.25"];
+    check(lower, 50.0, "a latency: 50.00 ns is below the lower limit of 75.00 ns");
+}
+
+#[test]
+fn a_threshold_that_judges_nothing_is_told() {
+    let check = |flags: &[&str], file: &str, expected: &[&str]| {
+        let repository = Repository::new();
+        repository.write("wingbeat.toml", file);
+        let line = latency(200.0);
+        let arguments = [&["--format", "json"], flags, &[&line]].concat();
+        let ran = repository.run(&arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let notices = ran.json()["wingbeat"]["notices"].clone();
+        let told: Vec<&str> = notices
+            .as_array()
+            .expect("notices")
+            .iter()
+            .filter(|notice| notice["kind"] == "idle-threshold")
+            .filter_map(|notice| notice["reason"].as_str())
+            .collect();
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.contains(expected), "{told}");
+        }
+    };
+    let latency = ["--threshold-measure", "latency"];
+    check(&[], "", &[]);
+    check(&latency, "", &[]);
+    let typo = ["--threshold-measure", "latncy"];
+    check(&typo, "", &["no benchmark has that measure; there is latency"]);
+    let open = [&latency[..], &["--threshold-test", "t_test"]].concat();
+    check(&open, "", &["latency judges nothing: t_test needs a boundary; set the upper"]);
+    let of = |glob: &str| format!("[[threshold]]\nmeasure = 'latency'\nbenchmark = '{glob}'\n");
+    check(&[], &of("a*"), &[]);
+    check(&[], &of("b*"), &["the threshold for latency of \"b*\" judges nothing"]);
+    let two = [&latency[..], &typo].concat();
+    check(&two, "", &["the threshold for latncy"]);
+}
+
+#[test]
 fn what_is_wrong_is_wrong_usage() {
     let repository = Repository::new();
     let check = |flags: &[&str], expected: &str| {
@@ -102,6 +159,7 @@ fn what_is_wrong_is_wrong_usage() {
     check(&["--threshold-test", "t_test"], "given 1 times, and --threshold-measure 0 times");
     let latency = ["--threshold-measure", "latency"];
     let with = |flags: &[&'static str]| [&latency[..], flags].concat();
+    check(&with(&latency), "--threshold-measure latency is given twice");
     check(&with(&["--threshold-test", "student"]), "there is no threshold test \"student\"");
     check(&with(&["--threshold-window", "soon"]), "--threshold-window soon");
     check(

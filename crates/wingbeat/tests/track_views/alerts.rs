@@ -20,6 +20,10 @@ fn listed_dismissed_and_back() {
     assert_eq!(list(&[]), "");
     let all = list(&["--all"]);
     assert!(all.contains("dismissed (known, #12)"), "{all}");
+    settle("dismiss", &[], "dismissed: 0000beef");
+    assert!(list(&["--all"]).contains("dismissed (known, #12)"), "the reason stays");
+    settle("dismiss", &["-m", "mended"], "dismissed: 0000beef");
+    assert!(list(&["--all"]).contains("dismissed (mended)"));
     settle("silence", &[], "silenced: 0000beef");
     assert!(list(&["--all"]).contains("silenced"));
     settle("activate", &[], "active: 0000beef");
@@ -50,4 +54,29 @@ fn filters_and_json() {
     assert_eq!(list[0]["uuid"], alert().to_string());
     assert_eq!(list[0]["status"], "active");
     assert_eq!(list[0]["boundary"]["upper_limit"], 1050.0);
+}
+
+#[test]
+fn a_series_is_silenced_and_comes_back_as_a_whole() {
+    let place = Place::with_history();
+    place.add_alerts();
+    let settle = |verb: &str, alert: &str, expected: &str| {
+        place.wingbeat(&["alerts", verb, alert]).success();
+        let text = stdout(&place.wingbeat(&["alerts", "--all", "--format", "json"]).success());
+        let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let told: Vec<&str> = list
+            .as_array()
+            .expect("alerts")
+            .iter()
+            .filter_map(|it| it["status"].as_str())
+            .collect();
+        assert_eq!(told.join(" "), expected, "{verb} {alert}");
+    };
+    // The newest first: three of parse/small, of which the oldest is 0000beef, between them one of print.
+    settle("dismiss", "00000002", "active active dismissed active");
+    settle("silence", "00000003", "silenced active dismissed silenced");
+    settle("activate", "0000beef", "active active dismissed active");
+    settle("dismiss", "00000001", "active dismissed dismissed active");
+    settle("silence", "00000002", "silenced dismissed silenced silenced");
+    settle("activate", "00000001", "silenced active silenced silenced");
 }

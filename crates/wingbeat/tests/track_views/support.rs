@@ -9,7 +9,9 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     decide::{Boundary, Change, Outcome, Verdict},
-    model::{Alert, Environment, Limit, Measure, Metric, Report, StartPoint, Status},
+    model::{
+        Alert, BenchmarkName, Environment, Limit, Measure, Metric, Report, StartPoint, Status,
+    },
     results::Results,
     store::Store,
 };
@@ -38,6 +40,23 @@ impl Place {
         }
         store.insert(&feature()).expect("stored");
         place
+    }
+
+    /// Three reports more on `main`, with an alert each: of `parse/small`, `print` and `parse/small`, whose
+    /// UUIDs end with 2, 1 and 3.
+    pub(crate) fn add_alerts(&self) {
+        let mut store = Store::open(self.store()).expect("a store");
+        for (at, benchmark, number) in
+            [(1, "parse/small", 2), (2, "print", 1), (3, "parse/small", 3)]
+        {
+            let mut report = report(REPORTS + at);
+            worse(&mut report);
+            let benchmark: BenchmarkName = benchmark.parse().expect("a name");
+            report.verdicts[0].benchmark = benchmark.clone();
+            report.alerts[0].benchmark = benchmark;
+            report.alerts[0].uuid = Uuid::from_u128(0xa1e7 << 112 | number);
+            store.insert(&report).expect("stored");
+        }
     }
 
     pub(crate) fn store(&self) -> PathBuf {

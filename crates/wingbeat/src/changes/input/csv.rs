@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
-use super::{Input, InputError, Series};
+use super::{Input, InputError, Series, check_name};
 
 /// What stands between cells; the one that the line of names has most of.
 const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
@@ -96,7 +96,14 @@ fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError>
     let has_labels = columns.first().is_some_and(|first| {
         columns.len() > 1 && (first.no_number.is_some() || first.name.is_empty())
     });
-    let labels = has_labels.then(|| columns.remove(0).texts);
+    let labels = has_labels.then(|| columns.remove(0));
+    let remark = labels.as_ref().map(|Column { name, no_number, .. }| match no_number {
+        Some((line, text)) => {
+            format!("column 1, {name:?}, is taken for labels: {text:?} in line {line} is no number")
+        }
+        None => "column 1 has no name and is taken for labels".to_owned(),
+    });
+    let labels = labels.map(|labels| labels.texts);
     let mut names = HashSet::new();
     let mut series = Vec::with_capacity(columns.len());
     for (at, column) in columns.into_iter().enumerate() {
@@ -108,12 +115,15 @@ fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError>
         if column.name.is_empty() {
             return wrong_name(at, "this series has no name".to_owned());
         }
+        if let Err(problem) = check_name(&column.name) {
+            return wrong_name(at, problem);
+        }
         if !names.insert(column.name.clone()) {
             return wrong_name(at, format!("two series are called {:?}", column.name));
         }
         series.push(Series { name: column.name, values: column.values });
     }
-    Ok(Input { series, labels })
+    Ok(Input { series, labels, remark })
 }
 
 fn delimiter(text: &str) -> u8 {

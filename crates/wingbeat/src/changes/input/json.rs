@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
-use super::{Input, InputError, Series};
+use super::{Input, InputError, Series, check_name};
 
 pub(super) fn parse(text: &str) -> Result<Input, InputError> {
     let Members(series) = serde_json::from_str(text).map_err(|error| {
@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
     if series.is_empty() {
         return Err(InputError::new("there is no series in it: {} is empty"));
     }
-    Ok(Input { series, labels: None })
+    Ok(Input { series, labels: None, remark: None })
 }
 
 /// The members of the object, in their order, which a map would lose.
@@ -45,6 +45,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
             if name.is_empty() {
                 return Err(A::Error::custom("a series has no name"));
             }
+            check_name(&name).map_err(A::Error::custom)?;
             if !names.insert(name.clone()) {
                 return Err(A::Error::custom(format_args!("two series are called {name:?}")));
             }

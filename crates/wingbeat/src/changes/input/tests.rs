@@ -18,7 +18,7 @@ fn check(text: &str, labels: Option<&[&str]>, series: &[(&str, &[f64])]) {
     let series = series
         .iter()
         .map(|(name, values)| Series { name: (*name).to_owned(), values: values.to_vec() });
-    let expected = Input { labels, series: series.collect() };
+    let expected = Input { labels, series: series.collect(), remark: None };
     match parse(text.as_bytes()) {
         Ok(found) => assert_eq!(told(&found), told(&expected), "{text}"),
         Err(error) => panic!("{text}: {error}"),
@@ -54,6 +54,19 @@ fn csv_labels() {
 }
 
 #[test]
+fn labels_are_said() {
+    let check = |text: &str, expected: Option<&str>| {
+        let input = parse(text.as_bytes()).expect("series");
+        assert_eq!(input.remark.as_deref(), expected, "{text}");
+    };
+    let typo = "column 1, \"latency\", is taken for labels: \"1.5 ms\" in line 3 is no number";
+    check("latency,b\n1,1\n1.5 ms,2\n", Some(typo));
+    check(",a\n0,1\n", Some("column 1 has no name and is taken for labels"));
+    check("time,a\n10,1\n", None);
+    check("{\"a\": [1]}", None);
+}
+
+#[test]
 fn json_members_in_their_order() {
     check("{\"b\": [1, null, 2.5], \"a\": []}", None, &[("b", &[1.0, GAP, 2.5]), ("a", &[])]);
     check(" \n{\"a\": [-1e3]}\n", None, &[("a", &[-1000.0])]);
@@ -71,6 +84,8 @@ fn errors_say_where() {
     check_error("1,2\n3,4\n", "line 1, column 1: numbers stand where the names");
     check_error("a,b,a\n1,2,3\n", "line 1, column 3: two series are called \"a\"");
     check_error("a,,b\n1,2,3\n", "line 1, column 2: this series has no name");
+    check_error("\"a\nb\",c\n1,2\n", "line 1, column 1: the name \"a\\nb\" of a series holds");
+    check_error("{\"a\\nb\": [1]}", "line 1, column 7: the name \"a\\nb\" of a series holds");
     check_error("{}", "there is no series in it");
     check_error("[1, 2]", "line 1, column 1: invalid type: sequence, expected an object");
     check_error("{\"a\": [1,\n\"x\"]}", "line 2, column 3: invalid type: string \"x\"");

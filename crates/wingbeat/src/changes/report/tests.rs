@@ -9,7 +9,7 @@ fn found(name: &str, changes: &[(usize, f64, f64, f64)]) -> Found {
         after,
         p_value,
     });
-    let series = Series { name: name.to_owned(), values: Vec::new() };
+    let series = Series { name: name.to_owned(), values: vec![1.0; 200] };
     Found { series, changes: changes.collect() }
 }
 
@@ -32,7 +32,7 @@ größe        3       0  →  4,096       –  1.0e−4
 
 no change in 1 of 3 series
 ";
-    assert_eq!(plain(&human(&all, None)), expected);
+    assert_eq!(plain(&human(&all, None, usize::MAX)), expected);
 }
 
 #[test]
@@ -46,7 +46,7 @@ a           9              3.0  →    2.0   −33 %  1.0e−4
     let expected = expected.replace(" +50 %", "+50.0 %").replace(" −33 %", "−33.3 %");
     let expected = expected.replace("after  change", "after   change");
     let found = [found("a", &[(1, 2.0, 3.0, 1e-4), (9, 3.0, 2.0, 1e-4)])];
-    let text = plain(&human(&found, Some(&labels)));
+    let text = plain(&human(&found, Some(&labels), usize::MAX));
     let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(squeeze(&text), squeeze(&expected));
     assert!(text.contains("\na           1  b2-long "), "{text}");
@@ -54,7 +54,29 @@ a           9              3.0  →    2.0   −33 %  1.0e−4
 
 #[test]
 fn nothing_found() {
-    assert_eq!(human(&[found("a", &[])], None), "no change in 1 of 1 series\n");
+    assert_eq!(human(&[found("a", &[])], None, usize::MAX), "no change in 1 of 1 series\n");
+}
+
+#[test]
+fn series_that_are_too_short_are_said() {
+    let mut short = found("a", &[]);
+    short.series.values = vec![1.0, 2.0, f64::NAN, 3.0];
+    let text = human(&[short, found("b", &[])], None, usize::MAX);
+    let expected =
+        "no change in 2 of 2 series; 1 of 2 series has fewer than 8 values, too few for a change\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn names_are_shortened_to_the_terminal() {
+    let (name, label) = ("a/rather/long/name/of/a/series/".repeat(4), "2026-01-01".repeat(4));
+    let labels = vec![label; 10];
+    let all = [found(&name, &[(3, 1.0, 2.0, 1e-4)]), found("b", &[])];
+    for width in [60, 80, 100, usize::MAX] {
+        let text = plain(&human(&all, Some(&labels), width));
+        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+        assert_eq!(text.contains(&name), width == usize::MAX, "{text}");
+    }
 }
 
 #[test]
