@@ -186,14 +186,14 @@ pub mod counter {
     pub const ENDED: u32 = 14;
     /// Blocks that had not ended when the recording did, handed to user space.
     pub const STILL_BLOCKED: u32 = 15;
-    /// Threads that came in without having gone out.
+    /// Threads that came in and were not known.
     pub const UNMATCHED: u32 = 16;
     /// Blocks that did not fit into the ring buffer.
     pub const BLOCKS_LOST: u32 = 17;
     /// Switches of threads that did not fit into the table of threads.
     pub const UNTRACKED: u32 = 18;
-    /// Blocks whose end was not seen: their thread went off a CPU twice. When it came back is reckoned
-    /// from its CPU time.
+    /// Switches that the kernel did not tell of, though the thread was known: what is missing is
+    /// reckoned from its CPU time.
     pub const RECKONED: u32 = 19;
     /// User stacks walked for blocks.
     pub const WALKED: u32 = 20;
@@ -269,6 +269,8 @@ pub mod map {
     pub const TARGETS: &str = "TARGETS";
     /// Table of threads: TID to [`off_cpu::Thread`](super::off_cpu::Thread).
     pub const THREADS: &str = "THREADS";
+    /// One element: 1 while switches are watched.
+    pub const WATCHING: &str = "WATCHING";
 }
 
 /// Names of the programs.
@@ -277,6 +279,10 @@ pub mod program {
     pub const SAMPLE: &str = "sample";
     /// tp_btf: watches the scheduler.
     pub const SWITCH: &str = "on_switch";
+    /// tp_btf, attached before that one: makes up for switches that were not told.
+    pub const MISSED: &str = "on_missed";
+    /// Raw tracepoint: the same.
+    pub const MISSED_RAW: &str = "on_missed_raw";
     /// Raw tracepoint: the same, where the kernel refuses `tp_btf`.
     pub const SWITCH_RAW: &str = "on_switch_raw";
     /// Raw tracepoint `sched_waking`: who wakes whom.

@@ -5,8 +5,13 @@ use crate::RecordKind;
 
 /// Halves of stacks remembered per thread, of each kind.
 pub const PLACES: usize = 4;
-/// No place: a thread that has no user stack to tell of.
+/// No place: a thread of the kernel, which has no user stack; or no kernel stack.
 pub const NO_PLACE: u8 = PLACES as u8;
+/// In the place of a user stack: a thread before its first instruction, which has no stack of either
+/// kind.
+pub const NEW_THREAD: u8 = NO_PLACE + 1;
+/// In the place of a user stack: there is one, but nobody saw the thread go.
+pub const UNSEEN: u8 = NO_PLACE + 2;
 /// In the `cpu` of a stack's header: the place was known, and is walked again to see whether it has
 /// the same stack.
 pub const CHECK: u16 = 1 << 8;
@@ -66,7 +71,7 @@ pub struct BlockRecord {
     pub kind: u8,
     /// A [`BlockState`].
     pub state: u8,
-    /// Which of the thread's user stacks, or [`NO_PLACE`].
+    /// Which of the thread's user stacks, or [`NO_PLACE`], [`NEW_THREAD`], [`UNSEEN`].
     pub place: u8,
     /// Which of its kernel stacks, or [`NO_PLACE`].
     pub kernel_place: u8,
@@ -80,22 +85,24 @@ pub struct BlockRecord {
     pub start_ns: u64,
     /// When it came back.
     pub end_ns: u64,
-    /// Time of the user stack; 0 without one.
+    /// Time of the user stack; 0 without one. With a place, 0 says that the stack was lost.
     pub user_ns: u64,
-    /// Time of the kernel stack; 0 without one.
+    /// Time of the kernel stack; the same.
     pub kernel_ns: u64,
     /// Time of the waker's stack; 0 without one.
     pub waker_ns: u64,
 }
 
-/// The account of a thread that ended.
+/// The account of a thread that ended, or became another program.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndRecord {
     /// [`RecordKind::ThreadEnd`].
     pub kind: u8,
+    /// 1: the thread goes on as another program, with an account of its own.
+    pub is_exec: u8,
     /// Zero.
-    pub reserved: [u8; 3],
+    pub reserved: [u8; 2],
     /// Thread group.
     pub pid: u32,
     /// Thread.
@@ -146,6 +153,17 @@ pub struct Waker {
     pub stack_ns: u64,
 }
 
+/// By how much the scheduler's account of a thread that runs may be behind what it ran, nanoseconds:
+/// it is brought up at each tick.
+pub const BEHIND_NS_MAX: u64 = 20_000_000;
+
+/// Must a thread that was thought to run since it came in have been away meanwhile? `ran_ns` is what it
+/// ran by the scheduler's account, `gap_ns` the rest. A hypervisor makes a gap as well, but none
+/// as large.
+pub const fn was_away(ran_ns: u64, gap_ns: u64) -> bool {
+    gap_ns > BEHIND_NS_MAX && gap_ns > ran_ns / 4
+}
+
 /// What the kernel half knows of a thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,11 +192,13 @@ pub struct Thread {
     pub kernel_place: u8,
     /// The place that the next new kernel stack takes.
     pub next_kernel_place: u8,
+    /// 1: brought to the end of the recording by the kernel half.
+    pub is_final: u8,
     /// Zero.
-    pub reserved: u16,
+    pub reserved: u8,
     /// Who woke it.
     pub waker: Waker,
-    /// Its CPU time by the scheduler's account when it went off the CPU.
+    /// Its CPU time by the scheduler's account when it last went off the CPU, or was first known.
     pub runtime_ns: u64,
     /// Its user stacks.
     pub users: [Place; PLACES],

@@ -1,14 +1,15 @@
 //! Kernel half of the profiler: one program per event.
 //!
 //! `sample` runs at each tick of a cpu-clock event on each CPU, in the context of whatever the tick
-//! interrupted. `on_switch` runs when a thread goes off a CPU and another comes in, `on_waking` when one
-//! is woken. The four programs of `targets` keep the table of targets: children join by `fork`, a
+//! interrupted. `on_switch` runs when a thread goes off a CPU and another comes in, after
+//! `on_missed`; `on_waking` when one is woken. The four programs of `targets` keep the table of targets: children join by `fork`, a
 //! launched command at its first `exec`, and all leave when their task is freed, so that a PID that
 //! is used again does not inherit the interest.
 #![no_std]
 #![no_main]
 
 mod maps;
+mod missed;
 mod place;
 mod record;
 mod regs;

@@ -3,7 +3,7 @@
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
     macros::map,
-    maps::{HashMap, LruHashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
 };
 use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread};
 
@@ -33,6 +33,15 @@ pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0
 /// from the start: the scheduler holds locks that an allocator may want.
 #[map]
 pub static THREADS: HashMap<u32, Thread> = HashMap::with_max_entries(1, 0);
+
+/// 1 while switches are watched. The tracepoints of processes run before and after that as well, and a
+/// thread that they took on then would be thought off the CPU for ever.
+#[map]
+pub static WATCHING: Array<u32> = Array::with_max_entries(1, 0);
+
+/// Who came in last on this CPU, by the switches that were told: its thread, plus one.
+#[map]
+pub static LAST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
 /// Elements of the scratch memory.
 pub mod scratch {
@@ -72,6 +81,12 @@ macro_rules! setting {
     };
 }
 pub(crate) use setting;
+
+/// Are switches watched now?
+#[inline(always)]
+pub fn is_watching() -> bool {
+    setting!(BLOCKS) != 0 && WATCHING.get(0) == Some(&1)
+}
 
 /// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and
 /// the tracepoint programs use other counters than the sampler, and run with interrupts off where they

@@ -14,7 +14,7 @@ use aya_ebpf::helpers::generated::{
 };
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
-    off_cpu::{BlockState, CHECK, NO_PLACE, PLACES, Place, REUSES_PER_CHECK, Thread},
+    off_cpu::{BlockState, CHECK, NEW_THREAD, NO_PLACE, PLACES, Place, REUSES_PER_CHECK, Thread},
 };
 
 use crate::{
@@ -34,8 +34,8 @@ const KERNEL_WORDS: usize = 64;
 /// Return addresses of the kernel that tell a stack from others.
 const RETURNS: u64 = 6;
 
-/// The place of threads that have no user stack.
-const KERNEL_THREAD: u64 = 1;
+/// What the keys of places begin with.
+const SEED: u64 = 1;
 
 /// Whether a stack is taken.
 struct Visit {
@@ -66,14 +66,17 @@ fn visit(places: &mut [Place; PLACES], key: u64, next: usize) -> Visit {
     Visit { index, is_taken: is_check, flags: index as u16 | if is_check { CHECK } else { 0 } }
 }
 
-/// Notes that a stack was sent, or that it was not: then it is not known, and the next time tries
-/// again.
+/// Notes that a stack was sent, or that it was not: one that is not known yet is forgotten then, and the
+/// next time tries again. (Whether it is known is read from the place: the flags of a visit would be
+/// told apart by the verifier, which then follows each walk many times.)
 #[inline(always)]
 fn settle(place: &mut Place, is_sent: bool, time_ns: u64) {
     if is_sent {
         place.time_ns = time_ns;
-    } else {
-        count(counter::STACKS_LOST, 1);
+        return;
+    }
+    count(counter::STACKS_LOST, 1);
+    if place.time_ns == 0 {
         *place = Place::EMPTY;
     }
 }
@@ -82,8 +85,11 @@ fn settle(place: &mut Place, is_sent: bool, time_ns: u64) {
 #[inline(always)]
 pub fn enter(thread: &mut Thread, whose: Whose) {
     thread.kernel_place = NO_PLACE;
-    let user = regs::of_current();
-    let key = user.map_or(KERNEL_THREAD, key_of);
+    let Some(user) = regs::of_current() else {
+        thread.place = NO_PLACE;
+        return;
+    };
+    let key = key_of(user);
     // What is preempted is somewhere else each time, and shares the last place, so that it leaves
     // alone those that a thread comes back to.
     let is_preempted = thread.state == BlockState::Preempted as u8;
@@ -98,18 +104,18 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
         return;
     }
     count(counter::WALKED, 1);
-    let Some(user) = user else { return };
     let Some(record) = StackRecord::new(RecordKind::UserStack, whose) else { return };
     record.walk_user(user);
     record.set_cpu(visit.flags);
     record.send_tail();
     record.add_near_words(user);
-    settle(&mut thread.users[visit.index & (PLACES - 1)], record.send(), whose.time_ns);
+    let place = &mut thread.users[visit.index & (PLACES - 1)];
+    settle(place, record.send(), whose.time_ns);
 }
 
 #[inline(always)]
 fn key_of(user: UserRegs) -> u64 {
-    let mut key = mix(mix(mix(KERNEL_THREAD, user.ip), user.sp), user.bp);
+    let mut key = mix(mix(mix(SEED, user.ip), user.sp), user.bp);
     let Some(scratch) = SCRATCH.get_ptr_mut(scratch::WORDS) else { return key };
     let words: *mut u64 = scratch.cast();
     let size = NEAR_WORDS as u32 * 8;
@@ -131,7 +137,7 @@ fn key_of(user: UserRegs) -> u64 {
 /// Takes the kernel stack of a thread that is off the CPU, unless it had the same before.
 #[inline(always)]
 pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
-    if thread.place >= NO_PLACE {
+    if thread.place == NEW_THREAD {
         return;
     }
     let Some(words) = KernelWords::read(task) else { return };
@@ -163,12 +169,12 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
         unsafe { bpf_get_task_stack(task.0 as *mut _, buffer, KERNEL_FRAMES_MAX as u32 * 8, 0) }
     });
     record.set_cpu(index as u16 | flags);
+    let is_sent = taken.is_ok() && record.send();
     let place = &mut thread.kernels[index & (PLACES - 1)];
-    if let Some(offsets) = words.find(record) {
+    if is_sent && let Some(offsets) = words.find(record) {
         place.offsets = offsets;
         place.key = words.key_at(offsets);
     }
-    let is_sent = taken.is_ok() && record.send();
     settle(place, is_sent, whose.time_ns);
 }
 
@@ -259,10 +265,11 @@ pub fn take_kernel_now(thread: &mut Thread, ctx: *mut c_void, whose: Whose) {
     if record.take_kernel(ctx).is_err() {
         return;
     }
-    let key = record.hash_of_first_frames(KERNEL_THREAD);
+    let key = record.hash_of_first_frames(SEED);
     let Some(visit) = visit_kernel(thread, key) else { return };
     record.set_cpu(visit.flags);
-    settle(&mut thread.kernels[visit.index & (PLACES - 1)], record.send(), whose.time_ns);
+    let place = &mut thread.kernels[visit.index & (PLACES - 1)];
+    settle(place, record.send(), whose.time_ns);
 }
 
 /// Looks a kernel stack up; nothing if it need not be taken.

@@ -1,19 +1,19 @@
 //! The threads that are off the CPU when a recording begins, and when it ends: of those that do not
 //! move in between no switch tells.
 
-use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::{bindings::BPF_NOEXIST, helpers::bpf_ktime_get_ns};
 use wingbeat_profile_common::{
     RecordKind, counter,
-    off_cpu::{NO_PLACE, OFF_CPU, REMOTE},
+    off_cpu::{ENDED, NO_PLACE, OFF_CPU, ON_CPU, REMOTE, Thread, UNSEEN, was_away},
 };
 
 use crate::{
     maps::{count, setting},
-    place,
+    missed, place,
     record::{StackRecord, Whose},
     regs, switch,
     targets::is_target,
-    task::{Task as _, Trusted},
+    task::{TASK_DEAD, Task as _, Trusted},
 };
 
 /// `struct bpf_iter__task` of kernel/bpf/task_iter.c.
@@ -41,9 +41,15 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let on_cpu: u32 = task.field(setting!(TASK_ON_CPU));
     let state: u32 = task.field(setting!(TASK_STATE));
+    if on_cpu == 0 && state & TASK_DEAD != 0 {
+        return 0;
+    }
     let out = (on_cpu == 0).then(|| task.block_state(state));
-    if !switch::insert(task, now_ns, out) {
-        count(counter::UNTRACKED, 1);
+    if !switch::insert(task, now_ns, out, BPF_NOEXIST) {
+        // A switch may have been faster.
+        if switch::known(tid).is_none() {
+            count(counter::UNTRACKED, 1);
+        }
         return 0;
     }
     if out.is_none() {
@@ -51,22 +57,33 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     }
     count(counter::BEGUN_BEFORE, 1);
     let Some(thread) = switch::known(tid) else { return 0 };
-    thread.place = 0;
-    // SAFETY: a task that the verifier knows.
-    let Some(user) = (unsafe { regs::of_task(pointer as *mut _) }) else { return 0 };
-    let whose = Whose { pid, tid, time_ns: now_ns };
-    let Some(record) = StackRecord::new(RecordKind::UserStack, whose) else { return 0 };
-    record.note_user(user);
-    record.set_cpu(REMOTE);
-    if record.send() {
-        thread.users[0].time_ns = now_ns;
-    } else {
-        count(counter::STACKS_LOST, 1);
-    }
+    note_registers(thread, task, Whose { pid, tid, time_ns: now_ns });
     0
 }
 
-/// Takes the kernel stacks of the threads that are still off the CPU.
+/// Notes the registers of a thread that is off the CPU and whose stack was not walked.
+#[inline(always)]
+fn note_registers(thread: &mut Thread, task: Trusted, whose: Whose) {
+    // SAFETY: a task that the verifier knows.
+    let Some(user) = (unsafe { regs::of_task(task.0 as *mut _) }) else {
+        thread.place = NO_PLACE;
+        return;
+    };
+    thread.place = 0;
+    thread.users[0].key = 0;
+    thread.users[0].time_ns = 0;
+    let Some(record) = StackRecord::new(RecordKind::UserStack, whose) else { return };
+    record.note_user(user);
+    record.set_cpu(REMOTE);
+    if record.send() {
+        thread.users[0].time_ns = whose.time_ns;
+    } else {
+        count(counter::STACKS_LOST, 1);
+    }
+}
+
+/// Brings the accounts of all threads to their end: takes the kernel stacks of those that are off the
+/// CPU, and reckons what was not seen.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
 pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
@@ -78,11 +95,61 @@ pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
     let task = Trusted(pointer);
     let tid = task.tid();
     let Some(thread) = switch::known(tid) else { return 0 };
-    if thread.whereabouts != OFF_CPU || thread.place >= NO_PLACE {
+    if thread.whereabouts == ENDED {
         return 0;
     }
+    thread.is_final = 1;
     // SAFETY: a helper without arguments.
-    let time_ns = unsafe { bpf_ktime_get_ns() };
-    place::take_kernel(thread, task, Whose { pid: thread.pid, tid, time_ns });
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
+    let on_cpu: u32 = task.field(setting!(TASK_ON_CPU));
+    reckon(thread, task, tid, on_cpu != 0, now_ns);
+    if thread.whereabouts == OFF_CPU {
+        if thread.place == UNSEEN {
+            note_registers(thread, task, whose);
+        }
+        place::take_kernel(thread, task, whose);
+    }
     0
+}
+
+/// Corrects the whereabouts of a thread, which is on a CPU or not.
+#[inline(always)]
+fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns: u64) {
+    let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
+    let ran_ns = missed::ran_ns(thread, runtime_ns, now_ns);
+    let gap_ns = now_ns.saturating_sub(thread.since_ns) - ran_ns;
+    let is_on = thread.whereabouts == ON_CPU;
+    if is_on && is_running && !was_away(ran_ns, gap_ns) {
+        return;
+    }
+    if !is_on && !is_running && ran_ns == 0 {
+        return;
+    }
+    count(counter::RECKONED, 1);
+    if is_running {
+        if is_on {
+            // It was away meanwhile.
+            let since_ns = thread.since_ns;
+            missed::went_unseen(thread, since_ns);
+        }
+        switch::come_back(thread, tid, now_ns - ran_ns, |_, _| {});
+        return;
+    }
+    if !is_on {
+        // It was here meanwhile.
+        let since_ns = thread.since_ns;
+        switch::come_back(thread, tid, since_ns, |_, _| {});
+    }
+    thread.on_cpu_ns += ran_ns;
+    thread.runtime_ns = runtime_ns;
+    let left_ns = thread.since_ns + ran_ns;
+    missed::went_unseen(thread, left_ns);
+    let state: u32 = task.field(setting!(TASK_STATE));
+    if state & TASK_DEAD != 0 {
+        count(counter::ENDED, 1);
+        thread.whereabouts = ENDED;
+        return;
+    }
+    thread.state = task.block_state(state) as u8;
 }

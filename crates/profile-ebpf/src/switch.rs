@@ -1,7 +1,10 @@
 //! One switch of the scheduler: a thread goes off a CPU, another comes in.
+//!
+//! `missed` has seen to it that who goes was here, and who comes was away.
 
 use aya_ebpf::{
     EbpfContext as _,
+    bindings::BPF_NOEXIST,
     helpers::bpf_ktime_get_ns,
     macros::{btf_tracepoint, raw_tracepoint},
     programs::{BtfTracePointContext, RawTracePointContext},
@@ -9,8 +12,8 @@ use aya_ebpf::{
 use wingbeat_profile_common::{
     RecordKind, counter,
     off_cpu::{
-        BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, ENDED, EndRecord, NO_PLACE,
-        OFF_CPU, ON_CPU, PLACES, Place, Thread, Waker,
+        BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, ENDED, EndRecord,
+        NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, Place, Thread, Waker,
     },
 };
 
@@ -61,12 +64,11 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
         return;
     }
     let Some(thread) = known(tid).or_else(|| meet(task, tid, now_ns)) else { return };
-    let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
-    add_run(thread, tid, runtime_ns, now_ns);
-    thread.runtime_ns = runtime_ns;
+    thread.on_cpu_ns += now_ns.saturating_sub(thread.since_ns);
+    thread.runtime_ns = task.field(setting!(TASK_RUNTIME));
     count(counter::SWITCHED_OUT, 1);
     if state & TASK_DEAD != 0 {
-        end(thread, tid, now_ns);
+        end(thread, tid, now_ns, false);
         count(counter::ENDED, 1);
         return;
     }
@@ -77,20 +79,6 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
     let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
     place::enter(thread, whose);
     take_kernel(thread, whose);
-}
-
-/// Adds the time that a running thread has run since it came in.
-#[inline(always)]
-pub fn add_run(thread: &mut Thread, tid: u32, runtime_ns: u64, now_ns: u64) {
-    if thread.whereabouts != ON_CPU {
-        // Its return was not seen: there are threads after which the kernel tells of no switch. But
-        // how long it has run since is known.
-        count(counter::RECKONED, 1);
-        let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(now_ns - thread.since_ns);
-        come_back(thread, tid, now_ns - ran_ns, |_, _| {});
-    }
-    thread.on_cpu_ns += now_ns - thread.since_ns;
-    thread.since_ns = now_ns;
 }
 
 /// A thread comes in.
@@ -106,22 +94,20 @@ fn arrive(task: impl Task, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Wh
         }
         return;
     };
-    if thread.whereabouts == ON_CPU {
-        count(counter::UNMATCHED, 1);
-        return;
+    if thread.whereabouts != ON_CPU {
+        come_back(thread, tid, now_ns, take_kernel);
     }
-    come_back(thread, tid, now_ns, take_kernel);
 }
 
 /// A thread that was off the CPU is on it again.
 #[inline(always)]
-fn come_back(
+pub fn come_back(
     thread: &mut Thread,
     tid: u32,
     now_ns: u64,
     take_kernel: impl FnOnce(&mut Thread, Whose),
 ) {
-    let duration_ns = now_ns - thread.since_ns;
+    let duration_ns = now_ns.saturating_sub(thread.since_ns);
     if duration_ns < setting!(MIN_BLOCK_NS) {
         thread.below += 1;
         thread.below_ns += duration_ns;
@@ -164,12 +150,14 @@ fn time_of(places: &[Place; PLACES], place: u8) -> u64 {
     if place < NO_PLACE { places[place as usize & (PLACES - 1)].time_ns } else { 0 }
 }
 
-/// Sends the account of a thread, and forgets it.
+/// Sends the account of a thread, and forgets it; false if the ring buffer is full. `is_exec` if the
+/// thread goes on as another program.
 #[inline(always)]
-pub fn end(thread: &mut Thread, tid: u32, now_ns: u64) {
+pub fn end(thread: &mut Thread, tid: u32, now_ns: u64, is_exec: bool) -> bool {
     let mut record = EndRecord {
         kind: RecordKind::ThreadEnd as u8,
-        reserved: [0; 3],
+        is_exec: u8::from(is_exec),
+        reserved: [0; 2],
         pid: thread.pid,
         tid,
         below: thread.below,
@@ -179,13 +167,15 @@ pub fn end(thread: &mut Thread, tid: u32, now_ns: u64) {
         below_ns: thread.below_ns,
     };
     // SAFETY: a record of that size.
-    if unsafe { send((&raw mut record).cast(), END_RECORD_BYTES as u64) } {
+    let is_sent = unsafe { send((&raw mut record).cast(), END_RECORD_BYTES as u64) };
+    if is_sent {
         let _ = THREADS.remove(&tid);
     } else {
         // User space finds the account in the table.
         thread.whereabouts = ENDED;
         thread.since_ns = now_ns;
     }
+    is_sent
 }
 
 /// What is known of a thread.
@@ -203,16 +193,17 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     if !is_target(pid) {
         return None;
     }
-    if !insert(task, now_ns, None) {
+    if !insert(task, now_ns, None, BPF_NOEXIST) {
         count(counter::UNTRACKED, 1);
         return None;
     }
     known(tid)
 }
 
-/// Adds a thread to the table: off the CPU in some state, or running. False if there is no room.
+/// Adds a thread to the table: off the CPU in some state, or running. False if there is no room, or
+/// with [`BPF_NOEXIST`] if it is there.
 #[inline(always)]
-pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>) -> bool {
+pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>, flags: u32) -> bool {
     let (tid, pid) = (task.tid(), task.pid());
     let runtime_ns = task.field(setting!(TASK_RUNTIME));
     let Some(scratch) = SCRATCH.get_ptr_mut(scratch::THREAD) else { return false };
@@ -223,7 +214,7 @@ pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>) -> bool {
             pid,
             whereabouts: if out.is_some() { OFF_CPU } else { ON_CPU },
             state: out.map_or(0, |state| state as u8),
-            place: NO_PLACE,
+            place: NEW_THREAD,
             next_place: 0,
             since_ns: now_ns,
             begun_ns: now_ns,
@@ -232,12 +223,13 @@ pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>) -> bool {
             below: 0,
             kernel_place: NO_PLACE,
             next_kernel_place: 0,
+            is_final: 0,
             reserved: 0,
             waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
             runtime_ns,
             users: [Place::EMPTY; PLACES],
             kernels: [Place::EMPTY; PLACES],
         };
-        THREADS.insert(&tid, &*thread, 0).is_ok()
+        THREADS.insert(&tid, &*thread, u64::from(flags)).is_ok()
     }
 }

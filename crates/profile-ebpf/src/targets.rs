@@ -1,15 +1,20 @@
 //! Keeps the table of targets.
 
-use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext};
+use aya_ebpf::{
+    bindings::{BPF_ANY, BPF_NOEXIST},
+    helpers::bpf_ktime_get_ns,
+    macros::raw_tracepoint,
+    programs::RawTracePointContext,
+};
 use wingbeat_profile_common::{
     counter,
-    off_cpu::{BlockState, ENDED, OFF_CPU},
+    off_cpu::{BlockState, ENDED, OFF_CPU, ON_CPU, PLACES, Place, Thread},
     target,
 };
 
 use crate::{
-    maps::{EXITS, TAILS, TARGETS, THREADS, count, setting},
-    switch,
+    maps::{EXITS, TAILS, TARGETS, count, is_watching, setting},
+    missed, switch,
     task::{Probed, Task as _},
 };
 
@@ -34,12 +39,18 @@ pub fn on_fork(ctx: RawTracePointContext) -> i32 {
     if child.pid() != parent.pid() {
         follow(parent.pid(), child.pid());
     }
-    if setting!(BLOCKS) != 0 && is_target(child.pid()) {
+    if is_watching() && is_target(child.pid()) {
+        let tid = child.tid();
+        if let Some(earlier) = switch::known(tid) {
+            // One with the same number has ended, and there was no room to tell.
+            let ended_ns = earlier.since_ns;
+            switch::end(earlier, tid, ended_ns, false);
+        }
         // It waits for its first CPU.
         // SAFETY: a helper without arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         let state = Some(BlockState::Preempted);
-        let is_in = switch::insert(child, now_ns, state);
+        let is_in = switch::insert(child, now_ns, state, BPF_ANY);
         count(if is_in { counter::BORN } else { counter::UNTRACKED }, 1);
     }
     0
@@ -76,30 +87,61 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
         // SAFETY: a live element of the map.
         unsafe { *target = target::ACTIVE };
     }
-    if setting!(BLOCKS) != 0 && is_target(pid) {
-        // Another program, another account.
-        // SAFETY: a helper without arguments.
-        let now_ns = unsafe { bpf_ktime_get_ns() };
-        if let Some(thread) = switch::known(tid) {
-            switch::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
-            switch::end(thread, tid, now_ns);
-        }
-        if !switch::insert(task, now_ns, None) {
-            count(counter::UNTRACKED, 1);
-        }
+    if is_watching() && is_target(pid) {
+        begin_anew(task, tid, ctx.arg(1));
     }
     0
+}
+
+/// Another program, another account. A thread that is not the first of its process takes over the
+/// number of that one, which has ended: its own was `old_tid`.
+#[inline(always)]
+fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
+    // SAFETY: a helper without arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
+    if old_tid != tid
+        && let Some(thread) = switch::known(old_tid)
+    {
+        // If it has switched since it has its new number, it was met by that.
+        let until_ns = switch::known(tid).map_or(now_ns, |thread| thread.begun_ns);
+        missed::add_run(thread, old_tid, runtime_ns, until_ns);
+        switch::end(thread, old_tid, until_ns, false);
+    }
+    if let Some(thread) = switch::known(tid) {
+        missed::add_run(thread, tid, runtime_ns, now_ns);
+        if !switch::end(thread, tid, now_ns, true) {
+            // There was no room to tell: one account for both programs is better than none.
+            thread.whereabouts = ON_CPU;
+            thread.users = [Place::EMPTY; PLACES];
+            thread.kernels = [Place::EMPTY; PLACES];
+            return;
+        }
+    }
+    if !switch::insert(task, now_ns, None, BPF_NOEXIST) {
+        count(counter::UNTRACKED, 1);
+    }
 }
 
 /// `sched_process_exit(task)`: a thread begins to end.
 #[raw_tracepoint]
 pub fn on_exit(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
+    let tid = task.tid();
+    if is_watching()
+        && let Some(thread) = switch::known(tid)
+        && thread.whereabouts == OFF_CPU
+    {
+        // It runs, and its return was not seen.
+        // SAFETY: a helper without arguments.
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        missed::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
+    }
     if is_in_table(task.pid()) {
         let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
         count(counter::EXITED_CPU_NS, cpu_ns);
         // A failure means that the time of its end is not counted.
-        let _ = EXITS.insert(&task.tid(), &cpu_ns, 0);
+        let _ = EXITS.insert(&tid, &cpu_ns, 0);
     }
     0
 }
@@ -117,18 +159,32 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
         let _ = EXITS.remove(&tid);
     }
     let _ = TAILS.remove(&tid);
-    if setting!(BLOCKS) != 0
+    if is_watching()
         && let Some(thread) = switch::known(tid)
         && thread.whereabouts != ENDED
     {
-        // Its last switch was not seen.
-        if thread.whereabouts == OFF_CPU {
-            count(counter::GONE, 1);
-        }
-        let _ = THREADS.remove(&tid);
+        end_unseen(thread, tid, task.field(setting!(TASK_RUNTIME)));
     }
     if tid == pid {
         let _ = TARGETS.remove(&pid);
     }
     0
+}
+
+/// Closes the account of a thread whose last switch was not seen.
+#[inline(always)]
+fn end_unseen(thread: &mut Thread, tid: u32, runtime_ns: u64) {
+    if thread.whereabouts == OFF_CPU {
+        count(counter::GONE, 1);
+    } else {
+        count(counter::RECKONED, 1);
+        count(counter::SWITCHED_OUT, 1);
+        count(counter::ENDED, 1);
+    }
+    // SAFETY: a helper without arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let ran_ns = missed::ran_ns(thread, runtime_ns, now_ns);
+    thread.on_cpu_ns += ran_ns;
+    let end_ns = thread.since_ns + ran_ns;
+    switch::end(thread, tid, end_ns, false);
 }

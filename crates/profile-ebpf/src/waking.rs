@@ -6,7 +6,10 @@ use aya_ebpf::{
     macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
-use wingbeat_profile_common::{RecordKind, counter, off_cpu::OFF_CPU};
+use wingbeat_profile_common::{
+    RecordKind, counter,
+    off_cpu::{BlockState, OFF_CPU},
+};
 
 use crate::{
     maps::count,
@@ -22,7 +25,8 @@ use crate::{
 #[raw_tracepoint(tracepoint = "sched_waking")]
 pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     let Some(thread) = known(Probed(ctx.arg(0)).tid()) else { return 0 };
-    if thread.whereabouts != OFF_CPU {
+    // Who is preempted may be woken, on its way to sleep. It waits for a CPU, and for nobody else.
+    if thread.whereabouts != OFF_CPU || thread.state == BlockState::Preempted as u8 {
         return 0;
     }
     let id = bpf_get_current_pid_tgid();

@@ -76,6 +76,8 @@ pub enum Warning {
         lost: u64,
         /// Of how many that met a target.
         wanted: u64,
+        /// What helps, but a larger buffer.
+        or: &'static str,
     },
     /// Samples failed in the kernel.
     Failed {
@@ -103,7 +105,12 @@ pub enum Warning {
     /// Events about mappings were lost.
     EventsLost(u64),
     /// Pieces of stack were lost because the ring buffer was full.
-    TailsLost(u64),
+    TailsLost {
+        /// How many.
+        lost: u64,
+        /// What helps, but a larger buffer.
+        or: &'static str,
+    },
     /// Children were not followed.
     ChildrenLost(u64),
 }
@@ -168,7 +175,7 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     }
     if ticks.lost > 0 {
         let wanted = ticks.lost + ticks.sampled;
-        warnings.push(Warning::Lost { lost: ticks.lost, wanted });
+        warnings.push(Warning::Lost { lost: ticks.lost, wanted, or: less_to_send(summary) });
     }
     if let Some((error, _)) = ticks.failed.iter().max_by_key(|(_, count)| **count) {
         let failed = ticks.failed_total();
@@ -177,7 +184,7 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     let taken = stacks.complete + stacks.truncated + stacks.broken;
     let share = |part: u64| part as f64 / taken.max(1) as f64;
     if summary.tails_lost > 0 {
-        warnings.push(Warning::TailsLost(summary.tails_lost));
+        warnings.push(Warning::TailsLost { lost: summary.tails_lost, or: less_to_send(summary) });
     }
     let blamed = stacks.broken_by_module.iter().map(|(_, samples)| samples).sum();
     if share(blamed) >= BROKEN_SHARE_MIN {
@@ -238,6 +245,11 @@ fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &
         let threads = off_cpu.threads.len() as u64;
         warnings.push(Warning::ThreadsOff { off: off_cpu.threads_off, threads });
     }
+}
+
+/// What to ask for so that less goes through the buffer: blocks are what fills it where there are any.
+fn less_to_send(summary: &Summary) -> &'static str {
+    if summary.off_cpu.is_some() { "a greater --min-block" } else { "a lower --frequency" }
 }
 
 /// Samples of targets that sleep tell little: says so, and what to do instead.
@@ -317,8 +329,9 @@ impl fmt::Display for Warning {
             ),
             Self::AllHidden { threads } => write!(
                 f,
-                "all there was, {threads} threads, slept all the time and --hide-idle leaves it out, so \
-                 nothing was written: record without it"
+                "all there was, {}, slept all the time and --hide-idle leaves it out, so nothing was \
+                 written: record without it",
+                plural(*threads, "thread")
             ),
             Self::HardlyRan { cpu_ns, duration_ns, instead } => write!(
                 f,
@@ -361,13 +374,14 @@ impl fmt::Display for Warning {
             ),
             Self::ThreadsOff { off, threads } => write!(
                 f,
-                "the times of {off} of {threads} threads miss their elapsed time by more than 1 %: \
-                 blocks of these are missing or count twice"
+                "the times of {off} of {} miss their elapsed time by more than 1 %: blocks of these are \
+                 missing or count twice",
+                plural(*threads, "thread")
             ),
-            Self::Lost { lost, wanted } => write!(
+            Self::Lost { lost, wanted, or } => write!(
                 f,
                 "{lost} of {wanted} samples ({}) were lost because the buffer was full: shares are \
-                 those of the others; give a larger --buffer-size or a lower --frequency",
+                 those of the others; give a larger --buffer-size or {or}",
                 percent(*lost, *wanted)
             ),
             Self::Failed { failed, error } => write!(
@@ -403,10 +417,10 @@ impl fmt::Display for Warning {
                 "{lost} of the kernel's notes on mappings and processes were lost: some frames may \
                  lack names"
             ),
-            Self::TailsLost(lost) => write!(
+            Self::TailsLost { lost, or } => write!(
                 f,
                 "{lost} pieces of stack were lost because the buffer was full: stacks may end too \
-                 early for want of them; give a larger --buffer-size or a lower --frequency"
+                 early for want of them; give a larger --buffer-size or {or}"
             ),
             Self::ChildrenLost(lost) => write!(
                 f,
@@ -438,6 +452,10 @@ impl fmt::Display for NoSamples {
             }
         }
     }
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// A share for humans: never "0 %" of something.

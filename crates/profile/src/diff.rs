@@ -1,8 +1,8 @@
 //! Differential flame graph: what grew and what shrank between two profiles.
 //!
 //! The frames are those of the second profile, as wide as there; their colour says how the samples
-//! *in the function itself* changed, or the time where that was measured. Reads collapsed stacks and pprof, in any pairing: bytes in,
-//! SVG out.
+//! *in the function itself* changed, or the time where that was measured. Reads collapsed stacks and
+//! pprof, in any pairing: bytes in, SVG out.
 
 mod folded;
 mod pprof;
@@ -34,6 +34,16 @@ pub struct Stacks {
     pub total: u64,
     /// What was counted.
     pub unit: Unit,
+}
+
+impl Stacks {
+    /// The total with its unit: `1,234 samples`, or a time.
+    pub fn total_text(&self) -> String {
+        match self.unit {
+            Unit::Samples => format!("{} samples", grouped(self.total)),
+            Unit::Nanoseconds => time_text(self.total),
+        }
+    }
 }
 
 /// What the counts of a profile are.
@@ -241,14 +251,10 @@ fn legend(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
 }
 
 fn totals(before: &Stacks, after: &Stacks) -> String {
-    let total = |stacks: &Stacks| match stacks.unit {
-        Unit::Samples => format!("{} samples", grouped(stacks.total)),
-        Unit::Nanoseconds => time_text(stacks.total),
-    };
     if (before.unit, after.unit) == (Unit::Samples, Unit::Samples) {
         return format!("{} → {} samples", grouped(before.total), grouped(after.total));
     }
-    format!("{} → {}", total(before), total(after))
+    format!("{} → {}", before.total_text(), after.total_text())
 }
 
 #[cfg(test)]

@@ -39,14 +39,18 @@ pub struct Profile {
 impl Profile {
     /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
     /// samples that have no frame left are dropped, unless time off the CPU was measured as well. The
-    /// frames of states stay, and so does every block.
+    /// frames of states stay, and so does every block. Without user frames every stack is complete.
     pub fn retain_frames(&mut self, keep: impl Fn(BinaryKind) -> bool) {
         let Self { meta, binaries, frames, stacks, samples, .. } = self;
         let kind = |frame: &FrameId| {
             let binary = frames.get(*frame as usize).and_then(|frame| frame.binary);
             binary.and_then(|id| binaries.get(id as usize)).map_or(BinaryKind::User, |b| b.kind)
         };
+        let keeps_user = keep(BinaryKind::User);
         for stack in stacks.iter_mut() {
+            if !keeps_user {
+                stack.completeness = Completeness::Complete;
+            }
             stack.frames.retain(|frame| {
                 let kind = kind(frame);
                 kind == BinaryKind::State || keep(kind)
@@ -195,6 +199,8 @@ pub enum BrokenReason {
     NoFramePointer,
     /// A return address is not one.
     BadReturnAddress,
+    /// Nobody took it: there was no room in the buffer, or the kernel did not tell of the switch.
+    NotTaken,
 }
 
 /// A call stack.

@@ -89,11 +89,18 @@ pub(crate) fn cpu_time_ns(pid: u32) -> u64 {
     if Stat::read(pid).is_none_or(|stat| stat.is_zombie()) {
         return 0;
     }
-    let run_ns = |tid| {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    numbers(format!("/proc/{pid}/task").into()).into_iter().filter_map(run_ns).sum()
+    threads(pid).into_iter().filter_map(|tid| thread_cpu_time_ns(pid, tid)).sum()
+}
+
+/// CPU time of one thread, nanoseconds, by the scheduler's account.
+pub(crate) fn thread_cpu_time_ns(pid: u32, tid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// The threads of a process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    numbers(format!("/proc/{pid}/task").into())
 }
 
 /// CPU time of the whole machine since boot, summed over the CPUs, in steps of 10 ms.

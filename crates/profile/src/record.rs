@@ -220,7 +220,8 @@ fn decode_end(bytes: &[u8]) -> Result<EndRecord, DecodeError> {
     words(rest, 0)?;
     Ok(EndRecord {
         kind: header[0],
-        reserved: [0; 3],
+        is_exec: header[1],
+        reserved: [0; 2],
         pid: u32_at(header, 4),
         tid: u32_at(header, 8),
         below: u32_at(header, 12),

@@ -83,7 +83,7 @@ pub struct Stacks {
     /// Broken ones by reason.
     pub broken_by_reason: BTreeMap<&'static str, u64>,
     /// Broken ones by the file whose caller could not be found, most first. Those with unreadable
-    /// memory are not among them: no build of any file would mend these.
+    /// memory and those that were not taken are not among them: no build of any file would mend these.
     pub broken_by_module: Vec<(String, u64)>,
 }
 
@@ -94,6 +94,7 @@ impl BrokenReason {
             Self::Unreadable => "unreadable_memory",
             Self::NoFramePointer => "no_frame_pointer",
             Self::BadReturnAddress => "bad_return_address",
+            Self::NotTaken => "not_taken",
         }
     }
 }
@@ -114,22 +115,25 @@ impl Stacks {
         }
         let mut stacks = Self::default();
         let mut by_module: BTreeMap<&str, u64> = BTreeMap::new();
-        for (stack, &samples) in profile.stacks.iter().zip(&samples_by_stack) {
+        let counted = profile.stacks.iter().zip(&samples_by_stack);
+        for (stack, &samples) in counted.filter(|(_, samples)| **samples > 0) {
             match stack.completeness {
                 Completeness::Complete => stacks.complete += samples,
                 Completeness::Truncated => stacks.truncated += samples,
                 Completeness::Broken(reason) => {
                     stacks.broken += samples;
                     *stacks.broken_by_reason.entry(reason.name()).or_default() += samples;
-                    if reason == BrokenReason::Unreadable {
+                    if matches!(reason, BrokenReason::Unreadable | BrokenReason::NotTaken) {
                         continue;
                     }
                     let frame = stack.frames.last().map(|&frame| &profile.frames[frame as usize]);
                     let binary = frame
                         .and_then(|frame| frame.binary)
                         .map(|id| &profile.binaries[id as usize])
-                        // A stack of which no code is left.
-                        .filter(|binary| binary.kind != BinaryKind::State);
+                        // A stack of which no user code is left.
+                        .filter(|binary| {
+                            binary.kind != BinaryKind::State && !binary.kind.is_kernel()
+                        });
                     let module = binary.map_or("[unknown]", |binary| binary.name());
                     *by_module.entry(module).or_default() += samples;
                 }

@@ -20,10 +20,10 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
     if !quiet {
         tell!(
-            "wrote {} ({} samples before, {} after)",
+            "wrote {} ({} before, {} after)",
             args.output.display(),
-            before.total,
-            after.total
+            before.total_text(),
+            after.total_text()
         );
     }
     Ok(ExitCode::SUCCESS)

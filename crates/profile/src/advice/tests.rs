@@ -169,4 +169,28 @@ fn accounts_of_blocks_give_warnings() {
            missing or count twice",
         ],
     );
+    check(
+        Mode::OffCpu,
+        |it| it.idle_hidden = 1,
+        true,
+        &[
+            "all there was, 1 thread, slept all the time and --hide-idle leaves it out, so nothing was \
+           written: record without it",
+        ],
+    );
+}
+
+#[test]
+fn what_fills_the_buffer_is_to_be_made_less() {
+    let check = |mode, expected: &str| {
+        let (mut summary, off_cpu) = blocked(mode);
+        summary.off_cpu = mode.blocks().then_some(off_cpu);
+        (summary.tails_lost, summary.ticks.lost) = (7, 1);
+        let texts: Vec<String> = warnings(&summary, 99).iter().map(Warning::to_string).collect();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(texts.iter().all(|text| text.ends_with(expected)), "{texts:?}");
+    };
+    check(Mode::OnCpu, "a larger --buffer-size or a lower --frequency");
+    check(Mode::OffCpu, "a larger --buffer-size or a greater --min-block");
+    check(Mode::Wall, "a larger --buffer-size or a greater --min-block");
 }

@@ -11,12 +11,18 @@ use super::checked::Checked;
 use super::count::{grouped, time_text, total};
 use super::folded::{fold, process_names};
 use super::names::{Names, printable};
-use super::palette::{NameKind, legend, palette};
+use super::palette::{NameKind, WAKER_MARK, legend, palette};
 use super::times;
 use crate::model::{Meta, Mode, Profile, State, Weight};
 
 /// What the hues of [`palette`] mean.
 const LEGEND: &str = "red program, yellow Rust library, blue kernel, green BPF, grey unnamed";
+
+/// How the frame begins that stands before a waker's stack.
+const WOKEN_BY: &str = ";[woken by ";
+
+/// The same of wakers.
+const LEGEND_OF_WAKERS: &str = "white woken by, pale its waker";
 
 /// Longest title that fits between "Reset Zoom" and "Search" at inferno's smallest usual width.
 const TITLE_CHARS_MAX: usize = 90;
@@ -60,11 +66,39 @@ pub(super) fn write(
         return Ok(());
     }
     options.count_name = times::UNIT.to_owned();
+    let lines = with_marked_wakers(&lines);
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.lines(), &mut svg)?;
-    writer.write_all(times::in_fitting_units(&String::from_utf8_lossy(&svg)).as_bytes())?;
+    let svg = String::from_utf8_lossy(&svg).replace(WAKER_MARK, "");
+    writer.write_all(times::in_fitting_units(&svg).as_bytes())?;
     writer.flush()?;
     Ok(())
+}
+
+/// The lines with a mark at each function of a waker's stack: colours go by names, and these are not to
+/// look like what ran in the thread that waited.
+fn with_marked_wakers(lines: &str) -> String {
+    let mut marked = String::with_capacity(lines.len());
+    for line in lines.lines() {
+        let waker = line.find(WOKEN_BY).and_then(|at| {
+            let name_end = at + 1 + line[at + 1..].find(';')?;
+            Some((name_end, line.rfind(' ')?))
+        });
+        match waker {
+            Some((name_end, count)) if name_end < count => {
+                marked.push_str(&line[..name_end]);
+                for function in line[name_end + 1..count].split(';') {
+                    marked.push(';');
+                    marked.push_str(function);
+                    marked.push(WAKER_MARK);
+                }
+                marked.push_str(&line[count..]);
+            }
+            _ => marked.push_str(line),
+        }
+        marked.push('\n');
+    }
+    marked
 }
 
 /// A text fit for the title line: cut where it would run into the buttons.
@@ -111,8 +145,11 @@ fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
     }
     times.sort_by_key(|&(time_ns, _)| Reverse(time_ns));
     let states = times.iter().filter(|(time_ns, _)| *time_ns > 0).map(|(_, state)| legend(*state));
+    let is_waker = |name: &str| name.starts_with(&WOKEN_BY[1..]);
+    let wakers = profile.functions.iter().any(|function| is_waker(&function.name));
+    let wakers = wakers.then_some(LEGEND_OF_WAKERS);
     let mut separator = " · ";
-    for words in states.flatten().chain([LEGEND]) {
+    for words in states.flatten().chain(wakers).chain([LEGEND]) {
         let separator_of_code = if words == LEGEND { " · " } else { separator };
         let part = format!("{separator_of_code}{words}");
         if text.chars().count() + part.chars().count() <= SUBTITLE_CHARS_MAX {
@@ -146,6 +183,19 @@ mod tests {
         check("a\nb", "a b");
         check(&"ü".repeat(90), &"ü".repeat(90));
         check(&"ü".repeat(91), &format!("{}…", "ü".repeat(89)));
+    }
+
+    #[test]
+    fn functions_of_wakers_are_marked() {
+        let check = |line: &str, expected: &str| {
+            assert_eq!(with_marked_wakers(line), format!("{expected}\n"));
+        };
+        check("p;main;[sleeping] 7", "p;main;[sleeping] 7");
+        check("p;main;[sleeping];[woken by q] 7", "p;main;[sleeping];[woken by q] 7");
+        check(
+            "p;main;[sleeping];[woken by q r];q;f g 7",
+            "p;main;[sleeping];[woken by q r];q\u{2063};f g\u{2063} 7",
+        );
     }
 
     #[test]

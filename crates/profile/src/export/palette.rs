@@ -28,15 +28,28 @@ pub(super) enum NameKind {
     State,
 }
 
-/// The colours of some names; the same name has the same colour in every flame graph.
+/// What ends the names of a waker's functions, which did not run in the thread below them. Not to be
+/// seen, and gone from the finished picture.
+pub(super) const WAKER_MARK: char = '\u{2063}';
+
+/// The colours of some names; the same name has the same colour in every flame graph. With
+/// [`WAKER_MARK`] it is paler.
 pub(super) fn palette<'a>(names: impl IntoIterator<Item = (&'a str, NameKind)>) -> PaletteMap {
     let mut palette = PaletteMap::default();
     // The root, which inferno calls "all".
     palette.insert("", GREY.shade(0));
     for (name, kind) in names {
-        palette.insert(name, hue(name, kind).shade(hash(name)));
+        let color = hue(name, kind).shade(hash(name));
+        palette.insert(name, color);
+        palette.insert(format!("{name}{WAKER_MARK}"), paler(color));
     }
     palette
+}
+
+/// A colour half way to white.
+fn paler(color: Color) -> Color {
+    let half = |channel: u8| channel / 2 + 127;
+    Color { r: half(color.r), g: half(color.g), b: half(color.b) }
 }
 
 /// The corners of a range of colours.

@@ -11,7 +11,9 @@ pub struct BenchRecorder(Recorder);
 impl Default for BenchRecorder {
     /// A recording that starts at time 0.
     fn default() -> Self {
-        Self(Recorder::new(0, Scope::All))
+        let mut recorder = Recorder::new(0, Scope::All);
+        recorder.watch_blocks();
+        Self(recorder)
     }
 }
 

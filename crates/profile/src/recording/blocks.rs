@@ -3,8 +3,8 @@
 //! The kernel half sends a stack once and then names it by its place and time. What is kept here are
 //! sums and distributions, so that a flood of short blocks takes no memory; long ones are kept singly.
 
-use rustc_hash::FxHashMap;
-use wingbeat_profile_common::off_cpu::{BlockRecord, BlockState, EndRecord, PLACES};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wingbeat_profile_common::off_cpu::{BlockRecord, BlockState, NO_PLACE, PLACES, UNSEEN};
 
 use super::{intern::RawStackId, spaces::GenerationId};
 use crate::model::{Completeness, Durations, State, ThreadId};
@@ -15,6 +15,9 @@ const INTERVAL_NS_MIN: u64 = 100_000;
 const WAKERS_MAX: usize = 1 << 14;
 /// A sleep as long as this says that there was nothing to do.
 const IDLE_NS_MIN: u64 = 1_000_000_000;
+
+/// Places of user stacks, with those that stand for none.
+const USERS: usize = UNSEEN as usize + 1;
 
 /// Index into [`Blocks::wakers`].
 pub(crate) type WakerId = u32;
@@ -90,7 +93,20 @@ struct Whole {
     user_ns: u64,
     kernel_ns: u64,
     stack: RawStackId,
+    is_missing: bool,
     row: Option<(Kind, u32)>,
+}
+
+/// A thread becomes another program. The name is the new one from here on; the account of the kernel
+/// half changes only when the program is loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Exec {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    /// What it was called before.
+    pub name: String,
+    /// Its entry before, if it had one.
+    pub thread: Option<ThreadId>,
 }
 
 /// The stacks of a thread, by their places.
@@ -98,30 +114,90 @@ struct Whole {
 pub(super) struct Blocker {
     pub users: [Option<UserPart>; PLACES],
     pub kernels: [Option<KernelPart>; PLACES],
-    /// By both places; a half that is missing has the last.
-    wholes: [[Option<Whole>; PLACES + 1]; PLACES + 1],
-    off_cpu_ns: u64,
-    slept_long_ns: u64,
+    /// By both places.
+    wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
+    off: Off,
+    /// The last time that it became another program, and what it had been off the CPU by then.
+    exec: Option<(Exec, Off)>,
+    /// What it did as this program before its account began: since when, and the time on the CPU.
+    earlier: Option<(u64, u64)>,
+}
+
+/// Time off the CPU, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Off {
+    pub total_ns: u64,
+    /// In sleeps that say that there was nothing to do.
+    pub slept_long_ns: u64,
+}
+
+impl Off {
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
+            slept_long_ns: self.slept_long_ns.saturating_sub(earlier.slept_long_ns),
+        }
+    }
+}
+
+/// The time of a thread as one program; `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub pid: u32,
+    pub tid: u32,
+    pub begun_ns: u64,
+    pub end_ns: u64,
+    pub on_cpu_ns: u64,
+    pub off: Off,
+    pub below: u64,
+    pub below_ns: u64,
+}
+
+impl Span {
+    /// The parts before and after a time, at which the time off the CPU was `off`. Blocks below the
+    /// limit stay with the former.
+    pub(super) fn split(self, time_ns: u64, off: Off) -> (Self, Self) {
+        let off_after = self.off.since(off);
+        // A block whose end was reckoned may reach over that time. It counts as one of the new program.
+        let after_ns = self.end_ns.saturating_sub(time_ns).max(off_after.total_ns);
+        let time_ns = self.end_ns.saturating_sub(after_ns).max(self.begun_ns);
+        let on_after_ns = after_ns.saturating_sub(off_after.total_ns).min(self.on_cpu_ns);
+        let before = Self { end_ns: time_ns, on_cpu_ns: self.on_cpu_ns - on_after_ns, off, ..self };
+        let after = Self {
+            begun_ns: time_ns,
+            on_cpu_ns: on_after_ns,
+            off: off_after,
+            below: 0,
+            below_ns: 0,
+            ..self
+        };
+        (before, after)
+    }
 }
 
 impl Blocker {
     fn whole(&mut self, block: &BlockRecord) -> &mut Option<Whole> {
-        let user = usize::from(block.place).min(PLACES);
-        let kernel = usize::from(block.kernel_place).min(PLACES);
+        let user = usize::from(block.place).min(USERS - 1);
+        let kernel = usize::from(block.kernel_place.min(NO_PLACE));
         &mut self.wholes[user][kernel]
     }
 
-    /// The whole stack of a block, if it was put together before.
-    pub(super) fn known(&mut self, block: &BlockRecord) -> Option<RawStackId> {
+    /// The whole stack of a block, if it was put together before, and whether half of it is missing.
+    pub(super) fn known(&mut self, block: &BlockRecord) -> Option<(RawStackId, bool)> {
         let whole = (*self.whole(block))?;
         let is_same = whole.user_ns == block.user_ns && whole.kernel_ns == block.kernel_ns;
-        is_same.then_some(whole.stack)
+        is_same.then_some((whole.stack, whole.is_missing))
     }
 
     /// Remembers the whole stack of a block.
-    pub(super) fn remember(&mut self, block: &BlockRecord, stack: RawStackId) {
+    pub(super) fn remember(&mut self, block: &BlockRecord, stack: RawStackId, is_missing: bool) {
         let BlockRecord { user_ns, kernel_ns, .. } = *block;
-        *self.whole(block) = Some(Whole { user_ns, kernel_ns, stack, row: None });
+        *self.whole(block) = Some(Whole { user_ns, kernel_ns, stack, is_missing, row: None });
+    }
+
+    /// Notes that the thread becomes another program.
+    pub(super) fn exec(&mut self, exec: Exec) {
+        self.exec = Some((exec, self.off));
     }
 }
 
@@ -153,6 +229,8 @@ impl WakerStacks {
 /// All blocks of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
+    /// Blocks are to be expected.
+    pub is_watched: bool,
     pub rows: Vec<RawBlocked>,
     pub wakers: Vec<RawWaker>,
     pub intervals: Vec<RawInterval>,
@@ -160,7 +238,7 @@ pub(crate) struct Blocks {
     /// Stacks that were walked again although their place was known, and those that had changed.
     pub checked: u64,
     pub wrong: u64,
-    /// Blocks that named a stack which never came.
+    /// Blocks that lack half of their stack, because there was no room for it.
     pub stacks_missing: u64,
     /// The kernel half of a waker's stack, until the other half comes.
     pub(super) waker_kernel: Option<(u32, KernelPart)>,
@@ -212,9 +290,9 @@ impl Blocks {
             self.intervals.push(RawInterval { row, start_ns, end_ns });
         }
         let blocker = self.blockers.entry(block.tid).or_default();
-        blocker.off_cpu_ns += duration_ns;
+        blocker.off.total_ns += duration_ns;
         if kind.state == State::Sleeping && (duration_ns >= IDLE_NS_MIN || is_open) {
-            blocker.slept_long_ns += duration_ns;
+            blocker.off.slept_long_ns += duration_ns;
         }
     }
 
@@ -237,23 +315,72 @@ impl Blocks {
         row
     }
 
+    /// Ends the time of a thread by its account. What it did as an earlier program comes first, what it
+    /// did as the last one second; if it goes on as that (`is_exec`), this waits for its end.
+    pub(super) fn end(&mut self, mut span: Span, is_exec: bool) -> Ended {
+        let blocker = self.blockers.remove(&span.tid).unwrap_or_default();
+        span.off = blocker.off;
+        if let Some((begun_ns, on_cpu_ns)) = blocker.earlier {
+            span.begun_ns = begun_ns;
+            span.on_cpu_ns += on_cpu_ns;
+        }
+        let Some((exec, off)) = blocker.exec.filter(|(exec, _)| exec.time_ns <= span.end_ns) else {
+            return Ended { before: None, last: Some(span) };
+        };
+        let (before, last) = match exec.time_ns > span.begun_ns {
+            true => {
+                let (before, last) = span.split(exec.time_ns, off);
+                (Some((exec, before)), last)
+            }
+            false => (None, span),
+        };
+        if !is_exec {
+            return Ended { before, last: Some(last) };
+        }
+        let earlier = Some((last.begun_ns, last.on_cpu_ns));
+        let blocker = Blocker { off: last.off, earlier, ..Blocker::default() };
+        self.blockers.insert(span.tid, blocker);
+        Ended { before, last: None }
+    }
+
+    /// The threads that slept all the time. One may have several accounts, if the kernel half lost sight
+    /// of it meanwhile.
+    pub(crate) fn idle(&self) -> FxHashSet<ThreadId> {
+        let of = |is_idle| {
+            let accounts = self.accounts.iter().filter(move |account| account.is_idle == is_idle);
+            accounts.map(|account| account.thread)
+        };
+        let mut idle: FxHashSet<ThreadId> = of(true).collect();
+        for thread in of(false) {
+            idle.remove(&thread);
+        }
+        idle
+    }
+
     /// Closes the account of a thread.
-    pub(super) fn end(&mut self, thread: ThreadId, start_ns: u64, end: &EndRecord) {
-        let blocker = self.blockers.remove(&end.tid).unwrap_or_default();
-        let elapsed_ns = end.end_ns.saturating_sub(end.begun_ns);
+    pub(super) fn close(&mut self, thread: ThreadId, start_ns: u64, span: &Span) {
+        let elapsed_ns = span.end_ns.saturating_sub(span.begun_ns);
         self.accounts.push(Account {
             thread,
-            pid: end.pid,
-            tid: end.tid,
-            begun_ns: end.begun_ns.saturating_sub(start_ns),
-            end_ns: end.end_ns.saturating_sub(start_ns),
-            on_cpu_ns: end.on_cpu_ns,
-            off_cpu_ns: blocker.off_cpu_ns,
-            below: end.below.into(),
-            below_ns: end.below_ns,
-            is_idle: elapsed_ns > 0 && blocker.slept_long_ns >= elapsed_ns - elapsed_ns / 100,
+            pid: span.pid,
+            tid: span.tid,
+            begun_ns: span.begun_ns.saturating_sub(start_ns),
+            end_ns: span.end_ns.saturating_sub(start_ns),
+            on_cpu_ns: span.on_cpu_ns,
+            off_cpu_ns: span.off.total_ns,
+            below: span.below,
+            below_ns: span.below_ns,
+            is_idle: elapsed_ns > 0 && span.off.slept_long_ns >= elapsed_ns - elapsed_ns / 100,
         });
     }
+}
+
+/// What an account says of a thread.
+pub(super) struct Ended {
+    /// Of an earlier program.
+    pub before: Option<(Exec, Span)>,
+    /// Of the last one, if it has ended.
+    pub last: Option<Span>,
 }
 
 /// The state as the model has it.

@@ -78,12 +78,13 @@ fn take_apart(key: &[u64]) -> Option<RawStack<'_>> {
     Some(RawStack { generation, completeness: decode(*head & 0xff), user, kernel })
 }
 
-const CODES: [Completeness; 5] = [
+const CODES: [Completeness; 6] = [
     Completeness::Complete,
     Completeness::Truncated,
     Completeness::Broken(BrokenReason::Unreadable),
     Completeness::Broken(BrokenReason::NoFramePointer),
     Completeness::Broken(BrokenReason::BadReturnAddress),
+    Completeness::Broken(BrokenReason::NotTaken),
 ];
 
 fn encode(completeness: Completeness) -> u64 {

@@ -9,7 +9,7 @@ pub(crate) mod binaries;
 pub(crate) mod blocks;
 pub mod event;
 pub mod intern;
-mod off_cpu;
+pub(crate) mod off_cpu;
 pub(crate) mod spaces;
 mod tails;
 pub(crate) mod threads;
@@ -105,9 +105,22 @@ impl Recorder {
         }
     }
 
-    /// Follow a process that exists: takes over the mappings that it has.
+    /// Time off the CPU is watched too.
+    pub(crate) fn watch_blocks(&mut self) {
+        self.blocks.is_watched = true;
+    }
+
+    /// Learns the names of all processes that exist.
+    pub(crate) fn name_all(&mut self) {
+        for pid in proc::pids() {
+            self.threads.adopt(pid);
+        }
+    }
+
+    /// Follow a process that exists: takes over the mappings that it has, and its names.
     pub(crate) fn adopt(&mut self, pid: u32) {
         self.follow(pid);
+        self.threads.adopt(pid);
         self.spaces.clear(pid);
         for file in proc::executable_mappings(pid) {
             self.map(pid, &file);
@@ -139,6 +152,9 @@ impl Recorder {
             }
             EventKind::Name { pid, tid, name, exec } if self.follows(pid) => {
                 if exec {
+                    if self.blocks.is_watched {
+                        self.exec(pid, event.time_ns);
+                    }
                     self.spaces.clear(pid);
                     self.threads.execed(pid, name, time_ns);
                 } else {

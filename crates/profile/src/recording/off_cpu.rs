@@ -4,13 +4,14 @@
 use wingbeat_profile_common::{
     RecordKind, Stop, USER_FRAMES_MAX,
     off_cpu::{
-        BlockRecord, CHECK, ENDED, EndRecord, NO_PLACE, OFF_CPU, PLACES, Place, REMOTE, Thread,
+        BlockRecord, BlockState, CHECK, ENDED, EndRecord, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU,
+        PLACES, Place, REMOTE, Thread, UNSEEN, was_away,
     },
 };
 
 use super::{
     Recorder,
-    blocks::{KernelPart, Kind, RawWaker, UserPart, state},
+    blocks::{Ended, Exec, KernelPart, Kind, Off, RawWaker, Span, UserPart, state},
     intern::RawStackId,
     look_up_row,
     spaces::GenerationId,
@@ -104,22 +105,21 @@ impl Recorder {
     /// The stack that a block names.
     fn whole_stack(&mut self, block: &BlockRecord) -> RawStackId {
         let Self { blocks, stacks, .. } = self;
-        let mut missing = 0;
         let blocker = blocks.blocker(block.tid);
-        if let Some(stack) = blocker.known(block) {
+        if let Some((stack, is_missing)) = blocker.known(block) {
+            blocks.stacks_missing += u64::from(is_missing);
             return stack;
         }
         let user = blocker.users.get(usize::from(block.place)).and_then(Option::as_ref);
         let user = user.filter(|part| block.user_ns != 0 && part.time_ns == block.user_ns);
         let kernel = blocker.kernels.get(usize::from(block.kernel_place)).and_then(Option::as_ref);
         let kernel = kernel.filter(|part| block.kernel_ns != 0 && part.time_ns == block.kernel_ns);
-        missing += u64::from(user.is_none() && block.user_ns != 0);
-        missing += u64::from(kernel.is_none() && block.kernel_ns != 0);
+        let is_missing = (user.is_none() && block.place < NO_PLACE)
+            || (kernel.is_none() && block.kernel_place < NO_PLACE);
         let completeness = match user {
             Some(part) => part.completeness,
-            // A kernel thread, or one before its first instruction.
-            None if block.user_ns == 0 => Completeness::Complete,
-            None => Completeness::Broken(BrokenReason::Unreadable),
+            None if matches!(block.place, NO_PLACE | NEW_THREAD) => Completeness::Complete,
+            None => Completeness::Broken(BrokenReason::NotTaken),
         };
         let stack = stacks.intern(
             user.map_or(0, |part| part.generation),
@@ -127,15 +127,42 @@ impl Recorder {
             user.into_iter().flat_map(|part| part.frames.iter().copied()),
             kernel.map_or(&[][..], |part| &part.frames).iter().copied(),
         );
-        blocker.remember(block, stack);
-        blocks.stacks_missing += missing;
+        blocker.remember(block, stack, is_missing);
+        blocks.stacks_missing += u64::from(is_missing);
         stack
     }
 
-    /// Closes the account of a thread that ended.
+    /// A process becomes another program at `time_ns`, by its thread with the same number.
+    pub(super) fn exec(&mut self, pid: u32, time_ns: u64) {
+        let (name, thread) = (self.threads.known_name(pid), self.threads.live(pid));
+        self.blocks.blocker(pid).exec(Exec { time_ns, name, thread });
+    }
+
+    /// Closes the account of a thread that ended, or became another program.
     pub(super) fn thread_ended(&mut self, end: &EndRecord) {
-        let thread = self.threads.sampled(end.pid, end.tid);
-        self.blocks.end(thread, self.start_ns, end);
+        let span = Span {
+            pid: end.pid,
+            tid: end.tid,
+            begun_ns: end.begun_ns,
+            end_ns: end.end_ns,
+            on_cpu_ns: end.on_cpu_ns,
+            off: Off::default(),
+            below: end.below.into(),
+            below_ns: end.below_ns,
+        };
+        let Ended { before, last } = self.blocks.end(span, end.is_exec != 0);
+        if let Some((exec, span)) = before {
+            let since_start = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
+            let life = (since_start(span.begun_ns), since_start(span.end_ns));
+            let thread = exec
+                .thread
+                .unwrap_or_else(|| self.threads.add_ended((span.pid, span.tid), exec.name, life));
+            self.blocks.close(thread, self.start_ns, &span);
+        }
+        if let Some(span) = last {
+            let thread = self.threads.sampled(span.pid, span.tid);
+            self.blocks.close(thread, self.start_ns, &span);
+        }
     }
 
     /// Closes the account of a thread that is there when the recording ends at `end_ns`, with the
@@ -168,7 +195,8 @@ impl Recorder {
         }
         self.thread_ended(&EndRecord {
             kind: RecordKind::ThreadEnd as u8,
-            reserved: [0; 3],
+            is_exec: 0,
+            reserved: [0; 2],
             pid: thread.pid,
             tid,
             below: thread.below,
@@ -258,4 +286,25 @@ impl Recorder {
     }
 }
 
+/// Corrects a thread that is thought to run, at the end of the recording: the kernel half neither saw
+/// it go nor met it then. `runtime_ns` is its CPU time by the scheduler's account. True if it must have
+/// gone.
+pub(crate) fn reckon_left(thread: &mut Thread, runtime_ns: u64, end_ns: u64) -> bool {
+    let elapsed_ns = end_ns.saturating_sub(thread.since_ns);
+    let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(elapsed_ns);
+    if thread.whereabouts != ON_CPU || !was_away(ran_ns, elapsed_ns - ran_ns) {
+        return false;
+    }
+    thread.on_cpu_ns += ran_ns;
+    thread.since_ns += ran_ns;
+    thread.whereabouts = OFF_CPU;
+    thread.state = BlockState::Sleeping as u8;
+    thread.place = UNSEEN;
+    thread.kernel_place = NO_PLACE;
+    true
+}
+
 const _: () = assert!(NO_PLACE as usize == PLACES);
+
+#[cfg(test)]
+mod tests;

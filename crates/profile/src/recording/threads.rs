@@ -14,8 +14,6 @@ pub(crate) struct Threads {
     pub threads: Vec<Thread>,
     live_processes: FxHashMap<u32, ProcessId>,
     live_threads: FxHashMap<u32, ThreadId>,
-    /// All entries of a TID, which may be used again.
-    entries: FxHashMap<u32, Vec<ThreadId>>,
     /// What is known of threads without samples: name, and birth after the start of recording.
     names: FxHashMap<u32, String>,
     births_ns: FxHashMap<u32, u64>,
@@ -47,22 +45,54 @@ impl Threads {
         let name = self.name(pid, tid);
         self.threads.push(Thread { process, tid, name, start_ns, end_ns: None, on_cpu_ns: None });
         self.live_threads.insert(tid, id);
-        self.entries.entry(tid).or_default().push(id);
         id
     }
 
-    /// The entries of a TID, oldest first.
-    pub(crate) fn entries(&self, tid: u32) -> impl Iterator<Item = ThreadId> {
-        self.entries.get(&tid).into_iter().flatten().copied()
+    /// Adds the only thread of a process of which nothing else is known, and which is another by now:
+    /// its life from and to, since the start of recording.
+    pub(super) fn add_ended(
+        &mut self,
+        (pid, tid): (u32, u32),
+        name: String,
+        (start_ns, end_ns): (u64, u64),
+    ) -> ThreadId {
+        let process = self.processes.len() as ProcessId;
+        let end_ns = Some(end_ns);
+        self.processes.push(Process { pid, name: name.clone(), start_ns, end_ns });
+        self.threads.push(Thread { process, tid, name, start_ns, end_ns, on_cpu_ns: None });
+        self.threads.len() as ThreadId - 1
     }
 
-    /// The name of a thread, as far as it is known.
-    pub(super) fn name(&self, pid: u32, tid: u32) -> String {
-        self.names
-            .get(&tid)
-            .cloned()
-            .or_else(|| proc::comm(pid, tid))
-            .unwrap_or_else(|| format!("PID {pid}"))
+    /// The entry of a thread, if it has one.
+    pub(super) fn live(&self, tid: u32) -> Option<ThreadId> {
+        self.live_threads.get(&tid).copied()
+    }
+
+    /// The name of a thread, as far as it is known: by what was told until now, or else as it is called
+    /// at this moment, which is remembered.
+    pub(super) fn name(&mut self, pid: u32, tid: u32) -> String {
+        if let Some(name) = self.names.get(&tid) {
+            return name.clone();
+        }
+        let Some(name) = proc::comm(pid, tid) else { return format!("PID {pid}") };
+        self.names.insert(tid, name.clone());
+        name
+    }
+
+    /// The name of the first thread of a process by what was told until now.
+    pub(super) fn known_name(&self, pid: u32) -> String {
+        self.names.get(&pid).cloned().unwrap_or_else(|| format!("PID {pid}"))
+    }
+
+    /// Remembers the names of the threads that a process has, before it ends or becomes another.
+    pub(super) fn adopt(&mut self, pid: u32) {
+        for tid in proc::threads(pid) {
+            if !self.names.contains_key(&tid)
+                && let Some(name) = proc::comm(pid, tid)
+            {
+                self.names.insert(tid, name);
+            }
+        }
     }
 
     /// A thread was born at `time_ns` since the start of recording.

@@ -25,7 +25,7 @@ use crate::{
     error::RecordError,
     proc::{self, MachineTime},
     record,
-    recording::{Recorder, Scope, event::Event},
+    recording::{Recorder, Scope, event::Event, off_cpu::reckon_left},
     summary::Clocks,
     targets::{Targets, with_descendants},
 };
@@ -123,10 +123,14 @@ impl Session {
             _ => Scope::Processes { pids: HashSet::new(), inherit: options.inherit },
         };
         let start_ns = now_ns();
+        let mut recorder = Recorder::new(start_ns, scope);
+        if options.mode.blocks() {
+            recorder.watch_blocks();
+        }
         Ok(Self {
             kernel_half,
             sideband,
-            recorder: Recorder::new(start_ns, scope),
+            recorder,
             cpus,
             command: None,
             waited_for: Vec::new(),
@@ -155,6 +159,7 @@ impl Session {
         self.machine_before = MachineTime::read();
         if options.targets == Targets::All {
             self.cpu_time_before_ns = self.machine_before.busy_ns;
+            self.recorder.name_all();
         }
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
         self.recorder.start_at(self.start_ns);
@@ -303,10 +308,19 @@ impl Session {
     /// Reports what has not come back, and takes the accounts of the threads that live.
     fn off_cpu(&mut self, options: &Options, end_ns: u64) -> Result<OffCpuAccounts, RecordError> {
         let mut still_blocked = 0;
-        for (tid, thread) in self.kernel_half.threads()? {
+        let mut reckoned = 0;
+        for (tid, mut thread) in self.kernel_half.threads()? {
+            if thread.is_final == 0
+                && let Some(runtime_ns) = proc::thread_cpu_time_ns(thread.pid, tid)
+            {
+                reckoned += u64::from(reckon_left(&mut thread, runtime_ns, end_ns));
+            }
             still_blocked += u64::from(self.recorder.thread_left(tid, &thread, end_ns));
         }
         let counters = self.kernel_half.counters()?;
+        let mut switches = counters.switches(still_blocked);
+        switches.out += reckoned;
+        switches.reckoned += reckoned;
         Ok(OffCpuAccounts {
             min_block_ns: options.min_block_ns,
             back_end: match self.kernel_half.back_end {
@@ -314,7 +328,7 @@ impl Session {
                 BackEnd::RawTracepoint => "raw_tracepoint",
             },
             fell_back: self.kernel_half.fell_back.clone(),
-            switches: counters.switches(still_blocked),
+            switches,
             stacks_lost: counters.get(counter::STACKS_LOST),
             walked: counters.get(counter::WALKED),
             reused: counters.get(counter::REUSED),

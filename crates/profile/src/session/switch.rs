@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use aya::{
     Btf,
-    maps::HashMap,
+    maps::{Array, HashMap},
     programs::{BtfTracePoint, Iter, ProgramError, RawTracePoint},
 };
 use wingbeat_bpf::btf::KernelTypes;
@@ -19,6 +19,11 @@ use crate::error::RecordError;
 
 /// Threads that can be watched at once; 4.5 MB of the kernel's memory.
 pub(super) const THREADS_MAX: u32 = 16_384;
+
+/// The programs of each back end that see switches, in the order in which they run: that is the order in
+/// which they are attached.
+const SWITCHES: [&str; 2] = [program::MISSED, program::SWITCH];
+const SWITCHES_RAW: [&str; 2] = [program::MISSED_RAW, program::SWITCH_RAW];
 
 /// The tracepoint.
 const SWITCH: &str = "sched_switch";
@@ -39,8 +44,10 @@ impl KernelHalf {
             self.fell_back = Some(error.to_string());
         }
         if self.back_end == BackEnd::RawTracepoint {
-            let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
-            program.load().map_err(load_error(program::SWITCH_RAW))?;
+            for name in SWITCHES_RAW {
+                let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
+                program.load().map_err(load_error(name))?;
+            }
         }
         if self.blocks.is_some_and(|blocks| blocks.wakers) {
             let program: &mut RawTracePoint = find(&mut self.ebpf, program::WAKING)?;
@@ -51,8 +58,10 @@ impl KernelHalf {
 
     fn load_tracing(&mut self) -> Result<(), RecordError> {
         let btf = Btf::from_sys_fs().map_err(RecordError::kernel("read the kernel's types"))?;
-        let program: &mut BtfTracePoint = find(&mut self.ebpf, program::SWITCH)?;
-        program.load(SWITCH, &btf).map_err(load_error(program::SWITCH))?;
+        for name in SWITCHES {
+            let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
+            program.load(SWITCH, &btf).map_err(load_error(name))?;
+        }
         for name in [program::BEGIN, program::FINISH] {
             let program: &mut Iter = find(&mut self.ebpf, name)?;
             program.load("task", &btf).map_err(load_error(name))?;
@@ -65,13 +74,19 @@ impl KernelHalf {
         let Some(blocks) = self.blocks else { return Ok(()) };
         match self.back_end {
             BackEnd::TpBtf => {
-                let program: &mut BtfTracePoint = find(&mut self.ebpf, program::SWITCH)?;
-                program.attach().map_err(attach_error(SWITCH))?;
+                for name in SWITCHES {
+                    let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
+                    program.attach().map_err(attach_error(SWITCH))?;
+                }
+                self.set_watching(true)?;
                 self.iterate(program::BEGIN)?;
             }
             BackEnd::RawTracepoint => {
-                let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
-                program.attach(SWITCH).map_err(attach_error(SWITCH))?;
+                for name in SWITCHES_RAW {
+                    let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
+                    program.attach(SWITCH).map_err(attach_error(SWITCH))?;
+                }
+                self.set_watching(true)?;
             }
         }
         if blocks.wakers {
@@ -86,18 +101,33 @@ impl KernelHalf {
         if self.blocks.is_none() {
             return Ok(());
         }
+        self.set_watching(false)?;
         match self.back_end {
             BackEnd::TpBtf => {
                 // Unloading detaches; the threads stay in the table.
-                let program: &mut BtfTracePoint = find(&mut self.ebpf, program::SWITCH)?;
-                program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
+                for name in SWITCHES.iter().rev() {
+                    let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
+                    program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
+                }
                 self.iterate(program::FINISH)
             }
             BackEnd::RawTracepoint => {
-                let program: &mut RawTracePoint = find(&mut self.ebpf, program::SWITCH_RAW)?;
-                program.unload().map_err(RecordError::kernel("stop watching the scheduler"))
+                for name in SWITCHES_RAW.iter().rev() {
+                    let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
+                    program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
+                }
+                Ok(())
             }
         }
+    }
+
+    /// Tells the kernel half whether births, other programs and ends belong to the recording: they do
+    /// while switches are watched.
+    fn set_watching(&mut self, is_watching: bool) -> Result<(), RecordError> {
+        let map = self.ebpf.map_mut(map::WATCHING).ok_or_else(|| missing(map::WATCHING))?;
+        Array::<_, u32>::try_from(map)
+            .and_then(|mut watching| watching.set(0, u32::from(is_watching), 0))
+            .map_err(RecordError::kernel("begin or stop to watch the scheduler"))
     }
 
     /// Runs a task iterator once over all threads.
@@ -156,6 +186,7 @@ fn decode(bytes: &[u8; THREAD_BYTES]) -> Thread {
         below: word(40) as u32,
         kernel_place: bytes[44],
         next_kernel_place: bytes[45],
+        is_final: bytes[46],
         reserved: 0,
         waker: Waker { tid: word(48) as u32, reserved: 0, key: word(56), stack_ns: word(64) },
         runtime_ns: word(72),
@@ -179,6 +210,7 @@ mod tests {
         assert_eq!(offset_of!(Waker, stack_ns), 16);
         assert_eq!(offset_of!(Thread, runtime_ns), 72);
         assert_eq!(offset_of!(Thread, kernel_place), 44);
+        assert_eq!(offset_of!(Thread, is_final), 46);
         assert_eq!(offset_of!(Thread, users), 80);
         assert_eq!(offset_of!(Thread, kernels), 80 + PLACES * 32);
         assert_eq!(size_of::<Place>(), 32);

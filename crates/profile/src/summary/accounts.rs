@@ -17,6 +17,7 @@ pub(super) fn off_cpu(
 ) -> Option<OffCpu> {
     let accounts = recording.off_cpu.as_ref()?;
     let blocks = &recording.recorder.blocks;
+    let idle = blocks.idle();
     let mut threads: Vec<ThreadTime> = blocks
         .accounts
         .iter()
@@ -34,7 +35,7 @@ pub(super) fn off_cpu(
                 below_limit_ns: account.below_ns,
                 unaccounted_ns: i64::try_from(i128::from(elapsed_ns) - i128::from(sum_ns))
                     .unwrap_or(i64::MAX),
-                idle: account.is_idle,
+                idle: idle.contains(&account.thread),
             }
         })
         .collect();

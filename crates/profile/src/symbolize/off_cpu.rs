@@ -8,10 +8,7 @@ use crate::{
         BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
         StackId, State, ThreadId,
     },
-    recording::{
-        Recorder,
-        blocks::{Account, WakerId},
-    },
+    recording::{Recorder, blocks::WakerId},
 };
 
 /// Where the kernel enters an interrupt, by the beginnings of names (arch/x86/include/asm/idtentry.h,
@@ -47,8 +44,7 @@ pub(super) struct OffCpu {
 /// Names everything that the recorder knows of time off the CPU.
 pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) -> OffCpu {
     let blocks = &recorder.blocks;
-    let idle: FxHashMap<ThreadId, bool> =
-        blocks.accounts.iter().map(|account| (account.thread, account.is_idle)).collect();
+    let idle = blocks.idle();
     let mut rows = Rows::default();
     let mut state_frames = FxHashMap::default();
     let wakers: Vec<Vec<FrameId>> = (0..blocks.wakers.len())
@@ -58,7 +54,7 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) 
         .rows
         .iter()
         .map(|raw| {
-            let is_idle = idle.get(&raw.kind.thread).copied().unwrap_or(false);
+            let is_idle = idle.contains(&raw.kind.thread);
             let state = match raw.kind.state {
                 State::Sleeping if is_idle => State::Idle,
                 state => state,
@@ -81,50 +77,26 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) 
     intervals.sort_by_key(|interval| interval.start_ns);
 
     let samples = recorder.samples_by_thread();
-    let mut on_cpu_ns = FxHashMap::default();
+    let mut on_cpu_ns: FxHashMap<ThreadId, u64> = FxHashMap::default();
     for account in &blocks.accounts {
         if account.below > 0 {
             let frame = stacks.state_frame(&mut state_frames, State::Short.frame());
             let stack = stacks.on_top(vec![frame], None);
             rows.add(account.thread, stack, State::Short, account.below_ns, None, account.below);
         }
-        if mode == Mode::Wall {
-            let shares = on_cpu_shares(recorder, &samples, account);
-            if shares.is_empty() && account.on_cpu_ns > 0 {
-                let frame = stacks.state_frame(&mut state_frames, State::Running.frame());
-                let stack = stacks.on_top(vec![frame], None);
-                rows.add(account.thread, stack, State::Running, account.on_cpu_ns, None, 0);
-            }
-            on_cpu_ns.extend(shares);
+        if mode != Mode::Wall || account.on_cpu_ns == 0 {
+            continue;
+        }
+        // Its samples share the time. Without any, it has a row of its own.
+        if samples.contains_key(&account.thread) {
+            *on_cpu_ns.entry(account.thread).or_default() += account.on_cpu_ns;
+        } else {
+            let frame = stacks.state_frame(&mut state_frames, State::Running.frame());
+            let stack = stacks.on_top(vec![frame], None);
+            rows.add(account.thread, stack, State::Running, account.on_cpu_ns, None, 0);
         }
     }
     OffCpu { blocked: rows.rows, intervals, on_cpu_ns }
-}
-
-/// How an account's time on the CPU is shared by the entries of its thread, which has several when it
-/// became another program: by their samples. Empty if there are none.
-fn on_cpu_shares(
-    recorder: &Recorder,
-    samples: &FxHashMap<ThreadId, u64>,
-    account: &Account,
-) -> Vec<(ThreadId, u64)> {
-    let entries = recorder.threads.entries(account.tid).filter(|&id| {
-        let thread = recorder.threads.threads.get(id as usize);
-        thread.is_some_and(|thread| {
-            thread.start_ns <= account.end_ns
-                && thread.end_ns.is_none_or(|end_ns| end_ns >= account.begun_ns)
-        })
-    });
-    let counts: Vec<(ThreadId, u64)> =
-        entries.filter_map(|id| Some((id, *samples.get(&id)?))).collect();
-    let total: u64 = counts.iter().map(|(_, samples)| samples).sum();
-    let share = |samples| {
-        u64::try_from(
-            u128::from(account.on_cpu_ns) * u128::from(samples) / u128::from(total.max(1)),
-        )
-        .unwrap_or(u64::MAX)
-    };
-    counts.into_iter().map(|(id, samples)| (id, share(samples))).collect()
 }
 
 /// The frames of a waker, innermost first, down to the one that names it.

@@ -6,7 +6,7 @@ mod report;
 use std::{
     collections::HashSet,
     os::{fd::AsFd as _, unix::net::UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         Arc,
@@ -32,7 +32,7 @@ use wingbeat_profile::{
 };
 
 use crate::{
-    cli::{Cli, ProfileArgs, ProfileMode, StackHalf},
+    cli::{Cli, ProfileArgs, ProfileMode, StackHalf, styled_error, tell},
     output::PendingFile,
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let options = options(args);
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
-    let summary_file = args.summary_json.as_deref().map(PendingFile::create).transpose()?;
+    let summary_file = args.summary_json.as_deref().map(pending).transpose()?;
     refuse_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file))?;
 
     let mut cost = OwnCost::start();
@@ -59,7 +59,10 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     };
     cost.symbolize_done();
     // Without samples there is nothing to draw: the report says why, and no file is touched.
-    let outputs = if shown.is_empty() { Vec::new() } else { write(outputs, shown)? };
+    let mut written = Written::default();
+    if !shown.is_empty() {
+        written.write(outputs, shown);
+    }
     cost.write_done();
 
     let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -69,16 +72,28 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         cost.total(),
         idle_hidden,
         command_line.collect(),
-        outputs,
+        written.outputs,
     );
     if let Some(file) = summary_file {
-        file.write(|writer| {
+        let bytes = file.write(|writer| {
             serde_json::to_writer_pretty(&mut *writer, &summary)?;
             writer.write_all(b"\n")
-        })?;
+        });
+        written.failures.extend(bytes.err());
     }
     report::print(&summary, shown, quiet, verbose);
+    failed(written.failures)?;
     Ok(exit_code(&recording, shown))
+}
+
+/// Tells of the files that could not be written; the last one is the error of the run.
+fn failed(mut failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
+    let Some(last) = failures.pop() else { return Ok(()) };
+    for failure in failures {
+        tell!("{}: {failure:#}", styled_error());
+    }
+    let next = "the other outputs are written; make room, or give another place, and record again";
+    bail!("{last:#}: {next}")
 }
 
 /// Flags of time off the CPU mean nothing without it.
@@ -125,8 +140,20 @@ fn pending_outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, Format
         .map(|path| Ok((path, Format::from_path(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?
         .into_iter()
-        .map(|(path, format)| Ok((PendingFile::create(path)?, format)))
+        .map(|(path, format)| Ok((pending(path)?, format)))
         .collect()
+}
+
+/// A file to write, in a folder that is there.
+fn pending(path: &Path) -> anyhow::Result<PendingFile> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        let (path, folder) = (path.display(), folder.display());
+        bail!(
+            "cannot write to {path}: there is no folder {folder}; make it first, or give another"
+        );
+    }
+    PendingFile::create(path)
 }
 
 /// Two outputs in one file would leave the second only.
@@ -171,14 +198,24 @@ fn keep(profile: &mut Profile, half: StackHalf) {
     }
 }
 
-fn write(outputs: Vec<(PendingFile, Format)>, profile: &Profile) -> anyhow::Result<Vec<Output>> {
-    let mut written = Vec::with_capacity(outputs.len());
-    for (file, format) in outputs {
-        let path = file.path().to_string_lossy().into_owned();
-        let bytes = file.write(|writer| export::write(profile, format, writer))?;
-        written.push(Output { path, format: format.to_string(), bytes });
+/// What became of the files.
+#[derive(Default)]
+struct Written {
+    outputs: Vec<Output>,
+    failures: Vec<anyhow::Error>,
+}
+
+impl Written {
+    /// Writes all files that can be written: a full disk under one is no reason to lose the others.
+    fn write(&mut self, outputs: Vec<(PendingFile, Format)>, profile: &Profile) {
+        for (file, format) in outputs {
+            let path = file.path().to_string_lossy().into_owned();
+            match file.write(|writer| export::write(profile, format, writer)) {
+                Ok(bytes) => self.outputs.push(Output { path, format: format.to_string(), bytes }),
+                Err(failure) => self.failures.push(failure),
+            }
+        }
     }
-    Ok(written)
 }
 
 fn exit_code(recording: &Recording, profile: &Profile) -> ExitCode {

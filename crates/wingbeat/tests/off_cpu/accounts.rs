@@ -16,6 +16,8 @@ pub(crate) fn check(summary: &Value, folded: &[(String, u64)]) {
     assert!(off_cpu.is_object(), "{summary}");
     switches(off_cpu);
     threads(off_cpu);
+    cpus(summary);
+    names_without_meaning(summary);
     order(off_cpu);
     // Threads that are left out are left out of all tables but that of threads.
     if number(off_cpu, "idle_hidden") == 0 {
@@ -64,6 +66,44 @@ fn threads(off_cpu: &Value) {
         let unaccounted = thread["unaccounted_ns"].as_i64().expect("a number");
         let elapsed = sum.iter().sum::<u64>().cast_signed() + unaccounted;
         assert_eq!(number(thread, "elapsed_ns").cast_signed(), elapsed, "{thread}");
+    }
+}
+
+/// No more time on the CPUs than they have, and no time twice.
+fn cpus(summary: &Value) {
+    let off_cpu = &summary["off_cpu"];
+    let sum_ns: u64 =
+        rows(off_cpu, "threads").iter().map(|thread| number(thread, "on_cpu_ns")).sum();
+    let cpus_ns = number(summary, "cpus") * number(summary, "duration_ns");
+    // It takes some milliseconds until nobody watches any more.
+    assert!(sum_ns <= cpus_ns + cpus_ns / 100 + 20_000_000, "{sum_ns} of {cpus_ns}: {off_cpu:#}");
+    for thread in rows(off_cpu, "threads") {
+        let unaccounted = thread["unaccounted_ns"].as_i64().expect("a number");
+        let spare = 100_000 + number(thread, "elapsed_ns") / 100;
+        assert!(unaccounted >= -spare.cast_signed(), "{thread}");
+    }
+    let lost = off_cpu["switches"]["lost"].as_object().expect("losses by reason");
+    if lost.values().all(|lost| lost == 0) {
+        assert_eq!(number(off_cpu, "threads_off"), 0, "{off_cpu:#}");
+    }
+}
+
+/// What would be said, and cannot be.
+fn names_without_meaning(summary: &Value) {
+    let off_cpu = &summary["off_cpu"];
+    for row in rows(off_cpu, "stacks").iter().filter(|row| row["state"] == "preempted") {
+        let frames = row["stack"].as_array().expect("frames");
+        let woken = frames.iter().filter_map(Value::as_str).find(|f| f.starts_with("[woken by"));
+        assert_eq!(woken, None, "who could run needs nobody: {row}");
+    }
+    for pair in rows(&summary["stacks"], "broken_by_module") {
+        assert_ne!(pair[1], 0, "{pair}");
+    }
+    let is_idle = |thread: &&Value| thread["idle"] == true && number(thread, "off_cpu_ns") > 0;
+    let idle = rows(off_cpu, "threads").iter().find(is_idle);
+    if number(off_cpu, "idle_hidden") == 0 {
+        let states = off_cpu["states"].as_object().expect("states");
+        assert_eq!(idle.is_some(), states.contains_key("idle"), "{idle:?} in {states:?}");
     }
 }
 

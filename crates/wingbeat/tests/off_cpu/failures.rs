@@ -3,7 +3,7 @@
 use std::{os::unix::process::CommandExt as _, process::Command};
 
 use crate::{
-    support::{build, launch, profile},
+    support::{build, build_with, launch, profile},
     target::{folder, turn},
 };
 
@@ -122,10 +122,84 @@ int main(void) {
     assert!(lost > 0, "{}", run.all());
     assert!(run.stderr.contains("lost"), "{}", run.stderr);
     assert!(run.stderr.contains("--buffer-size"), "{}", run.stderr);
+    assert!(!run.stderr.contains("--frequency"), "there are no samples: {}", run.stderr);
+    // No stack of this program fits in: whoever is blocked lacks his.
+    assert!(run.number("/off_cpu/stacks_taken/lost") > 0, "{}", run.all());
+    assert!(run.number("/off_cpu/stacks_taken/missing") > 0, "{}", run.all());
+    assert!(run.number("/stacks/broken_by_reason/not_taken") > 0, "{}", run.all());
+    assert!(run.stderr.contains("lack a part of their stack"), "{}", run.stderr);
 
     // With the usual one, nothing is.
     let run = profile(folder.path(), "off-cpu", &[], &["--", program.to_str().expect("UTF-8")]);
     let lost = run.summary["off_cpu"]["switches"]["lost"].as_object().expect("losses");
     assert_eq!(lost.values().filter_map(serde_json::Value::as_u64).sum::<u64>(), 0);
     assert!(run.number("/off_cpu/switches/out") > 1_000, "{}", run.all());
+}
+
+#[test]
+fn one_file_that_cannot_be_written_does_not_cost_the_others() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"int main(void) { doze(50000000); return 0; }"#;
+    let program = build(folder.path(), "naps", source);
+    let full = folder.path().join("full.folded");
+    std::os::unix::fs::symlink("/dev/full", &full).expect("link");
+    let full = full.to_str().expect("UTF-8");
+    let svg = folder.path().join("a.svg");
+    let flags = ["-o", full, "-o", svg.to_str().expect("UTF-8")];
+    for mode in ["off-cpu", "wall"] {
+        let run = launch(folder.path(), mode, &flags, &program);
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        for text in ["Most blocked time", "cannot write", "No space left", "record again"] {
+            assert!(run.stderr.contains(text), "{text} in {}", run.stderr);
+        }
+        assert!(!run.folded.is_empty() && svg.exists(), "{}", run.stderr);
+        let outputs = run.summary["outputs"].as_array().expect("outputs");
+        assert_eq!(outputs.len(), 2, "{outputs:?}");
+    }
+    // The summary is one of them.
+    let flags = ["--mode", "off-cpu", "-o", svg.to_str().expect("UTF-8")];
+    let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
+        .arg("profile")
+        .args(flags)
+        .args(["--summary-json", "/dev/full", "--"])
+        .arg(&program)
+        .output()
+        .expect("run wingbeat");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("/dev/full") && stderr.contains("Most blocked time"), "{stderr}");
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let folder = folder();
+    let path = folder.path().join("nowhere/a.svg");
+    for flag in ["-o", "--summary-json"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
+            .args(["profile", flag])
+            .arg(&path)
+            .args(["--", "true"])
+            .current_dir(folder.path())
+            .output()
+            .expect("run wingbeat");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("there is no folder") && stderr.contains("nowhere"), "{stderr}");
+    }
+}
+
+#[test]
+fn kernel_stacks_need_no_frame_pointers() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = r#"
+OWN void naps(void) { doze(5000000); }
+int main(void) { for (int i = 0; i < 20; i++) naps(); return 0; }"#;
+    let flags = ["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"];
+    let program = build_with(folder.path(), "naps", source, &flags);
+    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains("frame pointers"), "{}", run.stderr);
+    assert_eq!(run.number("/stacks/broken"), 0, "{}", run.all());
 }

@@ -7,11 +7,13 @@
 
 mod accounts;
 mod calls;
+mod everybody;
 mod failures;
 mod files;
 mod idle;
 mod locks;
 mod processes;
+mod programs;
 mod sleeps;
 mod stacks;
 mod states;

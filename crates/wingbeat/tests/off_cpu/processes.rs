@@ -138,7 +138,7 @@ fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let (one, two) = (build(folder.path(), "one", NAPPER), build(folder.path(), "two", NAPPER));
-    let _targets = [Background::start(&one, &["400"]), Background::start(&two, &["400"])];
+    let _targets = [Background::start(&one, &["4000"]), Background::start(&two, &["4000"])];
     thread::sleep(Duration::from_millis(50));
     let run = profile(folder.path(), "off-cpu", &["--all", "--hide-idle", "-d", "1s"], &[]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);

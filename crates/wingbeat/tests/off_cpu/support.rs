@@ -219,7 +219,9 @@ pub(crate) fn near(run: &Run, figure: u64, expected: u64, percent: f64, spare_ns
 #[track_caller]
 pub(crate) fn as_measured(run: &Run, function: &str, state: &str, count: u64, measured_ns: u64) {
     let blocks = run.blocks(function, state);
-    assert_eq!(blocks.count, count, "blocks in {function}:\n{}", run.all());
+    // Where the kernel does not tell of a switch, two blocks look like one.
+    let untold = run.number("/off_cpu/switches/reckoned");
+    assert!(blocks.count.abs_diff(count) <= untold, "blocks in {function}:\n{}", run.all());
     let preempted_ns = run.blocks(function, "preempted").total_ns;
     near(run, blocks.total_ns + preempted_ns / 2, measured_ns, 2.0, preempted_ns / 2);
     let frame = format!("[{state}]");

@@ -20,6 +20,8 @@ const PLACE_COLUMN: usize = 51;
 const THREAD_COLUMN: usize = 53;
 /// Threads in the table.
 const THREADS: usize = 10;
+/// Columns that the name of a waker takes at most.
+const WAKER_WIDTH_MAX: usize = 16;
 /// Times of a thread may miss its elapsed time by this, percent.
 const MISS_PERCENT: u32 = 1;
 
@@ -90,10 +92,7 @@ pub(super) fn tables(summary: &Summary, off_cpu: &OffCpu, rows: &[BlockedRow]) -
     if summary.mode == Mode::Wall.name() && !off_cpu.threads.is_empty() {
         lines.push(format!("\n{}", "Threads".bold()));
         lines.push("    elapsed    on CPU   off CPU     below   missing  thread".to_owned());
-        lines.extend(off_cpu.threads.iter().take(THREADS).map(thread_line));
-        if let more @ 1.. = off_cpu.threads.len().saturating_sub(THREADS) {
-            lines.push(format!("  and {} more", plural(more as u64, "thread")));
-        }
+        lines.extend(threads(&off_cpu.threads));
         if off_cpu.threads_off > 0 {
             lines.push(format!(
                 "  the sums of {} miss the elapsed time by more than {MISS_PERCENT} %",
@@ -104,16 +103,44 @@ pub(super) fn tables(summary: &Summary, off_cpu: &OffCpu, rows: &[BlockedRow]) -
     lines
 }
 
-fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
-    let mut place = row.place.join(" < ");
-    if let Some(waker) = &row.woken_by {
-        place += &format!(", woken by {waker}");
+/// The threads with most time on the CPU. If they are too many for a table, those that slept all the
+/// time are only counted.
+fn threads(all: &[ThreadTime]) -> Vec<String> {
+    let is_short = all.len() <= THREADS;
+    let mut shown: Vec<&ThreadTime> =
+        all.iter().filter(|thread| is_short || !thread.idle).collect();
+    shown.sort_by_key(|thread| std::cmp::Reverse(thread.on_cpu_ns));
+    let mut more = Vec::new();
+    if let rest @ 1.. = shown.len().saturating_sub(THREADS) {
+        more.push(plural(rest as u64, "more thread"));
     }
+    if let idle @ 1.. = all.len() - shown.len() {
+        more.push(format!("{} that slept all the time", plural(idle as u64, "thread")));
+    }
+    let mut lines: Vec<String> = shown.into_iter().take(THREADS).map(thread_line).collect();
+    if !more.is_empty() {
+        lines.push(format!("  and {}", more.join(", ")));
+    }
+    lines
+}
+
+fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
     let state = row.state;
-    // The state tells most: never cut.
-    let room = (WIDTH - PLACE_COLUMN).saturating_sub(state.chars().count() + 2);
+    let place = match row.place.join(" < ") {
+        place if !place.is_empty() => place,
+        _ if state == State::Preempted.title() => "(new thread)".to_owned(),
+        _ => "(no stack)".to_owned(),
+    };
+    let waker = row.woken_by.as_ref();
+    let waker = waker
+        .map(|waker| format!(", woken by {}", cut(waker, WAKER_WIDTH_MAX)))
+        .unwrap_or_default();
+    // State and waker tell most: the place is what is cut.
+    let room = (WIDTH - PLACE_COLUMN)
+        .saturating_sub(state.chars().count() + 2)
+        .saturating_sub(waker.chars().count());
     format!(
-        "  {:>9} {:>7} {:>9} {:>9} {:>9}  {state}: {}",
+        "  {:>9} {:>7} {:>9} {:>9} {:>9}  {state}: {}{waker}",
         time_text(row.total_ns),
         percent(row.total_ns, total_ns),
         row.count,
@@ -207,26 +234,60 @@ mod tests {
             "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: futex, woken by holder",
         );
         check(
+            row(
+                &["clock_nanosleep", "<a::very::Long<'_> as of::A::Name>::x"],
+                Some("a long name of 21"),
+            ),
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: clock_nano…, woken by a long name of…",
+        );
+        check(
+            row(&[], None),
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: (no stack)",
+        );
+        check(
+            BlockedRow { state: State::Preempted.title(), ..row(&[], None) },
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  preempted: (new thread)",
+        );
+        check(
             row(&["read", "<a::very::Long<'_> as of::A::Name>::that_does_not_fit"], None),
             "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: read < <a::very::Long<'_> as of::A::Na…",
         );
     }
 
+    fn thread(unaccounted_ns: i64, idle: bool) -> ThreadTime {
+        ThreadTime {
+            pid: 7,
+            tid: 8,
+            name: "worker".into(),
+            elapsed_ns: 1_000_000_000,
+            on_cpu_ns: 300_000_000,
+            off_cpu_ns: 700_000_000,
+            below_limit_ns: 400_000,
+            unaccounted_ns,
+            idle,
+        }
+    }
+
+    #[test]
+    fn idle_threads_do_not_fill_the_table() {
+        let check = |busy: usize, idle: usize, lines: usize, last: &str| {
+            let mut all = vec![thread(0, true); idle];
+            all.extend(vec![thread(0, false); busy]);
+            let table = threads(&all);
+            assert_eq!(table.len(), lines, "{table:#?}");
+            assert!(table.last().is_some_and(|line| line.ends_with(last)), "{table:#?}");
+        };
+        check(1, 1, 2, "worker (8, idle)");
+        check(1, 9, 10, "worker (8, idle)");
+        check(1, 10, 2, "  and 10 threads that slept all the time");
+        check(11, 0, 11, "  and 1 more thread");
+        check(12, 1, 11, "  and 2 more threads, 1 thread that slept all the time");
+    }
+
     #[test]
     fn threads_show_shares_of_their_time() {
         let check = |unaccounted_ns, idle, expected: &str| {
-            let thread = ThreadTime {
-                pid: 7,
-                tid: 8,
-                name: "worker".into(),
-                elapsed_ns: 1_000_000_000,
-                on_cpu_ns: 300_000_000,
-                off_cpu_ns: 700_000_000,
-                below_limit_ns: 400_000,
-                unaccounted_ns,
-                idle,
-            };
-            assert_eq!(thread_line(&thread), expected);
+            assert_eq!(thread_line(&thread(unaccounted_ns, idle)), expected);
         };
         check(-1, false, "     1.00 s    30.0 %    70.0 %     0.0 %     0.0 %  worker (8)");
         check(

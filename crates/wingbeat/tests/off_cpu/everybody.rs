@@ -1,0 +1,94 @@
+//! `--all`: while all CPUs are busy, and while processes come and go. What must hold then is checked
+//! for each run, in `accounts`.
+
+use std::{path::Path, process::Command, thread, time::Duration};
+
+use crate::{
+    support::{build, near, profile},
+    target::{Background, folder, turn},
+};
+
+fn shell(script: &str) -> Background {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).stdout(std::process::Stdio::null());
+    Background(shell.spawn().expect("start a shell"))
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[test]
+fn busy_cpus_give_no_more_time_than_there_is() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let source = "int main(void) { for (;;) spin(1000000); }";
+    let program = build(folder.path(), "spinner", source);
+    let _spinners: Vec<Background> =
+        (0..=cpus()).map(|_| Background::start(&program, &[])).collect();
+    thread::sleep(Duration::from_millis(100));
+    let run = profile(folder.path(), "wall", &["--all", "-d", "3s"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let threads = run.summary["off_cpu"]["threads"].as_array().expect("threads");
+    let on_cpu_ns = threads.iter().filter_map(|thread| thread["on_cpu_ns"].as_u64()).sum();
+    near(&run, on_cpu_ns, run.number("/target_cpu_time_ns"), 5.0, 100_000_000);
+    // They share the CPUs with whatever else there is.
+    for spinner in run.threads("spinner") {
+        assert!(spinner["on_cpu_ns"].as_u64() > Some(200_000_000), "{spinner}");
+        assert!(spinner["off_cpu_ns"].as_u64() > Some(200_000_000), "{spinner}");
+    }
+    assert_eq!(run.threads("spinner").len(), cpus() + 1, "{}", run.stderr);
+}
+
+/// Processes that are born before the recording and during it, that become other programs, that are
+/// killed, and some that use several threads.
+fn bustle(folder: &Path) -> Vec<Background> {
+    let source = r#"
+static void *burns(void *unused) { spin(2000000); doze(3000000); return unused; }
+int main(int count, char **words) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, burns, 0);
+    spin(1000000);
+    if (count > 1) execl(words[0], words[0], (char *)0);
+    return 0; // Its threads are killed wherever they are.
+}"#;
+    let program = build(folder, "brood", source);
+    let program = program.display();
+    [
+        "while :; do true | cat /dev/null; ls / >/dev/null; done".to_owned(),
+        format!("while :; do {program} again; {program}; done"),
+        "while :; do sleep 0.01 & sleep 0.02; kill $! 2>/dev/null; wait; done".to_owned(),
+    ]
+    .iter()
+    .map(|script| shell(script))
+    .collect()
+}
+
+#[test]
+fn processes_that_come_and_go() {
+    let Some(_turn) = turn() else { return };
+    let folder = folder();
+    let _shells = bustle(folder.path());
+    thread::sleep(Duration::from_millis(100));
+    let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "2s"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.number("/off_cpu/switches/born") > 50, "{}", run.stderr);
+    assert!(run.number("/off_cpu/switches/ended") > 50, "{}", run.stderr);
+    assert_eq!(run.number("/off_cpu/switches/lost/thread_gone"), 0, "{}", run.stderr);
+    let threads = run.summary["off_cpu"]["threads"].as_array().expect("threads");
+    for thread in threads {
+        let number = |key: &str| thread[key].as_u64().expect("a number");
+        assert!(number("on_cpu_ns") <= number("elapsed_ns") + 1_000, "{thread}");
+    }
+    // Nobody is thought to wait for a CPU from before the recording to its end.
+    let longest_ns = run.blocks("", "preempted").max_ns;
+    assert!(longest_ns < run.number("/duration_ns") / 2, "{longest_ns}: {}", run.stderr);
+    // Whoever was there had a name, and who was born has one too.
+    let unnamed: Vec<&str> = run
+        .folded
+        .iter()
+        .map(|(stack, _)| stack.as_str())
+        .filter(|stack| stack.starts_with("PID"))
+        .collect();
+    assert!(unnamed.is_empty(), "{unnamed:#?}");
+}
