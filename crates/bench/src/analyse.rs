@@ -1,6 +1,6 @@
 //! From what was measured to what is reported. Pure: numbers in, numbers out.
 
-mod clock;
+pub(crate) mod clock;
 pub mod compare;
 mod outcome;
 mod warning;

@@ -2,6 +2,7 @@
 //!
 //! - [`counters`]: counts how often each basic block runs, and by that each instruction.
 //! - [`wrapper`]: times each run.
+//! - [`tracer`]: the same from outside, for programs that are loaded already.
 //! - [`rewrite`]: puts instructions into a program and mends what that breaks.
 //!
 //! What has to be known of a program before something is put into it:
@@ -24,4 +25,5 @@ pub mod liveness;
 pub mod nest;
 pub mod registers;
 pub mod rewrite;
+pub mod tracer;
 pub mod wrapper;

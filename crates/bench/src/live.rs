@@ -4,10 +4,12 @@
 //! - [`choose`]: which programs are meant by an id, a name, a tag or a pin.
 //! - [`Watch`]: all programs, again and again, for a table that moves.
 //! - [`measure()`]: some programs, over a time or while a command runs.
+//! - [`SingleRuns`]: the same by tracers, which see each run.
 //! - [`Report`]: the result, and [`format`](mod@format) for its forms.
 //!
 //! The statistics give sums only: runs, and the time in all of them. So there is a mean per program
-//! and no distribution; all places that a program is attached to are in one figure.
+//! and no distribution; all places that a program is attached to are in one figure. Tracers give the
+//! distribution, on kernels that attach programs to programs.
 
 pub mod change;
 pub mod choose;
@@ -20,6 +22,7 @@ mod never_ran;
 pub mod reading;
 mod report;
 mod sampler;
+mod single_runs;
 mod uncertainty;
 mod warning;
 mod watch;
@@ -34,5 +37,6 @@ pub use report::{
     SCHEMA_VERSION, Total, Vanished,
 };
 use sampler::{Attachments, Sampler, Statistics};
+pub use single_runs::{Bin, CounterReport, EmptyRuns, SingleRuns, Untimed};
 pub use warning::LiveWarning;
 pub use watch::Watch;

@@ -9,6 +9,7 @@
 //! - [`rights`]: capabilities, held and missing, and how to get them.
 //! - [`program`]: programs that are loaded.
 //! - [`owners`]: the processes that hold them. [`links`]: what attaches them.
+//! - [`tail_calls`]: which programs jump to which.
 //! - [`ruler`]: what run-time statistics cost by themselves.
 //! - [`probe`]: one finding per feature, by trying it. `wingbeat doctor` prints them.
 //!
@@ -27,6 +28,7 @@ pub mod rights;
 pub mod ruler;
 pub mod spec;
 mod sys;
+pub mod tail_calls;
 
 pub use btf::{BtfError, KernelTypes};
 pub use probe::{Finding, Status, Verb};

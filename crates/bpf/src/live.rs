@@ -7,14 +7,18 @@ mod error;
 mod externs;
 mod load;
 mod maps;
+mod perf_counter;
 mod records;
 mod ring;
 mod run;
 mod settings;
+mod trampoline;
 mod verifier;
 
 pub use error::LoadError;
 pub use load::{Loaded, Loader, LoaderOptions};
 pub use maps::{LiveMap, LiveMaps, MapError, ResetError};
+pub use perf_counter::{CounterEvent, PerfCounter};
 pub use run::{Run, RunError, RunInput, block_signals, run};
+pub use trampoline::{Moment, Target, Tracer, TrampolineError};
 pub use verifier::{Limit, Rejection, VerifierStatistics};

@@ -4,6 +4,7 @@
 //! nothing and are unloaded at once, events are never enabled. Without rights every probe still gives
 //! its finding, which then says which right it wants.
 
+mod expected;
 mod host;
 mod kernel;
 mod perf;
@@ -16,6 +17,7 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
+pub use self::expected::{Denial, Expected, Kernel, denied};
 use crate::{
     btf::{BtfError, KernelTypes},
     rights::{Capability, Rights, how_to_grant},

@@ -7,6 +7,7 @@
 mod info;
 mod link;
 mod map;
+mod perf;
 mod program;
 mod signals;
 mod types;
@@ -17,12 +18,15 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
-pub(crate) use info::{enable_statistics, next_program_id, open_pinned, program_info};
+pub(crate) use info::{
+    enable_statistics, next_program_id, open_pinned, program_info, program_maps,
+};
 pub(crate) use link::{link_info, next_link_id, open_link};
 pub(crate) use map::{
     MapSpecification, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
-    lookup_element, next_key, update_element,
+    lookup_element, map_info, next_key, next_map_id, open_map, update_element,
 };
+pub(crate) use perf::open_counter;
 pub(crate) use program::{LoadRequest, TestRun, load_btf, load_verified, test_run};
 pub(crate) use signals::block_signals;
 pub(crate) use types::{btf_bytes, open_btf, program_function};
@@ -125,7 +129,7 @@ struct LinkCreate {
 
 /// The first published form of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER0`, 64 bytes).
 #[repr(C)]
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct PerfEventAttr {
     r#type: u32,
     size: u32,
@@ -208,7 +212,6 @@ pub(crate) fn link_perf_event(program: BorrowedFd<'_>, event: impl AsFd) -> io::
 /// Opens an event on `cpu` for all processes. It is disabled: it counts nothing and never fires.
 pub(crate) fn open_perf_event(event: Event, cpu: libc::c_int) -> io::Result<OwnedFd> {
     const DISABLED: u64 = 1;
-    const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
     let (r#type, config) = match event {
         Event::CpuClock => (1, 0),
         Event::Cycles => (0, 0),
@@ -220,20 +223,7 @@ pub(crate) fn open_perf_event(event: Event, cpu: libc::c_int) -> io::Result<Owne
         flags: DISABLED,
         ..Default::default()
     };
-    let (all_processes, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
-    // SAFETY: the structure has the length that it names and outlives the call, which only reads it.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attr,
-            all_processes,
-            cpu,
-            no_group,
-            FLAG_FD_CLOEXEC,
-        )
-    };
-    // SAFETY: perf_event_open returns a new descriptor or -1.
-    unsafe { owned(result) }
+    perf::open(&attr, cpu)
 }
 
 /// Calls `bpf(2)`.

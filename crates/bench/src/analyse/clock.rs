@@ -22,7 +22,7 @@ const ROUNDING_NS: f64 = 1.0;
 
 /// The step of the clock that filled these histograms; `None` if it is finer than 4 ns, or if they
 /// hold too few different values to tell.
-pub(super) fn step_ns<'a>(histograms: impl Iterator<Item = &'a [u64]>) -> Option<f64> {
+pub(crate) fn step_ns<'a>(histograms: impl Iterator<Item = &'a [u64]>) -> Option<f64> {
     let mut counts = [0_u64; SINGLE_END];
     for histogram in histograms {
         for (sum, more) in counts.iter_mut().zip(histogram) {
@@ -67,7 +67,7 @@ struct Group {
 
 /// The quantile of share `q`, from 0 to 1, of what a clock with this step has recorded: the counts of a
 /// multiple are spread evenly over the step around it. Kept between the least and the greatest value.
-pub(super) fn quantile(recorded: &Recorded, step_ns: f64, q: f64) -> f64 {
+pub(crate) fn quantile(recorded: &Recorded, step_ns: f64, q: f64) -> f64 {
     let rank = q * recorded.count as f64;
     let mut before = 0.0;
     let mut place = recorded.max_ns as f64;

@@ -15,7 +15,7 @@
 
 pub mod alternate;
 mod bucket;
-mod emit;
+pub(super) mod emit;
 pub mod histogram;
 pub mod repeat;
 #[cfg(test)]
@@ -38,7 +38,7 @@ pub const WRAPPER_NAME: &str = "wingbeat_wrapper";
 
 /// Number of the helper `bpf_ktime_get_ns` (include/uapi/linux/bpf.h, Linux 6.18). Every type of
 /// program has it, sleepable or not, under any licence (`bpf_base_func_proto` in kernel/bpf/helpers.c).
-const KTIME_GET_NS: i32 = 5;
+pub(super) const KTIME_GET_NS: i32 = 5;
 
 /// Most instructions of a program that the kernel accepts (`BPF_COMPLEXITY_LIMIT_INSNS` in
 /// include/linux/bpf.h, Linux 6.18).
@@ -247,7 +247,13 @@ fn timer(map_fd: i32) -> Front {
 /// `LD_ABS` ("verifier bug: static subprog unexpected regs", Linux 6.18).
 fn record(map_fd: i32) -> Vec<Insn> {
     let mut insns = load_map_value(3, map_fd, 0).to_vec();
-    insns.extend([
+    insns.extend(record_at_r3());
+    insns
+}
+
+/// The same, where r3 points to the histogram.
+pub(super) fn record_at_r3() -> Vec<Insn> {
+    let mut insns = vec![
         store(3, histogram::LAST, 0),
         load(0, 3, histogram::LAST),
         load(1, 3, histogram::SUM),
@@ -255,7 +261,7 @@ fn record(map_fd: i32) -> Vec<Insn> {
         store(3, histogram::SUM, 1),
         alu(op::MOV, 4, 0),
         alu(op::MOV, 5, 3),
-    ]);
+    ];
     insns.extend(bucket_code());
     insns.extend([
         alu_immediate(op::LSH, 0, 3),

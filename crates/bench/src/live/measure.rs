@@ -24,8 +24,11 @@ use super::{
     command::{Ended, Launched},
     cpus_online,
     reading::Reading,
-    report::{CommandReport, EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished},
+    report::{
+        CommandReport, EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished, label,
+    },
     sampler::name_of,
+    single_runs,
     uncertainty::{Slices, Sums},
 };
 
@@ -47,6 +50,10 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// A command to launch, with its arguments; may be empty.
     pub command: Vec<OsString>,
+    /// Time single runs, by programs at the entry and the exit of those that are measured.
+    pub single_runs: bool,
+    /// Read counters of perf around each run; times single runs, too.
+    pub counters: bool,
 }
 
 /// How far it is.
@@ -73,6 +80,9 @@ pub fn measure(
     stop: BorrowedFd<'_>,
     show: &mut dyn FnMut(Progress),
 ) -> Result<Report, LiveError> {
+    if options.single_runs || options.counters {
+        return single_runs::measure(options, stop, show);
+    }
     check_rights()?;
     // First of all, lest this process be found to be an owner.
     let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
@@ -113,11 +123,12 @@ pub fn measure(
         total,
         vanished: change.vanished.iter().map(vanished).collect(),
         command: run.command.map(|ended| command_report(&options.command, ended)),
+        empty: None,
         warnings,
     })
 }
 
-fn warnings_about(program: &ProgramReport) -> Vec<LiveWarning> {
+pub(super) fn warnings_about(program: &ProgramReport) -> Vec<LiveWarning> {
     let name = || program.label();
     let mut warnings = Vec::new();
     if let Some(misses) = program.recursion_misses.filter(|&misses| misses > 0) {
@@ -129,7 +140,7 @@ fn warnings_about(program: &ProgramReport) -> Vec<LiveWarning> {
     warnings
 }
 
-fn command_report(words: &[OsString], ended: Ended) -> CommandReport {
+pub(super) fn command_report(words: &[OsString], ended: Ended) -> CommandReport {
     CommandReport {
         words: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         exit_code: ended.code(),
@@ -139,14 +150,14 @@ fn command_report(words: &[OsString], ended: Ended) -> CommandReport {
 
 /// A program that stays loaded because of this descriptor.
 #[derive(Debug)]
-struct Held {
-    descriptor: OwnedFd,
-    info: Info,
-    name: String,
+pub(super) struct Held {
+    pub(super) descriptor: OwnedFd,
+    pub(super) info: Info,
+    pub(super) name: String,
 }
 
 /// Takes hold of the programs that are meant, by ascending id, each once.
-fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
+pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
     let mut all = hold_all()?;
     if all.is_empty() {
         return Err(LiveError::NothingLoaded);
@@ -183,6 +194,11 @@ fn hold_all() -> Result<Vec<Held>, LiveError> {
 }
 
 impl Held {
+    /// What to call it in a sentence.
+    pub(super) fn label(&self) -> String {
+        label(self.info.id, &self.name)
+    }
+
     fn loaded(&self) -> Loaded {
         Loaded {
             id: self.info.id,
@@ -263,7 +279,7 @@ fn sums(held: &[Held], reading: &Reading) -> Vec<Sums> {
 }
 
 /// Waits for so long, or less if a signal came or the command ended, and tells which.
-fn wait(
+pub(super) fn wait(
     stop: BorrowedFd<'_>,
     command: Option<&Launched>,
     time: Duration,

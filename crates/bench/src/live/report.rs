@@ -4,7 +4,7 @@
 use serde::Serialize;
 use wingbeat_bpf::{links::Link, owners::Owner, program::Info};
 
-use super::{LiveWarning, change::Rates};
+use super::{CounterReport, EmptyRuns, LiveWarning, SingleRuns, change::Rates};
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
 /// or gets another meaning.
@@ -34,6 +34,8 @@ pub struct Report {
     pub vanished: Vec<Vanished>,
     /// The command that was launched.
     pub command: Option<CommandReport>,
+    /// What an empty program shows where single runs are timed; `None` where they are not.
+    pub empty: Option<EmptyRuns>,
     /// What to know before believing the figures.
     pub warnings: Vec<LiveWarning>,
 }
@@ -84,6 +86,10 @@ pub struct ProgramReport {
     pub cpu_percent: Option<f64>,
     /// Runs that were left out because the program was running already on that CPU.
     pub recursion_misses: Option<u64>,
+    /// Its single runs; `None` where they were not timed, or none came to its end.
+    pub single_runs: Option<SingleRuns>,
+    /// What perf counted in its runs; empty where that was not asked for.
+    pub counters: Vec<CounterReport>,
 }
 
 /// Whether a program did anything.
@@ -161,6 +167,14 @@ pub struct CommandReport {
     pub ended_by_itself: bool,
 }
 
+/// What to call a program in a sentence.
+pub(super) fn label(id: u32, name: &str) -> String {
+    match name {
+        "" => format!("program {id}"),
+        name => format!("{name} (id {id})"),
+    }
+}
+
 impl ProgramReport {
     /// Puts together what is known of a program.
     pub fn new(info: &Info, name: &str, rates: Option<Rates>, empty_run_ns: Option<f64>) -> Self {
@@ -186,15 +200,14 @@ impl ProgramReport {
             time_per_run_interval: None,
             cpu_percent: rates.map(|rates| rates.cpu_percent()),
             recursion_misses: rates.map(|rates| rates.recursion_misses),
+            single_runs: None,
+            counters: Vec::new(),
         }
     }
 
     /// What to call it in a sentence.
     pub fn label(&self) -> String {
-        match self.name.as_str() {
-            "" => format!("program {}", self.id),
-            name => format!("{name} (id {})", self.id),
-        }
+        label(self.id, &self.name)
     }
 
     /// Adds who holds it and what attaches it.

@@ -60,7 +60,7 @@ impl Statistics {
 }
 
 /// `kernel.bpf_stats_enabled`, which tells of itself only, not of descriptors.
-fn is_sysctl_on() -> bool {
+pub(super) fn is_sysctl_on() -> bool {
     fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() != "0")
 }
 

@@ -4,9 +4,18 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
-use wingbeat_bpf::owners::{Owner, Owners};
+use wingbeat_bpf::{
+    live::CounterEvent,
+    owners::{Owner, Owners},
+};
 
-use super::{ProgramReport, format::printable};
+use super::{
+    ProgramReport, Untimed,
+    format::{grouped, printable},
+};
+
+/// Counters of the processor that are tried.
+const HARDWARE_EVENTS: usize = CounterEvent::HARDWARE.len();
 
 /// Something to know about live figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +51,45 @@ pub enum LiveWarning {
         /// The kernel's answer.
         reason: String,
     },
+    /// Single runs of a program are not timed.
+    NotTraced {
+        /// The program.
+        program: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Runs are missing in the distribution.
+    Untimed {
+        /// The program.
+        program: String,
+        /// Runs that were timed.
+        timed: u64,
+        /// Those that were not.
+        untimed: Untimed,
+    },
+    /// Runs took longer than the bins reach.
+    BeyondBins {
+        /// The program.
+        program: String,
+        /// How many.
+        runs: u64,
+    },
+    /// A program takes part in tail calls.
+    TailCalls {
+        /// The program.
+        program: String,
+        /// It may jump into others.
+        has_table: bool,
+        /// Others may jump into it.
+        is_in_table: bool,
+    },
+    /// Some counters are not to be had.
+    NoCounters {
+        /// Which.
+        events: Vec<&'static str>,
+        /// The kernel's answer to the first.
+        reason: String,
+    },
 }
 
 impl LiveWarning {
@@ -52,6 +100,21 @@ impl LiveWarning {
         (processes > 0 && is_any_orphaned).then_some(Self::OwnersHidden { processes })
     }
 
+    /// What to know of the single runs of a program.
+    pub(super) fn about_single_runs(report: &ProgramReport) -> Vec<Self> {
+        let Some(single) = &report.single_runs else { return Vec::new() };
+        let mut warnings = Vec::new();
+        if single.untimed.lost() > 0 {
+            let (timed, untimed) = (single.runs, single.untimed);
+            warnings.push(Self::Untimed { program: report.label(), timed, untimed });
+        }
+        if single.runs_beyond_bins > 0 {
+            let runs = single.runs_beyond_bins;
+            warnings.push(Self::BeyondBins { program: report.label(), runs });
+        }
+        warnings
+    }
+
     /// A name for machines, which stays the same from version to version.
     pub fn code(&self) -> &'static str {
         match self {
@@ -60,6 +123,11 @@ impl LiveWarning {
             Self::Recursion { .. } => "recursion",
             Self::FewRuns { .. } => "few_runs",
             Self::NoRuler { .. } => "no_ruler",
+            Self::NotTraced { .. } => "not_traced",
+            Self::Untimed { .. } => "runs_untimed",
+            Self::BeyondBins { .. } => "beyond_bins",
+            Self::TailCalls { .. } => "tail_calls",
+            Self::NoCounters { .. } => "no_counters",
         }
     }
 }
@@ -102,6 +170,48 @@ impl fmt::Display for LiveWarning {
                 f,
                 "an empty program cannot be run for comparison ({reason}): the time of the statistics' own clock reads, some tens of ns per run, is in the figures and not shown apart"
             ),
+            Self::NotTraced { program, reason } => write!(
+                f,
+                "the single runs of {program} are not timed: {reason}; without --distribution and --counters its mean is"
+            ),
+            Self::Untimed { program, timed, untimed } => write!(
+                f,
+                "of {program} {} runs are not among the {} that were timed: {} because a tracer was running already on that CPU, {} because too many runs were under way, or ended without an exit; long runs that others break into are rarer in the percentiles than they are",
+                grouped(untimed.lost()),
+                grouped(*timed),
+                grouped(untimed.recursion),
+                grouped(untimed.displaced),
+            ),
+            Self::BeyondBins { program, runs } => write!(
+                f,
+                "{} of {program} took 4.29 s or more, where percentiles end; mean and max are exact all the same",
+                if *runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(*runs)) }
+            ),
+            Self::TailCalls { program, has_table, is_in_table } => {
+                write!(f, "{program} takes part in tail calls: ")?;
+                if *has_table {
+                    f.write_str("what it jumps to is in the time of its runs")?;
+                }
+                if *has_table && *is_in_table {
+                    f.write_str("; ")?;
+                }
+                if *is_in_table {
+                    f.write_str(
+                        "its runs after a jump from another program are not seen; measure the program that jumps",
+                    )?;
+                }
+                Ok(())
+            }
+            Self::NoCounters { events, reason } => write!(
+                f,
+                "no {} here ({reason}): {}",
+                events.join(", "),
+                match events.len() {
+                    HARDWARE_EVENTS =>
+                        "this machine lets nobody use the processor's counters, as virtual ones often do; the kernel's own are read instead",
+                    _ => "the other counters are read",
+                }
+            ),
         }
     }
 }
@@ -119,6 +229,10 @@ impl Serialize for LiveWarning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::{
+        SingleRuns,
+        format::tests::{program, single_runs::single_runs},
+    };
 
     #[test]
     fn who_keeps_statistics_on() {
@@ -133,6 +247,63 @@ mod tests {
         check(false, &[7, 9], "by process 7 (top?) and process 9 (top?):");
         check(true, &[7], "by kernel.bpf_stats_enabled=1 and process 7 (top?):");
         check(false, &[], "by somebody else:");
+    }
+
+    #[test]
+    fn what_to_know_of_single_runs() {
+        let check = |warning: LiveWarning, code: &str, parts: &[&str]| {
+            assert_eq!(warning.code(), code);
+            let text = warning.to_string();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        };
+        let program = || "p (id 7)".to_owned();
+        let untimed = Untimed { recursion: 1_200, displaced: 3, unmatched: 9, unfinished: 9 };
+        check(
+            LiveWarning::Untimed { program: program(), timed: 50_000, untimed },
+            "runs_untimed",
+            &["of p (id 7) 1,203 runs are not among the 50,000", "1,200 because", "3 because"],
+        );
+        let tail_calls = |has_table, is_in_table| LiveWarning::TailCalls {
+            program: program(),
+            has_table,
+            is_in_table,
+        };
+        let (into, from) = ("what it jumps to is in the time", "its runs after a jump");
+        check(tail_calls(true, false), "tail_calls", &[into]);
+        check(tail_calls(false, true), "tail_calls", &[from]);
+        check(tail_calls(true, true), "tail_calls", &[into, "; its runs", from]);
+        let beyond = |runs| LiveWarning::BeyondBins { program: program(), runs };
+        check(beyond(1), "beyond_bins", &["1 run of p (id 7) took 4.29 s or more"]);
+        check(beyond(2), "beyond_bins", &["2 runs of "]);
+        let counters = |events: &[&'static str]| LiveWarning::NoCounters {
+            events: events.to_vec(),
+            reason: "No such file".to_owned(),
+        };
+        let all = CounterEvent::HARDWARE.map(CounterEvent::name);
+        check(
+            counters(&all),
+            "no_counters",
+            &["cycles, instructions, cache-misses", "the kernel's own"],
+        );
+        check(counters(&["cycles"]), "no_counters", &["no cycles here", "the other counters"]);
+    }
+
+    #[test]
+    fn only_what_is_missing_is_told() {
+        let check = |untimed: Untimed, runs_beyond_bins, expected: &[&str]| {
+            let mut report = program(7, "p", 10, 1_000);
+            report.single_runs =
+                Some(SingleRuns { untimed, runs_beyond_bins, ..single_runs(10, 100.0) });
+            let found = LiveWarning::about_single_runs(&report);
+            let codes: Vec<_> = found.iter().map(LiveWarning::code).collect();
+            assert_eq!(codes, expected, "{untimed:?}");
+        };
+        let none = Untimed::default();
+        check(none, 0, &[]);
+        // At both ends of the measured time that is usual.
+        check(Untimed { unmatched: 1, unfinished: 2, ..none }, 0, &[]);
+        check(Untimed { recursion: 1, ..none }, 0, &["runs_untimed"]);
+        check(Untimed { displaced: 1, ..none }, 3, &["runs_untimed", "beyond_bins"]);
     }
 
     #[test]

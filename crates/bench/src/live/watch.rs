@@ -92,6 +92,7 @@ impl Watch {
             programs,
             vanished: change.vanished.iter().map(vanished).collect(),
             command: None,
+            empty: None,
             warnings,
         }
     }

@@ -172,6 +172,7 @@ impl Loader {
             func_info: func_info.as_deref().unwrap_or_default(),
             line_info: &line_records(code),
             attach_btf_id,
+            attach_program: None,
             log_level: LOG_STATISTICS,
             kern_version: self.kernel_version,
         };

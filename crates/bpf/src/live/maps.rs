@@ -181,7 +181,30 @@ impl LiveMap {
         Self::create(&spec, None)
     }
 
-    /// The one value of a notebook.
+    /// The same with a value for each CPU that this machine could have.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses it.
+    pub fn notebook_per_cpu(len: u32) -> Result<Self, MapError> {
+        let spec = MapSpec::plain("notebook", MapType::PERCPU_ARRAY, (4, len), 1);
+        Self::create(&spec, None)
+    }
+
+    /// A table of events with a place for each CPU that this machine could have.
+    pub(super) fn per_cpu_events() -> Result<Self, MapError> {
+        let cpus = u32::try_from(possible_cpus()).unwrap_or(u32::MAX);
+        let spec = MapSpec::plain("counters", MapType::PERF_EVENT_ARRAY, (4, 4), cpus);
+        Self::create(&spec, None)
+    }
+
+    /// Sets an entry, without a memory of it.
+    pub(super) fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+        self.update(key, value)
+    }
+
+    /// The one value of a notebook; of one per CPU, the values of all CPUs one behind the other, each
+    /// rounded up to 8 bytes.
     ///
     /// # Errors
     ///

@@ -68,6 +68,21 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(info)
 }
 
+/// The ids of the maps that the program uses.
+pub(crate) fn program_maps(program: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let count = program_info(program)?.nr_map_ids;
+    let mut ids = vec![0_u32; count as usize];
+    let mut info = ProgramInfo {
+        nr_map_ids: count,
+        map_ids: ids.as_mut_ptr().addr() as u64,
+        ..Default::default()
+    };
+    // SAFETY: the one list that is asked for has room for as many numbers as it says.
+    unsafe { info_by_fd(program, &mut info) }?;
+    ids.truncate(info.nr_map_ids as usize);
+    Ok(ids)
+}
+
 /// # Safety
 ///
 /// `info` is the structure that describes what `fd` is, and its lists have room for what they say.

@@ -6,13 +6,19 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use super::{BPF_MAP_CREATE, bpf, bpf_in_place, number};
+use super::{
+    BPF_MAP_CREATE, bpf, bpf_in_place,
+    info::{info_by_fd, next_id},
+    number,
+};
 
 const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_MAP_GET_NEXT_KEY: libc::c_long = 4;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
+const BPF_MAP_GET_NEXT_ID: libc::c_long = 12;
+const BPF_MAP_GET_FD_BY_ID: libc::c_long = 14;
 const BPF_MAP_FREEZE: libc::c_long = 22;
 
 /// What a map is created with.
@@ -148,6 +154,42 @@ pub(crate) fn freeze_map(map: BorrowedFd<'_>) -> io::Result<()> {
     }
     // SAFETY: the structure is laid out as the command wants it and holds no pointers.
     unsafe { bpf_in_place(BPF_MAP_FREEZE, &mut Freeze { map_fd: number(map) }) }.map(drop)
+}
+
+/// The smallest id of a map above `id`; `None` at the end.
+pub(crate) fn next_map_id(id: u32) -> io::Result<Option<u32>> {
+    next_id(BPF_MAP_GET_NEXT_ID, id)
+}
+
+/// A descriptor of a map, by its id.
+pub(crate) fn open_map(id: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct GetFdById {
+        map_id: u32,
+        next_id: u32,
+        open_flags: u32,
+    }
+    // SAFETY: the structure holds no pointers, and the command answers with a descriptor.
+    unsafe { bpf(BPF_MAP_GET_FD_BY_ID, &GetFdById { map_id: id, next_id: 0, open_flags: 0 }) }
+}
+
+/// Type and most entries of a map.
+pub(crate) fn map_info(map: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    /// The beginning of `struct bpf_map_info` (include/uapi/linux/bpf.h, Linux 6.18).
+    #[repr(C)]
+    #[derive(Default)]
+    struct MapInfo {
+        r#type: u32,
+        id: u32,
+        key_size: u32,
+        value_size: u32,
+        max_entries: u32,
+        map_flags: u32,
+    }
+    let mut info = MapInfo::default();
+    // SAFETY: the structure holds plain numbers.
+    unsafe { info_by_fd(map, &mut info) }?;
+    Ok((info.r#type, info.max_entries))
 }
 
 /// A name as the kernel takes it: 15 bytes, of which it allows letters, digits, `_` and `.`.

@@ -27,8 +27,10 @@ pub(crate) struct LoadRequest<'a> {
     pub(crate) btf: Option<BorrowedFd<'a>>,
     pub(crate) func_info: &'a [u8],
     pub(crate) line_info: &'a [u8],
-    /// Kernel BTF id to attach to.
+    /// BTF id to attach to: of the kernel, or of `attach_program`.
     pub(crate) attach_btf_id: u32,
+    /// The program to attach to, instead of the kernel.
+    pub(crate) attach_program: Option<BorrowedFd<'a>>,
     pub(crate) log_level: u32,
     pub(crate) kern_version: u32,
 }
@@ -56,7 +58,11 @@ struct ProgLoad {
     line_info: u64,
     line_info_cnt: u32,
     attach_btf_id: u32,
+    attach_prog_fd: u32,
+    core_relo_cnt: u32,
 }
+
+const _: () = assert!(size_of::<ProgLoad>() == 120);
 
 /// Loads a program. What the verifier says goes to `log`, whether it accepts or not; `ENOSPC` when
 /// `log` is too short for it.
@@ -87,6 +93,7 @@ pub(crate) fn load_verified(request: LoadRequest<'_>, log: &mut [u8]) -> io::Res
         line_info: if has_lines { request.line_info.as_ptr().addr() as u64 } else { 0 },
         line_info_cnt: if has_lines { count(request.line_info, LINE_INFO_SIZE)? } else { 0 },
         attach_btf_id: request.attach_btf_id,
+        attach_prog_fd: request.attach_program.map_or(0, number),
         ..Default::default()
     };
     // SAFETY: the structure is laid out as the command wants it; its pointers are to slices and a
@@ -103,6 +110,7 @@ pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
         btf_size: u32,
         btf_log_size: u32,
         btf_log_level: u32,
+        padding: u32,
     }
     let size = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let attr = BtfLoad {
@@ -111,6 +119,7 @@ pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
         btf_size: size,
         btf_log_size: u32::try_from(log.len()).unwrap_or(u32::MAX),
         btf_log_level: u32::from(!log.is_empty()),
+        padding: 0,
     };
     // SAFETY: as above.
     unsafe { bpf(BPF_BTF_LOAD, &attr) }

@@ -72,7 +72,8 @@ fn stack() {
     let somewhere = [
         load(op::W, 2, 1, 0),
         alu(op::AND, 2, 0xfff),
-        alu(op::NEG, 2, 0),
+        // Not by a negation: before 6.17 the verifier forgot all bounds at one.
+        alu(op::ADD, 2, -4096),
         copy(3, 10),
         alu_reg(op::ADD, 3, 2),
         store_value(op::B, 3, -8, 0),

@@ -19,5 +19,6 @@ mod reset;
 mod run;
 mod statistics;
 mod support;
+mod traced;
 mod types;
 mod unprivileged;

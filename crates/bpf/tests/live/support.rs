@@ -10,6 +10,7 @@ use wingbeat_bpf::{
     ProgramType,
     code::{Code, FunctionInfo, Insn},
     live::{LoadError, Loaded, Loader, Run, RunError, RunInput},
+    probe::Kernel,
     spec::ProgramSpec,
 };
 
@@ -34,6 +35,15 @@ pub(crate) fn can_load() -> bool {
         }
         Err(error) => panic!("the least program is not taken: {error}"),
     }
+}
+
+/// Whether the kernel is of this version or newer; what is left out if it is not is told.
+pub(crate) fn since(major: u32, minor: u32, what: &str) -> bool {
+    let is_new = Kernel::running().is_at_least(major, minor);
+    if !is_new {
+        eprintln!("left out: {what} came with Linux {major}.{minor}");
+    }
+    is_new
 }
 
 /// A program of a type, for which nothing else has to be said.

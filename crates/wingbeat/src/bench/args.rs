@@ -86,6 +86,14 @@ pub(crate) struct BenchArgs {
     /// With --live: how long to measure [default: until COMMAND ends, or 5s]
     #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "live")]
     pub(crate) duration: Option<Duration>,
+    /// With --live: tell how long single runs take (p50 to max), by programs at the entry and exit of
+    /// those that are measured (fentry, fexit)
+    #[arg(long, requires = "live")]
+    pub(crate) distribution: bool,
+    /// With --live: the same, and what perf counts in each run: cycles, instructions and cache misses,
+    /// or events of the kernel where the machine has none of these
+    #[arg(long, requires = "live")]
+    pub(crate) counters: bool,
     /// With --live: a command during which to measure, with its arguments
     #[arg(last = true, value_name = "COMMAND", requires = "live")]
     pub(crate) command: Vec<OsString>,
@@ -110,6 +118,8 @@ impl BenchArgs {
             format: self.format,
             output: self.output.clone(),
             command: self.command.clone(),
+            distribution: self.distribution,
+            counters: self.counters,
         })
     }
 }

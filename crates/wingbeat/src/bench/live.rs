@@ -47,6 +47,10 @@ pub(crate) struct LiveArgs {
     pub(crate) output: Option<PathBuf>,
     /// Command during which to measure, with its arguments
     pub(crate) command: Vec<OsString>,
+    /// Time single runs
+    pub(crate) distribution: bool,
+    /// Read counters of perf around single runs
+    pub(crate) counters: bool,
 }
 
 /// Measures and writes. The exit code is that of the command when it fails, 1 when a program never
@@ -58,6 +62,8 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
         wanted: args.programs.clone(),
         duration: args.duration.or(is_endless.then_some(DURATION)),
         command: args.command.clone(),
+        single_runs: args.distribution,
+        counters: args.counters,
     };
     let report = measured(&options, quiet)?;
     let text = args.format.write(&report)?;

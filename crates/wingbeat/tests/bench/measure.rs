@@ -132,7 +132,8 @@ fn what_the_verifier_rejects_is_told_with_line_and_log() {
     let brief = bench(&[]);
     let said = brief.said();
     assert!(said.contains("the verifier rejects on_event: R1 invalid mem access"), "{said}");
-    assert!(said.contains("at: return *first; @ program.c:21"), "{said}");
+    // Behind it Linux 6.12 tells the file too, 6.1 does not.
+    assert!(said.contains("at: return *first;"), "{said}");
     // The statistics are in the whole log only.
     assert!(!said.contains("processed 2 insns"), "{said}");
     let whole = bench(&["-v"]).stderr;

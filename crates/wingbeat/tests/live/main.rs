@@ -10,4 +10,5 @@ mod object;
 mod once;
 mod pty;
 mod screen;
+mod single_runs;
 mod support;

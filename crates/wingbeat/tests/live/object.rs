@@ -1,20 +1,65 @@
-//! An object file with one XDP program, which drops every packet: made here, so that no compiler is
-//! needed.
+//! Object files with one program: made here, so that no compiler is needed.
 
 use object::{
     Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
     write::{Object, Symbol, SymbolSection},
 };
+use wingbeat_bpf::code::{Insn, op};
 
 /// `r0 = 1 (XDP_DROP); exit`.
-const DROP: [u64; 2] = [0x0000_0001_0000_00b7, 0x95];
+const DROP: [Insn; 2] = [Insn::new(MOV, 0, 0, 0, 1), EXIT];
 
-/// The object, with the program's whole name in its type information.
+const MOV: u8 = op::ALU64 | op::MOV;
+const EXIT: Insn = Insn::new(op::EXIT, 0, 0, 0, 0);
+
+/// An XDP program that drops every packet, with its whole name in its type information.
 pub(crate) fn dropper(name: &str) -> Vec<u8> {
+    object(name, "xdp", &DROP, HasTypes::Yes)
+}
+
+/// A program that turns so often in a loop and returns 0.
+pub(crate) fn looping(turns: i32) -> Vec<Insn> {
+    let mut insns = vec![Insn::new(MOV, 6, 0, 0, turns)];
+    insns.extend(count_down());
+    insns
+}
+
+/// A raw tracepoint program that turns `turns` times where its first argument is small, as a caller may
+/// choose it, and ten times where it is an address, as the kernel's events have it.
+pub(crate) fn long_on_demand(turns: i32) -> Vec<Insn> {
+    let mut insns = vec![
+        Insn::new(op::LDX | op::MEM | op::DW, 7, 1, 0, 0),
+        Insn::new(MOV, 6, 0, 0, turns),
+        Insn::new(op::JMP | op::JLT, 7, 0, 1, 1 << 20),
+        Insn::new(MOV, 6, 0, 0, 10),
+    ];
+    insns.extend(count_down());
+    insns
+}
+
+/// Turns r6 times.
+fn count_down() -> [Insn; 4] {
+    [
+        Insn::new(op::ALU64 | op::ADD, 6, 0, 0, -1),
+        Insn::new(op::JMP | op::JNE, 6, 0, -2, 0),
+        Insn::new(MOV, 0, 0, 0, 0),
+        EXIT,
+    ]
+}
+
+/// Whether an object tells the types of its functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HasTypes {
+    Yes,
+    No,
+}
+
+/// An object with one program.
+pub(crate) fn object(name: &str, section: &str, insns: &[Insn], types: HasTypes) -> Vec<u8> {
     let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
-    let xdp = object.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);
-    let code: Vec<u8> = DROP.iter().flat_map(|insn| insn.to_le_bytes()).collect();
-    object.append_section_data(xdp, &code, 8);
+    let text = object.add_section(Vec::new(), section.as_bytes().to_vec(), SectionKind::Text);
+    let code: Vec<u8> = insns.iter().flat_map(|insn| insn.to_bytes()).collect();
+    object.append_section_data(text, &code, 8);
     object.add_symbol(Symbol {
         name: name.as_bytes().to_vec(),
         value: 0,
@@ -22,11 +67,15 @@ pub(crate) fn dropper(name: &str) -> Vec<u8> {
         kind: SymbolKind::Text,
         scope: SymbolScope::Dynamic,
         weak: false,
-        section: SymbolSection::Section(xdp),
+        section: SymbolSection::Section(text),
         flags: SymbolFlags::None,
     });
-    let (types, extra) = type_information(name);
-    for (section, data) in [("license", b"GPL\0".to_vec()), (".BTF", types), (".BTF.ext", extra)] {
+    let mut sections = vec![("license", b"GPL\0".to_vec())];
+    if types == HasTypes::Yes {
+        let (types, extra) = type_information(name, section);
+        sections.extend([(".BTF", types), (".BTF.ext", extra)]);
+    }
+    for (section, data) in sections {
         let id = object.add_section(Vec::new(), section.as_bytes().to_vec(), SectionKind::Data);
         object.append_section_data(id, &data, 8);
     }
@@ -35,7 +84,7 @@ pub(crate) fn dropper(name: &str) -> Vec<u8> {
 
 /// BTF of `int NAME(void *ctx)`, and what says that the program's first instruction begins it
 /// (Documentation/bpf/btf.rst of the kernel).
-fn type_information(name: &str) -> (Vec<u8>, Vec<u8>) {
+fn type_information(name: &str, section: &str) -> (Vec<u8>, Vec<u8>) {
     let mut strings = vec![0];
     let mut string = |text: &str| {
         let offset = strings.len() as u32;
@@ -43,7 +92,7 @@ fn type_information(name: &str) -> (Vec<u8>, Vec<u8>) {
         offset
     };
     let (int, context, function, section) =
-        (string("int"), string("ctx"), string(name), string("xdp"));
+        (string("int"), string("ctx"), string(name), string(section));
     let kind = |kind: u32, vlen: u32| kind << 24 | vlen;
     let types = [
         // 1: a signed integer of 32 bits.

@@ -3,41 +3,41 @@
 use wingbeat_bpf::code::{Insn, op};
 
 /// 64-bit arithmetic with a register: `dst += src` for [`op::ADD`].
-pub(super) const fn alu(operation: u8, dst: u8, src: u8) -> Insn {
+pub(in crate::instrument) const fn alu(operation: u8, dst: u8, src: u8) -> Insn {
     Insn::new(op::ALU64 | operation | op::X, dst, src, 0, 0)
 }
 
 /// 64-bit arithmetic with an immediate.
-pub(super) const fn alu_immediate(operation: u8, dst: u8, immediate: i32) -> Insn {
+pub(in crate::instrument) const fn alu_immediate(operation: u8, dst: u8, immediate: i32) -> Insn {
     Insn::new(op::ALU64 | operation, dst, 0, 0, immediate)
 }
 
 /// `dst = *(u64 *)(base + offset)`
-pub(super) const fn load(dst: u8, base: u8, offset: i16) -> Insn {
+pub(in crate::instrument) const fn load(dst: u8, base: u8, offset: i16) -> Insn {
     Insn::new(op::LDX | op::MEM | op::DW, dst, base, offset, 0)
 }
 
 /// `*(u64 *)(base + offset) = src`
-pub(super) const fn store(base: u8, offset: i16, src: u8) -> Insn {
+pub(in crate::instrument) const fn store(base: u8, offset: i16, src: u8) -> Insn {
     Insn::new(op::STX | op::MEM | op::DW, base, src, offset, 0)
 }
 
 /// The address of a byte in the value of a map.
-pub(super) const fn load_map_value(dst: u8, map_fd: i32, offset: i32) -> [Insn; 2] {
+pub(in crate::instrument) const fn load_map_value(dst: u8, map_fd: i32, offset: i32) -> [Insn; 2] {
     [Insn::new(op::LDIMM64, dst, op::PSEUDO_MAP_VALUE, 0, map_fd), Insn::new(0, 0, 0, 0, offset)]
 }
 
 /// `exit`
-pub(super) const fn exit() -> Insn {
+pub(in crate::instrument) const fn exit() -> Insn {
     Insn::new(op::EXIT, 0, 0, 0, 0)
 }
 
 /// A call of a helper.
-pub(super) const fn call_helper(number: i32) -> Insn {
+pub(in crate::instrument) const fn call_helper(number: i32) -> Insn {
     Insn::new(op::CALL, 0, 0, 0, number)
 }
 
 /// A call of the function that begins `distance` behind the next instruction.
-pub(super) const fn call_local(distance: i32) -> Insn {
+pub(in crate::instrument) const fn call_local(distance: i32) -> Insn {
     Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, distance)
 }

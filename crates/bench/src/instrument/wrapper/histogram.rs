@@ -38,6 +38,22 @@ pub struct Recorded {
     pub max_ns: u64,
 }
 
+impl Recorded {
+    /// Takes in what was recorded elsewhere.
+    pub(crate) fn add(&mut self, more: &Self) {
+        if more.count == 0 {
+            return;
+        }
+        for (bucket, more) in self.buckets.iter_mut().zip(&more.buckets) {
+            *bucket = bucket.saturating_add(*more);
+        }
+        self.min_ns = if self.count == 0 { more.min_ns } else { self.min_ns.min(more.min_ns) };
+        self.max_ns = self.max_ns.max(more.max_ns);
+        self.count = self.count.saturating_add(more.count);
+        self.sum_ns = self.sum_ns.saturating_add(more.sum_ns);
+    }
+}
+
 /// The bytes are not those of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("read {found_bytes} bytes as a histogram, which has {VALUE_SIZE}: is it another map?")]
@@ -97,6 +113,21 @@ mod tests {
         assert_eq!((count, sum_ns, min_ns, max_ns), (4, 322, 7, 300));
         assert_eq!((recorded.buckets[7], recorded.buckets[bucket_of(300)]), (2, 1));
         assert_eq!(recorded.buckets.len(), BUCKETS);
+    }
+
+    #[test]
+    fn records_add_up() {
+        let recorded = |value: u64, count: u64| Recorded {
+            buckets: vec![count],
+            count,
+            sum_ns: value * count,
+            min_ns: value,
+            max_ns: value,
+        };
+        let mut sum = recorded(0, 0);
+        [recorded(20, 2), recorded(10, 1), recorded(0, 0)].iter().for_each(|more| sum.add(more));
+        let (min, max) = (sum.min_ns, sum.max_ns);
+        assert_eq!((sum.count, sum.sum_ns, min, max, sum.buckets[0]), (3, 50, 10, 20, 3));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::live::{ProgramReport, Report};
 
 /// Writes the programs that ran: mean time (`latency`, ns, with the ends of its interval where it has
-/// one), runs per second (`throughput`) and runs (`runs`).
+/// one), runs per second (`throughput`) and runs (`runs`); where single runs were timed, those too.
 pub(super) fn write(report: &Report) -> Result<String, serde_json::Error> {
     let mut names: HashMap<&str, u32> = HashMap::new();
     for program in &report.programs {
@@ -25,15 +25,33 @@ pub(super) fn write(report: &Report) -> Result<String, serde_json::Error> {
             latency["lower_value"] = interval.lower_ns.into();
             latency["upper_value"] = interval.upper_ns.into();
         }
-        let measures = json!({
+        let mut measures = json!({
             "latency": latency,
             "throughput": { "value": throughput },
             "runs": { "value": runs as f64 },
         });
+        for (name, value) in of_single_runs(program) {
+            measures[name] = json!({ "value": value });
+        }
         let is_shared = names.get(program.name.as_str()).is_some_and(|&count| count > 1);
         benchmarks.insert(benchmark(program, is_shared), measures);
     }
     serde_json::to_string_pretty(&benchmarks).map(|json| json + "\n")
+}
+
+/// Percentiles and the greatest time, and what perf counted per run, as far as they are known.
+fn of_single_runs(program: &ProgramReport) -> impl Iterator<Item = (String, f64)> {
+    let single = program.single_runs.as_ref();
+    let times = [
+        ("latency-p50", single.and_then(|single| single.p50_ns)),
+        ("latency-p90", single.and_then(|single| single.p90_ns)),
+        ("latency-p99", single.and_then(|single| single.p99_ns)),
+        ("latency-p999", single.and_then(|single| single.p999_ns)),
+        ("latency-max", single.map(|single| single.max_ns as f64)),
+    ];
+    let times = times.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let counters = program.counters.iter();
+    times.chain(counters.filter_map(|one| Some((one.event.clone(), one.per_run?))))
 }
 
 /// The program's name. When several programs share it, or there is none, the id tells them apart;

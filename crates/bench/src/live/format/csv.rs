@@ -1,6 +1,6 @@
 //! CSV: a row per program, empty fields for what is not known.
 
-use crate::live::{ProgramReport, Report};
+use crate::live::{ProgramReport, Report, SingleRuns};
 
 const HEADER: [&str; 15] = [
     "id",
@@ -20,20 +20,74 @@ const HEADER: [&str; 15] = [
     "recursion_misses",
 ];
 
-/// Writes all programs.
+/// What follows where single runs were timed.
+const SINGLE_RUNS: [&str; 10] = [
+    "latency_p50_ns",
+    "latency_p90_ns",
+    "latency_p99_ns",
+    "latency_p999_ns",
+    "latency_max_ns",
+    "latency_min_ns",
+    "latency_p50_net_ns",
+    "untimed_recursion",
+    "untimed_displaced",
+    "runs_beyond_bins",
+];
+
+/// Writes all programs. Where single runs were timed there are more columns, and three for each counter.
 pub(super) fn write(report: &Report) -> csv::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(HEADER)?;
+    let mut header: Vec<String> = HEADER.map(str::to_owned).to_vec();
+    if let Some(empty) = &report.empty {
+        header.extend(SINGLE_RUNS.map(str::to_owned));
+        for counter in &empty.counters {
+            let name = counter.event.replace('-', "_");
+            header.extend(["total", "per_run", "per_run_net"].map(|what| format!("{name}_{what}")));
+        }
+    }
+    writer.write_record(header)?;
     for program in &report.programs {
-        writer.write_record(row(program))?;
+        let mut fields = row(program).to_vec();
+        if let Some(empty) = &report.empty {
+            fields.extend(single_runs(program));
+            for event in empty.counters.iter().map(|counter| &counter.event) {
+                let counter = program.counters.iter().find(|counter| counter.event == *event);
+                let figures = counter.map(|one| [one.total, one.per_run, one.net_per_run]);
+                fields.extend(figures.unwrap_or_default().map(real));
+            }
+        }
+        writer.write_record(fields)?;
     }
     writer.into_inner().map_err(|error| error.into_error().into())
 }
 
+fn integer(number: Option<u64>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}
+
+fn real(number: Option<f64>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}
+
+fn single_runs(program: &ProgramReport) -> [String; 10] {
+    let single = program.single_runs.as_ref();
+    let time = |of: fn(&SingleRuns) -> Option<f64>| real(single.and_then(of));
+    let count = |of: fn(&SingleRuns) -> u64| integer(single.map(of));
+    [
+        time(|single| single.p50_ns),
+        time(|single| single.p90_ns),
+        time(|single| single.p99_ns),
+        time(|single| single.p999_ns),
+        count(|single| single.max_ns),
+        count(|single| single.min_ns),
+        time(|single| single.net_p50_ns),
+        count(|single| single.untimed.recursion),
+        count(|single| single.untimed.displaced),
+        count(|single| single.runs_beyond_bins),
+    ]
+}
+
 fn row(program: &ProgramReport) -> [String; 15] {
-    let integer =
-        |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-    let real = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
     let pids: Vec<_> = program.owners.iter().map(|owner| owner.pid.to_string()).collect();
     let names: Vec<_> = program.owners.iter().map(|owner| owner.name.as_str()).collect();
     let interval = program.time_per_run_interval;

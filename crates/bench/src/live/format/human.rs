@@ -1,5 +1,7 @@
 //! A table for people, with what its figures mean below.
 
+mod single_runs;
+
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{decimal, grouped, printable, seconds};
@@ -34,9 +36,12 @@ pub(super) fn write(report: &Report) -> String {
     if report.programs.is_empty() {
         return "no eBPF program is loaded\n".to_owned();
     }
-    let mut text = table(report);
+    let (mut text, notes) = match &report.empty {
+        Some(empty) => (single_runs::tables(report, empty), single_runs::notes(report, empty)),
+        None => (table(report), notes(report)),
+    };
     text.push('\n');
-    for note in notes(report) {
+    for note in notes.into_iter().chain(ends(report)) {
         text.push_str(&note);
         text.push('\n');
     }
@@ -53,14 +58,20 @@ fn table(report: &Report) -> String {
     let mut rows = vec![columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>()];
     rows.extend(shown.iter().map(|program| columns.iter().map(|c| (c.cell)(program)).collect()));
     rows.push(columns.iter().map(|column| total_cell(report, column.heading)).collect());
+    lines(&rows, &columns.iter().map(|column| column.is_number).collect::<Vec<_>>())
+}
+
+/// Rows with their columns below each other; numbers to the right.
+fn lines(rows: &[Vec<String>], are_numbers: &[bool]) -> String {
     let width =
         |index: usize| rows.iter().filter_map(|row| row.get(index)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..columns.len()).map(|index| width(index).unwrap_or(0)).collect();
+    let widths: Vec<usize> =
+        (0..are_numbers.len()).map(|index| width(index).unwrap_or(0)).collect();
     let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&columns).zip(&widths);
+    for row in rows {
+        let cells = row.iter().zip(are_numbers).zip(&widths);
         let line: Vec<String> =
-            cells.map(|((cell, column), &width)| aligned(cell, width, column.is_number)).collect();
+            cells.map(|((cell, &is_number), &width)| aligned(cell, width, is_number)).collect();
         text.push_str(line.join("  ").trim_end());
         text.push('\n');
     }
@@ -84,13 +95,7 @@ fn total_cell(report: &Report, heading: &str) -> String {
 }
 
 fn notes(report: &Report) -> Vec<String> {
-    let mut notes = vec![format!(
-        "{} in {}; CPU % is of one CPU, in all {} % of {}",
-        plural(report.programs.len(), "program"),
-        seconds(report.duration_ns),
-        decimal(report.total.cpu_percent_of_all, 2),
-        plural(report.cpus_online as usize, "CPU"),
-    )];
+    let mut notes = vec![duration(report)];
     if let Some(empty_run_ns) = report.empty_run_ns {
         notes.push(format!(
             "ns/run has the statistics' own clock reads in it: an empty program shows {} ns; net is without",
@@ -104,6 +109,23 @@ fn notes(report: &Report) -> Vec<String> {
             interval.slices
         ));
     }
+    notes
+}
+
+/// How long it was, and what the CPU's share is of.
+fn duration(report: &Report) -> String {
+    format!(
+        "{} in {}; CPU % is of one CPU, in all {} % of {}",
+        plural(report.programs.len(), "program"),
+        seconds(report.duration_ns),
+        decimal(report.total.cpu_percent_of_all, 2),
+        plural(report.cpus_online as usize, "CPU"),
+    )
+}
+
+/// How the command ended, and what was unloaded.
+fn ends(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
     if let Some(command) = &report.command {
         let how = match (command.ended_by_itself, command.exit_code) {
             (false, _) => "was asked to end when the time was over".to_owned(),

@@ -1,5 +1,7 @@
 //! Golden text of all forms, of one small report.
 
+pub(in crate::live) mod single_runs;
+
 use wingbeat_bpf::{ProgramType, program::Info};
 
 use super::*;
@@ -42,6 +44,7 @@ pub(in crate::live) fn report(programs: Vec<ProgramReport>) -> Report {
         programs,
         vanished: Vec::new(),
         command: None,
+        empty: None,
         warnings: Vec::new(),
     }
 }

@@ -53,6 +53,7 @@ pub(in crate::top) fn report(programs: Vec<ProgramReport>) -> Report {
         programs,
         vanished: Vec::new(),
         command: None,
+        empty: None,
         warnings: Vec::new(),
     }
 }

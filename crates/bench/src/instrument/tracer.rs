@@ -1,0 +1,261 @@
+//! Times each run of a program from outside: one program at its entry (fentry) notes the time, another
+//! one at its exit (fexit) counts the difference. The measured program stays loaded and attached.
+//!
+//! Several runs of one program may be under way on a CPU: an interrupt brings one in the middle of
+//! another, and on a preemptible kernel another thread does, which may even end later than the run that
+//! it broke into. A stack of start times would mix those up. So a run is known by the place of the
+//! trampoline's frame on the kernel stack, which is the context that both programs get and which no
+//! other run has as long as this one lasts. Each CPU has [`SLOTS`] places for runs under way: a program
+//! ends on the CPU on which it began, since the kernel keeps the thread there (`migrate_disable`).
+//!
+//! Between the two clock reads lie the end of the first program, the trampoline, the measured program
+//! and the beginning of the second; what that takes without the measured program, an empty one tells.
+//! Counters of perf are read before the first and after the second clock read, so that they are not in
+//! the time.
+//!
+//! The counts are plain additions: the kernel does not run a tracing program while it runs already on
+//! that CPU (`__bpf_prog_enter_recur` in kernel/bpf/trampoline.c, Linux 6.18), and counts how often it
+//! left it out. The two programs may run in the middle of each other, and touch different places.
+
+mod notebook;
+
+pub use notebook::{CounterSums, Notebook, WrongLen, read_notebook};
+
+use wingbeat_bpf::code::{Insn, op};
+
+use super::wrapper::{
+    KTIME_GET_NS,
+    emit::{alu, alu_immediate, call_helper, exit, load, store},
+    record_at_r3,
+};
+use notebook::Layout;
+
+/// Runs that may be under way on one CPU at the same time. More are told apart as long as the oldest
+/// need not be forgotten.
+pub const SLOTS: u16 = 8;
+
+/// Most counters of perf that are read around each run.
+pub const COUNTERS_MAX: usize = 4;
+
+/// Helpers (include/uapi/linux/bpf.h, Linux 6.18).
+const MAP_LOOKUP_ELEM: i32 = 1;
+const PERF_EVENT_READ_VALUE: i32 = 55;
+
+/// Bytes of a reading (`struct bpf_perf_event_value`, include/uapi/linux/bpf.h, Linux 6.18): the count,
+/// the time that the event has been on, and the time of that in which it counted; nanoseconds.
+const READING_BYTES: i32 = 24;
+
+/// Where the stack holds the key of the only entry, and a reading of a counter.
+const KEY: i16 = -4;
+const READING: i16 = -32;
+
+/// The two programs. Map 0 is a `BPF_MAP_TYPE_PERCPU_ARRAY` with one entry of [`value_len_bytes`]; maps
+/// from 1 on are those of the counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tracers {
+    /// For the entry.
+    pub entry: Vec<Insn>,
+    /// For the exit.
+    pub exit: Vec<Insn>,
+}
+
+/// Size of the value of one CPU, in bytes; a multiple of 8.
+pub fn value_len_bytes(counters: usize) -> u32 {
+    Layout::new(counters).len_bytes()
+}
+
+/// Makes the two programs for so many counters, at most [`COUNTERS_MAX`].
+pub fn tracers(counters: usize) -> Tracers {
+    let layout = Layout::new(counters.min(COUNTERS_MAX));
+    Tracers { entry: at_entry(layout), exit: at_exit(layout) }
+}
+
+/// r6 is the frame of the run, r7 the value of this CPU, r8 the slot.
+fn at_entry(layout: Layout) -> Vec<Insn> {
+    let mut draft = Draft::default();
+    draft.put([alu(op::MOV, 6, 1)]);
+    draft.find_value();
+    draft.put(count_at(Layout::ENTRIES));
+    let (mut found, mut taken) = (Vec::new(), Vec::new());
+    draft.put(first_slot());
+    for _ in 0..SLOTS {
+        draft.put([load(1, 8, Layout::FRAME)]);
+        found.push(draft.jump(Insn::new(op::JMP | op::JEQ, 1, 0, 0, 0)));
+        // Somebody left without an exit, and this run stands where that one stood.
+        taken.push(draft.jump(Insn::new(op::JMP | op::JEQ | op::X, 1, 6, 0, 0)));
+        draft.put([alu_immediate(op::ADD, 8, layout.slot_len())]);
+    }
+    // All are taken: any of them gives way. Which one, chance decides, lest one that was left behind
+    // stay for good.
+    draft.put([call_helper(KTIME_GET_NS), alu_immediate(op::AND, 0, i32::from(SLOTS) - 1)]);
+    draft.put([alu_immediate(op::MUL, 0, layout.slot_len())]);
+    draft.put(first_slot());
+    draft.put([alu(op::ADD, 8, 0)]);
+    draft.land(taken);
+    draft.put(count_at(Layout::DISPLACED));
+    draft.land(found);
+    for number in 0..layout.counters {
+        draft.read_counter(number);
+        for word in 0..3 {
+            draft
+                .put([load(1, 10, READING + 8 * word), store(8, Layout::counter(number, word), 1)]);
+        }
+    }
+    draft.put([call_helper(KTIME_GET_NS), store(8, Layout::START, 0), store(8, Layout::FRAME, 6)]);
+    draft.leave()
+}
+
+/// As above; r9 is the time at the end of the run, and then how long it took.
+fn at_exit(layout: Layout) -> Vec<Insn> {
+    let mut draft = Draft::default();
+    draft.put([alu(op::MOV, 6, 1), call_helper(KTIME_GET_NS), alu(op::MOV, 9, 0)]);
+    draft.find_value();
+    let mut found = Vec::new();
+    draft.put(first_slot());
+    for _ in 0..SLOTS {
+        draft.put([load(1, 8, Layout::FRAME)]);
+        found.push(draft.jump(Insn::new(op::JMP | op::JEQ | op::X, 1, 6, 0, 0)));
+        draft.put([alu_immediate(op::ADD, 8, layout.slot_len())]);
+    }
+    draft.put(count_at(Layout::UNMATCHED));
+    draft.put([alu_immediate(op::MOV, 0, 0), exit()]);
+    draft.land(found);
+    for number in 0..layout.counters {
+        draft.add_counter(layout, number);
+    }
+    draft.put([load(1, 8, Layout::START), alu(op::SUB, 9, 1)]);
+    // The clock may seem to go back where an NMI reads it.
+    draft.put([Insn::new(op::JMP | op::JSGE, 9, 0, 1, 0), alu_immediate(op::MOV, 9, 0)]);
+    draft.put([alu_immediate(op::MOV, 1, 0), store(8, Layout::FRAME, 1)]);
+    draft.put([alu(op::MOV, 0, 9), alu(op::MOV, 3, 7)]);
+    draft.put(record_at_r3());
+    draft.leave()
+}
+
+/// r8 = the first slot.
+fn first_slot() -> [Insn; 2] {
+    [alu(op::MOV, 8, 7), alu_immediate(op::ADD, 8, i32::from(Layout::SLOTS_START))]
+}
+
+/// Adds one to a word of the value. Destroys r1.
+fn count_at(offset: i16) -> [Insn; 3] {
+    [load(1, 7, offset), alu_immediate(op::ADD, 1, 1), store(7, offset, 1)]
+}
+
+/// Instructions with jumps that lead forward.
+#[derive(Debug, Default)]
+struct Draft {
+    insns: Vec<Insn>,
+}
+
+impl Draft {
+    fn put(&mut self, insns: impl IntoIterator<Item = Insn>) {
+        self.insns.extend(insns);
+    }
+
+    /// A jump to a place that [`Self::land`] tells.
+    fn jump(&mut self, jump: Insn) -> usize {
+        self.insns.push(jump);
+        self.insns.len() - 1
+    }
+
+    /// Lets jumps lead here. The programs have some hundred instructions, and an offset holds 32,767.
+    fn land(&mut self, jumps: impl IntoIterator<Item = usize>) {
+        let here = self.insns.len();
+        for at in jumps {
+            if let Some(jump) = self.insns.get_mut(at) {
+                jump.offset = i16::try_from(here - at - 1).unwrap_or(i16::MAX);
+            }
+        }
+    }
+
+    fn leave(mut self) -> Vec<Insn> {
+        self.put([alu_immediate(op::MOV, 0, 0), exit()]);
+        self.insns
+    }
+
+    /// r7 = the value of this CPU.
+    fn find_value(&mut self) {
+        self.put([
+            Insn::new(op::ST | op::MEM | op::W, 10, 0, KEY, 0),
+            Insn::new(op::LDIMM64, 1, op::PSEUDO_MAP_FD, 0, 0),
+            Insn::new(0, 0, 0, 0, 0),
+            alu(op::MOV, 2, 10),
+            alu_immediate(op::ADD, 2, i32::from(KEY)),
+            call_helper(MAP_LOOKUP_ELEM),
+            // It is always there, which the verifier cannot know.
+            Insn::new(op::JMP | op::JNE, 0, 0, 2, 0),
+            alu_immediate(op::MOV, 0, 0),
+            exit(),
+            alu(op::MOV, 7, 0),
+        ]);
+    }
+
+    /// Reads a counter on this CPU to the stack; zeros where it cannot be read. Destroys r0 to r5.
+    fn read_counter(&mut self, number: u16) {
+        self.put([
+            Insn::new(op::LDIMM64, 1, op::PSEUDO_MAP_FD, 0, i32::from(number) + 1),
+            Insn::new(0, 0, 0, 0, 0),
+            // In 32 bits: BPF_F_CURRENT_CPU.
+            Insn::new(op::ALU | op::MOV, 2, 0, 0, -1),
+            alu(op::MOV, 3, 10),
+            alu_immediate(op::ADD, 3, i32::from(READING)),
+            alu_immediate(op::MOV, 4, READING_BYTES),
+            call_helper(PERF_EVENT_READ_VALUE),
+        ]);
+    }
+
+    /// Adds what a counter counted since the entry. Its time tells whether it was read at all.
+    fn add_counter(&mut self, layout: Layout, number: u16) {
+        const ENABLED: i16 = 1;
+        self.read_counter(number);
+        self.put([load(1, 10, READING + 8 * ENABLED)]);
+        let unread = self.jump(Insn::new(op::JMP | op::JEQ, 1, 0, 0, 0));
+        self.put([load(1, 8, Layout::counter(number, ENABLED))]);
+        let unread_before = self.jump(Insn::new(op::JMP | op::JEQ, 1, 0, 0, 0));
+        for word in 0..3 {
+            let sum = layout.sum(number, word);
+            self.put([
+                load(1, 10, READING + 8 * word),
+                load(2, 8, Layout::counter(number, word)),
+                alu(op::SUB, 1, 2),
+                load(2, 7, sum),
+                alu(op::ADD, 2, 1),
+                store(7, sum, 2),
+            ]);
+        }
+        let done = self.jump(Insn::new(op::JA, 0, 0, 0, 0));
+        self.land([unread, unread_before]);
+        self.put(count_at(layout.sum(number, 3)));
+        self.land([done]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_lead_forward_and_stay_inside() {
+        for counters in 0..=COUNTERS_MAX {
+            let Tracers { entry, exit } = tracers(counters);
+            for insns in [entry, exit] {
+                let jumps = insns.iter().enumerate().filter(|(_, insn)| {
+                    insn.class() == op::JMP && insn.opcode != op::CALL && insn.opcode != op::EXIT
+                });
+                for (at, jump) in jumps {
+                    let to = at + 1 + usize::try_from(jump.offset).expect("forward");
+                    assert!(jump.offset > 0 && to < insns.len(), "{counters}: {at} to {to}");
+                }
+                assert_eq!(insns.last().map(|insn| insn.opcode), Some(op::EXIT));
+            }
+        }
+    }
+
+    #[test]
+    fn values_fit_into_the_memory_of_a_cpu() {
+        // PCPU_MIN_UNIT_SIZE (include/linux/percpu.h, Linux 6.18).
+        assert!(value_len_bytes(COUNTERS_MAX) <= 32 << 10);
+        assert_eq!(value_len_bytes(0) % 8, 0);
+    }
+}

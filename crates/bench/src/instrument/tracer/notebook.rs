@@ -1,0 +1,233 @@
+//! Where the tracers keep what in the value of a CPU, and how to read the values of all CPUs.
+
+use thiserror::Error;
+
+use super::SLOTS;
+use crate::instrument::wrapper::{
+    Recorded,
+    histogram::{VALUE_SIZE, read_histogram},
+};
+
+/// Words of a counter in a slot: count, time on, time counted.
+const READING_WORDS: u16 = 3;
+
+/// Words of its sums: the same, and how often it could not be read.
+const SUM_WORDS: u16 = 4;
+
+/// The value of a CPU: a histogram, some counts, slots of runs under way, sums of counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) counters: u16,
+}
+
+impl Layout {
+    /// Runs that began.
+    pub(super) const ENTRIES: i16 = VALUE_SIZE as i16;
+    /// Ends of which no beginning is known.
+    pub(super) const UNMATCHED: i16 = Self::ENTRIES + 8;
+    /// Beginnings that were forgotten for another one.
+    pub(super) const DISPLACED: i16 = Self::UNMATCHED + 8;
+    pub(super) const SLOTS_START: i16 = Self::DISPLACED + 8;
+
+    /// In a slot: the frame of the run, 0 if the slot is free; when it began; counters at that time.
+    pub(super) const FRAME: i16 = 0;
+    pub(super) const START: i16 = 8;
+    const COUNTERS_START: i16 = 16;
+
+    pub(super) fn new(counters: usize) -> Self {
+        Self { counters: u16::try_from(counters).unwrap_or(u16::MAX) }
+    }
+
+    /// A word of a counter in a slot.
+    pub(super) fn counter(number: u16, word: i16) -> i16 {
+        Self::COUNTERS_START + 8 * ((READING_WORDS * number).cast_signed() + word)
+    }
+
+    pub(super) fn slot_len(self) -> i32 {
+        i32::from(Self::counter(self.counters, 0))
+    }
+
+    /// A word of the sums of a counter.
+    pub(super) fn sum(self, number: u16, word: i16) -> i16 {
+        Self::SLOTS_START
+            + (i32::from(SLOTS) * self.slot_len()) as i16
+            + 8 * ((SUM_WORDS * number).cast_signed() + word)
+    }
+
+    pub(super) fn len_bytes(self) -> u32 {
+        u32::from(self.sum(self.counters, 0).cast_unsigned())
+    }
+}
+
+/// What a counter counted in all runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CounterSums {
+    /// What it counted.
+    pub count: u64,
+    /// Nanoseconds in which it was to count.
+    pub enabled_ns: u64,
+    /// Nanoseconds in which it did: less where events take turns on the processor's counters.
+    pub running_ns: u64,
+    /// Runs for which it could not be read.
+    pub unread: u64,
+}
+
+/// What the tracers wrote, on all CPUs together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notebook {
+    /// Times of runs.
+    pub recorded: Recorded,
+    /// Runs whose beginning was seen.
+    pub entries: u64,
+    /// Ends without a beginning: the run began before, or its beginning was missed.
+    pub unmatched: u64,
+    /// Beginnings that were forgotten for another one: the end of that run never came, or came late.
+    pub displaced: u64,
+    /// Runs that are under way.
+    pub unfinished: u64,
+    /// Sums of the counters, in their order.
+    pub counters: Vec<CounterSums>,
+}
+
+/// The bytes are not those of whole values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "read {found_bytes} bytes as the values of all CPUs, which have {value_bytes} each: is it another map?"
+)]
+pub struct WrongLen {
+    /// How many there are.
+    pub found_bytes: usize,
+    /// How many each CPU has.
+    pub value_bytes: usize,
+}
+
+/// Adds up the values of all CPUs, one behind the other.
+///
+/// # Errors
+///
+/// If they are not whole values for so many counters, or none.
+pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLen> {
+    let layout = Layout::new(counters);
+    let value_bytes = layout.len_bytes() as usize;
+    let wrong = WrongLen { found_bytes: values.len(), value_bytes };
+    if values.is_empty() || !values.len().is_multiple_of(value_bytes) {
+        return Err(wrong);
+    }
+    let mut sum: Option<Notebook> = None;
+    for value in values.chunks(value_bytes) {
+        let histogram = value.get(..VALUE_SIZE).ok_or(wrong)?;
+        let recorded = read_histogram(histogram).map_err(|_| wrong)?;
+        let one = Notebook { recorded, ..of_cpu(value, layout).ok_or(wrong)? };
+        match &mut sum {
+            Some(sum) => sum.add(&one),
+            None => sum = Some(one),
+        }
+    }
+    sum.ok_or(wrong)
+}
+
+/// All but the histogram.
+fn of_cpu(value: &[u8], layout: Layout) -> Option<Notebook> {
+    let word = |offset: i16| {
+        let bytes = value.get(usize::try_from(offset).ok()?..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
+    };
+    let slot = |number: u16| {
+        let start = i32::from(Layout::SLOTS_START) + i32::from(number) * layout.slot_len();
+        word(i16::try_from(start).ok()? + Layout::FRAME)
+    };
+    let frames = (0..SLOTS).map(slot).collect::<Option<Vec<_>>>()?;
+    let sums = |number| {
+        Some(CounterSums {
+            count: word(layout.sum(number, 0))?,
+            enabled_ns: word(layout.sum(number, 1))?,
+            running_ns: word(layout.sum(number, 2))?,
+            unread: word(layout.sum(number, 3))?,
+        })
+    };
+    Some(Notebook {
+        recorded: Recorded { buckets: Vec::new(), count: 0, sum_ns: 0, min_ns: 0, max_ns: 0 },
+        entries: word(Layout::ENTRIES)?,
+        unmatched: word(Layout::UNMATCHED)?,
+        displaced: word(Layout::DISPLACED)?,
+        unfinished: frames.iter().filter(|&&frame| frame != 0).count() as u64,
+        counters: (0..layout.counters).map(sums).collect::<Option<_>>()?,
+    })
+}
+
+impl Notebook {
+    fn add(&mut self, more: &Self) {
+        self.recorded.add(&more.recorded);
+        self.entries = self.entries.saturating_add(more.entries);
+        self.unmatched = self.unmatched.saturating_add(more.unmatched);
+        self.displaced = self.displaced.saturating_add(more.displaced);
+        self.unfinished = self.unfinished.saturating_add(more.unfinished);
+        for (sum, more) in self.counters.iter_mut().zip(&more.counters) {
+            sum.count = sum.count.saturating_add(more.count);
+            sum.enabled_ns = sum.enabled_ns.saturating_add(more.enabled_ns);
+            sum.running_ns = sum.running_ns.saturating_add(more.running_ns);
+            sum.unread = sum.unread.saturating_add(more.unread);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a CPU with these words in it.
+    fn value(counters: usize, words: &[(i16, u64)]) -> Vec<u8> {
+        let mut value = vec![0; Layout::new(counters).len_bytes() as usize];
+        for &(offset, word) in words {
+            let start = usize::try_from(offset).expect("an offset");
+            value[start..start + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        value
+    }
+
+    #[test]
+    fn cpus_add_up() {
+        let layout = Layout::new(2);
+        let slot = |number: i16| Layout::SLOTS_START + number * layout.slot_len() as i16;
+        let first = value(
+            2,
+            &[
+                (Layout::ENTRIES, 10),
+                (Layout::UNMATCHED, 1),
+                (slot(0), 0xffff_8880_0000_1000),
+                (layout.sum(0, 0), 100),
+                (layout.sum(1, 3), 4),
+            ],
+        );
+        let second = value(
+            2,
+            &[
+                (Layout::ENTRIES, 5),
+                (Layout::DISPLACED, 2),
+                (slot(7), 1),
+                (layout.sum(0, 0), 20),
+                (layout.sum(1, 1), 9),
+                (layout.sum(1, 2), 8),
+            ],
+        );
+        let found = read_notebook(&[first, second].concat(), 2).expect("two values");
+        let Notebook { entries, unmatched, displaced, unfinished, counters, .. } = found;
+        assert_eq!((entries, unmatched, displaced, unfinished), (15, 1, 2, 2));
+        let none = CounterSums::default();
+        assert_eq!(
+            counters,
+            [
+                CounterSums { count: 120, ..none },
+                CounterSums { enabled_ns: 9, running_ns: 8, unread: 4, ..none },
+            ]
+        );
+    }
+
+    #[test]
+    fn other_lengths() {
+        let len = Layout::new(1).len_bytes() as usize;
+        let check = |found: usize| assert!(read_notebook(&vec![0; found], 1).is_err(), "{found}");
+        [0, 8, len - 8, len + 8, 2 * len - 1].into_iter().for_each(check);
+        assert!(read_notebook(&vec![0; 3 * len], 1).is_ok());
+    }
+}

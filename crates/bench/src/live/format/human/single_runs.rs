@@ -1,0 +1,127 @@
+//! Tables of single runs: their times, and what perf counted in them.
+
+use super::{decimal, duration, grouped, lines, owners, printable, rate, real, whole};
+use crate::live::{CounterReport, EmptyRuns, ProgramReport, Report, SingleRuns};
+
+const TIMES: [(&str, bool); 14] = [
+    ("id", true),
+    ("type", false),
+    ("name", false),
+    ("runs", true),
+    ("runs/s", true),
+    ("p50", true),
+    ("p90", true),
+    ("p99", true),
+    ("p99.9", true),
+    ("max", true),
+    ("mean", true),
+    ("net p50", true),
+    ("CPU %", true),
+    ("owners", false),
+];
+
+const COUNTERS: [(&str, bool); 5] =
+    [("name", false), ("event", false), ("total", true), ("per run", true), ("net", true)];
+
+/// A percentile that lies where the bins have ended.
+const BEYOND: &str = ">4.29 s";
+
+/// The times, and below them the counters, if there are any.
+pub(super) fn tables(report: &Report, empty: &EmptyRuns) -> String {
+    let mut rows = vec![headings(&TIMES), empty_row(empty)];
+    rows.extend(report.programs.iter().map(row));
+    let mut text = lines(&rows, &TIMES.map(|(_, is_number)| is_number));
+    if empty.counters.is_empty() {
+        return text;
+    }
+    let mut rows = vec![headings(&COUNTERS)];
+    rows.extend(empty.counters.iter().map(|counter| counter_row("(empty)", counter)));
+    for program in &report.programs {
+        let counters = program.counters.iter();
+        rows.extend(counters.map(|counter| counter_row(&program.label(), counter)));
+    }
+    text.push('\n');
+    text.push_str(&lines(&rows, &COUNTERS.map(|(_, is_number)| is_number)));
+    text
+}
+
+fn headings(columns: &[(&str, bool)]) -> Vec<String> {
+    columns.iter().map(|(heading, _)| (*heading).to_owned()).collect()
+}
+
+fn empty_row(empty: &EmptyRuns) -> Vec<String> {
+    let single = &empty.single_runs;
+    let mut row = vec![String::new(), String::new(), "(empty)".to_owned()];
+    row.extend([grouped(single.runs), String::new()]);
+    row.extend(times(Some(single)));
+    row
+}
+
+fn row(program: &ProgramReport) -> Vec<String> {
+    let mut row = vec![program.id.to_string(), program.r#type.clone(), printable(&program.name)];
+    row.extend([whole(program.runs), rate(program.runs_per_s)]);
+    row.extend(times(program.single_runs.as_ref()));
+    let net = program.single_runs.as_ref().and_then(|single| single.net_p50_ns);
+    row.extend([real(net, 0), real(program.cpu_percent, 2), owners(program)]);
+    row
+}
+
+fn times(single: Option<&SingleRuns>) -> [String; 6] {
+    let percentile = |of: fn(&SingleRuns) -> Option<f64>, q: f64| match single {
+        // Not known although there are enough runs above it.
+        Some(single) if of(single).is_none() && single.runs as f64 * (1.0 - q) > 1.0 - 1e-9 => {
+            BEYOND.to_owned()
+        }
+        _ => real(single.and_then(of), 0),
+    };
+    [
+        percentile(|single| single.p50_ns, 0.0),
+        percentile(|single| single.p90_ns, 0.9),
+        percentile(|single| single.p99_ns, 0.99),
+        percentile(|single| single.p999_ns, 0.999),
+        whole(single.map(|single| single.max_ns)),
+        real(single.map(|single| single.mean_ns), 1),
+    ]
+}
+
+fn counter_row(name: &str, counter: &CounterReport) -> Vec<String> {
+    vec![
+        printable(name),
+        counter.event.clone(),
+        real(counter.total, 0),
+        real(counter.per_run, 2),
+        real(counter.net_per_run, 2),
+    ]
+}
+
+pub(super) fn notes(report: &Report, empty: &EmptyRuns) -> Vec<String> {
+    let single = &empty.single_runs;
+    let mut notes = vec![
+        duration(report),
+        "times of single runs in ns, with the tracers that time them: (empty) is a program that does nothing, and net p50 is without it".to_owned(),
+        format!(
+            "percentiles are exact to {} ns below 64 ns, above that to {} %; a dash has less than one run above it",
+            single.clock_step_ns.map_or_else(|| "1".to_owned(), |step| decimal(step / 10.0, 1)),
+            decimal(single.bin_width * 100.0, 1),
+        ),
+        format!(
+            "while this measures, each run takes some {} ns longer because of it",
+            decimal(empty.added_ns.max(0.0), 0)
+        ),
+    ];
+    let shared = report.programs.iter().flat_map(|program| &program.counters);
+    let running = shared.filter_map(|counter| counter.running).fold(1.0, f64::min);
+    if !empty.counters.is_empty() {
+        notes.push(
+            "counters: in the runs and in what times them; net is without what (empty) shows"
+                .to_owned(),
+        );
+    }
+    if running < 0.995 {
+        notes.push(format!(
+            "counters took turns and counted for {} % of the time at least; totals are scaled up",
+            decimal(running * 100.0, 0)
+        ));
+    }
+    notes
+}

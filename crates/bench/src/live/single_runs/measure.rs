@@ -1,0 +1,246 @@
+//! Times the single runs of chosen programs, over a time or while a command runs.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use wingbeat_bpf::{
+    live::{CounterEvent, PerfCounter, TrampolineError},
+    owners::Owners,
+    program::Info,
+    tail_calls::TailCalls,
+};
+
+use super::{
+    CounterReport, EmptyRuns, SingleRuns,
+    empty::{self, Empty, EmptyError},
+    recorder::{Recorder, RecorderError, Recording},
+};
+use crate::live::{
+    Attachments, LiveError, LiveWarning, Options, Outcome, Progress,
+    change::Rates,
+    check_rights,
+    command::{Ended, Launched},
+    cpus_online,
+    measure::{Held, command_report, hold, wait, warnings_about},
+    reading::now_ns,
+    report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total},
+    sampler::is_sysctl_on,
+};
+
+/// How often progress is shown. Reading what was recorded takes some 10 µs per CPU and program.
+const SLICE: Duration = Duration::from_millis(200);
+
+/// A program with its recorder.
+struct Traced {
+    held: Held,
+    recorder: Recorder,
+    began_ns: u64,
+    misses_before: u64,
+}
+
+/// As [`measure`](crate::live::measure()), by tracers at the programs' entries and exits.
+pub(in crate::live) fn measure(
+    options: &Options,
+    stop: BorrowedFd<'_>,
+    show: &mut dyn FnMut(Progress),
+) -> Result<Report, LiveError> {
+    check_rights()?;
+    // First of all, lest this process be found to be an owner.
+    let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
+    let held = hold(&options.wanted)?;
+    let attachments = Attachments::read().unwrap_or_default();
+    let mut warnings = Vec::new();
+    let counters = if options.counters { open_counters(&mut warnings)? } else { Vec::new() };
+    let Empty { runs: empty, were_statistics_on } =
+        empty::measure(&counters).map_err(no_tracing)?;
+    if were_statistics_on {
+        let kept_on_by = owners.keep_statistics_on.clone();
+        warnings.push(LiveWarning::StatisticsWereOn { by_sysctl: is_sysctl_on(), kept_on_by });
+    }
+    let traced = trace_all(held, &counters, !options.wanted.is_empty(), &mut warnings)?;
+    let started = Instant::now();
+    let (ended_by, command) = watch(options, &traced, stop, show, started)?;
+    let duration_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+
+    let mut programs = Vec::with_capacity(traced.len());
+    for one in traced {
+        let id = one.held.info.id;
+        let report = report_of(one, &empty, &counters)?;
+        let report = report.with_holders(owners.of(id), attachments.of(id));
+        warnings.extend(warnings_about(&report));
+        warnings.extend(LiveWarning::about_single_runs(&report));
+        programs.push(report);
+    }
+    warnings.extend(LiveWarning::about_owners(&owners, &programs));
+    programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
+    let cpus_online = cpus_online();
+    Ok(Report {
+        schema_version: SCHEMA_VERSION,
+        wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
+        duration_ns,
+        ended_by,
+        cpus_online,
+        empty_run_ns: Some(empty.single_runs.mean_ns),
+        total: Total::of(&programs, cpus_online),
+        programs,
+        vanished: Vec::new(),
+        command: command.map(|ended| command_report(&options.command, ended)),
+        empty: Some(empty),
+        warnings,
+    })
+}
+
+/// The processor's counters, or the kernel's where it has none.
+fn open_counters(warnings: &mut Vec<LiveWarning>) -> Result<Vec<PerfCounter>, LiveError> {
+    let (mut opened, mut refused) = (Vec::new(), Vec::new());
+    for event in CounterEvent::HARDWARE {
+        match PerfCounter::open(event) {
+            Ok(counter) => opened.push(counter),
+            Err(error) => refused.push((event, error)),
+        }
+    }
+    if let Some((_, error)) = refused.first() {
+        let events = refused.iter().map(|(event, _)| event.name()).collect();
+        warnings.push(LiveWarning::NoCounters { events, reason: error.to_string() });
+    }
+    if !opened.is_empty() {
+        return Ok(opened);
+    }
+    let software = CounterEvent::SOFTWARE.into_iter().map(PerfCounter::open);
+    software.collect::<io::Result<_>>().map_err(LiveError::system("open counters of perf"))
+}
+
+/// The kernel takes tracers from nobody, or something else went wrong.
+fn no_tracing(error: EmptyError) -> LiveError {
+    LiveError::NoTracing(error.to_string())
+}
+
+/// Puts tracers to all programs. One that cannot have any is an error if it was asked for.
+fn trace_all(
+    all: Vec<Held>,
+    counters: &[PerfCounter],
+    was_asked_for: bool,
+    warnings: &mut Vec<LiveWarning>,
+) -> Result<Vec<Traced>, LiveError> {
+    let mut traced = Vec::with_capacity(all.len());
+    for held in all {
+        let program = held.label();
+        match trace(held, counters) {
+            Ok(one) => {
+                warnings.extend(about_tail_calls(&one.held, &program));
+                traced.push(one);
+            }
+            Err(error) if was_asked_for => {
+                return Err(LiveError::NotTraceable { program, reason: reason(&error) });
+            }
+            Err(error) => {
+                warnings.push(LiveWarning::NotTraced { program, reason: reason(&error) });
+            }
+        }
+    }
+    match (traced.is_empty(), warnings.pop_if(|one| matches!(one, LiveWarning::NotTraced { .. }))) {
+        (true, Some(LiveWarning::NotTraced { program, reason })) => {
+            Err(LiveError::NotTraceable { program, reason })
+        }
+        (_, last) => {
+            warnings.extend(last);
+            Ok(traced)
+        }
+    }
+}
+
+fn trace(held: Held, counters: &[PerfCounter]) -> Result<Traced, RecorderError> {
+    let recorder = Recorder::attach(held.descriptor.as_fd(), counters)?;
+    let misses_before = held.info.recursion_misses;
+    Ok(Traced { held, recorder, began_ns: now_ns(), misses_before })
+}
+
+/// What the kernel says of a tracer at a tracer is short.
+fn reason(error: &RecorderError) -> String {
+    let text = error.to_string();
+    match error {
+        RecorderError::Trampoline(TrampolineError::Load { log, .. })
+            if log.contains("Cannot recursively attach") || log.contains("Cannot nest") =>
+        {
+            format!(
+                "{text}; it is a tracing program (fentry, fexit) itself, and the kernel attaches none to those"
+            )
+        }
+        _ => text,
+    }
+}
+
+fn about_tail_calls(held: &Held, program: &str) -> Option<LiveWarning> {
+    let TailCalls { has_table, is_in_table } = TailCalls::of(held.descriptor.as_fd()).ok()?;
+    let program = program.to_owned();
+    (has_table || is_in_table).then_some(LiveWarning::TailCalls { program, has_table, is_in_table })
+}
+
+/// Waits until it is over.
+fn watch(
+    options: &Options,
+    traced: &[Traced],
+    stop: BorrowedFd<'_>,
+    show: &mut dyn FnMut(Progress),
+    started: Instant,
+) -> Result<(EndedBy, Option<Ended>), LiveError> {
+    let mut launched = Launched::start(&options.command)?;
+    let ended_by = loop {
+        let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
+        let slice = left.map_or(SLICE, |left| left.min(SLICE));
+        if let Some(ended_by) = wait(stop, launched.as_ref(), slice)? {
+            break ended_by;
+        }
+        let elapsed = started.elapsed();
+        if options.duration.is_some_and(|duration| elapsed >= duration) {
+            break EndedBy::Time;
+        }
+        let mut runs = 0_u64;
+        for one in traced {
+            runs = runs.saturating_add(one.recorder.read().map_err(unreadable)?.recorded.count);
+        }
+        show(Progress { elapsed, total: options.duration, runs });
+    };
+    let ended = launched.as_mut().map(Launched::end).transpose();
+    Ok((ended_by, ended.map_err(LiveError::system("end the command"))?))
+}
+
+fn unreadable(error: RecorderError) -> LiveError {
+    LiveError::System { what: "read what was recorded".to_owned(), source: io::Error::other(error) }
+}
+
+fn report_of(
+    one: Traced,
+    empty: &EmptyRuns,
+    counters: &[PerfCounter],
+) -> Result<ProgramReport, LiveError> {
+    let Traced { held, recorder, began_ns, misses_before } = one;
+    let interval_ns = now_ns().saturating_sub(began_ns);
+    let info =
+        Info::of(&held.descriptor).map_err(LiveError::system("read a program's counters"))?;
+    let recording: Recording = recorder.finish().map_err(unreadable)?;
+    let recorded = &recording.notebook.recorded;
+    let rates = Rates {
+        interval_ns,
+        runs: recorded.count,
+        run_time_ns: recorded.sum_ns,
+        recursion_misses: info.recursion_misses.saturating_sub(misses_before),
+    };
+    let empty_mean_ns = Some(empty.single_runs.mean_ns);
+    let mut report = ProgramReport::new(&info, &held.name, Some(rates), empty_mean_ns);
+    if recording.notebook.entries > 0 {
+        // Perhaps none came to its end.
+        report.outcome = Outcome::Ran;
+    }
+    report.single_runs = SingleRuns::new(&recording, empty.single_runs.p50_ns);
+    let sums = counters.iter().zip(&recording.notebook.counters).zip(&empty.counters);
+    report.counters = sums
+        .map(|((counter, &sums), empty)| {
+            CounterReport::new(counter.event(), sums, recorded.count, Some(empty))
+        })
+        .collect();
+    Ok(report)
+}

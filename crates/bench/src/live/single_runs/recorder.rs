@@ -1,0 +1,76 @@
+//! One program with a tracer at its entry and one at its exit.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use wingbeat_bpf::live::{LiveMap, MapError, Moment, PerfCounter, Target, Tracer, TrampolineError};
+
+use crate::instrument::tracer::{
+    Notebook, Tracers, WrongLen, read_notebook, tracers, value_len_bytes,
+};
+
+/// Why the runs of a program cannot be timed one by one.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecorderError {
+    #[error(transparent)]
+    Trampoline(#[from] TrampolineError),
+    #[error(transparent)]
+    Map(#[from] MapError),
+    #[error(transparent)]
+    Wrong(#[from] WrongLen),
+    #[error("cannot ask for the runs that were left out: {0}")]
+    Misses(std::io::Error),
+}
+
+/// What was recorded, and what was missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Recording {
+    pub(super) notebook: Notebook,
+    /// Runs at which the kernel left a tracer out: its program was running already on that CPU.
+    pub(super) recursion_misses: u64,
+}
+
+/// Times the runs of one program for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    entry: Tracer,
+    exit: Tracer,
+    notebook: LiveMap,
+    counters: usize,
+}
+
+impl Recorder {
+    /// Begins to time the runs of `program`.
+    pub(super) fn attach(
+        program: BorrowedFd<'_>,
+        counters: &[PerfCounter],
+    ) -> Result<Self, RecorderError> {
+        let target = Target::new(program)?;
+        let notebook = LiveMap::notebook_per_cpu(value_len_bytes(counters.len()))?;
+        let mut maps = vec![notebook.as_fd()];
+        maps.extend(counters.iter().map(|counter| counter.as_fd()));
+        let code: Tracers = tracers(counters.len());
+        let mut entry = Tracer::load(target, Moment::Entry, &code.entry, &maps)?;
+        let mut exit = Tracer::load(target, Moment::Exit, &code.exit, &maps)?;
+        // The exit first, lest runs begin that never seem to end. What it sees until the entry is
+        // there is wiped away.
+        exit.attach()?;
+        notebook.clear_notebook()?;
+        entry.attach()?;
+        Ok(Self { entry, exit, notebook, counters: counters.len() })
+    }
+
+    /// What was recorded so far.
+    pub(super) fn read(&self) -> Result<Notebook, RecorderError> {
+        Ok(read_notebook(&self.notebook.read_notebook()?, self.counters)?)
+    }
+
+    /// Takes the tracers off, and tells what they recorded. Nothing writes meanwhile, so all figures
+    /// fit together.
+    pub(super) fn finish(mut self) -> Result<Recording, RecorderError> {
+        self.entry.detach();
+        self.exit.detach();
+        let misses = |tracer: &Tracer| tracer.recursion_misses().map_err(RecorderError::Misses);
+        let recursion_misses = misses(&self.entry)?.saturating_add(misses(&self.exit)?);
+        Ok(Recording { notebook: self.read()?, recursion_misses })
+    }
+}

@@ -1,0 +1,149 @@
+//! Events that perf counts, opened on every CPU so that programs can read them there
+//! (`bpf_perf_event_read_value`).
+
+use std::{
+    fs, io,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+};
+
+use super::{LiveMap, MapError};
+use crate::sys;
+
+/// `PERF_TYPE_HARDWARE` and `PERF_TYPE_SOFTWARE` (include/uapi/linux/perf_event.h, Linux 6.18).
+const HARDWARE: u32 = 0;
+const SOFTWARE: u32 = 1;
+
+/// Something that perf counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterEvent {
+    /// Cycles of the processor.
+    Cycles,
+    /// Instructions that it executed.
+    Instructions,
+    /// Accesses that its caches, mostly the last of them, did not have.
+    CacheMisses,
+    /// The kernel's clock of the CPU, in nanoseconds.
+    CpuClock,
+    /// The time that the event's context was on the CPU, in nanoseconds.
+    TaskClock,
+    /// Switches from one thread to another.
+    ContextSwitches,
+    /// Page faults.
+    PageFaults,
+}
+
+impl CounterEvent {
+    /// Those of the processor.
+    pub const HARDWARE: [Self; 3] = [Self::Cycles, Self::Instructions, Self::CacheMisses];
+
+    /// Those of the kernel, which every machine has.
+    pub const SOFTWARE: [Self; 4] =
+        [Self::CpuClock, Self::TaskClock, Self::ContextSwitches, Self::PageFaults];
+
+    /// Its name, as perf has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::CacheMisses => "cache-misses",
+            Self::CpuClock => "cpu-clock",
+            Self::TaskClock => "task-clock",
+            Self::ContextSwitches => "context-switches",
+            Self::PageFaults => "page-faults",
+        }
+    }
+
+    /// Type and number, as `perf_event_open(2)` wants them.
+    fn codes(self) -> (u32, u64) {
+        match self {
+            Self::Cycles => (HARDWARE, 0),
+            Self::Instructions => (HARDWARE, 1),
+            Self::CacheMisses => (HARDWARE, 3),
+            Self::CpuClock => (SOFTWARE, 0),
+            Self::TaskClock => (SOFTWARE, 1),
+            Self::PageFaults => (SOFTWARE, 2),
+            Self::ContextSwitches => (SOFTWARE, 3),
+        }
+    }
+}
+
+/// An event that is counted on every CPU for as long as this lives.
+#[derive(Debug)]
+pub struct PerfCounter {
+    event: CounterEvent,
+    map: LiveMap,
+    _opened: Vec<OwnedFd>,
+}
+
+impl PerfCounter {
+    /// Begins to count.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` or `Unsupported` when the machine does not have the event, which virtual machines
+    /// often do not; `PermissionDenied` without `CAP_PERFMON`.
+    pub fn open(event: CounterEvent) -> io::Result<Self> {
+        let (r#type, config) = event.codes();
+        let map = LiveMap::per_cpu_events().map_err(io::Error::other)?;
+        let mut opened = Vec::new();
+        for cpu in cpus_online()? {
+            let number = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
+            let counter = sys::open_counter(r#type, config, number)?;
+            map.set(&cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes())
+                .map_err(|MapError { source, .. }| source)?;
+            opened.push(counter);
+        }
+        Ok(Self { event, map, _opened: opened })
+    }
+
+    /// What it counts.
+    pub fn event(&self) -> CounterEvent {
+        self.event
+    }
+}
+
+/// The map by which programs read it.
+impl AsFd for PerfCounter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
+/// The numbers of the CPUs that are on.
+fn cpus_online() -> io::Result<Vec<u32>> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+    numbers(text.trim()).ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))
+}
+
+/// The numbers in a list such as `0-3,8`.
+fn numbers(list: &str) -> Option<Vec<u32>> {
+    /// More than any kernel has (`CONFIG_NR_CPUS`).
+    const CPUS_MAX: u32 = 1 << 16;
+    let mut all = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= CPUS_MAX || first > last {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        let check = |list, expected: Option<&[u32]>| {
+            assert_eq!(numbers(list).as_deref(), expected, "{list:?}");
+        };
+        check("0", Some(&[0]));
+        check("0-2,5,8-9", Some(&[0, 1, 2, 5, 8, 9]));
+        check("", None);
+        check("2-1", None);
+        check("0-4294967295", None);
+    }
+}

@@ -1,0 +1,210 @@
+//! What a kernel should answer to the probes, by its version and its configuration.
+//!
+//! A probe says what works; this table says what ought to. Where the two differ there is a mistake: in
+//! the probe, in the table, or a kernel that somebody has changed. The tests look at it on each kernel
+//! that they run on, so that no test is skipped for a feature that should be there.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+};
+
+use flate2::read::GzDecoder;
+use serde::Serialize;
+
+use super::{Finding, Status, findings, reading};
+
+/// What the table says of a feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Expected {
+    /// It is there for whoever has the rights, perhaps at a price.
+    Works,
+    /// It is not there, whatever the rights.
+    Missing,
+}
+
+/// A feature of the kernel that a probe looks for.
+struct Feature {
+    /// Of the finding.
+    id: &'static str,
+    /// The first version that has it (major, minor).
+    since: (u32, u32),
+    /// The option that it takes.
+    option: &'static str,
+    /// Whether it takes a program that is attached by a trampoline.
+    takes_trampoline: bool,
+}
+
+const fn feature(id: &'static str, since: (u32, u32), option: &'static str) -> Feature {
+    Feature { id, since, option, takes_trampoline: false }
+}
+
+/// Versions are those of the commits that brought the feature in the form that the probe tries.
+/// Hardware, rights, mounts and switches are no features of a kernel and are not here.
+const FEATURES: &[Feature] = &[
+    feature("btf", (5, 4), "CONFIG_DEBUG_INFO_BTF"),
+    feature("ring_buffer", (5, 8), "CONFIG_BPF_SYSCALL"),
+    feature("cpu_clock", (3, 0), "CONFIG_PERF_EVENTS"),
+    // Links of perf events came with 5.15.
+    feature("perf_event", (5, 15), "CONFIG_BPF_EVENTS"),
+    feature("raw_tp", (4, 17), "CONFIG_BPF_EVENTS"),
+    feature("tp_btf", (5, 5), "CONFIG_DEBUG_INFO_BTF"),
+    Feature {
+        takes_trampoline: true,
+        ..feature("fentry", (5, 5), "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS")
+    },
+    feature("program_ids", (4, 13), "CONFIG_BPF_SYSCALL"),
+    feature("run_statistics", (5, 8), "CONFIG_BPF_SYSCALL"),
+    feature("uprobes", (4, 17), "CONFIG_UPROBE_EVENTS"),
+    feature("kprobes", (4, 17), "CONFIG_KPROBE_EVENTS"),
+    feature("jit", (3, 0), "CONFIG_BPF_JIT"),
+];
+
+/// Releases with this in their names refuse programs that are attached by trampolines, whatever their
+/// configuration says: kernels for guests of Firecracker, as some clouds run them (seen on 6.18).
+const WITHOUT_TRAMPOLINES: &str = "-fc-";
+
+/// A kernel, as far as the table asks.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    release: String,
+    /// Lines `CONFIG_X=y`; `None` when they are nowhere to be read.
+    configuration: Option<String>,
+}
+
+impl Kernel {
+    /// The one that runs.
+    pub fn running() -> Self {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let configuration = configuration(&release).ok();
+        Self { release, configuration }
+    }
+
+    /// Whether it is of this version (major, minor) or a newer one; not if its release does not tell.
+    pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
+        reading::release(&self.release).is_some_and(|version| version >= (major, minor))
+    }
+
+    /// What the table says of the feature with this id of a [`Finding`]; `None` where it says nothing:
+    /// of what is no feature of a kernel, or hangs on an option that cannot be read.
+    pub fn expects(&self, id: &str) -> Option<Expected> {
+        let feature = FEATURES.iter().find(|feature| feature.id == id)?;
+        let version = reading::release(&self.release)?;
+        if version < feature.since {
+            return Some(Expected::Missing);
+        }
+        if feature.takes_trampoline && self.release.contains(WITHOUT_TRAMPOLINES) {
+            return Some(Expected::Missing);
+        }
+        let line = format!("{}=y", feature.option);
+        let is_set = self.configuration.as_ref()?.lines().any(|found| found == line);
+        Some(if is_set { Expected::Works } else { Expected::Missing })
+    }
+
+    /// Whether a finding is what the table says, or the table says nothing of it.
+    pub fn agrees(&self, finding: &Finding) -> bool {
+        self.expects(finding.id).is_none_or(|expected| {
+            (expected == Expected::Missing) == (finding.status == Status::Missing)
+        })
+    }
+}
+
+/// Why a feature is not to be had here; `None` if it works, in part at least. For tests that can do
+/// nothing without it: they are skipped, with these words, if that is as the table says, and fail else.
+///
+/// # Panics
+///
+/// If no finding has this id.
+pub fn denied(id: &str) -> Option<Denial> {
+    let finding = findings().into_iter().find(|finding| finding.id == id);
+    let finding = finding.unwrap_or_else(|| panic!("no probe is called {id}"));
+    (finding.status == Status::Missing).then(|| Denial {
+        is_expected: Kernel::running().expects(id) == Some(Expected::Missing),
+        reason: format!("{}: {}", finding.name, finding.detail),
+    })
+}
+
+/// A feature that a probe says is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Whether the table says so, too.
+    pub is_expected: bool,
+    /// What the probe found.
+    pub reason: String,
+}
+
+/// From the kernel itself, or from where distributions put it.
+fn configuration(release: &str) -> io::Result<String> {
+    let mut text = String::new();
+    match File::open("/proc/config.gz") {
+        Ok(file) => GzDecoder::new(file).read_to_string(&mut text).map(|_| text),
+        Err(_) => fs::read_to_string(format!("/boot/config-{release}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_answers_by_version_and_option() {
+        #[track_caller]
+        fn check(release: &str, configuration: Option<&str>, id: &str, expected: Option<Expected>) {
+            let release = release.to_owned();
+            let kernel = Kernel { release, configuration: configuration.map(String::from) };
+            assert_eq!(kernel.expects(id), expected, "{id} on {kernel:?}");
+        }
+        let direct = Some("CONFIG_A=y\nCONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y\n");
+        check("6.1.0-44-cloud-amd64", direct, "fentry", Some(Expected::Works));
+        check("5.4.0-1", direct, "fentry", Some(Expected::Missing));
+        check("6.18.44-fc-v595", direct, "fentry", Some(Expected::Missing));
+        check("6.1.0", Some("CONFIG_BPF=y"), "fentry", Some(Expected::Missing));
+        check(
+            "6.1.0",
+            Some("CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=m"),
+            "fentry",
+            Some(Expected::Missing),
+        );
+        check("6.1.0", None, "fentry", None);
+        check("4.4.0", None, "fentry", Some(Expected::Missing));
+        check("unknown", direct, "fentry", None);
+        check("6.1.0", direct, "hardware_counters", None);
+    }
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        let check = |release: &str, expected| {
+            let kernel = Kernel { release: release.to_owned(), configuration: None };
+            assert_eq!(kernel.is_at_least(6, 4), expected, "{release}");
+        };
+        check("6.12.1", true);
+        check("6.4", true);
+        check("7.0-rc1", true);
+        check("6.3.13", false);
+        check("5.15.0-91-generic", false);
+        check("unknown", false);
+    }
+
+    #[test]
+    fn every_feature_has_a_probe() {
+        let findings = findings();
+        for feature in FEATURES {
+            assert!(findings.iter().any(|finding| finding.id == feature.id), "{}", feature.id);
+        }
+    }
+
+    #[test]
+    fn a_denial_says_what_was_found() {
+        let kernel = Kernel::running();
+        for finding in findings() {
+            let denial = denied(finding.id);
+            assert_eq!(denial.is_some(), finding.status == Status::Missing, "{finding:?}");
+            if let Some(denial) = denial {
+                assert!(denial.reason.starts_with(finding.name), "{denial:?}");
+                let expected = kernel.expects(finding.id) == Some(Expected::Missing);
+                assert_eq!(denial.is_expected, expected, "{finding:?}");
+            }
+        }
+    }
+}

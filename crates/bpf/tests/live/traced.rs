@@ -1,0 +1,122 @@
+//! Programs at the entry and the exit of another program, what perf counts, and who jumps to whom.
+
+use std::os::fd::AsFd as _;
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Insn, op},
+    live::{CounterEvent, LiveMap, LiveMaps, Moment, PerfCounter, Target, Tracer, TrampolineError},
+    probe::{self, Status},
+    ruler::Ruler,
+    spec::{MapSpec, MapType, Slot},
+    tail_calls::TailCalls,
+};
+
+use crate::{
+    bytecode::{EXIT, alu, call, copy, give, helper, load, map, set, store},
+    support::{can_load, load as load_program, program},
+};
+
+/// Adds one to the word of a per-CPU notebook.
+fn count() -> Vec<Insn> {
+    [
+        [Insn::new(op::ST | op::MEM | op::W, 10, 0, -4, 0)].as_slice(),
+        &map(1, 0),
+        &[copy(2, 10), alu(op::ADD, 2, -4), call(helper::MAP_LOOKUP)],
+        &[Insn::new(op::JMP | op::JEQ, 0, 0, 3, 0)],
+        &[load(op::DW, 1, 0, 0), alu(op::ADD, 1, 1), store(op::DW, 0, 0, 1)],
+        &[set(0, 0), EXIT],
+    ]
+    .concat()
+}
+
+/// The sum over all CPUs.
+fn counted(notebook: &LiveMap) -> u64 {
+    let values = notebook.read_notebook().expect("values");
+    let words = values.as_chunks().0.iter();
+    words.map(|&word| u64::from_ne_bytes(word)).sum()
+}
+
+#[test]
+fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
+    if !can_load() {
+        return;
+    }
+    let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
+    let works = fentry.expect("it is looked for").status == Status::Works;
+    let ruler = Ruler::load_with_types().expect("an empty program with types");
+    let target = Target::new(ruler.as_fd()).expect("its function is known");
+    for moment in [Moment::Entry, Moment::Exit] {
+        let notebook = LiveMap::notebook_per_cpu(8).expect("a map");
+        let tracer = Tracer::load(target, moment, &count(), &[notebook.as_fd()]);
+        let attached = tracer.and_then(|mut tracer| tracer.attach().map(|()| tracer));
+        let mut tracer = match attached {
+            Ok(tracer) => tracer,
+            Err(error) => {
+                assert!(!works, "the kernel has fentry, but: {error}");
+                let text = error.to_string();
+                assert!(text.starts_with("the kernel refuses to "), "{text}");
+                assert!(text.contains(&format!("({}): ", moment.name())), "{text}");
+                continue;
+            }
+        };
+        assert!(works, "fentry works here, which its probe denies");
+        assert_eq!(counted(&notebook), 0, "before it ran");
+        ruler.mean_run_ns().expect("it runs");
+        let runs = counted(&notebook);
+        assert!(runs >= 10_000, "{runs}");
+        assert_eq!(tracer.recursion_misses().expect("info"), 0);
+        tracer.detach();
+        ruler.mean_run_ns().expect("it runs");
+        assert_eq!(counted(&notebook), runs, "after it was taken off");
+    }
+}
+
+#[test]
+fn programs_without_types_cannot_be_traced() {
+    if !can_load() {
+        return;
+    }
+    let untyped = load_program(&program(ProgramType::XDP), &give(0), &[]).expect("it loads");
+    let error = Target::new(untyped.as_fd()).expect_err("it has no types");
+    assert!(matches!(error, TrampolineError::NoTypes), "{error}");
+    assert!(error.to_string().contains("clang -g"), "{error}");
+}
+
+#[test]
+fn who_jumps_to_whom() {
+    if !can_load() {
+        return;
+    }
+    let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
+    spec.slots = vec![(1, Slot::Program("target".into()))];
+    let maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let load = |insns: &[Insn]| {
+        load_program(&program(ProgramType::XDP), insns, &maps.descriptors()).expect("it loads")
+    };
+    let target = load(&give(77));
+    let jump = [set(3, 1), call(op::HELPER_TAIL_CALL), set(0, 0), EXIT];
+    let jumper = load(&[map(2, 0).as_slice(), &jump].concat());
+    let other = load(&give(1));
+    let check = |when: &str, expected: [(bool, bool); 3]| {
+        let found = [&jumper, &target, &other].map(|loaded| {
+            let found = TailCalls::of(loaded.as_fd()).expect("tables");
+            (found.has_table, found.is_in_table)
+        });
+        assert_eq!(found, expected, "{when}");
+    };
+    check("before", [(true, false), (false, false), (false, false)]);
+    maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
+    check("after", [(true, false), (false, true), (false, false)]);
+}
+
+#[test]
+fn the_kernel_counts_on_every_machine() {
+    if !can_load() {
+        return;
+    }
+    for event in CounterEvent::SOFTWARE {
+        let counter = PerfCounter::open(event).unwrap_or_else(|error| panic!("{event:?}: {error}"));
+        assert_eq!(counter.event(), event);
+    }
+}
