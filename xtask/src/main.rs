@@ -4,11 +4,17 @@
 //! itself, not here.
 
 mod command;
+mod conditions;
 mod demo;
+mod dist;
+mod docs;
 mod peers;
 mod setup;
 mod steps;
 mod test;
+mod track;
+mod vm;
+mod walkthrough;
 
 use std::process::ExitCode;
 
@@ -31,10 +37,30 @@ enum Task {
     /// Compare wingbeat with the tools that one would use instead
     #[command(subcommand)]
     Peers(peers::Peers),
+    /// Run every command of docs/zero-to-hero.md, and check what comes of each
+    Walkthrough {
+        /// Write what came into the document, and draw its pictures
+        #[arg(long)]
+        update: bool,
+    },
+    /// Benchmark wingbeat itself and compare with its history; 1 if something exact became worse
+    Track(track::TrackArgs),
+    /// Pack the binary, completions and man pages into target/dist
+    Dist,
+    /// Write the flags of every verb into its page in docs/
+    Docs,
     /// Run every test, the privileged ones included (through sudo when not root)
     Test {
         /// Only the tests whose name contains this text
         filter: Option<String>,
+    },
+    /// Run the privileged tests on other kernels, in virtual machines
+    Vm(vm::VmArgs),
+    /// Run a command and print what the verifier made of the programs that it loads
+    #[command(hide = true)]
+    WatchPrograms {
+        #[arg(last = true)]
+        command: Vec<String>,
     },
 }
 
@@ -53,6 +79,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
         Task::Peers(which) => peers::run(&which),
+        Task::Walkthrough { update } => walkthrough::run(update),
+        Task::Track(args) => track::run(&args),
+        Task::Dist => dist::run(),
+        Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),
+        Task::Vm(args) => vm::run(&args),
+        Task::WatchPrograms { command } => vm::watch::run(&command),
     }
 }

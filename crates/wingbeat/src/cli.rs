@@ -17,6 +17,7 @@ use crate::{
     compare::CompareArgs,
     doctor::DoctorArgs,
     exchange::{ExportArgs, ImportArgs},
+    generate::GenerateArgs,
     log::LogArgs,
     plot::PlotArgs,
     run::{MockArgs, RunArgs},
@@ -84,6 +85,9 @@ pub(crate) enum Verb {
     /// Does it work here? What kernel, rights and hardware allow, and how to get the rest
     #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Writes completions for shells, man pages and tables of flags into a folder
+    #[command(hide = true)]
+    Generate(GenerateArgs),
 }
 
 const PROFILE_EXAMPLES: &str = "\
@@ -251,9 +255,9 @@ pub(crate) struct ProfileArgs {
     /// are kept from running, wall takes both
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub mode: ProfileMode,
-    /// Time off the CPU shorter than this is summed, but not shown singly: 5ms, 0 (off-cpu and wall)
-    /// [default: 1us]
-    #[arg(long, value_name = "TIME", value_parser = duration_or_zero)]
+    /// Time off the CPU shorter than this is summed, but not shown singly: 5ms, 0, and without
+    /// a unit seconds (off-cpu and wall) [default: 1us]
+    #[arg(long, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true)]
     pub min_block: Option<Duration>,
     /// Tell who woke a thread, and from where (off-cpu and wall)
     #[arg(long)]

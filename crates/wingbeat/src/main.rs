@@ -11,6 +11,7 @@ mod compare;
 mod diff;
 mod doctor;
 mod exchange;
+mod generate;
 mod log;
 mod output;
 mod plot;
@@ -56,6 +57,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Export(args) => exchange::export(args, cli.quiet),
         Verb::Import(args) => exchange::import(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Generate(args) => generate::run(args),
     }
 }
 

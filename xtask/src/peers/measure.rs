@@ -3,12 +3,10 @@
 use std::{
     env, fs,
     path::Path,
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
 };
 
 use anyhow::Context as _;
@@ -18,7 +16,7 @@ use super::{
     tools::{Job, Tool},
     workload::{Workload, units_for},
 };
-use crate::command::output_of;
+use crate::conditions;
 
 /// Processes that want a CPU beside ours, above which the figures are worth little.
 const LOAD_MAX: f64 = 0.5;
@@ -172,16 +170,11 @@ pub(super) fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// An empty record that says where and when.
 pub(super) fn conditions() -> Record {
-    let uname = rustix::system::uname();
-    let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let kernel = uname.release().to_string_lossy();
-    let cpu = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu_model(&text));
-    let cpu = cpu.unwrap_or_else(|| uname.machine().to_string_lossy().into_owned());
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments = measuring(&arguments);
     let mut record = Record {
-        date: output_of(Command::new("date").args(["-u", "+%F"])).unwrap_or_default().trim().into(),
-        machine: format!("{cpu}, {cpus} CPUs, Linux {kernel}"),
+        date: conditions::date(),
+        machine: conditions::machine(),
         command: format!("cargo xtask {}", arguments.join(" ")),
         ..Record::default()
     };
@@ -209,11 +202,6 @@ fn measuring(arguments: &[String]) -> Vec<&str> {
         }
     }
     kept
-}
-
-fn cpu_model(cpuinfo: &str) -> Option<String> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 fn load_of(loadavg: &str) -> Option<f64> {
@@ -278,10 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read() {
-        let text = "processor\t: 0\nmodel name\t: A CPU @ 2 GHz\nmodel name\t: Another\n";
-        assert_eq!(cpu_model(text).as_deref(), Some("A CPU @ 2 GHz"));
-        assert_eq!(cpu_model("Processor : x"), None);
+    fn load_is_read() {
         assert_eq!(load_of("0.52 0.58 0.59 1/467 12"), Some(0.52));
     }
 }

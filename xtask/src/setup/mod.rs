@@ -26,6 +26,10 @@ use self::{
     plan::{Compiler, History, LINKER_VERSION, Machine, Next, Obstacle, Step},
     tools::{Found, RUNNER_VERSION, TOOLS},
 };
+pub(crate) use self::{
+    probe::{find, runner},
+    tools::Tool,
+};
 use crate::command::find_program;
 
 /// Installs what is missing of everything; says each thing that it finds or installs.
@@ -60,6 +64,25 @@ fn install_tools(has_begun: bool) -> anyhow::Result<()> {
     }
     say_tools(&found);
     Ok(())
+}
+
+/// Installs what is missing of programs that one task alone needs; an error if one cannot be had.
+pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
+    let mut found = probe::programs(needed);
+    if found.is_complete() {
+        return Ok(());
+    }
+    let (log, _lock) = begin(true)?;
+    let mut history = History::default();
+    found = probe::programs(needed);
+    while let Some(step) = tools::next(&found, &history) {
+        take(step, &mut history, &log);
+        found = probe::programs(needed);
+    }
+    match tools::losses(&found).as_slice() {
+        [] => Ok(()),
+        losses => Err(anyhow!("missing: {}", losses.join("\nmissing: "))),
+    }
 }
 
 /// Before anything is installed: a log, and a lock for as long as it takes.
@@ -152,7 +175,7 @@ fn say_tools(found: &Found) {
         }
     }
     if found.runner {
-        let runner = probe::runner();
+        let runner = runner();
         say("found", &format!("gungraun-runner {RUNNER_VERSION}: {}", runner.display()));
     }
     for loss in tools::losses(found) {

@@ -12,7 +12,7 @@ use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 use super::{
     apt,
     plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES},
-    tools::{Found, RUNNER_VERSION, TOOLS},
+    tools::{Found, RUNNER_VERSION, TOOLS, Tool},
 };
 use crate::command::{Rights, find_program, output_of};
 
@@ -56,15 +56,26 @@ pub(super) fn linker_root(llvm: u32) -> PathBuf {
 
 /// The tools beside the toolchain: takes some milliseconds.
 pub(super) fn tools() -> Found {
+    Found { runner: runs(&runner()), ..programs(&TOOLS) }
+}
+
+/// Those of other programs that are missing. They have nothing to do with the runner.
+pub(super) fn programs(needed: &[Tool]) -> Found {
     Found {
-        missing: TOOLS.into_iter().filter(|tool| find_program(tool.name).is_none()).collect(),
-        runner: runs(&runner()),
+        missing: needed.iter().copied().filter(|tool| find(tool.name).is_none()).collect(),
+        runner: true,
         installs: find_program("apt-get").is_some() && Rights::now() != Rights::None,
     }
 }
 
+/// Finds a program in `PATH`, or where root has its own: Debian leaves that out of users' `PATH`.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let of_root = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
+    find_program(name).or_else(|| of_root.into_iter().find(|path| path.is_file()))
+}
+
 /// Where our gungraun-runner lies.
-pub(super) fn runner() -> PathBuf {
+pub(crate) fn runner() -> PathBuf {
     runner_root().join("bin/gungraun-runner")
 }
 

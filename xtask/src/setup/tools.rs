@@ -12,13 +12,13 @@ pub(super) const RUNNER_VERSION: &str = "0.20.0";
 
 /// A program that the distribution has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tool {
+pub(crate) struct Tool {
     /// Its name in `PATH`.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The package that it comes in.
-    pub(super) package: &'static str,
+    pub(crate) package: &'static str,
     /// What needs it.
-    pub(super) purpose: &'static str,
+    pub(crate) purpose: &'static str,
 }
 
 /// All of them.

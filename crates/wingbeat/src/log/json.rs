@@ -1,4 +1,4 @@
-//! The list as JSON. docs/plot.md tells the fields.
+//! The list as JSON. docs/formats.md tells the fields.
 
 use serde::Serialize;
 use wingbeat_track::model::{Environment, StartPoint};

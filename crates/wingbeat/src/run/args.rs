@@ -115,7 +115,7 @@ pub(crate) struct RunArgs {
     #[arg(long, aliases = ["else-branch", "endif-branch", "no-hash"], hide = true)]
     pub deprecated: bool,
     /// The command: one argument is for the shell, several are a program with its arguments
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", help_heading = None)]
     pub command: Vec<OsString>,
 }
 

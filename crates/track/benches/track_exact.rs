@@ -1,0 +1,111 @@
+//! The instructions of adapters and of the decision, counted by Valgrind. `cargo xtask track` fails
+//! when they grow.
+
+#[path = "../../stats/benches/support/mode.rs"]
+mod mode;
+
+use std::{hint::black_box, process::ExitCode};
+
+use time::OffsetDateTime;
+use wingbeat_stats::{normal, random::Random};
+use wingbeat_track::{
+    adapter::Adapter,
+    decide::{Point, ReportInput, Series, Settings, decide},
+    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+};
+
+const POINTS: usize = 100;
+
+fn main() -> ExitCode {
+    mode::main(counted::start, || {
+        adapter(Adapter::RustCriterion, &criterion());
+        adapter(Adapter::RustGungraun, &gungraun());
+        adapter(Adapter::Json, &metric_format());
+        decision(Test::Auto, &values());
+        decision(Test::TTest, &values());
+    })
+}
+
+fn criterion() -> String {
+    include_str!("../tests/adapters/rust/golden/rust_criterion/criterion-0.8.2.txt").repeat(10)
+}
+
+fn gungraun() -> String {
+    include_str!("../tests/adapters/rust/golden/rust_gungraun/gungraun-0.20.0.txt").repeat(10)
+}
+
+fn metric_format() -> String {
+    let figures = r#"{"value": 24.43, "lower_value": 24.1, "upper_value": 25.07}"#;
+    let entry = |number| format!("\"module::bench_{number}\": {{\"latency\": {figures}}}");
+    format!("{{{}}}", (0..200).map(entry).collect::<Vec<_>>().join(",\n"))
+}
+
+/// The values of a quiet series.
+fn values() -> Vec<f64> {
+    let mut random = Random::new(1);
+    let value = |_| 100.0 + 3.0 * normal::quantile(random.unit().max(1e-17));
+    (0..POINTS).map(value).collect()
+}
+
+fn adapter(adapter: Adapter, output: &str) {
+    let results = adapter.parse(black_box(output.as_bytes()), None);
+    black_box(results.expect("a golden output can be read"));
+}
+
+/// One series with a history of [`POINTS`].
+fn decision(test: Test, values: &[f64]) {
+    let (environment, time) = (Environment::default(), OffsetDateTime::UNIX_EPOCH);
+    let point = |&value: &f64| Point {
+        value,
+        samples: &[],
+        start_time: time,
+        environment: Some(&environment),
+        hash: None,
+        is_alert: false,
+    };
+    let history: Vec<_> = values.iter().map(point).collect();
+    let upper_boundary = (test == Test::TTest).then_some(0.99);
+    let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
+    let series = Series {
+        iteration: 0,
+        benchmark: &BenchmarkName::new("benchmark").expect("a name"),
+        measure: &Measure::latency(),
+        metric: &Metric::new(101.0),
+        repeats: &[],
+        is_ignored: false,
+        model: Some(&model),
+        history: &history,
+    };
+    let report = ReportInput { start_time: time, environment: &environment, series: vec![series] };
+    black_box(decide(black_box(&report), &Settings::default()));
+}
+
+/// Each function as Gungraun wants it: what it counts takes its input by value.
+mod counted {
+    use gungraun::{library_benchmark, library_benchmark_group, main};
+
+    use super::{Adapter, Test, criterion, gungraun, metric_format, values};
+
+    #[library_benchmark]
+    #[bench::criterion(Adapter::RustCriterion, criterion())]
+    #[bench::gungraun(Adapter::RustGungraun, gungraun())]
+    #[bench::metric_format(Adapter::Json, metric_format())]
+    fn adapter(adapter: Adapter, output: String) {
+        crate::adapter(adapter, &output);
+    }
+
+    #[library_benchmark]
+    #[bench::auto(Test::Auto, values())]
+    #[bench::t_test(Test::TTest, values())]
+    fn decision(test: Test, values: Vec<f64>) {
+        crate::decision(test, &values);
+    }
+
+    library_benchmark_group!(name = track, benchmarks = [adapter, decision]);
+    main!(library_benchmark_groups = track);
+
+    /// Starts the runner, or what it wants to be run.
+    pub(super) fn start() {
+        main();
+    }
+}

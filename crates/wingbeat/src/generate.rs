@@ -1,0 +1,145 @@
+//! `wingbeat generate`: files that follow from the definition of the command line: completions for
+//! shells, man pages, and the tables of flags in `docs/`.
+//!
+//! The verb is hidden, since packagers call it and not users. The same definition gives the same bytes.
+
+mod flags;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use clap::{Command, CommandFactory as _, ValueEnum as _, builder::Resettable};
+use clap_complete::{aot, aot::Shell};
+use clap_mangen::roff::{Roff, roman};
+
+use crate::cli::Cli;
+
+const NAME: &str = "wingbeat";
+
+/// Flags of `wingbeat generate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateArgs {
+    /// Folder to write to, made if need be
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Writes `completions/`, `man/` and `flags/`.
+pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
+    let command = definition();
+    let folder = |name: &str| {
+        let folder = args.folder.join(name);
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))
+            .map(|()| folder)
+    };
+    completions(&command, &folder("completions")?)?;
+    let mut pages = Vec::new();
+    man_pages(&command, &mut pages)?;
+    write(&folder("man")?, &pages)?;
+    write(&folder("flags")?, &flags::files(&command))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line without this verb, and with all that clap adds when it parses.
+fn definition() -> Command {
+    let whole = Cli::command();
+    let about = whole.get_about().cloned().unwrap_or_default();
+    let verbs = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    let mut command = Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(about)
+        .args(whole.get_arguments().cloned())
+        .subcommands(verbs)
+        .subcommand_required(true)
+        .disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+fn completions(command: &Command, folder: &Path) -> anyhow::Result<()> {
+    for shell in Shell::value_variants() {
+        aot::generate_to(*shell, &mut command.clone(), NAME, folder)
+            .with_context(|| format!("cannot write completions to {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// A page for the command and each of its verbs: file name and text.
+fn man_pages(command: &Command, pages: &mut Vec<(String, String)>) -> anyhow::Result<()> {
+    let name = command.get_display_name().unwrap_or(NAME).to_owned();
+    let notes = command.get_after_long_help().or_else(|| command.get_after_help());
+    // Usage names no flag: they follow. Notes would be filled, and examples have columns.
+    let shown = command.clone().override_usage(usage(command));
+    let shown = shown.after_help(Resettable::Reset).after_long_help(Resettable::Reset);
+    let mut page = Vec::new();
+    clap_mangen::Man::new(shown)
+        .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)
+        .context("cannot lay out a man page")?;
+    let mut text = String::from_utf8(page)?;
+    if let Some(notes) = notes {
+        let mut section = Roff::new();
+        section.control("SH", ["NOTES"]).control("nf", []);
+        for line in notes.to_string().lines() {
+            section.text([roman(line)]);
+        }
+        text += &section.control("fi", []).to_roff();
+    }
+    pages.push((format!("{name}.1"), text));
+    command.get_subcommands().try_for_each(|verb| man_pages(verb, pages))
+}
+
+/// How a verb is called, a way on each line: `wingbeat diff [OPTIONS] <BEFORE> <AFTER>`.
+fn usage(verb: &Command) -> String {
+    let usage = verb.clone().render_usage().to_string();
+    let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
+    files.iter().try_for_each(|(name, text)| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_verbs_but_this_one_are_there() {
+        let defined = definition();
+        let names = |command: &Command| -> Vec<String> {
+            command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
+        };
+        let mut expected = names(&Cli::command());
+        expected.retain(|name| name != "generate");
+        assert_eq!(names(&defined), expected);
+        let flags = |command: &Command| command.get_arguments().count();
+        // Clap has added `--help` and `--version`.
+        assert_eq!(flags(&defined), flags(&Cli::command()) + 2);
+    }
+
+    #[test]
+    fn each_verb_has_a_man_page() {
+        let mut pages = Vec::new();
+        man_pages(&definition(), &mut pages).expect("text in memory");
+        let check = |name: &str, expected: &str| {
+            let page = pages.iter().find(|(page, _)| page == name);
+            let (_, text) = page.unwrap_or_else(|| panic!("no {name}"));
+            assert!(text.contains(expected), "{name} without {expected:?}");
+        };
+        check("wingbeat.1", "wingbeat\\-profile(1)");
+        check("wingbeat-profile.1", "\\-\\-min\\-block");
+        check("wingbeat-profile.1", ".nf\nExamples:");
+        check("wingbeat-profile.1", concat!("\"wingbeat ", env!("CARGO_PKG_VERSION"), "\""));
+        check("wingbeat-diff.1", "\\fBwingbeat diff\\fR [OPTIONS] ");
+        check("wingbeat-alerts-dismiss.1", "\\-\\-reason");
+    }
+}

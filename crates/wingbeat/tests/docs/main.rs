@@ -1,0 +1,175 @@
+//! The pages in `docs/`, the man pages and the completions say what `--help` says.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+
+fn wingbeat(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
+        .args(arguments)
+        .output()
+        .expect("wingbeat starts");
+    assert!(output.status.success(), "wingbeat {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn generated() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    wingbeat(&["generate", folder.path().to_str().expect("a plain path")]);
+    folder
+}
+
+/// Names and texts of the files in a folder that end so, sorted.
+fn files(folder: &Path, suffix: &str) -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter_map(|path| {
+            let name = path.file_name()?.to_str()?.strip_suffix(suffix)?.to_owned();
+            Some((name, fs::read_to_string(path).expect("text")))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// The verbs that `wingbeat --help` lists.
+fn verbs() -> Vec<String> {
+    let help = wingbeat(&["--help"]);
+    let (_, list) = help.split_once("Commands:\n").expect("a list of verbs");
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    // What is indented more goes on with the text of a verb.
+    let verbs = lines.filter_map(|line| line.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
+    let verbs = verbs.filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
+    verbs.filter(|verb| verb != "help").collect()
+}
+
+/// On one line, and without what Markdown wants.
+fn plain(text: &str) -> String {
+    text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_verb_has_its_flags_on_one_page() {
+    let (folder, pages) = (generated(), files(&docs(), ".md"));
+    let flags = files(&folder.path().join("flags"), ".md");
+    let mut expected = verbs();
+    expected.push("wingbeat".to_owned());
+    expected.sort();
+    assert_eq!(flags.iter().map(|(verb, _)| verb.clone()).collect::<Vec<_>>(), expected);
+    for (verb, text) in flags {
+        let (begin, end) =
+            (format!("<!-- flags {verb}: begin -->"), format!("<!-- flags {verb}: end -->"));
+        let sections = pages.iter().filter_map(|(page, text)| {
+            let (_, after) = text.split_once(&begin)?;
+            Some((page, after.split_once(&end).map(|(section, _)| section)))
+        });
+        let sections: Vec<_> = sections.collect();
+        let [(page, Some(section))] = sections.as_slice() else {
+            panic!("flags of {verb} are to stand between {begin} and {end} on one page in docs/");
+        };
+        let hint = "is not what --help says: run `cargo xtask docs`";
+        assert_eq!(section.trim(), text.trim(), "docs/{page}.md: {verb} {hint}");
+    }
+}
+
+#[test]
+fn tables_have_the_words_of_help() {
+    for (verb, table) in files(&generated().path().join("flags"), ".md") {
+        let help = match verb.as_str() {
+            "wingbeat" => wingbeat(&["--help"]),
+            verb => wingbeat(&[verb, "--help"]),
+        };
+        let help = plain(&help);
+        // Further tables are those of a verb's own verbs.
+        let table = table.split("```").take(3).collect::<String>();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut checked = 0;
+        for row in rows {
+            let (name, meaning) = row.split_once(" | ").expect("two cells");
+            let name = plain(&name.replace('`', ""));
+            assert!(help.contains(&name), "{verb}: {name} is not in --help");
+            let words = meaning.split("<br>").next().unwrap_or_default();
+            let words = plain(words.trim_end_matches(" |"));
+            assert!(!words.is_empty(), "{verb}: {name} has no description");
+            assert!(help.contains(&words), "{verb}: {name}: {words:?} is not in --help");
+            checked += 1;
+        }
+        assert!(checked > 0, "{verb} has flags");
+    }
+}
+
+#[test]
+fn every_verb_is_in_the_index() {
+    let index = fs::read_to_string(docs().join("README.md")).expect("the index");
+    for verb in verbs() {
+        let row = index.lines().find(|line| line.starts_with(&format!("| `wingbeat {verb}` |")));
+        assert!(row.is_some_and(|row| row.contains(".md")), "{verb} is not in docs/README.md");
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let pages = files(&docs(), ".md");
+    for (page, text) in &pages {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            if target.contains("://") || (!target.is_empty() && !target.ends_with(".md")) {
+                continue;
+            }
+            let name = if target.is_empty() { page } else { target.trim_end_matches(".md") };
+            if name.contains('/') {
+                assert!(docs().join(target).is_file(), "docs/{page}.md: {link} does not exist");
+                continue;
+            }
+            let Some((_, text)) = pages.iter().find(|(other, _)| other == name) else {
+                panic!("docs/{page}.md: {link} leads to no page");
+            };
+            let mut headings = text.lines().filter(|line| line.starts_with('#')).map(anchor_of);
+            let is_there = anchor.is_empty() || headings.any(|heading| heading == anchor);
+            assert!(is_there, "docs/{page}.md: {link} leads to no heading");
+        }
+    }
+}
+
+/// As GitHub makes them: small letters, no marks, hyphens for spaces.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn completions_and_man_pages_know_every_verb() {
+    let folder = generated();
+    let completions = files(&folder.path().join("completions"), "");
+    let names: Vec<_> = completions.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = ["_wingbeat", "_wingbeat.ps1", "wingbeat.bash", "wingbeat.elv", "wingbeat.fish"];
+    assert_eq!(names, expected);
+    let man = files(&folder.path().join("man"), ".1");
+    for verb in verbs() {
+        for (name, text) in &completions {
+            assert!(text.contains(&verb), "{name} does not complete {verb}");
+        }
+        let page = man.iter().find(|(name, _)| *name == format!("wingbeat-{verb}"));
+        let (_, page) = page.unwrap_or_else(|| panic!("{verb} has no man page"));
+        assert!(page.contains(".SH OPTIONS"), "the man page of {verb} has no flags");
+    }
+    assert!(completions.iter().all(|(_, text)| !text.contains("generate")), "a hidden verb");
+}
+
+#[test]
+fn the_same_definition_gives_the_same_files() {
+    let all = |folder: &TempDir| {
+        ["completions", "man", "flags"].map(|part| files(&folder.path().join(part), ""))
+    };
+    assert_eq!(all(&generated()), all(&generated()));
+}

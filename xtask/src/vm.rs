@@ -1,0 +1,123 @@
+//! `cargo xtask vm`: the privileged tests on kernels that this machine does not run.
+//!
+//! A kernel comes from Debian's package manager ([`kernel`]); programs, tests and what they call are
+//! packed into the image of a disk ([`suites`], [`stage`], [`image`]); QEMU boots both ([`boot`]), and
+//! what the guest says on its console ([`console`]) becomes a verdict ([`report`]). It takes no rights
+//! but to run QEMU.
+
+mod boot;
+mod console;
+mod guest;
+mod image;
+mod initramfs;
+mod kernel;
+mod programs;
+mod record;
+mod report;
+mod stage;
+mod suites;
+mod tables;
+pub(crate) mod watch;
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+
+use self::{
+    boot::{Accelerator, Machine},
+    guest::Plan,
+    kernel::Kernel,
+    record::Record,
+    report::Report,
+};
+use crate::{command::repository, setup};
+
+/// The kernels that the suite runs on unless others are named.
+const KERNELS: [&str; 2] = ["6.1", "6.12"];
+
+/// Flags of `cargo xtask vm`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VmArgs {
+    /// A kernel: 6.1, 6.12 or another series of Debian's cloud kernels, or the path of an image
+    /// [default: 6.1 and 6.12]
+    #[arg(long = "kernel", value_name = "KERNEL")]
+    kernels: Vec<String>,
+
+    /// Run this shell command in the guest, as root in the repository, instead of the tests
+    #[arg(long, value_name = "COMMAND", conflicts_with = "words")]
+    exec: Option<String>,
+
+    /// Only the test programs whose name contains this text, such as `wingbeat/profile`
+    #[arg(long, value_name = "TEXT", conflicts_with = "exec")]
+    suite: Option<String>,
+
+    /// Let the processor run the guest where that works; the default is emulation, which always does
+    #[arg(long)]
+    kvm: bool,
+
+    /// Write what the kernels allow, and what the verifier makes of our programs, into docs/kernels.md;
+    /// with all test programs also which tests ran
+    #[arg(long, conflicts_with = "exec")]
+    update: bool,
+
+    /// Words for the test programs, such as the part of a test's name
+    #[arg(last = true, value_name = "TEST FILTER")]
+    words: Vec<String>,
+}
+
+/// Runs the suite on each kernel; the exit code is a failure unless it passed on all.
+pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
+    setup::programs(programs::NEEDED)?;
+    let place = repository().join("target/vm");
+    fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
+
+    let mut kernels = Vec::new();
+    for name in names(&args.kernels) {
+        kernels.push(Kernel::fetch(&name, &place)?);
+    }
+    let suites = suites::build()?;
+    let disk = image::build(&suites, &place)?;
+    let plan = match &args.exec {
+        Some(command) => Plan::Command(command.clone()),
+        None => Plan::Suites { only: args.suite.clone(), words: args.words.clone() },
+    };
+    let accelerator = match args.kvm {
+        true => Accelerator::probed(&kernels[0], &place),
+        false => Accelerator::Emulation,
+    };
+
+    let (mut records, mut reports) = (Vec::new(), Vec::new());
+    for kernel in &kernels {
+        let script = plan.script(&suites, accelerator);
+        let folder = place.join("runs").join(&kernel.name);
+        let machine = Machine::new(kernel, &disk, &script, accelerator, &folder)?;
+        let ending = machine.run()?;
+        let is_whole = args.suite.is_none() && args.words.is_empty();
+        let record = Record::of(&ending.console, is_whole);
+        let mut report = Report::new(&kernel.name, accelerator, ending);
+        if args.exec.is_none() && !args.update {
+            report.regressions = record.regressions(&record::read()?);
+        }
+        report.say();
+        reports.push(report);
+        records.push(record);
+    }
+    if args.update {
+        records.push(Record::of_this_machine(&suites)?);
+        record::update(&records)?;
+    }
+    Ok(report::exit_code(&reports))
+}
+
+/// The names that were asked for, else the default ones.
+fn names(asked: &[String]) -> Vec<String> {
+    match asked {
+        [] => KERNELS.map(String::from).to_vec(),
+        names => names.to_vec(),
+    }
+}
+
+/// A file of ours below `target/vm`, with the sentence for when it cannot be written.
+fn write(path: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}

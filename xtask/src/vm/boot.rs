@@ -1,0 +1,241 @@
+//! QEMU: the machine, its two serial lines, and an end to it when it hangs.
+//!
+//! The first line carries the kernel's messages, to a file; the second what `run.sh` says.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+
+use super::{
+    console::{Console, Event},
+    initramfs,
+    kernel::Kernel,
+    write,
+};
+use crate::setup::find;
+
+/// How long a guest may take in all.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// How long it may say nothing. The longest test is quiet for two minutes under emulation.
+const SILENCE_LIMIT: Duration = Duration::from_secs(6 * 60);
+
+/// How long the processor's own virtualization may take to show that it works.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a machine that was killed may take to end: one that hangs in the kernel never does.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Lines of the kernel's console that are shown of a guest that ended badly.
+const TAIL_LINES: usize = 30;
+
+/// How the guest's instructions are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accelerator {
+    /// By QEMU: everywhere, and some ten times slower.
+    Emulation,
+    /// By the processor, through `/dev/kvm`.
+    Kvm,
+}
+
+impl Accelerator {
+    /// The processor's, if a kernel boots with it in time. `/dev/kvm` may be there and hang.
+    pub(super) fn probed(kernel: &Kernel, place: &Path) -> Self {
+        let console = place.join("kvm.console");
+        let _ = fs::remove_file(&console);
+        let mut command = qemu(Self::Kvm, &console);
+        command.arg("-kernel").arg(&kernel.image).args(["-append", APPEND]);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(mut child) = command.spawn() else { return Self::Emulation };
+        let start = Instant::now();
+        let mut works = false;
+        while !works && start.elapsed() < PROBE_LIMIT && matches!(child.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(50));
+            works = fs::metadata(&console).is_ok_and(|meta| meta.len() > 0);
+        }
+        end(&mut child);
+        if works {
+            return Self::Kvm;
+        }
+        eprintln!("note        KVM does not work here: the guest is emulated");
+        Self::Emulation
+    }
+}
+
+/// The kernel's command line. A panic or an oops ends the machine. The clock is the processor's
+/// counter: under emulation each look at another one takes microseconds.
+const APPEND: &str = "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable clocksource=tsc";
+
+/// A machine without a guest, whose first serial line is a file.
+fn qemu(accelerator: Accelerator, console: &Path) -> Command {
+    let mut command = Command::new("qemu-system-x86_64");
+    let (accelerator, cpu) = match accelerator {
+        Accelerator::Emulation => ("tcg,thread=multi", "max"),
+        Accelerator::Kvm => ("kvm", "host"),
+    };
+    command.args(["-accel", accelerator, "-cpu", cpu, "-smp", "2", "-m", "3G"]);
+    command.args(["-nodefaults", "-no-reboot", "-display", "none"]);
+    command.arg("-serial").arg(format!("file:{}", console.display()));
+    command
+}
+
+/// A machine that is ready to boot.
+#[derive(Debug)]
+pub(super) struct Machine {
+    command: Command,
+    console: PathBuf,
+}
+
+/// How a guest's run ended, with all that it said.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// What it said.
+    pub(super) console: Console,
+    /// Why it is no proper end; none when the script came to its end.
+    pub(super) trouble: Option<String>,
+    /// From switching it on to its end.
+    pub(super) took: Duration,
+}
+
+impl Machine {
+    /// The machine with this kernel, disk and script; its files go into `folder`.
+    pub(super) fn new(
+        kernel: &Kernel,
+        disk: &Path,
+        script: &str,
+        accelerator: Accelerator,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        let busybox = find("busybox").context("busybox has gone from PATH")?;
+        let initramfs = folder.join("initramfs");
+        write(&initramfs, &initramfs::build(&busybox, kernel, script)?)?;
+        let console = folder.join("console");
+        let _ = fs::remove_file(&console);
+        let mut command = qemu(accelerator, &console);
+        command.args(["-serial", "stdio"]);
+        command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&initramfs);
+        command.args(["-append", &format!("{APPEND} rdinit=/init")]);
+        // What the guest writes goes into a file that is gone afterwards.
+        let drive = format!("file={},format=raw,if=virtio,snapshot=on", disk.display());
+        command.args(["-drive", &drive]).stdin(Stdio::null()).stdout(Stdio::piped());
+        Ok(Self { command, console })
+    }
+
+    /// Runs it to its end, and prints what it says.
+    pub(super) fn run(mut self) -> anyhow::Result<Ending> {
+        let start = Instant::now();
+        let child = self.command.spawn();
+        let mut child = child.context("cannot start qemu-system-x86_64")?;
+        let stdout = child.stdout.take().context("QEMU has no output")?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = BufReader::new(stdout);
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+                line.clear();
+                if sender.send(text).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut console = Console::default();
+        let trouble = loop {
+            let rest = LIMIT.saturating_sub(start.elapsed());
+            match receiver.recv_timeout(rest.min(SILENCE_LIMIT)) {
+                Ok(line) => {
+                    if let Some(event) = console.line(&line) {
+                        show(&event, start.elapsed());
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break self.verdict(&console),
+                Err(RecvTimeoutError::Timeout) => {
+                    let what = match rest > SILENCE_LIMIT {
+                        true => format!("said nothing for {} s", SILENCE_LIMIT.as_secs()),
+                        false => format!("was not done after {} s", LIMIT.as_secs()),
+                    };
+                    break Some(format!("the guest {what} and was ended\n{}", self.tail()));
+                }
+            }
+        };
+        end(&mut child);
+        Ok(Ending { console, trouble, took: start.elapsed() })
+    }
+
+    /// Of a machine that ended by itself.
+    fn verdict(&self, console: &Console) -> Option<String> {
+        if console.is_done {
+            return None;
+        }
+        let said = fs::read(&self.console).unwrap_or_default();
+        let reason = match &console.failure {
+            Some(failure) => failure.clone(),
+            None => ending_of(&String::from_utf8_lossy(&said)).to_owned(),
+        };
+        Some(format!("{reason}\n{}", self.tail()))
+    }
+
+    /// The end of the kernel's console, and where all of it is.
+    fn tail(&self) -> String {
+        let said = fs::read(&self.console).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<_> = said.lines().collect();
+        let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+        format!("{}\nall of the console is in {}", last.join("\n"), self.console.display())
+    }
+}
+
+/// What the kernel's console tells about an end that came too early.
+fn ending_of(console: &str) -> &'static str {
+    if console.contains("Kernel panic - not syncing") {
+        "the guest's kernel panicked"
+    } else if console.is_empty() {
+        "QEMU ended before the guest's kernel said a word: is the image a kernel for x86-64?"
+    } else {
+        "the guest ended before its tests did"
+    }
+}
+
+fn show(event: &Event, at: Duration) {
+    let at_s = at.as_secs();
+    match event {
+        Event::Output(line) => println!("{line}"),
+        Event::Booted(release) => println!("==> Linux {release} is up after {at_s} s"),
+        Event::Begun(name) => println!("==> {name} (at {at_s} s)"),
+        Event::Ended(name, code) => println!("    {name}: exit code {code} (at {at_s} s)"),
+    }
+}
+
+/// Kills a machine, and waits for it no longer than [`FAREWELL`].
+fn end(child: &mut Child) {
+    let deadline = Instant::now() + FAREWELL;
+    let _ = child.kill();
+    while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_early_end_has_its_reason() {
+        let check = |console, expected| {
+            assert!(ending_of(console).contains(expected), "{console}: {}", ending_of(console));
+        };
+        check("", "before the guest's kernel said a word");
+        check("[1.0] Kernel panic - not syncing: Attempted to kill init!", "panicked");
+        check("[1.0] reboot: Power down", "before its tests did");
+    }
+}

@@ -1,0 +1,210 @@
+//! What a guest says, read line by line: marks of `run.sh` among the output of tests.
+//!
+//! Lines go in and events come out; there is no guest here, and no clock.
+
+use std::collections::BTreeMap;
+
+/// Begins each mark.
+const MARK: &str = "@vm ";
+
+/// What a line means to whoever watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Output, to be shown.
+    Output(String),
+    /// The guest is up, with this release of the kernel.
+    Booted(String),
+    /// A test program begins.
+    Begun(String),
+    /// It ended with this exit code.
+    Ended(String, i32),
+}
+
+/// A test program's run, as far as its output tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Run {
+    /// As the script names it, `wingbeat/profile`.
+    pub(super) name: String,
+    /// Its exit code; none while it runs.
+    pub(super) code: Option<i32>,
+    /// Tests that passed, of all binaries that it ran.
+    pub(super) passed: u64,
+    /// The names of those that failed.
+    pub(super) failed: Vec<String>,
+    /// What tests said when they did not run, in their words.
+    pub(super) skipped: Vec<String>,
+}
+
+/// Everything that was said so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Console {
+    /// The kernel's release, once it is up.
+    pub(super) release: Option<String>,
+    /// The test programs, in their order.
+    pub(super) runs: Vec<Run>,
+    /// Files by their names.
+    pub(super) files: BTreeMap<String, String>,
+    /// Why the guest gave up, in its words.
+    pub(super) failure: Option<String>,
+    /// Whether the script came to its end.
+    pub(super) is_done: bool,
+    /// The file whose lines are coming.
+    open: Option<String>,
+}
+
+impl Console {
+    /// Takes a line without its end.
+    pub(super) fn line(&mut self, line: &str) -> Option<Event> {
+        let line = line.trim_end_matches('\r');
+        if let Some(mark) = line.strip_prefix(MARK) {
+            return self.mark(mark);
+        }
+        if let Some(name) = &self.open {
+            let text = self.files.entry(name.clone()).or_default();
+            text.push_str(line);
+            text.push('\n');
+            return None;
+        }
+        if let Some(run) = self.runs.last_mut().filter(|run| run.code.is_none()) {
+            run.note(line);
+        }
+        (!line.is_empty()).then(|| Event::Output(line.to_owned()))
+    }
+
+    fn mark(&mut self, mark: &str) -> Option<Event> {
+        let (word, rest) = mark.split_once(' ').unwrap_or((mark, ""));
+        match word {
+            "boot" => {
+                self.release = Some(rest.to_owned());
+                Some(Event::Booted(rest.to_owned()))
+            }
+            "begin" => {
+                self.runs.push(Run { name: rest.to_owned(), ..Run::default() });
+                Some(Event::Begun(rest.to_owned()))
+            }
+            "end" => {
+                let (code, name) = rest.split_once(' ').unwrap_or((rest, ""));
+                let code = code.parse().unwrap_or(-1);
+                let run = self.runs.iter_mut().rev().find(|run| run.name == name)?;
+                run.code = Some(code);
+                Some(Event::Ended(name.to_owned(), code))
+            }
+            "file" => {
+                self.open = Some(rest.to_owned());
+                self.files.insert(rest.to_owned(), String::new());
+                None
+            }
+            "eof" => {
+                if let Some(text) = self.open.take().and_then(|name| self.files.get_mut(&name)) {
+                    // The mark's own line break.
+                    text.truncate(text.trim_end().len());
+                }
+                None
+            }
+            "failed" => {
+                self.failure = Some(rest.to_owned());
+                Some(Event::Output(rest.to_owned()))
+            }
+            "done" => {
+                self.is_done = true;
+                None
+            }
+            _ => Some(Event::Output(format!("{MARK}{mark}"))),
+        }
+    }
+}
+
+impl Run {
+    /// What libtest and our tests print.
+    fn note(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            let passed = counts.split(';').find_map(|part| {
+                let words: Vec<_> = part.split_whitespace().collect();
+                let [.., number, "passed"] = words[..] else { return None };
+                number.parse::<u64>().ok()
+            });
+            self.passed += passed.unwrap_or(0);
+        } else if let Some(name) = failed_test(line) {
+            self.failed.push(name.to_owned());
+        } else if line.to_ascii_lowercase().starts_with("skipped: ") {
+            self.skipped.push(line["skipped: ".len()..].to_owned());
+        }
+    }
+}
+
+/// The test in `test NAME ... FAILED`, which may have output in its midst.
+fn failed_test(line: &str) -> Option<&str> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    rest.ends_with("FAILED").then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Console, Vec<Event>) {
+        let mut console = Console::default();
+        let events = text.lines().filter_map(|line| console.line(line)).collect();
+        (console, events)
+    }
+
+    fn output(text: &str) -> Event {
+        Event::Output(text.to_owned())
+    }
+
+    #[test]
+    fn marks_become_events_and_other_lines_output() {
+        #[track_caller]
+        fn check(text: &str, expected: &[Event]) {
+            assert_eq!(read(text).1, expected, "{text}");
+        }
+        check("", &[]);
+        check("hello\r\n\r\n", &[output("hello")]);
+        check("@vm boot 6.1.0-1", &[Event::Booted("6.1.0-1".to_owned())]);
+        check(
+            "@vm begin a/b\nx\n@vm end 101 a/b",
+            &[Event::Begun("a/b".to_owned()), output("x"), Event::Ended("a/b".to_owned(), 101)],
+        );
+        check("@vm end 0 nobody", &[]);
+        check("@vm nonsense it is", &[output("@vm nonsense it is")]);
+        check("say @vm done", &[output("say @vm done")]);
+        check("@vm file f\nhidden\n@vm eof\nshown", &[output("shown")]);
+    }
+
+    #[test]
+    fn a_run_is_summed_up() {
+        #[track_caller]
+        fn check(text: &str, passed: u64, failed: &[&str], skipped: &[&str]) {
+            let (console, _) = read(&format!("@vm begin a\n{text}\n@vm end 0 a"));
+            let run = &console.runs[0];
+            assert_eq!((run.code, run.passed), (Some(0), passed), "{text}");
+            assert_eq!(run.failed, failed, "{text}");
+            assert_eq!(run.skipped, skipped, "{text}");
+        }
+        check("", 0, &[], &[]);
+        check("test result: ok. 12 passed; 0 failed; 0 ignored; finished in 3 s", 12, &[], &[]);
+        check("test result: FAILED. 1 passed; 1 failed;\ntest result: ok. 2 passed;", 3, &[], &[]);
+        check("test a::b ... FAILED\ntest c ... ok", 0, &["a::b"], &[]);
+        check("test a ... \u{1b}[31mFAILED", 0, &["a"], &[]);
+        check("skipped: no disk\nSKIPPED: no net", 0, &[], &["no disk", "no net"]);
+    }
+
+    #[test]
+    fn files_keep_their_lines() {
+        let (console, _) =
+            read("@vm file a.json\n{\n  \"b\": 1\n}\n\n@vm eof\n@vm file b\n@vm eof");
+        assert_eq!(console.files["a.json"], "{\n  \"b\": 1\n}");
+        assert_eq!(console.files["b"], "");
+    }
+
+    #[test]
+    fn only_the_last_mark_is_an_end() {
+        let check = |text, done, failure: Option<&str>| {
+            let (console, _) = read(text);
+            assert_eq!((console.is_done, console.failure.as_deref()), (done, failure), "{text}");
+        };
+        check("@vm boot 1\n@vm begin a", false, None);
+        check("@vm boot 1\n@vm done", true, None);
+        check("@vm failed no disk", false, Some("no disk"));
+    }
+}

@@ -1,0 +1,141 @@
+//! What happens inside: the guest's first two programs, and the script that tells a run's tests.
+
+use std::path::PathBuf;
+
+use super::{
+    boot::Accelerator,
+    suites::{Suites, too_long},
+};
+use crate::command::repository;
+
+/// The first program, in the initramfs.
+pub(super) const INIT: &str = include_str!("init.sh");
+
+/// The second one, on the disk.
+pub(super) const RUN: &str = include_str!("run.sh");
+
+/// Where the disk has it.
+pub(super) const RUN_PATH: &str = "/wingbeat-vm";
+
+/// The file of a run with what `wingbeat doctor --json` said.
+pub(super) const DOCTOR: &str = "doctor.json";
+
+/// Begins the names of files with what the verifier made of our programs.
+pub(super) const VERIFIED: &str = "verified/";
+
+/// What a guest is to do.
+#[derive(Debug, Clone)]
+pub(super) enum Plan {
+    /// Run a shell command.
+    Command(String),
+    /// Run the test programs whose name contains `only`, with these words.
+    Suites { only: Option<String>, words: Vec<String> },
+}
+
+impl Plan {
+    /// The script for `run.sh`.
+    pub(super) fn script(&self, suites: &Suites, accelerator: Accelerator) -> String {
+        let mut script = String::from("export CI=true\n");
+        if accelerator == Accelerator::Emulation {
+            // Tests give themselves more time, and say what they think of times instead of failing.
+            script += "export WINGBEAT_SLOW=1\n";
+        }
+        match self {
+            Self::Command(command) => {
+                let folder = repository();
+                let words = ["suite", "command", &folder.to_string_lossy(), "sh", "-c", command];
+                script += &line(words);
+            }
+            Self::Suites { only, words } => {
+                for (name, command) in records(suites) {
+                    let words = command.iter().map(String::as_str);
+                    script += &line(["file", &name].into_iter().chain(words));
+                }
+                let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only));
+                for suite in suites.tests.iter().filter(|suite| wanted(&suite.name)) {
+                    let folder = suite.folder.to_string_lossy();
+                    let program = suite.program.to_string_lossy();
+                    let mut all = vec!["suite", &suite.name, &folder, &program];
+                    all.extend(["--test-threads", "1"]);
+                    if accelerator == Accelerator::Emulation {
+                        all.extend(too_long(&suite.name).flat_map(|test| ["--skip", test]));
+                    }
+                    all.extend(words.iter().map(String::as_str));
+                    script += &line(all);
+                }
+            }
+        }
+        script
+    }
+}
+
+/// Files for [`super::record`] with the commands that print them.
+pub(super) fn records(suites: &Suites) -> Vec<(String, Vec<String>)> {
+    let path = |paths: &[PathBuf], name: &str| {
+        let found = paths.iter().find(|path| path.ends_with(name));
+        found.map(|path| path.to_string_lossy().into_owned())
+    };
+    let mut records = Vec::new();
+    let Some(wingbeat) = path(&suites.programs, "wingbeat") else { return records };
+    let mut add = |name: &str, words: &[&str]| {
+        records.push((name.to_owned(), words.iter().map(|&word| word.to_owned()).collect()));
+    };
+    add(DOCTOR, &[&wingbeat, "doctor", "--json"]);
+    if let Some(xtask) = path(&suites.programs, "xtask") {
+        for mode in ["on-cpu", "wall"] {
+            let name = format!("{VERIFIED}profile --mode {mode}");
+            let watch = [&*xtask, "watch-programs", "--", &*wingbeat, "profile", "-q"];
+            let wakers: &[&str] = if mode == "wall" { &["--wakers"] } else { &[] };
+            let rest = ["--mode", mode, "-o", "/tmp/watched.folded", "--", "sleep", "2"];
+            add(&name, &[&watch[..], wakers, &rest].concat());
+        }
+    }
+    for name in ["fun-xdp", "profiler-ebpf"] {
+        if let Some(object) = path(&suites.objects, name) {
+            let words = [&*wingbeat, "bench", "--format", "csv", "--time", "1s", &*object];
+            add(&format!("{VERIFIED}{name}"), &words);
+        }
+    }
+    records
+}
+
+/// A command for the shell, each word quoted.
+fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = words.into_iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+    quoted.collect::<Vec<_>>().join(" ") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::suites::Suite;
+
+    #[test]
+    fn the_script_names_what_is_to_run() {
+        let suite = |name: &str| Suite {
+            name: name.to_owned(),
+            folder: "/r/crates".into(),
+            program: "/r/target/test".into(),
+        };
+        let suites = Suites { tests: vec![suite("a/live"), suite("b/it")], ..Suites::default() };
+        let plan = Plan::Suites { only: Some("it".to_owned()), words: vec!["it's".to_owned()] };
+        let check = |accelerator, expected| assert_eq!(plan.script(&suites, accelerator), expected);
+        let run = r"'suite' 'b/it' '/r/crates' '/r/target/test' '--test-threads' '1' 'it'\''s'";
+        check(Accelerator::Kvm, format!("export CI=true\n{run}\n"));
+        check(Accelerator::Emulation, format!("export CI=true\nexport WINGBEAT_SLOW=1\n{run}\n"));
+    }
+
+    #[test]
+    fn what_is_missing_is_not_recorded() {
+        let check = |programs: &[&str], expected: &[&str]| {
+            let programs = programs.iter().map(PathBuf::from).collect();
+            let records = records(&Suites { programs, ..Suites::default() });
+            let names: Vec<_> = records.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, expected);
+        };
+        check(&[], &[]);
+        check(&["/t/debug/wingbeat"], &["doctor.json"]);
+        let modes = ["verified/profile --mode on-cpu", "verified/profile --mode wall"];
+        check(&["/t/xtask", "/t/wingbeat"], &[&["doctor.json"], &modes[..]].concat());
+    }
+}

@@ -1,0 +1,115 @@
+//! The guest's disk: an ext4 image of everything that does not depend on the kernel. It is kept, and
+//! made anew only when some file in it changed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context as _;
+
+use super::{
+    guest, programs,
+    stage::{Stage, compiler_part, header_folders},
+    suites::Suites,
+    write,
+};
+use crate::{
+    command::{output_of, repository, run_logged},
+    setup::find,
+};
+
+/// Room for what tests write, too; holes take no space.
+const SIZE: &str = "6G";
+
+/// The image with these test programs; made in the folder `place`.
+pub(super) fn build(suites: &Suites, place: &Path) -> anyhow::Result<PathBuf> {
+    let (image, stamp) = (place.join("disk.ext4"), place.join("disk.stamp"));
+    let stage = gather(suites)?;
+    let fingerprint = stage.fingerprint();
+    if image.is_file() && fs::read_to_string(&stamp).is_ok_and(|before| before == fingerprint) {
+        return Ok(image);
+    }
+    eprintln!("==> packing {}", image.display());
+    let _ = fs::remove_file(&stamp);
+    let _ = fs::remove_file(&image);
+    let root = place.join("disk");
+    let log = place.join("disk.log");
+    let _ = fs::remove_file(&log);
+    empty(&root)?;
+    stage.write(&root, &log)?;
+    let mut command = Command::new(find("mke2fs").context("mke2fs has gone")?);
+    command.args(["-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal"]);
+    command.args(["-E", "root_owner=0:0", "-d"]).arg(&root).arg(&image).arg(SIZE);
+    run_logged(&mut command, &log)?;
+    empty(&root)?;
+    write(&stamp, fingerprint.as_bytes())?;
+    Ok(image)
+}
+
+fn empty(folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+fn gather(suites: &Suites) -> anyhow::Result<Stage> {
+    let mut stage = Stage::default();
+    for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/root", "/etc"] {
+        stage.folder(folder);
+    }
+    stage.text(guest::RUN_PATH, guest::RUN);
+    for file in programs::FILES {
+        stage.file(Path::new(file));
+    }
+    for name in programs::CALLED {
+        stage.called(name);
+    }
+    compiler(&mut stage)?;
+    sources(&mut stage);
+    for program in suites.tests.iter().map(|suite| &suite.program).chain(&suites.programs) {
+        stage.built(program, suites.optimized.get(program).unwrap_or(program));
+    }
+    for object in &suites.objects {
+        stage.file(object);
+    }
+    Ok(stage)
+}
+
+/// The C compiler with its headers and what it links.
+fn compiler(stage: &mut Stage) -> anyhow::Result<()> {
+    for name in programs::COMPILER_PROGRAMS {
+        if let Some(path) = compiler_part("prog", name) {
+            stage.program(&path);
+        }
+    }
+    for name in programs::COMPILER_FILES {
+        if let Some(path) = compiler_part("file", name) {
+            stage.file(&path);
+        }
+    }
+    let leave = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.is_dir() && programs::HEADERS_LEFT_OUT.iter().any(|left| name.starts_with(left))
+    };
+    for folder in header_folders()? {
+        let context = || format!("cannot read the headers in {}", folder.display());
+        if folder.is_dir() {
+            stage.tree(&folder, &leave).with_context(context)?;
+        }
+    }
+    Ok(())
+}
+
+/// The repository's own files: tests read some.
+fn sources(stage: &mut Stage) {
+    let mut command = Command::new("git");
+    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let said = output_of(command.current_dir(repository())).unwrap_or_default();
+    for file in said.split('\0').filter(|file| !file.is_empty()) {
+        stage.file(&repository().join(file));
+    }
+}

@@ -1,0 +1,152 @@
+//! A kernel to boot: out of Debian's package, fetched once, or from a path.
+
+use std::{
+    cmp::Reverse,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+
+use crate::command::{output_of, run_logged};
+
+/// A kernel with its modules.
+#[derive(Debug, Clone)]
+pub(super) struct Kernel {
+    /// As it was asked for, `6.1`; of a path its last part.
+    pub(super) name: String,
+    /// The bootable image.
+    pub(super) image: PathBuf,
+    /// The folder `lib/modules/RELEASE`; none when everything is said to be built in.
+    pub(super) modules: Option<PathBuf>,
+    /// The configuration that it was built with, from beside the image.
+    pub(super) configuration: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// The kernel of that name, or at that path; below `place` what was fetched is kept.
+    pub(super) fn fetch(name: &str, place: &Path) -> anyhow::Result<Self> {
+        if is_series(name) { Self::of_series(name, place) } else { Self::at_path(Path::new(name)) }
+    }
+
+    /// An image in a folder `boot` has its modules beside it, in `lib/modules`.
+    fn at_path(image: &Path) -> anyhow::Result<Self> {
+        ensure!(
+            image.is_file(),
+            "{} is neither a series of kernels, such as 6.12, nor the file of one",
+            image.display()
+        );
+        let file = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let release = file.split_once('-').map(|(_, release)| release);
+        let root = image.parent().and_then(Path::parent);
+        let modules = release
+            .zip(root)
+            .map(|(release, root)| root.join("lib/modules").join(release))
+            .filter(|folder| folder.is_dir());
+        let configuration = release
+            .map(|release| image.with_file_name(format!("config-{release}")))
+            .filter(|path| path.is_file());
+        Ok(Self { name: file, image: image.to_path_buf(), modules, configuration })
+    }
+
+    fn of_series(series: &str, place: &Path) -> anyhow::Result<Self> {
+        let folder = place.join("kernels").join(series);
+        if !folder.is_dir() {
+            fetch_package(series, &folder)?;
+        }
+        let image = only_file(&folder.join("boot"), "vmlinuz-")?;
+        Ok(Self { name: series.to_owned(), ..Self::at_path(&image)? })
+    }
+}
+
+/// Whether a name is like `6.12`.
+fn is_series(name: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    name.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
+/// Downloads the newest package of a series and unpacks it into `folder`.
+fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
+    let escaped = series.replace('.', r"\.");
+    let pattern = format!(r"^linux-image-{escaped}\.[0-9].*-cloud-amd64$");
+    let found = output_of(Command::new("apt-cache").args(["search", "--names-only", &pattern]));
+    let package = newest(&found.unwrap_or_default()).ok_or_else(|| {
+        anyhow!(
+            "apt knows no package linux-image-{series}.*-cloud-amd64; run `apt-get update` as \
+             root, then this again, or give the path of a kernel's image with --kernel"
+        )
+    })?;
+    eprintln!("fetching    {package}");
+    let draft = folder.with_extension("new");
+    let _ = fs::remove_dir_all(&draft);
+    fs::create_dir_all(&draft).with_context(|| format!("cannot create {}", draft.display()))?;
+    let log = draft.join("log");
+    run_logged(Command::new("apt-get").args(["download", &package]).current_dir(&draft), &log)?;
+    let archive = only_file(&draft, "linux-image-")?;
+    run_logged(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&draft), &log)?;
+    fs::remove_file(&archive).context("cannot remove the package")?;
+    fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// The package with the greatest version in the output of `apt-cache search`.
+fn newest(found: &str) -> Option<String> {
+    let names = found.lines().filter_map(|line| line.split_whitespace().next());
+    names.min_by_key(|name| Reverse(numbers(name))).map(String::from)
+}
+
+/// The numbers in a name: as versions compare.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// The file in a folder whose name begins so.
+fn only_file(folder: &Path, prefix: &str) -> anyhow::Result<PathBuf> {
+    let context = || format!("cannot read {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(context)? {
+        let path = entry.with_context(context)?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)) {
+            return Ok(path);
+        }
+    }
+    bail!("there is no {prefix}* in {}; delete that folder and try again", folder.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_two_numbers() {
+        let check = |name, expected| assert_eq!(is_series(name), expected, "{name}");
+        check("6.1", true);
+        check("6.12", true);
+        check("6", false);
+        check("6.", false);
+        check("6.12.3", false);
+        check("boot/vmlinuz-6.1", false);
+    }
+
+    #[test]
+    fn the_newest_package_is_the_one_with_the_greatest_numbers() {
+        let check = |found, expected: Option<&str>| assert_eq!(newest(found).as_deref(), expected);
+        check("", None);
+        check(
+            "linux-image-6.1.0-9-cloud-amd64 - Linux\nlinux-image-6.1.0-50-cloud-amd64 - Linux\n\
+             linux-image-6.1.0-49-cloud-amd64 - Linux\n",
+            Some("linux-image-6.1.0-50-cloud-amd64"),
+        );
+        check(
+            "linux-image-6.12.9+deb12-cloud-amd64 - L\nlinux-image-6.12.101+deb12-cloud-amd64 - L",
+            Some("linux-image-6.12.101+deb12-cloud-amd64"),
+        );
+    }
+
+    #[test]
+    fn a_path_that_is_no_kernel_is_told() {
+        let error = Kernel::fetch("no/such/vmlinuz", Path::new(".")).expect_err("no file");
+        let expected = "no/such/vmlinuz is neither a series of kernels, such as 6.12, nor the file \
+                        of one";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# The guest's second program, on the disk: makes the machine that tests expect and runs the script of
+# this run. Everything that is said goes through one pipe to the second serial line, in order.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root LANG=C.UTF-8 TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs shm /dev/shm 2>/dev/null || { mkdir /dev/shm && mount -t tmpfs shm /dev/shm; }
+mkdir -p /dev/pts && mount -t devpts -o ptmxmode=666 pts /dev/pts
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+mount -t securityfs security /sys/kernel/security
+mount -t debugfs debug /sys/kernel/debug
+mount -t tracefs trace /sys/kernel/tracing
+mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup /sys/fs/cgroup
+chmod 1777 /tmp /var/tmp
+ulimit -n 65536
+ip link set lo up
+
+mkfifo /run/out
+cat /run/out >/dev/ttyS1 &
+exec 3>/run/out
+
+# A line for the host, on a line of its own whatever came before.
+mark() {
+    printf '\n@vm %s\n' "$*" >&3
+}
+
+# suite NAME FOLDER PROGRAM ARGUMENT...: a test program.
+suite() {
+    mark "begin $1"
+    name=$1 folder=$2
+    shift 2
+    (cd "$folder" && exec "$@") </dev/null >&3 2>&1 3>&-
+    mark "end $? $name"
+}
+
+# file NAME COMMAND...: what a command prints, as a file for the host.
+file() {
+    mark "file $1"
+    shift
+    "$@" </dev/null >&3 2>/dev/null 3>&-
+    mark eof
+}
+
+mark "boot $(uname -r)"
+. /run/script
+mark done
+exec 3>&-
+wait
+sync
+busybox poweroff -f

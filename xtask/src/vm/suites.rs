@@ -1,0 +1,275 @@
+//! The test programs that load something into the kernel: built, and where cargo put them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+
+use crate::command::{cargo, display, repository};
+
+/// A test program to build.
+struct Wanted {
+    /// The folder of its package.
+    folder: &'static str,
+    /// The name of its target.
+    target: &'static str,
+    /// As cargo calls it: `lib` for the tests within a library, `test` for those beside it.
+    kind: &'static str,
+}
+
+const fn within(folder: &'static str, target: &'static str) -> Wanted {
+    Wanted { folder, target, kind: "lib" }
+}
+
+const fn beside(folder: &'static str, target: &'static str) -> Wanted {
+    Wanted { folder, target, kind: "test" }
+}
+
+/// What a pure test finds out on one kernel it finds out on all, so only these go into the guest. The
+/// quick ones first: if something is broken altogether, that shows at once.
+const WANTED: &[Wanted] = &[
+    within("crates/bpf", "wingbeat_bpf"),
+    beside("crates/bpf", "live"),
+    within("crates/profile", "wingbeat_profile"),
+    beside("crates/bench", "kernel"),
+    beside("examples/fun-xdp/fun-xdp", "fun_xdp"),
+    beside("examples/profiler/profiler", "profiler"),
+    beside("crates/wingbeat", "bench"),
+    beside("crates/wingbeat", "live"),
+    beside("crates/wingbeat", "profile"),
+    beside("crates/wingbeat", "off_cpu"),
+];
+
+/// Tests that take minutes under emulation and tell nothing there that they do not tell elsewhere:
+/// suite and test.
+const TOO_LONG: &[(&str, &str)] = &[
+    // A million instructions through the verifier, with its log.
+    ("bpf/live", "limits::instructions_over_all_paths"),
+];
+
+/// Tests of which times are the point, by the beginning of their names. Under emulation an instruction
+/// takes what the translator makes of it, a program takes tenths of a second to start, and clocks tick
+/// late: these run, what they say is told, and they decide nothing.
+const OF_TIMES: &[(&str, &str)] = &[
+    ("bench/kernel", "alternate::times_are_as_the_programs_are_long"),
+    // How long a loop takes, three times the loop, and its tail.
+    ("wingbeat/bench", "against::three_times_the_loop_is_worse"),
+    // Samples per second, by the tick.
+    ("wingbeat/profile", "accuracy::"),
+    ("wingbeat/profile", "processes::a_swarm_of_short_programs_has_names"),
+    ("wingbeat/profile", "processes::exec_begins_another_program_in_the_same_process"),
+    ("wingbeat/profile", "stacks::kernel_frames_lie_on_top_of_user_frames"),
+    ("wingbeat/profile", "stacks::stacks_reach_the_entry_point"),
+    // Programs that take no time, and here do.
+    ("wingbeat/profile", "failures::a_sleeper_gives_no_picture_but_a_reason"),
+    ("wingbeat/profile", "files::nothing_is_left_in_the_folder_but_what_was_asked_for"),
+    // Targets that last longer than it takes to set a recording up, and here do not.
+    ("wingbeat/profile", "files::interrupted_recordings_are_written"),
+    ("wingbeat/profile", "processes::the_end_of_all_targets_ends_the_recording"),
+    // What a thread says of its own waits, within percents: it is in their midst when it looks.
+    ("wingbeat/off_cpu", "calls::each_call_has_its_stack_and_time"),
+    ("wingbeat/off_cpu", "files::interrupted_recordings_are_written"),
+    ("wingbeat/off_cpu", "idle::a_thread_that_begins_to_wait_in_the_recording"),
+    ("wingbeat/off_cpu", "processes::everybody_includes_strangers_and_the_kernel_s_threads"),
+    ("wingbeat/off_cpu", "processes::exec_begins_another_program_in_the_same_thread"),
+    ("wingbeat/off_cpu", "sleeps::"),
+    ("wingbeat/off_cpu", "states::two_busy_threads_on_one_cpu_are_preempted"),
+    ("wingbeat/off_cpu", "wall::"),
+    // The C library has another `memset` for each kind of processor.
+    ("wingbeat/profile", "stacks::the_caller_of_a_function_without_a_frame_is_there"),
+];
+
+/// Tests of a suite that emulation leaves out.
+pub(super) fn too_long(suite: &str) -> impl Iterator<Item = &'static str> {
+    TOO_LONG.iter().filter(move |(of, _)| *of == suite).map(|(_, test)| *test)
+}
+
+/// Whether a test that fails under emulation is only told.
+pub(super) fn is_of_times(suite: &str, test: &str) -> bool {
+    OF_TIMES.iter().any(|(of, name)| *of == suite && test.starts_with(name))
+}
+
+/// A test program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Suite {
+    /// For people, `wingbeat/profile`.
+    pub(super) name: String,
+    /// The folder that it runs in.
+    pub(super) folder: PathBuf,
+    /// The program.
+    pub(super) program: PathBuf,
+}
+
+/// What was built.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Suites {
+    /// The tests, in the order in which they run.
+    pub(super) tests: Vec<Suite>,
+    /// Programs that tests start: ours, and the targets of examples.
+    pub(super) programs: Vec<PathBuf>,
+    /// What goes into the guest in the place of some of these programs.
+    pub(super) optimized: BTreeMap<PathBuf, PathBuf>,
+    /// Objects for the kernel that build scripts made.
+    pub(super) objects: Vec<PathBuf>,
+}
+
+impl Suites {
+    /// Our own program.
+    pub(super) fn wingbeat(&self) -> Option<PathBuf> {
+        self.programs.iter().find(|program| program.ends_with("wingbeat")).cloned()
+    }
+}
+
+/// Builds them in the profile of `cargo test`; but wingbeat itself, which tests start a hundred times,
+/// as users have it: unoptimized it takes seconds to start under emulation.
+pub(super) fn build() -> anyhow::Result<Suites> {
+    let mut command = cargo();
+    command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    // The whole workspace, as `cargo xtask test` builds it: with fewer packages their dependencies get
+    // other features, and everything is compiled once more.
+    command.args(["--workspace", "--lib"]);
+    let beside = WANTED.iter().filter(|wanted| wanted.kind == "test");
+    let names: BTreeSet<_> = beside.map(|wanted| wanted.target).collect();
+    command.args(names.iter().flat_map(|name| ["--test", name]));
+    eprintln!("==> {}", display(&command));
+    let mut suites = read(&messages(&mut command)?);
+    let mut command = cargo();
+    command.args(["build", "--release", "-p", "wingbeat"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    eprintln!("==> {}", display(&command));
+    let optimized = read(&messages(&mut command)?);
+    suites.optimized.extend(suites.wingbeat().zip(optimized.wingbeat()));
+    suites.programs.push(env::current_exe().context("cannot tell where this program is")?);
+    Ok(suites)
+}
+
+fn messages(command: &mut Command) -> anyhow::Result<String> {
+    let output = command
+        .current_dir(repository())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run `{}`", display(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed ({})", display(command), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The lines of cargo that matter here.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Message {
+    CompilerArtifact {
+        manifest_path: PathBuf,
+        target: Target,
+        profile: Profile,
+        executable: Option<PathBuf>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+fn read(messages: &str) -> Suites {
+    let mut suites = Suites::default();
+    let mut found = Vec::new();
+    for line in messages.lines() {
+        let Ok(Message::CompilerArtifact { manifest_path, target, profile, executable }) =
+            serde_json::from_str(line)
+        else {
+            continue;
+        };
+        let (Some(program), Some(folder)) = (executable, manifest_path.parent()) else { continue };
+        let is_program = target.kind.iter().any(|kind| kind == "bin");
+        if is_program && !profile.test {
+            suites.programs.push(program);
+        } else if !is_program {
+            found.push((folder.to_path_buf(), target, program));
+        }
+    }
+    suites.objects = suites.programs.first().map_or_else(Vec::new, |program| objects(program));
+    for wanted in WANTED {
+        let at = repository().join(wanted.folder);
+        let is_wanted = |folder: &Path, target: &Target| {
+            folder == at
+                && target.name == wanted.target
+                && target.kind.contains(&wanted.kind.into())
+        };
+        let of_it = found.iter().filter(|(folder, target, _)| is_wanted(folder, target));
+        let package = at.file_name().unwrap_or_default().to_string_lossy();
+        suites.tests.extend(of_it.map(|(folder, _, program)| Suite {
+            name: format!("{package}/{}", wanted.target),
+            folder: folder.clone(),
+            program: program.clone(),
+        }));
+    }
+    suites
+}
+
+/// Kernel halves, in the folder where the build scripts of all packages put them.
+fn objects(program: &Path) -> Vec<PathBuf> {
+    let target = program.ancestors().nth(2).unwrap_or(program);
+    let halves = target.join("ebpf/bpfel-unknown-none/release");
+    let names = ["fun-xdp", "fun-xdp-log", "profile-ebpf", "profiler-ebpf"];
+    names.map(|name| halves.join(name)).into_iter().filter(|path| path.is_file()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wanted_tests_are_found_in_their_order() {
+        let root = repository();
+        let artifact = |package: &str, name: &str, kind: &str, is_test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"{}/{package}/Cargo.toml",
+                "target":{{"name":"{name}","kind":["{kind}"]}},"profile":{{"test":{is_test}}},
+                "executable":"/t/debug/{kind}-{name}"}}"#,
+                root.display()
+            )
+            .replace('\n', " ")
+        };
+        let messages = [
+            artifact("crates/wingbeat", "live", "test", true),
+            artifact("crates/wingbeat", "wingbeat", "bin", false),
+            artifact("crates/wingbeat", "wingbeat", "bin", true),
+            artifact("crates/wingbeat", "run", "test", true),
+            artifact("crates/bpf", "live", "test", true),
+            artifact("examples/fun-xdp/fun-xdp", "fun_xdp", "lib", true),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let suites = read(&messages.join("\n"));
+        let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
+        assert_eq!(names, ["bpf/live", "wingbeat/live"]);
+        assert_eq!(suites.tests[0].folder, root.join("crates/bpf"));
+        assert_eq!(suites.programs, [Path::new("/t/debug/bin-wingbeat")]);
+    }
+
+    #[test]
+    fn exceptions_name_suites_that_there_are() {
+        for (suite, test) in TOO_LONG.iter().chain(OF_TIMES) {
+            let is_there = WANTED.iter().any(|wanted| {
+                let package = wanted.folder.rsplit('/').next().unwrap_or_default();
+                format!("{package}/{}", wanted.target) == *suite
+            });
+            assert!(is_there, "{suite} of {test}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Tables of docs/kernels.md: a column for each kernel, read from the file and written back, so that a
+//! run replaces the columns of its kernels and leaves the others.
+
+use std::slice;
+
+/// A table whose first column has names of rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    /// Heading of the first column.
+    pub(super) heading: String,
+    columns: Vec<String>,
+    /// Name, and a cell for each column.
+    rows: Vec<(String, Vec<String>)>,
+}
+
+impl Table {
+    /// An empty table.
+    pub(super) fn new(heading: &str) -> Self {
+        Self { heading: heading.to_owned(), ..Self::default() }
+    }
+
+    /// The table in a text of Markdown; what is no table is passed over.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut lines = text.lines().filter_map(cells);
+        let Some(head) = lines.next() else { return Self::default() };
+        let mut table = Self { columns: head[1..].to_vec(), ..Self::new(&head[0]) };
+        for row in lines.filter(|row| !row[0].starts_with("---")) {
+            let mut values = row[1..].to_vec();
+            values.resize(table.columns.len(), String::new());
+            table.rows.push((row[0].clone(), values));
+        }
+        table
+    }
+
+    /// The cell in a row and a column; none if it is empty.
+    pub(super) fn cell(&self, row: &str, column: &str) -> Option<&str> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        let (_, values) = self.rows.iter().find(|(name, _)| name == row)?;
+        values.get(at).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Names of rows, in their order.
+    pub(super) fn row_names(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Replaces a column, or adds it; rows that it does not have stay empty there, and rows that nobody
+    /// has any more go.
+    pub(super) fn set_column(&mut self, column: &str, cells: &[(String, String)]) {
+        let at = self.columns.iter().position(|name| name == column).unwrap_or_else(|| {
+            self.columns.push(column.to_owned());
+            self.rows.iter_mut().for_each(|(_, values)| values.push(String::new()));
+            self.columns.len() - 1
+        });
+        self.rows.iter_mut().for_each(|(_, values)| values[at].clear());
+        for (name, value) in cells {
+            let found = self.rows.iter_mut().find(|(row, _)| row == name);
+            match found {
+                Some((_, values)) => values[at].clone_from(value),
+                None => {
+                    let mut values = vec![String::new(); self.columns.len()];
+                    values[at].clone_from(value);
+                    self.rows.push((name.clone(), values));
+                }
+            }
+        }
+        self.rows.retain(|(_, values)| values.iter().any(|value| !value.is_empty()));
+        self.sort();
+    }
+
+    /// Columns by the numbers in their names: 6.1 before 6.12.
+    fn sort(&mut self) {
+        let mut order: Vec<usize> = (0..self.columns.len()).collect();
+        order.sort_by_key(|&at| numbers(&self.columns[at]));
+        self.columns = order.iter().map(|&at| self.columns[at].clone()).collect();
+        for (_, values) in &mut self.rows {
+            *values = order.iter().map(|&at| values[at].clone()).collect();
+        }
+    }
+
+    /// As Markdown, its columns aligned.
+    pub(super) fn to_markdown(&self) -> String {
+        let head = [&self.heading].into_iter().chain(&self.columns).cloned().collect();
+        let rows = self.rows.iter().map(|(name, values)| [slice::from_ref(name), values].concat());
+        let all: Vec<Vec<String>> = [head].into_iter().chain(rows).collect();
+        let count = self.columns.len() + 1;
+        let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..count).map(|at| width(at).max(3)).collect();
+        let line = |row: &Vec<String>| {
+            let padded = row.iter().zip(&widths).map(|(cell, &width)| format!(" {cell:width$} |"));
+            format!("|{}\n", padded.collect::<String>())
+        };
+        let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
+        let lines = [line(&all[0]), line(&rule)].into_iter().chain(all[1..].iter().map(line));
+        lines.collect()
+    }
+}
+
+/// The cells of a line, if it is one of a table.
+fn cells(line: &str) -> Option<Vec<String>> {
+    let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    Some(inner.split('|').map(|cell| cell.trim().to_owned()).collect())
+}
+
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(cells: &[(&str, &str)]) -> Vec<(String, String)> {
+        cells.iter().map(|&(row, cell)| (row.to_owned(), cell.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_column_is_replaced_and_others_stay() {
+        let mut table = Table::new("what");
+        table.set_column("6.12", &column(&[("a", "1"), ("b", "2")]));
+        table.set_column("6.1", &column(&[("a", "3"), ("c", "4")]));
+        let text = "\
+| what | 6.1 | 6.12 |
+| ---- | --- | ---- |
+| a    | 3   | 1    |
+| b    |     | 2    |
+| c    | 4   |      |
+";
+        assert_eq!(table.to_markdown(), text);
+        assert_eq!(Table::parse(&format!("Words.\n\n{text}\nMore.")), table);
+        let check = |row, column, expected| assert_eq!(table.cell(row, column), expected);
+        check("a", "6.12", Some("1"));
+        check("b", "6.1", None);
+        check("d", "6.1", None);
+        check("a", "7.0", None);
+        table.set_column("6.12", &column(&[("a", "5")]));
+        assert_eq!(table.row_names().collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(table.cell("a", "6.12"), Some("5"));
+    }
+
+    #[test]
+    fn no_table_is_an_empty_one() {
+        assert_eq!(Table::parse(""), Table::default());
+        assert_eq!(Table::parse("just words"), Table::default());
+    }
+}

@@ -1,0 +1,141 @@
+//! `cargo xtask walkthrough`: runs docs/zero-to-hero.md, every command in its order.
+//!
+//! The commands are taken from the document, so what it tells people to type is what was run.
+
+mod document;
+mod scratch;
+mod session;
+
+use std::{
+    fs,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+
+use crate::{
+    command::{Rights, cargo, repository},
+    conditions, setup,
+    steps::Steps,
+};
+use document::Step;
+use session::{Ended, Session};
+
+/// The document, from the root of the repository.
+const DOCUMENT: &str = "docs/zero-to-hero.md";
+
+/// Between these lines of the document stands when and where its output came about.
+const CONDITIONS: [&str; 2] = ["<!-- conditions: begin -->", "<!-- conditions: end -->"];
+
+/// What a reader with patience has, and a test in CI.
+const LIMIT: Duration = Duration::from_mins(10);
+
+/// Runs the document in a scratch clone. With `update`, its output and pictures are then what came.
+pub(crate) fn run(update: bool) -> anyhow::Result<ExitCode> {
+    if Rights::now() == Rights::None {
+        bail!("the walkthrough loads eBPF programs and there is no sudo: run this as root");
+    }
+    let root = repository();
+    let text = fs::read_to_string(root.join(DOCUMENT))
+        .with_context(|| format!("cannot read {DOCUMENT}"))?;
+    let steps = document::steps(&text).with_context(|| format!("{DOCUMENT} is not understood"))?;
+
+    let mut before = Steps::default();
+    before.time("cargo xtask setup", |_| setup::run())?;
+    if std::env::var_os("HACK").is_none() {
+        before.run(cargo().args(["build", "--release", "-p", "wingbeat", "-p", "amicable"]))?;
+    }
+
+    let place = root.join("target/walkthrough");
+    let clone = scratch::clone(&place)?;
+    let mut session = Session::start(scratch::bash(&place)?, &clone)?;
+    let start = Instant::now();
+    let mut outputs = Vec::with_capacity(steps.len());
+    for step in &steps {
+        if std::env::var("HACK_FROM").is_ok_and(|l| l.parse::<usize>().unwrap() > step.line) {
+            outputs.push(String::new());
+            continue;
+        }
+        let output = take(&mut session, step, &clone)
+            .with_context(|| format!("{DOCUMENT}, line {}", step.line))?;
+        outputs.push(portable(&output, &[&clone, &root]));
+    }
+    drop(session);
+    let took = start.elapsed();
+    eprintln!("{} steps of {DOCUMENT} in {} s, as they should be", steps.len(), took.as_secs());
+    if took > LIMIT {
+        bail!("that is more than the {} s that it may take", LIMIT.as_secs());
+    }
+    if update {
+        fs::write(
+            root.join(DOCUMENT),
+            with_conditions(&document::updated(&text, &steps, &outputs))?,
+        )
+        .with_context(|| format!("cannot write {DOCUMENT}"))?;
+        for (step, output) in steps.iter().zip(&outputs) {
+            draw(step, output, &clone, &root)?;
+        }
+        eprintln!("updated {DOCUMENT} and its pictures; look at them");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a step and checks what came; gives the last command's output.
+fn take(session: &mut Session, step: &Step, clone: &Path) -> anyhow::Result<String> {
+    let mut last = String::new();
+    for (index, command) in step.commands.iter().enumerate() {
+        eprintln!("$ {command}");
+        let start = Instant::now();
+        let ended = session.run(command).with_context(|| format!("`{command}`"))?;
+        eprintln!("    {:.1} s", start.elapsed().as_secs_f64());
+        let Ended { output, code } = ended;
+        let wanted = if index + 1 == step.commands.len() { step.exits.as_slice() } else { &[0] };
+        if !wanted.contains(&code) {
+            bail!("`{command}` ended with {code}, not with one of {wanted:?}:\n{output}");
+        }
+        last = output;
+    }
+    for check in &step.checks {
+        let fault = match &check.file {
+            None => check.fault(&last),
+            Some(file) => {
+                let bytes = fs::read(clone.join(file)).with_context(|| format!("no {file}"))?;
+                check.fault(&String::from_utf8_lossy(&bytes))
+            }
+        };
+        if let Some(fault) = fault {
+            bail!("{fault}\n{last}");
+        }
+    }
+    Ok(last)
+}
+
+/// Makes the pictures of a step.
+fn draw(step: &Step, output: &str, clone: &Path, root: &Path) -> anyhow::Result<()> {
+    for (from, to) in &step.pictures {
+        fs::copy(clone.join(from), root.join(to))
+            .with_context(|| format!("cannot copy {from} to {to}"))?;
+    }
+    if let Some(file) = &step.drawing {
+        let svg = anstyle_svg::Term::new().render_svg(&step.terminal(output));
+        fs::write(root.join(file), svg).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(())
+}
+
+/// Output without our folders: the reader's are others.
+fn portable(output: &str, folders: &[&Path]) -> String {
+    folders.iter().fold(output.to_owned(), |output, folder| {
+        output.replace(&format!("{}/", folder.display()), "")
+    })
+}
+
+fn with_conditions(text: &str) -> anyhow::Result<String> {
+    let [begin, end] = CONDITIONS;
+    let (head, rest) = text.split_once(begin).context("the document does not tell when")?;
+    let (_, tail) = rest.split_once(end).context("the document does not tell when")?;
+    let (date, machine) = (conditions::date(), conditions::machine());
+    Ok(format!("{head}{begin}\nThe output is of {date}, from {machine}.\n{end}{tail}"))
+}
