@@ -235,7 +235,7 @@ fn series(stored: &StoredAlert) -> [&str; 5] {
     ]
 }
 
-/// An alert as JSON. docs/plot.md tells the fields.
+/// An alert as JSON. docs/formats.md tells the fields.
 #[derive(Serialize)]
 struct Json<'a> {
     uuid: String,

@@ -14,7 +14,7 @@ use std::{
 use anyhow::Context as _;
 use wingbeat_bpf::{
     Verb,
-    probe::{can, findings},
+    probe::{Kernel, can, findings},
 };
 
 /// Flags of `wingbeat doctor`.
@@ -29,7 +29,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let findings = findings();
     let printed = match args.json {
-        true => json::write(&findings, io::stdout().lock()),
+        true => json::write(&findings, &Kernel::running(), io::stdout().lock()),
         false => table::write(&findings, anstream::stdout().lock()),
     };
     match printed.and_then(|()| io::stdout().flush()) {

@@ -59,6 +59,7 @@ const OF_TIMES: &[(&str, &str)] = &[
     ("bench/kernel", "alternate::times_are_as_the_programs_are_long"),
     // How long a loop takes, three times the loop, and its tail.
     ("wingbeat/bench", "against::three_times_the_loop_is_worse"),
+    ("wingbeat/bench", "measure::the_forms_of_the_result"),
     // Samples per second, by the tick.
     ("wingbeat/profile", "accuracy::"),
     ("wingbeat/profile", "processes::a_swarm_of_short_programs_has_names"),

@@ -87,7 +87,7 @@ pub(super) fn btf_tracepoint(host: &Host) -> Finding {
 /// loading, some only at attaching.
 pub(super) fn fentry(host: &Host) -> Finding {
     const SUBJECT: Subject =
-        Subject { id: "fentry", name: "fentry", needed_by: &[], helps: &[Bench, Top] };
+        Subject { id: "fentry", name: "fentry", needed_by: &[], helps: &[Bench] };
     let types = host.types.as_ref().ok();
     let Some(btf_id) = types.and_then(|types| types.function_id(FUNCTION)) else {
         return SUBJECT.missing(format!("the kernel's types have no {FUNCTION}"), types_first());
@@ -98,7 +98,10 @@ pub(super) fn fentry(host: &Host) -> Finding {
             host,
             &FOR_TRACING,
             refusal,
-            Mend::Advice("this kernel forbids it; every verb does without".to_owned()),
+            Mend::Advice(
+                "this kernel forbids it; only bench --live --distribution and --counters need it"
+                    .to_owned(),
+            ),
         ),
     }
 }

@@ -2,18 +2,32 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::json;
-use wingbeat_bpf::{Finding, Verb, probe::can};
+use wingbeat_bpf::{
+    Finding, Verb,
+    probe::{Expected, Kernel, can},
+};
 
 const SCHEMA: u32 = 1;
 
+/// A finding, and what this kernel should have answered.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    finding: &'a Finding,
+    expected: Option<Expected>,
+}
+
 /// Writes one object, with a line break at its end.
-pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()> {
+pub(super) fn write(findings: &[Finding], kernel: &Kernel, mut out: impl Write) -> io::Result<()> {
+    let row = |finding| Row { finding, expected: kernel.expects(finding.id) };
+    let rows: Vec<_> = findings.iter().map(row).collect();
     let report = json!({
         "schema": SCHEMA,
         "wingbeat": env!("CARGO_PKG_VERSION"),
         "can": { "profile": can(Verb::Profile, findings) },
-        "findings": findings,
+        "findings": rows,
     });
     serde_json::to_writer_pretty(&mut out, &report)?;
     writeln!(out)
@@ -29,8 +43,8 @@ mod tests {
     #[test]
     fn has_the_documented_form() {
         let finding = Finding {
-            id: "jit",
-            name: "JIT",
+            id: "open_files",
+            name: "open files",
             status: Status::Limited,
             detail: "off".to_owned(),
             needed_by: &[],
@@ -38,20 +52,21 @@ mod tests {
             mend: Some(Mend::Command("sudo sysctl x=1".to_owned())),
         };
         let mut bytes = Vec::new();
-        write(&[finding], &mut bytes).unwrap();
+        write(&[finding], &Kernel::running(), &mut bytes).unwrap();
         let found: Value = serde_json::from_slice(&bytes).unwrap();
         let expected = json!({
             "schema": 1,
             "wingbeat": env!("CARGO_PKG_VERSION"),
             "can": { "profile": true },
             "findings": [{
-                "id": "jit",
-                "name": "JIT",
+                "id": "open_files",
+                "name": "open files",
                 "status": "limited",
                 "detail": "off",
                 "needed_by": [],
                 "helps": ["profile"],
                 "mend": { "command": "sudo sysctl x=1" },
+                "expected": null,
             }],
         });
         assert_eq!(found, expected);
