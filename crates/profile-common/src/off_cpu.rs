@@ -164,6 +164,12 @@ pub const fn was_away(ran_ns: u64, gap_ns: u64) -> bool {
     gap_ns > BEHIND_NS_MAX && gap_ns > ran_ns / 4
 }
 
+/// The same when the thread goes, where the scheduler's account is exact. A gap this small is what
+/// interrupts took, and the way through the scheduler.
+pub const fn was_kept_away(ran_ns: u64, gap_ns: u64) -> bool {
+    gap_ns > 500_000 && gap_ns > ran_ns / 32
+}
+
 /// What the kernel half knows of a thread.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     counter,
-    off_cpu::{BlockState, NO_PLACE, OFF_CPU, ON_CPU, Thread, UNSEEN},
+    off_cpu::{BlockState, NO_PLACE, OFF_CPU, ON_CPU, Thread, UNSEEN, was_kept_away},
 };
 
 use crate::{
@@ -44,15 +44,21 @@ fn correct(prev: impl Task, next: impl Task) {
     let now_ns = unsafe { bpf_ktime_get_ns() };
     if prev_tid != 0
         && let Some(thread) = known(prev_tid)
-        && (thread.whereabouts == OFF_CPU || !is_expected)
     {
+        let runtime_ns: u64 = prev.field(setting!(TASK_RUNTIME));
         let since_ns = thread.since_ns;
         if thread.whereabouts == ON_CPU && since_ns < now_ns {
-            // It came in just now and was on the CPU before: between the two it was away.
-            went_unseen(thread, since_ns);
+            let ran_ns = ran_ns(thread, runtime_ns, now_ns);
+            if !is_expected {
+                // It came in just now and was on the CPU before: between the two it was away.
+                went_unseen(thread, since_ns, BlockState::Sleeping);
+            } else if was_kept_away(ran_ns, now_ns - since_ns - ran_ns) {
+                // Nobody else was seen on this CPU, and yet it did not run all the time.
+                went_unseen(thread, since_ns, BlockState::Preempted);
+            }
         }
         if thread.whereabouts == OFF_CPU {
-            return_unseen(thread, prev_tid, prev.field(setting!(TASK_RUNTIME)), now_ns);
+            return_unseen(thread, prev_tid, runtime_ns, now_ns);
         }
     }
     if next_tid != 0
@@ -65,7 +71,7 @@ fn correct(prev: impl Task, next: impl Task) {
             thread.on_cpu_ns += ran_ns;
             thread.runtime_ns = runtime_ns;
             let left_ns = thread.since_ns + ran_ns;
-            went_unseen(thread, left_ns);
+            went_unseen(thread, left_ns, BlockState::Sleeping);
         } else if ran_ns > 0 {
             // It was here and went again, unseen both times.
             return_unseen(thread, next_tid, runtime_ns, now_ns);
@@ -101,14 +107,14 @@ pub fn ran_ns(thread: &Thread, runtime_ns: u64, now_ns: u64) -> u64 {
     runtime_ns.saturating_sub(thread.runtime_ns).min(elapsed_ns)
 }
 
-/// Notes that a thread went off the CPU at some time, and that nobody saw it. What it does there is
-/// not known; sleeping is what threads do most.
+/// Notes that a thread went off the CPU at some time, and that nobody saw it. The state is a guess:
+/// sleeping is what threads do most.
 #[inline(always)]
-pub fn went_unseen(thread: &mut Thread, since_ns: u64) {
+pub fn went_unseen(thread: &mut Thread, since_ns: u64, state: BlockState) {
     count(counter::SWITCHED_OUT, 1);
     thread.whereabouts = OFF_CPU;
     thread.since_ns = since_ns;
-    thread.state = BlockState::Sleeping as u8;
+    thread.state = state as u8;
     thread.place = UNSEEN;
     thread.kernel_place = NO_PLACE;
     thread.waker.tid = 0;

@@ -4,7 +4,7 @@
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::bpf_ktime_get_ns};
 use wingbeat_profile_common::{
     RecordKind, counter,
-    off_cpu::{ENDED, NO_PLACE, OFF_CPU, ON_CPU, REMOTE, Thread, UNSEEN, was_away},
+    off_cpu::{BlockState, ENDED, NO_PLACE, OFF_CPU, ON_CPU, REMOTE, Thread, UNSEEN, was_away},
 };
 
 use crate::{
@@ -131,7 +131,7 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
         if is_on {
             // It was away meanwhile.
             let since_ns = thread.since_ns;
-            missed::went_unseen(thread, since_ns);
+            missed::went_unseen(thread, since_ns, BlockState::Sleeping);
         }
         switch::come_back(thread, tid, now_ns - ran_ns, |_, _| {});
         return;
@@ -144,7 +144,7 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
     thread.on_cpu_ns += ran_ns;
     thread.runtime_ns = runtime_ns;
     let left_ns = thread.since_ns + ran_ns;
-    missed::went_unseen(thread, left_ns);
+    missed::went_unseen(thread, left_ns, BlockState::Sleeping);
     let state: u32 = task.field(setting!(TASK_STATE));
     if state & TASK_DEAD != 0 {
         count(counter::ENDED, 1);

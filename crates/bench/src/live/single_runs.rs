@@ -3,7 +3,7 @@
 //! - [`model`]: what comes out. Percentiles are made here, of histograms; pure.
 //! - [`recorder`]: one program with tracers at its entry and exit.
 //! - [`empty`]: the ruler, and what the tracers cost.
-//! - [`measure`]: chosen programs, over a time or while a command runs.
+//! - [`measure()`]: chosen programs, over a time or while a command runs.
 
 mod empty;
 mod measure;

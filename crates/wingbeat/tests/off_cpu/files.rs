@@ -5,8 +5,6 @@ use std::{
     io::Read as _,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::Duration,
 };
 
 use flate2::read::GzDecoder;
@@ -14,7 +12,7 @@ use prost::Message;
 use serde_json::Value;
 
 use crate::{
-    support::{Run, build, command, finished, near, start},
+    support::{Run, build, command, finished, let_record, near, start},
     target::{folder, turn, wait_until},
 };
 
@@ -183,7 +181,7 @@ fn interrupted_recordings_are_written() {
         let flags = ["--mode", mode, "-F", "499", "--pid", &target.pid()];
         let session =
             command(folder.path(), &flags).stderr(Stdio::piped()).spawn().expect("start wingbeat");
-        thread::sleep(Duration::from_millis(1_500));
+        let_record(&session);
         interrupt(session.id());
         let run = finished(folder.path(), session.wait_with_output().expect("wait"));
         assert_eq!(run.code, Some(0), "{mode}: {}", run.stderr);
@@ -202,7 +200,7 @@ fn an_interrupted_command_is_ended_and_what_was_recorded_is_written() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("start wingbeat");
-    thread::sleep(Duration::from_millis(1_500));
+    let_record(&session);
     interrupt(session.id());
     let run = finished(folder.path(), session.wait_with_output().expect("wait"));
     assert_eq!(run.code, Some(0), "{}", run.stderr);

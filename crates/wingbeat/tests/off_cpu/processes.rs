@@ -61,7 +61,8 @@ int main(void) {
     assert!(switches("born") >= 31, "{}", run.all());
     for thread in run.threads("brief") {
         let elapsed_ns = thread["elapsed_ns"].as_u64().expect("a number");
-        assert!((10_000_000..200_000_000).contains(&elapsed_ns), "{thread}");
+        // The recording takes 800 ms at least.
+        assert!((10_000_000..500_000_000).contains(&elapsed_ns), "{thread}");
     }
 }
 

@@ -1,9 +1,9 @@
 //! Threads that become other programs, and the names that they have before and after.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::collections::BTreeMap;
 
 use crate::{
-    support::{Run, build, command, finished, launch, near, profile, said, start},
+    support::{Run, build, command, finished, launch, let_record, near, profile, said, start},
     target::{folder, turn, wait_until},
 };
 
@@ -107,7 +107,7 @@ int main(void) { say("ready", 1); waits_for_ever(); }"#;
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("start wingbeat");
-    thread::sleep(Duration::from_millis(1_500));
+    let_record(&session);
     target.0.kill().expect("kill");
     target.0.wait().expect("wait");
     let run = finished(folder.path(), session.wait_with_output().expect("wait"));

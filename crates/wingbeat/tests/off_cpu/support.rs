@@ -4,14 +4,16 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output},
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
 
 use crate::{
     accounts,
-    target::{Background, SPIN, WITH_FRAME_POINTERS, compile, read_folded},
+    target::{Background, SPIN, WITH_FRAME_POINTERS, compile, read_folded, wait_until},
 };
 
 /// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
@@ -94,6 +96,19 @@ pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str])
     finished(folder, output.expect("run wingbeat"))
 }
 
+/// Waits until a session of wingbeat has its programs in the kernel, and then for as long as a
+/// recording needs to have something in it. How long the start takes depends on what else the machine does.
+pub(crate) fn let_record(session: &Child) {
+    let descriptors = format!("/proc/{}/fd", session.id());
+    wait_until("wingbeat watches", || {
+        let links = fs::read_dir(&descriptors).into_iter().flatten().flatten();
+        links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .any(|to| to.as_os_str() == "anon_inode:bpf_link")
+    });
+    thread::sleep(Duration::from_millis(1_500));
+}
+
 /// Launches a program under it.
 pub(crate) fn launch(folder: &Path, mode: &str, flags: &[&str], program: &Path) -> Run {
     profile(folder, mode, flags, &["--", program.to_str().expect("UTF-8")])
@@ -154,13 +169,24 @@ impl Run {
     /// The blocks of the summary in a state (all states if it is empty) in a function (any if it is
     /// empty).
     pub(crate) fn blocks(&self, function: &str, state: &str) -> Blocks {
+        let is_in = |frames: &[Value]| frames.iter().any(|frame| frame == function);
+        self.blocks_where(state, |frames| function.is_empty() || is_in(frames))
+    }
+
+    /// The same of the stacks that have, for each of these texts, a frame that contains it.
+    pub(crate) fn blocks_in(&self, texts: &[&str], state: &str) -> Blocks {
+        let has = |frames: &[Value], text: &str| {
+            frames.iter().filter_map(Value::as_str).any(|frame| frame.contains(text))
+        };
+        self.blocks_where(state, |frames| texts.iter().all(|text| has(frames, text)))
+    }
+
+    fn blocks_where(&self, state: &str, is_meant: impl Fn(&[Value]) -> bool) -> Blocks {
         let mut blocks = Blocks::default();
         let mut most_ns = 0;
         for row in self.rows("stacks") {
             let frames = row["stack"].as_array().expect("frames");
-            if !(function.is_empty() || frames.iter().any(|frame| frame == function))
-                || !(state.is_empty() || row["state"] == state)
-            {
+            if !is_meant(frames) || !(state.is_empty() || row["state"] == state) {
                 continue;
             }
             let number = |key: &str| row[key].as_u64().expect("a number");
@@ -219,8 +245,9 @@ pub(crate) fn near(run: &Run, figure: u64, expected: u64, percent: f64, spare_ns
 #[track_caller]
 pub(crate) fn as_measured(run: &Run, function: &str, state: &str, count: u64, measured_ns: u64) {
     let blocks = run.blocks(function, state);
-    // Where the kernel does not tell of a switch, two blocks look like one.
-    let untold = run.number("/off_cpu/switches/reckoned");
+    // Where the kernel does not tell of a switch, two blocks look like one, or one like two. Their
+    // time must be right all the same.
+    let untold = run.number("/off_cpu/switches/reckoned").min(count.div_ceil(2));
     assert!(blocks.count.abs_diff(count) <= untold, "blocks in {function}:\n{}", run.all());
     let preempted_ns = run.blocks(function, "preempted").total_ns;
     near(run, blocks.total_ns + preempted_ns / 2, measured_ns, 2.0, preempted_ns / 2);
