@@ -147,18 +147,23 @@ impl Rights {
 }
 
 /// The cargo that runs us, free of what it set for us alone.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    without_package(&mut command);
+    command
+}
+
+/// Keeps from a command what cargo set for us alone.
 ///
 /// Without that a nested cargo would see another environment than one that is called by hand, and
 /// build scripts that watch such a variable would run again each time.
-pub(crate) fn cargo() -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+pub(crate) fn without_package(command: &mut Command) {
     for (key, _) in env::vars_os() {
         let name = key.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&key);
         }
     }
-    command
 }
 
 /// The root of the repository.

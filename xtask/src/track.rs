@@ -16,15 +16,14 @@ use anyhow::{Context as _, bail};
 
 use self::jobs::{Job, Side};
 use crate::{
-    command::{Rights, cargo, display, output_of, repository},
+    command::{Rights, cargo, display, output_of, repository, without_package},
     setup,
     steps::Steps,
 };
 
 const WINGBEAT: &str = "target/release/wingbeat";
-/// What measures, and packages whose build scripts build kernel halves.
-const BUILT: [&str; 3] = ["wingbeat", "fun-xdp", "profiler"];
-/// Where these are.
+/// Where build scripts leave kernel halves: the profiler's when wingbeat is built, that of fun-xdp when
+/// the first job builds its benchmark.
 const KERNEL_HALVES: &str = "target/ebpf/bpfel-unknown-none/release";
 const OUT: &str = "target/track";
 /// The variable that tells benchmarks, when they are compiled, where Gungraun's runner is.
@@ -62,10 +61,7 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     }
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
-    let packages = BUILT.iter().flat_map(|package| ["-p", package]);
-    // The same variable as below, lest what reads it be built twice.
-    let mut build = cargo();
-    steps.run(build.args(["build", "--release"]).args(packages).env(RUNNER, setup::runner()))?;
+    steps.run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
     let root = repository();
     fs::create_dir_all(root.join(OUT)).with_context(|| format!("cannot create {OUT}"))?;
     fs::write(root.join(CONTEXT), "00".repeat(CONTEXT_BYTES))
@@ -99,8 +95,11 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
 fn measure(steps: &mut Steps, arguments: &[String]) -> anyhow::Result<bool> {
     let mut command = Command::new(WINGBEAT);
     command.args(arguments);
+    // What the line shows is what one would type.
+    let line = display(&command);
+    without_package(&mut command);
     let mut is_good = false;
-    steps.time(&display(&command), |name| {
+    steps.time(&line, |name| {
         // Not by PATH: some build scripts run again when that changes, and all after them.
         let status = command.env(RUNNER, setup::runner()).current_dir(repository()).status();
         is_good = status.with_context(|| format!("cannot run {name}"))?.success();
