@@ -357,6 +357,23 @@ impl Blocks {
         idle
     }
 
+    /// Adds time to the account that it goes on: that of a thread which has taken over the number of the
+    /// first one of its process, because it calls `exec`, and was met by that number before it was told.
+    /// Its account by the old number ends where this time begins. False if there is none.
+    pub(super) fn carry_on(&mut self, start_ns: u64, span: &Span) -> bool {
+        let begun_ns = span.begun_ns.saturating_sub(start_ns);
+        let goes_on = |account: &&mut Account| {
+            account.pid == span.pid && account.tid != span.tid && account.end_ns == begun_ns
+        };
+        let Some(account) = self.accounts.iter_mut().rev().find(goes_on) else { return false };
+        account.end_ns = span.end_ns.saturating_sub(start_ns);
+        account.on_cpu_ns += span.on_cpu_ns;
+        account.off_cpu_ns += span.off.total_ns;
+        account.below += span.below;
+        account.below_ns += span.below_ns;
+        true
+    }
+
     /// Closes the account of a thread.
     pub(super) fn close(&mut self, thread: ThreadId, start_ns: u64, span: &Span) {
         let elapsed_ns = span.end_ns.saturating_sub(span.begun_ns);

@@ -154,10 +154,11 @@ impl Recorder {
         if let Some((exec, span)) = before {
             let since_start = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
             let life = (since_start(span.begun_ns), since_start(span.end_ns));
-            let thread = exec
-                .thread
-                .unwrap_or_else(|| self.threads.add_ended((span.pid, span.tid), exec.name, life));
-            self.blocks.close(thread, self.start_ns, &span);
+            if !self.blocks.carry_on(self.start_ns, &span) {
+                let add = || self.threads.add_ended((span.pid, span.tid), exec.name, life);
+                let thread = exec.thread.unwrap_or_else(add);
+                self.blocks.close(thread, self.start_ns, &span);
+            }
         }
         if let Some(span) = last {
             let thread = self.threads.sampled(span.pid, span.tid);

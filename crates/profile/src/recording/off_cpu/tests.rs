@@ -110,6 +110,23 @@ fn an_account_that_begins_with_the_program_is_whole() {
 }
 
 #[test]
+fn a_thread_that_takes_over_the_number_of_the_first_keeps_its_account() {
+    // It is off the CPU once more before its new program is told.
+    let mut recorder = recorder();
+    let name = "worker".to_owned();
+    let kind = EventKind::Name { pid: PID, tid: PID + 1, name, exec: false };
+    recorder.event(Event { time_ns: 2 * MS, kind });
+    recorder.thread_ended(&end(5 * MS, 19 * MS, 14 * MS, false));
+    recorder.block(&block(20 * MS, 22 * MS));
+    recorder.event(named("ls", true, 23 * MS));
+    recorder.thread_ended(&EndRecord { tid: PID + 1, ..end(10 * MS, 20 * MS, 10 * MS, false) });
+    recorder.thread_ended(&end(20 * MS, 24 * MS, 2 * MS, true));
+    recorder.thread_ended(&end(24 * MS, 30 * MS, 6 * MS, false));
+    let expected = [("sh", [5, 19, 14, 0]), ("worker", [10, 23, 11, 2]), ("ls", [23, 30, 7, 0])];
+    assert_eq!(accounts(&recorder), expected);
+}
+
+#[test]
 fn a_stack_that_was_lost_is_missing_in_each_block() {
     let check = |place, kernel_place, missing, completeness| {
         let mut recorder = recorder();
