@@ -17,7 +17,8 @@ use anyhow::{Context as _, bail};
 
 use crate::{
     command::{Rights, cargo, repository},
-    conditions, setup,
+    conditions,
+    setup::{self, Tool},
     steps::Steps,
 };
 use document::Step;
@@ -28,6 +29,9 @@ const DOCUMENT: &str = "docs/zero-to-hero.md";
 
 /// Between these lines of the document stands when and where its output came about.
 const CONDITIONS: [&str; 2] = ["<!-- conditions: begin -->", "<!-- conditions: end -->"];
+
+/// The document finds processes by their names.
+const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zero-to-hero.md" };
 
 /// What a reader with patience has, and a test in CI.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -43,7 +47,7 @@ pub(crate) fn run(update: bool) -> anyhow::Result<ExitCode> {
     let steps = document::steps(&text).with_context(|| format!("{DOCUMENT} is not understood"))?;
 
     let mut before = Steps::default();
-    before.time("cargo xtask setup", |_| setup::run())?;
+    before.time("cargo xtask setup", |_| setup::run().and_then(|()| setup::programs(&[PROCPS])))?;
     before.run(cargo().args(["build", "--release", "-p", "wingbeat", "-p", "amicable"]))?;
 
     let place = root.join("target/walkthrough");
