@@ -238,7 +238,7 @@ mod tests {
                 &["clock_nanosleep", "<a::very::Long<'_> as of::A::Name>::x"],
                 Some("a long name of 21"),
             ),
-            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: clock_nano…, woken by a long name of…",
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: clock_nanos…, woken by a long name of …",
         );
         check(
             row(&[], None),
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn idle_threads_do_not_fill_the_table() {
         let check = |busy: usize, idle: usize, lines: usize, last: &str| {
-            let mut all = vec![thread(0, true); idle];
-            all.extend(vec![thread(0, false); busy]);
+            let mut all = vec![thread(0, false); busy];
+            all.extend(vec![thread(0, true); idle]);
             let table = threads(&all);
             assert_eq!(table.len(), lines, "{table:#?}");
             assert!(table.last().is_some_and(|line| line.ends_with(last)), "{table:#?}");
