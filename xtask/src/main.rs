@@ -8,6 +8,7 @@ mod conditions;
 mod demo;
 mod dist;
 mod docs;
+mod marked;
 mod peers;
 mod setup;
 mod steps;

@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 
 use crate::{
     command::{Rights, cargo, repository},
-    conditions,
+    conditions, marked,
     setup::{self, Tool},
     steps::Steps,
 };
@@ -27,8 +27,8 @@ use session::{Ended, Session};
 /// The document, from the root of the repository.
 const DOCUMENT: &str = "docs/zero-to-hero.md";
 
-/// Between these lines of the document stands when and where its output came about.
-const CONDITIONS: [&str; 2] = ["<!-- conditions: begin -->", "<!-- conditions: end -->"];
+/// The marks around when and where the document's output came about.
+const CONDITIONS: &str = "conditions";
 
 /// The document finds processes by their names.
 const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zero-to-hero.md" };
@@ -131,9 +131,7 @@ fn portable(output: &str, folders: &[&Path]) -> String {
 }
 
 fn with_conditions(text: &str) -> anyhow::Result<String> {
-    let [begin, end] = CONDITIONS;
-    let (head, rest) = text.split_once(begin).context("the document does not tell when")?;
-    let (_, tail) = rest.split_once(end).context("the document does not tell when")?;
     let (date, machine) = (conditions::date(), conditions::machine());
-    Ok(format!("{head}{begin}\nThe output is of {date}, from {machine}.\n{end}{tail}"))
+    let sentence = format!("The output is of {date}, from {machine}.");
+    marked::replace(text, CONDITIONS, &sentence).context("the document does not tell when")
 }

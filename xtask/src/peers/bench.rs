@@ -16,7 +16,7 @@ mod spread;
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, ExitCode, Stdio},
     sync::{
         Arc,
@@ -29,9 +29,10 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use self::{object::Work, ours::Wingbeat};
-use super::{OUT, markdown, measure};
+use super::{OUT, measure};
 use crate::{
     command::{Rights, cargo, display, repository},
+    marked,
     steps::Steps,
 };
 
@@ -208,23 +209,10 @@ fn finish(
         return Ok(ExitCode::FAILURE);
     }
     for file in &common.markdown {
-        write_tables(file, name, text)?;
+        marked::write(file, &format!("peers bench {name}"), text)?;
         eprintln!("wrote the tables into {}", file.display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn write_tables(file: &Path, name: &str, text: &str) -> anyhow::Result<()> {
-    let (begin, end) = (
-        format!("<!-- peers bench {name}: begin -->"),
-        format!("<!-- peers bench {name}: end -->"),
-    );
-    let old =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let Some(new) = markdown::replace(&old, (&begin, &end), text) else {
-        bail!("{} has no place for the tables: add the lines {begin} and {end}", file.display());
-    };
-    fs::write(file, new).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Runs a command for its standard output; a failure quotes what it said last.
@@ -266,20 +254,5 @@ mod tests {
         let said = error.expect_err("it exits with 3").to_string();
         assert!(said.ends_with("failed (exit status: 3): gone wrong"), "{said}");
         assert_eq!(output(Command::new("echo").arg("a")).expect("echo works"), "a\n");
-    }
-
-    #[test]
-    fn tables_go_between_their_marks() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = dir.path().join("a.md");
-        let marks = |text| {
-            format!(
-                "x\n<!-- peers bench power: begin -->\n\n{text}\n\n<!-- peers bench power: end -->\n"
-            )
-        };
-        fs::write(&file, marks("old")).expect("a file");
-        write_tables(&file, "power", "new\n").expect("it has marks");
-        assert_eq!(fs::read_to_string(&file).expect("text"), marks("new"));
-        assert!(write_tables(&file, "spread", "new").is_err());
     }
 }

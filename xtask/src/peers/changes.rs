@@ -27,9 +27,10 @@ use self::{
     score::Score,
     series::Made,
 };
-use super::{OUT, markdown};
+use super::OUT;
 use crate::{
     command::{cargo, display, repository},
+    marked,
     steps::Steps,
 };
 
@@ -37,8 +38,8 @@ use crate::{
 /// rule, take another.
 const SEED: u64 = 5_201_314;
 
-/// Marks around the tables.
-const MARKS: (&str, &str) = ("<!-- peers changes: begin -->", "<!-- peers changes: end -->");
+/// The marks around the tables.
+const MARKS: &str = "peers changes";
 
 /// Distances of steps that are tried, in points: at least so many, and up to half as much again.
 const APART: [usize; 3] = [100, 50, 25];
@@ -144,7 +145,7 @@ pub(super) fn run(args: &ChangesArgs) -> anyhow::Result<ExitCode> {
     let text = tables::text(&tools, &notes, args.seed, &groups);
     println!("{text}");
     for file in &args.markdown {
-        write_tables(file, &text)?;
+        marked::write(file, MARKS, &text)?;
         eprintln!("wrote the tables into {}", file.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -197,16 +198,6 @@ fn wingbeat(program: &Path, file: &Path, count: usize) -> anyhow::Result<Reporte
         indexes.context("a change has no index")
     };
     (0..count).map(of_series).collect()
-}
-
-fn write_tables(file: &Path, text: &str) -> anyhow::Result<()> {
-    let old =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let Some(new) = markdown::replace(&old, MARKS, text) else {
-        let (begin, end) = MARKS;
-        bail!("{} has no place for the tables: add the lines {begin} and {end}", file.display());
-    };
-    fs::write(file, new).with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

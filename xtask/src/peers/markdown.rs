@@ -5,12 +5,13 @@ use std::{fs, io::ErrorKind, path::Path};
 use anyhow::{Context as _, bail};
 
 use super::{goals, record::Record, stats::Figures, tables, tools::WINGBEAT, workload};
+use crate::marked::{marks, replace};
 
-/// Marks around all tables.
-const FULL: (&str, &str) = ("<!-- peers profile: begin -->", "<!-- peers profile: end -->");
+/// The marks around all tables.
+const FULL: &str = "peers profile";
 
-/// Marks around the summary.
-const SUMMARY: (&str, &str) = ("<!-- peers summary: begin -->", "<!-- peers summary: end -->");
+/// The marks around the summary.
+const SUMMARY: &str = "peers summary";
 
 /// The workload that the summary shows.
 const SUMMARY_WORKLOAD: &str = "deep";
@@ -81,9 +82,10 @@ fn notes(record: &Record) -> Option<String> {
 
 /// Writes the tables between the marks of a file, or as a new file.
 pub(super) fn write(file: &Path, record: &Record) -> anyhow::Result<()> {
+    let [full_marks, summary_marks] = [FULL, SUMMARY].map(|name| marks(name).join("\n"));
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => format!("{}\n{}\n", FULL.0, FULL.1),
+        Err(error) if error.kind() == ErrorKind::NotFound => format!("{full_marks}\n"),
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", file.display()));
         }
@@ -92,61 +94,16 @@ pub(super) fn write(file: &Path, record: &Record) -> anyhow::Result<()> {
     let with_summary = replace(with_tables.as_deref().unwrap_or(&text), SUMMARY, &summary(record));
     let Some(text) = with_summary.or(with_tables) else {
         bail!(
-            "{} has no place for the tables: add the lines {} and {}, or {} and {}",
-            file.display(),
-            FULL.0,
-            FULL.1,
-            SUMMARY.0,
-            SUMMARY.1
+            "{} has no place for the tables: add the lines\n{full_marks}\nor the lines\n{summary_marks}",
+            file.display()
         );
     };
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The text with something else between two marks, each on a line of its own; `None` when it has not
-/// both, in this order.
-pub(super) fn replace(text: &str, (begin, end): (&str, &str), between: &str) -> Option<String> {
-    let begin_end = line_of(text, begin)? + begin.len();
-    let end_start = begin_end + line_of(&text[begin_end..], end)?;
-    let (before, after) = (&text[..begin_end], &text[end_start..]);
-    Some(format!("{before}\n\n{}\n\n{after}", between.trim_end()))
-}
-
-/// Where the line begins that holds a mark and nothing else.
-fn line_of(text: &str, mark: &str) -> Option<usize> {
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        if line.trim_end() == mark {
-            return Some(start);
-        }
-        start += line.len();
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
-        let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(replace(text, ("<b>", "<e>"), "new\n").as_deref(), expected, "{text}");
-        };
-        check("x\n<b>\nold\n<e>\ny\n", Some("x\n<b>\n\nnew\n\n<e>\ny\n"));
-        check("<b>\n<e>", Some("<b>\n\nnew\n\n<e>"));
-        check("see `<b>`\n<b>\n`<e>`\n<e>\n", Some("see `<b>`\n<b>\n\nnew\n\n<e>\n"));
-        check("<b><e>", None);
-        check("x\n<b>\n", None);
-        check("<e> <b>", None);
-        check("", None);
-    }
-
-    #[test]
-    fn replacing_twice_changes_nothing() {
-        let once = replace("<b>\n<e>\n", ("<b>", "<e>"), "new").expect("both marks");
-        assert_eq!(replace(&once, ("<b>", "<e>"), "new").as_deref(), Some(once.as_str()));
-    }
 
     #[test]
     fn a_file_without_marks_is_left_alone() {

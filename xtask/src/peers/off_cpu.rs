@@ -26,15 +26,15 @@ use self::{
     record::{Alone, Record, Run, ToolVersion},
     tools::{Job, Target, Tool},
 };
-use super::{OUT, ProfileArgs, markdown, measure, tools::settings::Tracefs};
+use super::{OUT, ProfileArgs, measure, tools::settings::Tracefs};
 use crate::{
     command::{Rights, cargo, find_program, repository},
+    marked,
     steps::Steps,
 };
 
-/// Marks around the tables.
-const MARKS: (&str, &str) =
-    ("<!-- peers profile off-cpu: begin -->", "<!-- peers profile off-cpu: end -->");
+/// The marks around the tables.
+const MARKS: &str = "peers profile off-cpu";
 
 /// Flags that make sense for time off the CPU only.
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     for file in &args.markdown {
-        write_tables(file, &text)?;
+        marked::write(file, MARKS, &text)?;
         eprintln!("wrote the tables into {}", file.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -244,16 +244,6 @@ fn fresh(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(dir.to_path_buf())
 }
 
-fn write_tables(file: &Path, text: &str) -> anyhow::Result<()> {
-    let old =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let Some(new) = markdown::replace(&old, MARKS, text) else {
-        let (begin, end) = MARKS;
-        bail!("{} has no place for the tables: add the lines {begin} and {end}", file.display());
-    };
-    fs::write(file, new).with_context(|| format!("cannot write {}", file.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,17 +264,5 @@ mod tests {
         check("peers profile --programs a --quick", "peers profile --quick");
         check("peers profile --programs=a", "peers profile");
         check("peers profile", "peers profile");
-    }
-
-    #[test]
-    fn tables_go_between_their_marks() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = dir.path().join("a.md");
-        let marked = |text| format!("x\n{}\n\n{text}\n\n{}\ny\n", MARKS.0, MARKS.1);
-        fs::write(&file, marked("old")).expect("a file");
-        write_tables(&file, "new\n").expect("it has marks");
-        assert_eq!(fs::read_to_string(&file).expect("text"), marked("new"));
-        fs::write(&file, "x\n").expect("a file");
-        assert!(write_tables(&file, "new\n").is_err());
     }
 }

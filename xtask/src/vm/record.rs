@@ -7,12 +7,15 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::{console::Console, guest, suites::Suites, tables::Table};
-use crate::command::{Rights, repository};
+use crate::{
+    command::{Rights, repository},
+    marked,
+};
 
 /// The tables: the text in their marks, and the heading of their first column.
-const FEATURES: (&str, &str) = ("features", "feature");
-const VERIFIED: (&str, &str) = ("verified instructions", "program");
-const TESTS: (&str, &str) = ("tests", "test program");
+const FEATURES: (&str, &str) = ("vm features", "feature");
+const VERIFIED: (&str, &str) = ("vm verified instructions", "program");
+const TESTS: (&str, &str) = ("vm tests", "test program");
 
 /// By how much the verifier may need more instructions than are written down.
 const GROWTH_MAX: f64 = 1.10;
@@ -73,7 +76,7 @@ impl Record {
 
     /// What differs from the file for the worse, a sentence for each.
     pub(super) fn regressions(&self, text: &str) -> Vec<String> {
-        let table = Table::parse(parts(text, VERIFIED.0).map_or("", |(_, table, _)| table));
+        let table = Table::parse(marked::between(text, VERIFIED.0).unwrap_or_default());
         let recorded = |program: &str| {
             table.cell(program, &self.series).and_then(|cell| cell.parse::<u64>().ok())
         };
@@ -107,15 +110,15 @@ impl Record {
         let mut text = text.to_owned();
         // What this run did not look at stays as it is.
         for ((name, heading), cells) in columns.into_iter().filter(|(_, cells)| !cells.is_empty()) {
-            let Some((before, old, after)) = parts(&text, name) else {
-                bail!("docs/kernels.md has no lines {} and {}", marks(name).0, marks(name).1);
+            let Some(old) = marked::between(&text, name) else {
+                bail!("docs/kernels.md has no lines {}", marked::marks(name).join(" and "));
             };
             let mut table = Table::parse(old);
             if table == Table::default() {
                 table = Table::new(heading);
             }
             table.set_column(&self.series, cells);
-            text = format!("{before}\n\n{}\n{after}", table.to_markdown());
+            text = marked::replace(&text, name, &table.to_markdown()).unwrap_or(text);
         }
         Ok(text)
     }
@@ -140,18 +143,6 @@ pub(super) fn update(records: &[Record]) -> anyhow::Result<()> {
     fs::write(path(), text).with_context(|| format!("cannot write {}", path().display()))?;
     eprintln!("wrote       {}", path().display());
     Ok(())
-}
-
-fn marks(name: &str) -> (String, String) {
-    (format!("<!-- vm {name}: begin -->"), format!("<!-- vm {name}: end -->"))
-}
-
-/// The text up to the table's first mark, between its marks, and from its last one.
-fn parts<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str, &'a str)> {
-    let (begin, end) = marks(name);
-    let from = text.find(&begin)? + begin.len();
-    let to = from + text[from..].find(&end)?;
-    Some((&text[..from], &text[from..to], &text[to..]))
 }
 
 /// `6.12` of `6.12.9+deb12-cloud-amd64`.
