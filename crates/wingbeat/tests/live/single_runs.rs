@@ -18,7 +18,7 @@ use serde_json::Value;
 use wingbeat_bpf::{
     ProgramType,
     live::{self, Loaded, Loader, LoaderOptions, RunInput},
-    probe::{self, Status},
+    probe::{Denial, denied},
     program,
     spec::Spec,
 };
@@ -34,15 +34,12 @@ use crate::{
 /// The least packet that a classifier takes.
 const PACKET: [u8; 14] = [0; 14];
 
-/// What `doctor` finds of fentry here: why not, or nothing if it works.
+/// Why there is no fentry here; nothing if it works. A kernel that should have it and has not is a failure.
 fn why_not() -> Option<&'static str> {
-    static FOUND: OnceLock<Option<String>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
-        let finding = probe::findings().into_iter().find(|finding| finding.id == "fentry");
-        let finding = finding.expect("doctor looks for fentry");
-        (finding.status != Status::Works).then_some(finding.detail)
-    });
-    found.as_deref()
+    static FOUND: OnceLock<Option<Denial>> = OnceLock::new();
+    let denial = FOUND.get_or_init(|| denied("fentry")).as_ref()?;
+    assert!(denial.is_expected, "this kernel should have fentry: {}", denial.reason);
+    Some(&denial.reason)
 }
 
 /// Whether this kernel attaches programs to programs; says why not.
