@@ -78,10 +78,11 @@ const APPEND: &str = "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable 
 fn qemu(accelerator: Accelerator, console: &Path) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
     let (accelerator, cpu) = match accelerator {
-        Accelerator::Emulation => ("tcg,thread=multi", "max"),
+        Accelerator::Emulation => ("tcg,thread=single", "max"),
         Accelerator::Kvm => ("kvm", "host"),
     };
     command.args(["-accel", accelerator, "-cpu", cpu, "-smp", "2", "-m", "3G"]);
+    if let Ok(icount) = std::env::var("ICOUNT") { command.args(["-icount", &icount]); }
     command.args(["-nodefaults", "-no-reboot", "-display", "none"]);
     command.arg("-serial").arg(format!("file:{}", console.display()));
     command

@@ -31,6 +31,8 @@ pub struct Program {
     has_long_jumps: bool,
     /// Do functions begin by filling all registers? Then few are free.
     is_crowded: bool,
+    /// May there be instructions of the fourth version (Linux 6.6)?
+    has_version_4: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -146,6 +148,12 @@ impl Program {
         compile::compile(self)
     }
 
+    /// The same program without instructions of the fourth version, for kernels before Linux 6.6.
+    #[must_use]
+    pub fn without_version_4(self) -> Self {
+        Self { has_long_jumps: false, has_version_4: false, ..self }
+    }
+
     /// What kind of program it is.
     pub fn entry(&self) -> Entry {
         self.entry
@@ -160,7 +168,7 @@ pub fn program(entry: Entry) -> impl Strategy<Value = Program> {
     (statements(4), functions, any::<bool>(), any::<bool>()).prop_map(
         move |(body, mut functions, has_long_jumps, is_crowded)| {
             functions.insert(0, Function { kind: Kind::Entry, body });
-            Program { entry, functions, has_long_jumps, is_crowded }
+            Program { entry, functions, has_long_jumps, is_crowded, has_version_4: true }
         },
     )
 }

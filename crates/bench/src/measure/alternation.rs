@@ -9,6 +9,7 @@ use std::os::fd::AsFd as _;
 use wingbeat_bpf::{
     code::{Insn, op},
     live::{LiveMap, LiveMaps, Loaded, Loader},
+    probe::Kernel,
     spec::Linked,
 };
 use wingbeat_stats::{random::Random, sample::Sample};
@@ -57,6 +58,17 @@ impl<'a> Side<'a> {
     /// The program alone.
     pub(super) fn subject(self) -> Result<Subject<'a>, BenchError> {
         Subject::new(self.linked, self.loader, self.contents, Forms::PLAIN)
+    }
+}
+
+/// Why the kernel does not take two programs as one. An old one may have got `may_goto` from its
+/// distributor, so it is asked first.
+fn why_refused(reason: &str) -> String {
+    match Kernel::running().is_at_least(6, 9) {
+        true => format!("the kernel refuses them together: {reason}"),
+        false => "taking turns within a run needs the instruction may_goto, which came with Linux \
+                  6.9"
+        .to_owned(),
     }
 }
 
@@ -147,7 +159,7 @@ impl<'a> Alternation<'a> {
         descriptors.extend(second_maps.descriptors());
         let program =
             load_form(wanted.linked, wanted.loader, descriptors, &notebook, &alternated.code)
-                .map_err(|reason| format!("the kernel refuses them together: {reason}"))?;
+                .map_err(|reason| why_refused(&reason))?;
         Ok(Live { program, notebook, _maps: [first_maps, second_maps], is_swapped })
     }
 

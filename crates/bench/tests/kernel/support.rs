@@ -12,6 +12,7 @@ use wingbeat_bench::{
 use wingbeat_bpf::{
     code::{Code, Insn, op},
     live::{LiveMap, Loaded, Loader, LoaderOptions, Run, RunInput, run},
+    probe,
     spec::{ProgramSpec, Spec},
 };
 
@@ -36,6 +37,16 @@ pub(crate) fn can_load() -> bool {
             false
         }
     }
+}
+
+/// Whether this kernel is of that version or newer.
+pub(crate) fn is_at_least(major: u32, minor: u32) -> bool {
+    probe::Kernel::running().is_at_least(major, minor)
+}
+
+/// Whether this kernel has the instruction by which two programs take turns within a run.
+pub(crate) fn has_may_goto() -> bool {
+    is_at_least(6, 9)
 }
 
 /// Loads generated programs of one kind. Callbacks must be static, which the kernel learns from types.

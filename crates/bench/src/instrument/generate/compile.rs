@@ -177,12 +177,13 @@ impl<'a> Compiler<'a> {
             }
             &Statement::Extend { dst, src, bits } => {
                 let (dst, src) = (self.writable(dst), self.readable(src));
-                self.out.emit(Insn::new(op::ALU64 | op::MOV | op::X, dst, src, bits, 0));
+                self.extend(dst, src, bits);
                 self.mark(dst);
             }
             &Statement::Swap { dst, class, is_big, bits } => {
                 let dst = self.writable(dst);
                 let dst = self.readable(dst);
+                let class = if self.program.has_version_4 { class } else { op::ALU };
                 let order = if is_big && class == op::ALU { op::X } else { 0 };
                 self.out.emit(Insn::new(class | op::END | order, dst, 0, 0, bits));
             }
@@ -200,7 +201,8 @@ impl<'a> Compiler<'a> {
             }
             &Statement::Load { dst, slot, size, is_signed } => {
                 let dst = self.writable(dst);
-                let mode = if is_signed && size != op::DW { op::MEMSX } else { op::MEM };
+                let is_signed = is_signed && size != op::DW && self.program.has_version_4;
+                let mode = if is_signed { op::MEMSX } else { op::MEM };
                 let place = offset(slot % SLOTS);
                 self.out.emit(Insn::new(op::LDX | mode | size, dst, 10, place, 0));
                 self.mark(dst);
@@ -271,6 +273,17 @@ impl<'a> Compiler<'a> {
 
     fn mark(&mut self, register: u8) {
         self.set = self.set.or(Registers::one(register));
+    }
+
+    /// Copies the lowest bits, with their sign.
+    fn extend(&mut self, dst: u8, src: u8, bits: i16) {
+        if self.program.has_version_4 {
+            self.out.emit(Insn::new(op::ALU64 | op::MOV | op::X, dst, src, bits, 0));
+        } else {
+            let above = 64 - i32::from(bits);
+            self.out.copy(dst, src);
+            self.out.alu_immediate(op::LSH, dst, above).alu_immediate(op::ARSH, dst, above);
+        }
     }
 
     fn compute(&mut self, operation: u8, is_wide: bool, dst: u8, operand: Operand) {
