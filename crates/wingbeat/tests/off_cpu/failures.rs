@@ -94,7 +94,7 @@ int main(void) { works(); return 0; }"#;
 fn a_full_buffer_is_counted_and_told() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
-    // Two threads pass a token: a block for each turn.
+    // Two threads pass a token: a block for each turn, and a new stack for most.
     let source = r#"
 static int there[2], back[2];
 static void *echo(void *unused) {
@@ -102,14 +102,19 @@ static void *echo(void *unused) {
     while (read(there[0], &token, 1) == 1) if (write(back[1], &token, 1) != 1) break;
     return unused;
 }
+OWN int turn(int depth) {
+    char token = 0;
+    int failed = depth ? turn(depth - 1) : write(there[1], &token, 1) != 1 || read(back[0], &token, 1) != 1;
+    __asm__ volatile("" : "+r"(failed));
+    return failed;
+}
 int main(void) {
     pthread_t thread;
-    char token = 0;
     if (pipe(there) || pipe(back)) return 1;
     pthread_create(&thread, 0, echo, 0);
     long begun = now_ns();
-    while (now_ns() - begun < 500000000)
-        if (write(there[1], &token, 1) != 1 || read(back[0], &token, 1) != 1) return 1;
+    for (int depth = 0; now_ns() - begun < 500000000; depth = (depth + 1) % 64)
+        if (turn(depth)) return 1;
     close(there[1]);
     pthread_join(thread, 0);
     return 0;
@@ -123,7 +128,7 @@ int main(void) {
     assert!(run.stderr.contains("lost"), "{}", run.stderr);
     assert!(run.stderr.contains("--buffer-size"), "{}", run.stderr);
     assert!(!run.stderr.contains("--frequency"), "there are no samples: {}", run.stderr);
-    // No stack of this program fits in: whoever is blocked lacks his.
+    // There is no room for stacks either: whoever is blocked lacks his.
     assert!(run.number("/off_cpu/stacks_taken/lost") > 0, "{}", run.all());
     assert!(run.number("/off_cpu/stacks_taken/missing") > 0, "{}", run.all());
     assert!(run.number("/stacks/broken_by_reason/not_taken") > 0, "{}", run.all());

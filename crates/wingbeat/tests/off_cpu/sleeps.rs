@@ -38,7 +38,7 @@ fn a_hundred_naps_are_counted_and_timed() {
     let blocks = run.blocks("naps", "sleeping");
     // Quantiles are known to a 32nd; after it woke the target may have been preempted.
     near(&run, blocks.p50_ns, run.said("p50"), 5.0, 0);
-    assert!(blocks.p99_ns >= run.said("p50") && blocks.p99_ns <= blocks.max_ns, "{blocks:?}");
+    assert!(blocks.p99_ns >= blocks.p50_ns && blocks.p99_ns <= blocks.max_ns, "{blocks:?}");
     assert!(blocks.max_ns <= run.said("max"), "{}", run.all());
     assert!(blocks.max_ns * 100 >= blocks.total_ns, "{blocks:?}");
     // From the entry point to the kernel's scheduler.
@@ -87,7 +87,9 @@ int main(void) {
     let shown = run.blocks("", "sleeping").count;
     assert!(shown <= run.said("longer") && shown >= 50, "{}", run.all());
     near(&run, run.time_ns(&["[sleeping]"]), run.said("of_longer"), 3.0, 5_000_000);
-    assert!(run.number("/off_cpu/switches/below_limit") >= run.said("shorter"), "{}", run.all());
+    // A nap whose time is over before the thread lies down is no block: on a busy machine that happens.
+    let below = run.number("/off_cpu/switches/below_limit");
+    assert!(below * 100 >= run.said("shorter") * 98, "{}", run.all());
     let thread = run.thread("mixed-naps");
     let below_ns = thread["below_limit_ns"].as_u64().expect("a number");
     near(&run, below_ns, run.said("of_shorter"), 5.0, 10_000_000);

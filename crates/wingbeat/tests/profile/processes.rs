@@ -206,8 +206,9 @@ fn exec_begins_another_program_in_the_same_process() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let program = spinner(folder.path(), "second");
+    // The loop's CPU time counts for both, and is long where the CPU is slow.
     let script = format!(
-        "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 0.5",
+        "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 1.5",
         program.display()
     );
     let run = profile(folder.path(), &["-F", "499"], &["--", "sh", "-c", &script]);
@@ -248,7 +249,8 @@ fn the_end_of_all_targets_ends_the_recording() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let program = spinner(folder.path(), "spinner");
-    let mut target = Background::start(&program, &["0.5"]);
+    // Longer than a recording takes to set up on a slow CPU.
+    let mut target = Background::start(&program, &["3"]);
     let pid = target.pid();
     let waiter = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));

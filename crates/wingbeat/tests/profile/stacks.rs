@@ -31,10 +31,11 @@ int main(void) {{ outer(); return 0; }}"
     );
     let program = compile(folder.path(), "leaf", &source, WITH_FRAME_POINTERS);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
-    let in_memset = run.samples_with("memset");
-    let with_caller = run.samples_with(";outer;calls_memset;__memset");
-    assert!(in_memset > 200, "{:?}", run.folded);
-    assert!(with_caller * 100 >= in_memset * 98, "{with_caller} of {in_memset}: {:?}", run.folded);
+    // What memset is called differs from CPU to CPU, and libraries without symbols do not tell.
+    let with_caller = run.samples_with(";outer;calls_memset;");
+    let without = run.samples_with(";outer;") - run.samples_with(";outer;calls_memset");
+    assert!(with_caller > 200, "{:?}", run.folded);
+    assert!(without * 50 <= with_caller, "{without} beside {with_caller}: {:?}", run.folded);
 }
 
 #[test]
