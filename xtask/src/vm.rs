@@ -19,12 +19,18 @@ mod suites;
 mod tables;
 pub(crate) mod watch;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    num::NonZero,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+};
 
 use anyhow::Context as _;
 
 use self::{
-    boot::{Accelerator, Machine},
+    boot::{Accelerator, Ending, Machine},
     guest::Plan,
     kernel::Kernel,
     record::Record,
@@ -86,12 +92,11 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         false => Accelerator::Emulation,
     };
 
+    let script = plan.script(&suites, accelerator);
+    let endings = run_all(&kernels, &disk, &script, accelerator, &place.join("runs"));
     let (mut records, mut reports) = (Vec::new(), Vec::new());
-    for kernel in &kernels {
-        let script = plan.script(&suites, accelerator);
-        let folder = place.join("runs").join(&kernel.name);
-        let machine = Machine::new(kernel, &disk, &script, accelerator, &folder)?;
-        let ending = machine.run()?;
+    for (kernel, ending) in kernels.iter().zip(endings) {
+        let ending = ending?;
         let is_whole = args.suite.is_none() && args.words.is_empty();
         let record = Record::of(&ending.console, is_whole);
         let mut report = Report::new(&kernel.name, accelerator, ending);
@@ -107,6 +112,34 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         record::update(&records)?;
     }
     Ok(report::exit_code(&reports))
+}
+
+/// Boots the kernels, as many at once as there are CPUs: an emulated guest takes one. What several say
+/// comes out with their names in front.
+fn run_all(
+    kernels: &[Kernel],
+    disk: &Path,
+    script: &str,
+    accelerator: Accelerator,
+    folder: &Path,
+) -> Vec<anyhow::Result<Ending>> {
+    let at_once = thread::available_parallelism().map_or(1, NonZero::get);
+    let is_alone = kernels.len().min(at_once) == 1;
+    let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0);
+    let run = |kernel: &Kernel| {
+        let folder = folder.join(&kernel.name);
+        let label = if is_alone { String::new() } else { format!("{:width$} | ", kernel.name) };
+        Machine::new(kernel, disk, script, accelerator, &folder)?.run(&label)
+    };
+    let together = |kernels: &[Kernel]| {
+        thread::scope(|scope| {
+            let started: Vec<_> =
+                kernels.iter().map(|kernel| scope.spawn(move || run(kernel))).collect();
+            let join = |it: thread::ScopedJoinHandle<'_, _>| it.join().expect("no panic");
+            started.into_iter().map(join).collect::<Vec<_>>()
+        })
+    };
+    kernels.chunks(at_once).flat_map(together).collect()
 }
 
 /// The names that were asked for, else the default ones.

@@ -85,6 +85,13 @@ pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
     }
 }
 
+/// Fetches the lists of what the package manager has; that it cannot is only told.
+pub(crate) fn package_lists() -> anyhow::Result<()> {
+    let (log, _lock) = begin(true)?;
+    take(Step::AptUpdate, &mut History::default(), &log);
+    Ok(())
+}
+
 /// Before anything is installed: a log, and a lock for as long as it takes.
 fn begin(new_log: bool) -> anyhow::Result<(PathBuf, File)> {
     let cache = Toolchain::cache_dir();

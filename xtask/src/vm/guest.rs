@@ -36,10 +36,6 @@ impl Plan {
     /// The script for `run.sh`.
     pub(super) fn script(&self, suites: &Suites, accelerator: Accelerator) -> String {
         let mut script = String::from("export CI=true\n");
-        if accelerator == Accelerator::Emulation {
-            // Tests give themselves more time, and say what they think of times instead of failing.
-            script += "export WINGBEAT_SLOW=1\n";
-        }
         match self {
             Self::Command(command) => {
                 let folder = repository();
@@ -122,7 +118,7 @@ mod tests {
         let check = |accelerator, expected| assert_eq!(plan.script(&suites, accelerator), expected);
         let run = r"'suite' 'b/it' '/r/crates' '/r/target/test' '--test-threads' '1' 'it'\''s'";
         check(Accelerator::Kvm, format!("export CI=true\n{run}\n"));
-        check(Accelerator::Emulation, format!("export CI=true\nexport WINGBEAT_SLOW=1\n{run}\n"));
+        check(Accelerator::Emulation, format!("export CI=true\n{run}\n"));
     }
 
     #[test]

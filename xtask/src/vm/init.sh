@@ -4,6 +4,11 @@
 export PATH=/bin
 mount -t proc proc /proc
 mount -t devtmpfs dev /dev
+mount -t sysfs sys /sys
+for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do
+    echo 1 >"$cpu"
+done
+umount /sys
 # Twice, because which module needs which differs from kernel to kernel.
 for round in 1 2; do
     for module in /modules/*.ko; do

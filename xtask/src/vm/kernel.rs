@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 
-use crate::command::{output_of, run_logged};
+use crate::{
+    command::{output_of, run_logged},
+    setup,
+};
 
 /// A kernel with its modules.
 #[derive(Debug, Clone)]
@@ -66,17 +69,29 @@ fn is_series(name: &str) -> bool {
     name.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// Downloads the newest package of a series and unpacks it into `folder`.
-fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
+/// The newest package of a series that apt offers.
+fn offered(series: &str) -> Option<String> {
     let escaped = series.replace('.', r"\.");
     let pattern = format!(r"^linux-image-{escaped}\.[0-9].*-cloud-amd64$");
     let found = output_of(Command::new("apt-cache").args(["search", "--names-only", &pattern]));
-    let package = newest(&found.unwrap_or_default()).ok_or_else(|| {
-        anyhow!(
-            "apt knows no package linux-image-{series}.*-cloud-amd64; run `apt-get update` as \
-             root, then this again, or give the path of a kernel's image with --kernel"
-        )
-    })?;
+    newest(&found.unwrap_or_default())
+}
+
+/// Downloads the newest package of a series and unpacks it into `folder`.
+fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
+    let package = match offered(series) {
+        Some(package) => package,
+        None => {
+            // A machine that never asked for the lists has none.
+            setup::package_lists()?;
+            offered(series).ok_or_else(|| {
+                anyhow!(
+                    "apt knows no package linux-image-{series}.*-cloud-amd64; run `apt-get update` \
+                     as root, then this again, or give the path of a kernel's image with --kernel"
+                )
+            })?
+        }
+    };
     eprintln!("fetching    {package}");
     let draft = folder.with_extension("new");
     let _ = fs::remove_dir_all(&draft);

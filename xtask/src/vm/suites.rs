@@ -55,35 +55,7 @@ const TOO_LONG: &[(&str, &str)] = &[
 /// Tests of which times are the point, by the beginning of their names. Under emulation an instruction
 /// takes what the translator makes of it, a program takes tenths of a second to start, and clocks tick
 /// late: these run, what they say is told, and they decide nothing.
-const OF_TIMES: &[(&str, &str)] = &[
-    ("bench/kernel", "alternate::times_are_as_the_programs_are_long"),
-    // How long a loop takes, three times the loop, and its tail.
-    ("wingbeat/bench", "against::three_times_the_loop_is_worse"),
-    ("wingbeat/bench", "measure::the_forms_of_the_result"),
-    // Samples per second, by the tick.
-    ("wingbeat/profile", "accuracy::"),
-    ("wingbeat/profile", "processes::a_swarm_of_short_programs_has_names"),
-    ("wingbeat/profile", "processes::exec_begins_another_program_in_the_same_process"),
-    ("wingbeat/profile", "stacks::kernel_frames_lie_on_top_of_user_frames"),
-    ("wingbeat/profile", "stacks::stacks_reach_the_entry_point"),
-    // Programs that take no time, and here do.
-    ("wingbeat/profile", "failures::a_sleeper_gives_no_picture_but_a_reason"),
-    ("wingbeat/profile", "files::nothing_is_left_in_the_folder_but_what_was_asked_for"),
-    // Targets that last longer than it takes to set a recording up, and here do not.
-    ("wingbeat/profile", "files::interrupted_recordings_are_written"),
-    ("wingbeat/profile", "processes::the_end_of_all_targets_ends_the_recording"),
-    // What a thread says of its own waits, within percents: it is in their midst when it looks.
-    ("wingbeat/off_cpu", "calls::each_call_has_its_stack_and_time"),
-    ("wingbeat/off_cpu", "files::interrupted_recordings_are_written"),
-    ("wingbeat/off_cpu", "idle::a_thread_that_begins_to_wait_in_the_recording"),
-    ("wingbeat/off_cpu", "processes::everybody_includes_strangers_and_the_kernel_s_threads"),
-    ("wingbeat/off_cpu", "processes::exec_begins_another_program_in_the_same_thread"),
-    ("wingbeat/off_cpu", "sleeps::"),
-    ("wingbeat/off_cpu", "states::two_busy_threads_on_one_cpu_are_preempted"),
-    ("wingbeat/off_cpu", "wall::"),
-    // The C library has another `memset` for each kind of processor.
-    ("wingbeat/profile", "stacks::the_caller_of_a_function_without_a_frame_is_there"),
-];
+const OF_TIMES: &[(&str, &str)] = &[];
 
 /// Tests of a suite that emulation leaves out.
 pub(super) fn too_long(suite: &str) -> impl Iterator<Item = &'static str> {
