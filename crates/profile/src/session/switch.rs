@@ -102,17 +102,19 @@ impl KernelHalf {
             return Ok(());
         }
         self.set_watching(false)?;
+        // In the order in which they began: what reckons from what the other saw must not outlive it,
+        // or whoever goes then counts as running to the end.
         match self.back_end {
             BackEnd::TpBtf => {
                 // Unloading detaches; the threads stay in the table.
-                for name in SWITCHES.iter().rev() {
+                for name in SWITCHES {
                     let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
                     program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
                 }
                 self.iterate(program::FINISH)
             }
             BackEnd::RawTracepoint => {
-                for name in SWITCHES_RAW.iter().rev() {
+                for name in SWITCHES_RAW {
                     let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
                     program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
                 }
