@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -99,6 +99,7 @@ pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str])
 /// Waits until a session of wingbeat has its programs in the kernel, and then for as long as a
 /// recording needs to have something in it. How long the start takes depends on what else the machine does.
 pub(crate) fn let_record(session: &Child) {
+    let begun = Instant::now();
     let descriptors = format!("/proc/{}/fd", session.id());
     wait_until("wingbeat watches", || {
         let links = fs::read_dir(&descriptors).into_iter().flatten().flatten();
@@ -106,7 +107,8 @@ pub(crate) fn let_record(session: &Child) {
             .filter_map(|link| fs::read_link(link.path()).ok())
             .any(|to| to.as_os_str() == "anon_inode:bpf_link")
     });
-    thread::sleep(Duration::from_millis(1_500));
+    // The first is there; the others follow in less time than the loading took.
+    thread::sleep(begun.elapsed() + Duration::from_millis(1_500));
 }
 
 /// Launches a program under it.

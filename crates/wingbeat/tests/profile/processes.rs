@@ -206,9 +206,8 @@ fn exec_begins_another_program_in_the_same_process() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let program = spinner(folder.path(), "second");
-    // The loop's CPU time counts for both, and is long where the CPU is slow.
     let script = format!(
-        "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 1.5",
+        "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 0.5",
         program.display()
     );
     let run = profile(folder.path(), &["-F", "499"], &["--", "sh", "-c", &script]);

@@ -13,11 +13,11 @@ pub(crate) use crate::target::{
     Background, SPIN, WITH_FRAME_POINTERS, compile, folder, turn, wait_until,
 };
 
-/// A target that spins in `busy_work` for a number of CPU seconds.
+/// A target that spins in `busy_work` for a number of CPU seconds, counted from there.
 pub(crate) fn spinner(folder: &Path, name: &str) -> PathBuf {
     let source = format!(
         "{SPIN}
-OWN void busy_work(double seconds) {{ while (cpu_s() < seconds) spin(200000); }}
+OWN void busy_work(double seconds) {{ double begun = cpu_s(); while (cpu_s() - begun < seconds) spin(200000); }}
 int main(int count, char **words) {{
     busy_work(count > 1 ? atof(words[1]) : 1.0);
     return 0;
