@@ -99,7 +99,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         let ending = ending?;
         let is_whole = args.suite.is_none() && args.words.is_empty();
         let record = Record::of(&ending.console, is_whole);
-        let mut report = Report::new(&kernel.name, accelerator, ending);
+        let mut report = Report::new(&kernel.name, ending);
         if args.exec.is_none() && !args.update {
             report.regressions = record.regressions(&record::read()?);
         }

@@ -52,19 +52,9 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("bpf/live", "limits::instructions_over_all_paths"),
 ];
 
-/// Tests of which times are the point, by the beginning of their names. Under emulation an instruction
-/// takes what the translator makes of it, a program takes tenths of a second to start, and clocks tick
-/// late: these run, what they say is told, and they decide nothing.
-const OF_TIMES: &[(&str, &str)] = &[];
-
 /// Tests of a suite that emulation leaves out.
 pub(super) fn too_long(suite: &str) -> impl Iterator<Item = &'static str> {
     TOO_LONG.iter().filter(move |(of, _)| *of == suite).map(|(_, test)| *test)
-}
-
-/// Whether a test that fails under emulation is only told.
-pub(super) fn is_of_times(suite: &str, test: &str) -> bool {
-    OF_TIMES.iter().any(|(of, name)| *of == suite && test.starts_with(name))
 }
 
 /// A test program.
@@ -237,7 +227,7 @@ mod tests {
 
     #[test]
     fn exceptions_name_suites_that_there_are() {
-        for (suite, test) in TOO_LONG.iter().chain(OF_TIMES) {
+        for (suite, test) in TOO_LONG {
             let is_there = WANTED.iter().any(|wanted| {
                 let package = wanted.folder.rsplit('/').next().unwrap_or_default();
                 format!("{package}/{}", wanted.target) == *suite
