@@ -24,6 +24,7 @@ use wingbeat_track::{
 use crate::{
     bench::terminal_width,
     cli::{duration, tell},
+    line::refuse_flags_behind,
     output::PendingFile,
 };
 
@@ -123,6 +124,7 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
 }
 
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
+    refuse_flags_behind(&args.command)?;
     let clock = || {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         u64::from(now.subsec_nanos()) ^ now.as_secs() << 32

@@ -12,6 +12,7 @@ mod diff;
 mod doctor;
 mod exchange;
 mod generate;
+mod line;
 mod log;
 mod output;
 mod plot;

@@ -1,6 +1,6 @@
 //! From flags, the environment and `wingbeat.toml` to a request.
 
-use std::{env, ffi::OsStr, path::Path};
+use std::{env, path::Path};
 
 use anyhow::{Context as _, bail};
 use time::OffsetDateTime;
@@ -12,6 +12,7 @@ use wingbeat_track::{
 };
 
 use super::{args::RunArgs, thresholds::thresholds};
+use crate::line::refuse_flags_behind;
 
 /// The request that the flags make.
 pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Request> {
@@ -167,15 +168,12 @@ fn testbed(args: &RunArgs, config: Option<TestbedName>) -> anyhow::Result<Testbe
 }
 
 fn source(args: &RunArgs) -> anyhow::Result<Source> {
+    if !args.exec {
+        refuse_flags_behind(&args.command)?;
+    }
     let command = match args.command.as_slice() {
         [] => variable("CMD").map(|line| shell(args, line.into())),
         [line] if !args.exec => Some(shell(args, line.clone())),
-        [line, flag, ..] if !args.exec && is_line(line) && is_flag(flag) => bail!(
-            "{} stands behind the command {:?}: flags of wingbeat stand before it, and arguments of a \
-             program are given one by one, or with the program in one line",
-            flag.display(),
-            line.display()
-        ),
         words => Some(Benchmark::Exec(words.to_vec())),
     };
     Ok(Source {
@@ -184,15 +182,6 @@ fn source(args: &RunArgs) -> anyhow::Result<Source> {
         sized_files: args.file_size.clone(),
         is_build_time: args.build_time,
     })
-}
-
-/// Whether a word is more than a program: a line for a shell.
-fn is_line(word: &OsStr) -> bool {
-    word.to_string_lossy().contains(char::is_whitespace) && !Path::new(word).exists()
-}
-
-fn is_flag(word: &OsStr) -> bool {
-    word.to_string_lossy().starts_with('-')
 }
 
 fn shell(args: &RunArgs, line: std::ffi::OsString) -> Benchmark {

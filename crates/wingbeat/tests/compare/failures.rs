@@ -45,6 +45,13 @@ fn commands_that_fail_on_one_side() {
 }
 
 #[test]
+fn flags_behind_a_line() {
+    let repository = Repository::new(&script(1000));
+    let expected = "--err stands behind the command \"./bench.sh fast\"";
+    check(&repository, &["--base", "main"], &["./bench.sh fast", "--err"], expected);
+}
+
+#[test]
 fn outputs_without_results() {
     let repository = Repository::new(&script(1000));
     let expected = "the output of base: the adapter magic found no result in this output";

@@ -1,0 +1,50 @@
+//! A command behind our own flags: a single argument is a line for the shell, several are a program and
+//! its arguments.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
+
+use anyhow::bail;
+
+/// Refuses a line for the shell with a flag behind it: whoever writes that means a flag of wingbeat.
+pub(crate) fn refuse_flags_behind(command: &[OsString]) -> anyhow::Result<()> {
+    let [line, flag, ..] = command else { return Ok(()) };
+    if is_line(line) && is_flag(flag) {
+        bail!(
+            "{} stands behind the command {:?}: flags of wingbeat stand before it, and arguments of a \
+             program are given one by one, or with the program in one line",
+            flag.display(),
+            line.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a word is more than a program: a line for a shell.
+fn is_line(word: &OsStr) -> bool {
+    word.to_string_lossy().contains(char::is_whitespace) && !Path::new(word).exists()
+}
+
+fn is_flag(word: &OsStr) -> bool {
+    word.to_string_lossy().starts_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_behind_a_line_are_refused() {
+        let check = |words: &[&str], expected: bool| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(refuse_flags_behind(&words).is_ok(), expected, "{words:?}");
+        };
+        check(&[], true);
+        check(&["cargo bench"], true);
+        check(&["cargo", "bench", "--quiet"], true);
+        check(&["cargo bench", "--err"], false);
+        check(&["cargo bench", "fast", "--err"], true);
+    }
+}
