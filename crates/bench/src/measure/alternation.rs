@@ -62,13 +62,14 @@ impl<'a> Side<'a> {
 }
 
 /// Why the kernel does not take two programs as one. An old one may have got `may_goto` from its
-/// distributor, so it is asked first.
+/// distributor, so it is asked first, and its answer stands behind.
 fn why_refused(reason: &str) -> String {
+    let refused = format!("the kernel refuses them together: {reason}");
     match Kernel::running().is_at_least(6, 9) {
-        true => format!("the kernel refuses them together: {reason}"),
-        false => "taking turns within a run needs the instruction may_goto, which came with Linux \
-                  6.9"
-        .to_owned(),
+        true => refused,
+        false => format!(
+            "taking turns within a run needs the instruction may_goto, which came with Linux 6.9; {refused}"
+        ),
     }
 }
 
