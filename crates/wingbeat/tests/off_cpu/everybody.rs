@@ -52,7 +52,9 @@ fn busy_cpus_give_no_more_time_than_there_is() {
     let threads = run.summary["off_cpu"]["threads"].as_array().expect("threads");
     let all = |key| threads.iter().filter_map(move |thread| thread[key].as_u64());
     // Who was there all the time tells how long that was. Setting up and ending takes longer.
-    let watched_ns = all("elapsed_ns").max().expect("a thread") * cpus() as u64;
+    let window_ns = all("elapsed_ns").max().expect("a thread");
+    assert!(window_ns > 2_900_000_000 && window_ns <= run.number("/duration_ns"), "{window_ns}");
+    let watched_ns = window_ns * cpus() as u64;
     near(&run, all("on_cpu_ns").sum(), watched_ns, 5.0, 100_000_000);
     let recorded_ns = run.number("/duration_ns") * cpus() as u64;
     near(&run, run.number("/target_cpu_time_ns"), recorded_ns, 5.0, 100_000_000);

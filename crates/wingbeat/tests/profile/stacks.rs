@@ -33,9 +33,9 @@ int main(void) {{ outer(); return 0; }}"
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     // What memset is called differs from CPU to CPU, and libraries without symbols do not tell.
     let with_caller = run.samples_with(";outer;calls_memset;");
-    let without = run.samples_with(";outer;") - run.samples_with(";outer;calls_memset");
+    let all: u64 = run.folded.iter().map(|(_, count)| count).sum();
     assert!(with_caller > 200, "{:?}", run.folded);
-    assert!(without * 50 <= with_caller, "{without} beside {with_caller}: {:?}", run.folded);
+    assert!(with_caller * 100 >= all * 97, "{with_caller} of {all}: {:?}", run.folded);
 }
 
 #[test]
