@@ -4,7 +4,6 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
@@ -18,18 +17,26 @@ use super::{
     console::{Console, Event},
     initramfs,
     kernel::Kernel,
+    talk::{Piece, Talk, listen},
     write,
 };
 use crate::setup::find;
 
 /// How long a guest may take in all.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT: Duration = Duration::from_secs(45 * 60);
+
+/// How long until it is up.
+const BOOT_LIMIT: Duration = Duration::from_secs(3 * 60);
 
 /// How long it may say nothing. The longest test is quiet for two minutes under emulation.
 const SILENCE_LIMIT: Duration = Duration::from_secs(6 * 60);
 
 /// How long the processor's own virtualization may take to show that it works.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long it may take to switch itself off, once all is said. A process that a test left behind may
+/// hold the line.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a machine that was killed may take to end: one that hangs in the kernel never does.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -112,7 +119,10 @@ fn qemu(accelerator: Accelerator, console: &Path) -> Command {
 #[derive(Debug)]
 pub(super) struct Machine {
     command: Command,
+    /// The file of the kernel's messages.
     console: PathBuf,
+    /// The file of what tests say.
+    output: PathBuf,
 }
 
 /// How a guest's run ended, with all that it said.
@@ -149,7 +159,7 @@ impl Machine {
         // What the guest writes goes into a file that is gone afterwards.
         let drive = format!("file={},format=raw,if=virtio,snapshot=on", disk.display());
         command.args(["-drive", &drive]).stdin(Stdio::null()).stdout(Stdio::piped());
-        Ok(Self { command, console })
+        Ok(Self { command, console, output: folder.join("output") })
     }
 
     /// Runs it to its end, and prints what it says, each line behind `label`.
@@ -158,34 +168,37 @@ impl Machine {
         let child = self.command.spawn();
         let mut child = child.context("cannot start qemu-system-x86_64")?;
         let stdout = child.stdout.take().context("QEMU has no output")?;
+        let mut talk = Talk::new(&self.output)?;
         let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
-            let mut lines = BufReader::new(stdout);
-            let mut line = Vec::new();
-            while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
-                line.clear();
-                if sender.send(text).is_err() {
-                    break;
-                }
-            }
-        });
+        thread::spawn(move || listen(stdout, &sender));
         let mut console = Console::default();
         let trouble = loop {
+            let (quiet_limit, what) = match &console {
+                Console { is_done: true, .. } => (SHUTDOWN_LIMIT, ""),
+                Console { release: None, .. } => (BOOT_LIMIT, "did not boot within"),
+                Console { .. } => (SILENCE_LIMIT, "said nothing for"),
+            };
             let rest = LIMIT.saturating_sub(start.elapsed());
-            match receiver.recv_timeout(rest.min(SILENCE_LIMIT)) {
-                Ok(line) => {
-                    if let Some(event) = console.line(&line) {
+            match receiver.recv_timeout(rest.min(quiet_limit)) {
+                Ok(piece) if !rest.is_zero() => {
+                    talk.note(&piece);
+                    if let Piece::Line(line) = piece
+                        && let Some(event) = console.line(&line)
+                    {
                         println!("{label}{}", line_of(&event, start.elapsed()));
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => break self.verdict(&console),
-                Err(RecvTimeoutError::Timeout) => {
-                    let what = match rest > SILENCE_LIMIT {
-                        true => format!("said nothing for {} s", SILENCE_LIMIT.as_secs()),
-                        false => format!("was not done after {} s", LIMIT.as_secs()),
-                    };
-                    break Some(format!("the guest {what} and was ended\n{}", self.tail()));
+                Err(RecvTimeoutError::Disconnected) => break self.verdict(&console, &talk),
+                Err(RecvTimeoutError::Timeout) if console.is_done => {
+                    break self.verdict(&console, &talk);
+                }
+                Err(RecvTimeoutError::Timeout) if rest > quiet_limit => {
+                    let limit_s = quiet_limit.as_secs();
+                    break Some(self.ended(&talk, &format!("{what} {limit_s} s")));
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {
+                    let limit_s = LIMIT.as_secs();
+                    break Some(self.ended(&talk, &format!("was not done after {limit_s} s")));
                 }
             }
         };
@@ -193,17 +206,23 @@ impl Machine {
         Ok(Ending { console, trouble, took: start.elapsed() })
     }
 
-    /// Of a machine that ended by itself.
-    fn verdict(&self, console: &Console) -> Option<String> {
-        if console.is_done {
+    /// Of a machine that was ended.
+    fn ended(&self, talk: &Talk, why: &str) -> String {
+        format!("the guest {why} and was ended\n{}\n{}", talk.tail(), self.tail())
+    }
+
+    /// Of a machine that ended by itself, or only does not switch itself off.
+    fn verdict(&self, console: &Console, talk: &Talk) -> Option<String> {
+        let said = fs::read(&self.console).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        if console.is_done && !has_panicked(&said) {
             return None;
         }
-        let said = fs::read(&self.console).unwrap_or_default();
         let reason = match &console.failure {
             Some(failure) => failure.clone(),
-            None => ending_of(&String::from_utf8_lossy(&said)).to_owned(),
+            None => ending_of(&said).to_owned(),
         };
-        Some(format!("{reason}\n{}", self.tail()))
+        Some(format!("{reason}\n{}\n{}", talk.tail(), self.tail()))
     }
 
     /// The end of the kernel's console, and where all of it is.
@@ -218,13 +237,18 @@ impl Machine {
 
 /// What the kernel's console tells about an end that came too early.
 fn ending_of(console: &str) -> &'static str {
-    if console.contains("Kernel panic - not syncing") {
+    if has_panicked(console) {
         "the guest's kernel panicked"
     } else if console.is_empty() {
-        "QEMU ended before the guest's kernel said a word: is the image a kernel for x86-64?"
+        "QEMU ended before the guest's kernel said a word: is the image a kernel for x86-64? \
+         `--kernel 6.12` takes Debian's"
     } else {
         "the guest ended before its tests did"
     }
+}
+
+fn has_panicked(console: &str) -> bool {
+    console.contains("Kernel panic - not syncing")
 }
 
 fn line_of(event: &Event, at: Duration) -> String {

@@ -24,6 +24,13 @@ const MODULES: &[&str] = &[
     "virtio_pci_modern_dev",
     "virtio_pci",
     "virtio_blk",
+    // Its file system.
+    "crc16",
+    "crc32c_generic",
+    "libcrc32c",
+    "mbcache",
+    "jbd2",
+    "ext4",
     // Networks of tests.
     "veth",
     "dummy",
@@ -97,8 +104,9 @@ fn unpacked(file: &Path) -> anyhow::Result<Vec<u8>> {
     };
     let mut command = Command::new(program);
     let output = command.arg("-dc").arg(file).stdin(Stdio::null()).output();
-    let output =
-        output.with_context(|| format!("cannot run {program} to unpack {}", file.display()))?;
+    let output = output.with_context(|| {
+        format!("cannot run {program}, which unpacks {}: install it", file.display())
+    })?;
     if !output.status.success() {
         bail!("`{program} -dc {}` failed ({})", file.display(), output.status);
     }

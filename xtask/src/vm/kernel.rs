@@ -69,6 +69,19 @@ fn is_series(name: &str) -> bool {
     name.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
+/// The newest package of a series, into a folder.
+fn download(series: &str, folder: &Path, log: &Path) -> anyhow::Result<()> {
+    let package = offered(series).ok_or_else(|| {
+        anyhow!(
+            "apt knows no package linux-image-{series}.*-cloud-amd64; run `apt-get update` as root, \
+             then this again, or give the path of a kernel's image with --kernel"
+        )
+    })?;
+    eprintln!("fetching    {package}");
+    run_logged(Command::new("apt-get").args(["download", &package]).current_dir(folder), log)?;
+    Ok(())
+}
+
 /// The newest package of a series that apt offers.
 fn offered(series: &str) -> Option<String> {
     let escaped = series.replace('.', r"\.");
@@ -79,25 +92,16 @@ fn offered(series: &str) -> Option<String> {
 
 /// Downloads the newest package of a series and unpacks it into `folder`.
 fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
-    let package = match offered(series) {
-        Some(package) => package,
-        None => {
-            // A machine that never asked for the lists has none.
-            setup::package_lists()?;
-            offered(series).ok_or_else(|| {
-                anyhow!(
-                    "apt knows no package linux-image-{series}.*-cloud-amd64; run `apt-get update` \
-                     as root, then this again, or give the path of a kernel's image with --kernel"
-                )
-            })?
-        }
-    };
-    eprintln!("fetching    {package}");
-    let draft = folder.with_extension("new");
+    let draft = folder.with_file_name(format!("{series}.new"));
     let _ = fs::remove_dir_all(&draft);
     fs::create_dir_all(&draft).with_context(|| format!("cannot create {}", draft.display()))?;
     let log = draft.join("log");
-    run_logged(Command::new("apt-get").args(["download", &package]).current_dir(&draft), &log)?;
+    if let Err(error) = download(series, &draft, &log) {
+        // A machine has no lists before it asks for them, and old ones name packages that are gone.
+        eprintln!("note        {error:#}");
+        setup::package_lists()?;
+        download(series, &draft, &log)?;
+    }
     let archive = only_file(&draft, "linux-image-")?;
     run_logged(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&draft), &log)?;
     fs::remove_file(&archive).context("cannot remove the package")?;

@@ -25,17 +25,30 @@ const GROWTH_MAX: f64 = 1.10;
 pub(super) struct Record {
     series: String,
     features: Vec<(String, String)>,
-    verified: Vec<(String, u64)>,
+    /// Programs with what the verifier processed; none if it rejects them.
+    verified: Vec<(String, Option<u64>)>,
     tests: Vec<(String, String)>,
+    /// Where probes and what the kernel should have differ, a sentence for each.
+    disagreements: Vec<String>,
 }
 
 impl Record {
     /// What a guest, or this machine, said; tests are kept only of a run of all of them.
     pub(super) fn of(console: &Console, is_whole: bool) -> Self {
         let release = console.release.clone().unwrap_or_default();
-        let mut features = vec![("release".to_owned(), release.clone())];
+        let (mut features, mut disagreements) = (Vec::new(), Vec::new());
         if let Some(text) = console.files.get(guest::DOCTOR) {
-            features.extend(findings(text));
+            let found = findings(text);
+            disagreements.extend(found.iter().filter_map(Feature::disagreement));
+            if found.is_empty() {
+                disagreements.push(
+                    "`wingbeat doctor --json` tells of no feature whether this kernel should have \
+                     it: is the kernel's configuration beside its image?"
+                        .to_owned(),
+                );
+            }
+            features.push(("release".to_owned(), release.clone()));
+            features.extend(found.into_iter().map(|it| (it.name.clone(), it.cell())));
         }
         let verified = console.files.iter().filter_map(|(name, text)| {
             let origin = name.strip_prefix(guest::VERIFIED)?;
@@ -44,10 +57,16 @@ impl Record {
             )
         });
         let tests = console.runs.iter().map(|run| {
-            let cell = match (run.code, run.failed.len()) {
+            let cell = match (run.code, run.skipped.len()) {
                 (None, _) => "not finished".to_owned(),
-                (Some(_), 0) => format!("{} passed", run.passed),
-                (Some(_), failed) => format!("{} passed, {failed} failed", run.passed),
+                (Some(0), 0) => format!("{} passed", run.passed),
+                (Some(0), skipped) => {
+                    let ran = run.passed.saturating_sub(skipped as u64);
+                    format!("{ran} passed, {skipped} not for this kernel")
+                }
+                (Some(_), _) => {
+                    format!("{} passed, {} failed", run.passed, run.failed.len().max(1))
+                }
             };
             (run.name.clone(), cell)
         });
@@ -56,11 +75,12 @@ impl Record {
             features,
             verified: verified.flatten().collect(),
             tests: tests.filter(|_| is_whole).collect(),
+            disagreements,
         }
     }
 
     /// The same of the kernel that runs this, without tests: those have their own command.
-    pub(super) fn of_this_machine(suites: &Suites) -> anyhow::Result<Self> {
+    fn of_this_machine(suites: &Suites) -> anyhow::Result<Self> {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut console = Console::default();
         console.release = Some(release);
@@ -69,6 +89,7 @@ impl Record {
             let mut command = Rights::now().command(program.as_ref());
             let output = command.args(arguments).stderr(Stdio::null()).output();
             let output = output.with_context(|| format!("cannot run {program}"))?;
+            // `bench` fails where it can measure nothing; what it loaded it tells all the same.
             console.files.insert(name, String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Ok(Self::of(&console, false))
@@ -80,8 +101,12 @@ impl Record {
         let recorded = |program: &str| {
             table.cell(program, &self.series).and_then(|cell| cell.parse::<u64>().ok())
         };
-        let mut sentences = Vec::new();
+        let mut sentences = self.disagreements.clone();
         for (program, count) in &self.verified {
+            let Some(count) = count else {
+                sentences.push(format!("the verifier of this kernel rejects {program}"));
+                continue;
+            };
             if let Some(before) = recorded(program)
                 && *count as f64 > before as f64 * GROWTH_MAX
             {
@@ -95,7 +120,8 @@ impl Record {
             let is_gone = self.verified.iter().all(|(name, _)| name != program);
             if is_gone && recorded(program).is_some() {
                 sentences.push(format!(
-                    "{program} was not loaded; if it is gone, run `cargo xtask vm --update`"
+                    "{program} was not loaded; the output tells why; if it is gone, run `cargo \
+                     xtask vm --update`"
                 ));
             }
         }
@@ -104,8 +130,9 @@ impl Record {
 
     /// The text of the file with this kernel's columns replaced.
     fn put_into(&self, text: &str) -> anyhow::Result<String> {
+        let cell = |count: &Option<u64>| count.map_or("rejected".to_owned(), |it| it.to_string());
         let verified: Vec<_> =
-            self.verified.iter().map(|(name, count)| (name.clone(), count.to_string())).collect();
+            self.verified.iter().map(|(name, count)| (name.clone(), cell(count))).collect();
         let columns = [(FEATURES, &self.features), (VERIFIED, &verified), (TESTS, &self.tests)];
         let mut text = text.to_owned();
         // What this run did not look at stays as it is.
@@ -134,10 +161,21 @@ pub(super) fn read() -> anyhow::Result<String> {
     fs::read_to_string(path()).with_context(|| format!("cannot read {}", path().display()))
 }
 
-/// Writes the columns of these kernels.
-pub(super) fn update(records: &[Record]) -> anyhow::Result<()> {
+/// Writes the columns of these kernels, and that of this machine unless a guest has the same series.
+pub(super) fn update(mut records: Vec<Record>, suites: &Suites) -> anyhow::Result<()> {
+    match Rights::now() {
+        Rights::None => {
+            eprintln!("note        the column of this machine stays as it is: it takes root");
+        }
+        Rights::Root | Rights::Sudo => {
+            let here = Record::of_this_machine(suites)?;
+            if records.iter().all(|guest| guest.series != here.series) {
+                records.push(here);
+            }
+        }
+    }
     let mut text = read()?;
-    for record in records {
+    for record in &records {
         text = record.put_into(&text)?;
     }
     fs::write(path(), text).with_context(|| format!("cannot write {}", path().display()))?;
@@ -152,34 +190,64 @@ fn series(release: &str) -> String {
     numbers.join(".")
 }
 
-/// Findings of `wingbeat doctor --json` that are about the kernel: name and status.
-fn findings(json: &str) -> Vec<(String, String)> {
-    let report: Value = serde_json::from_str(json).unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let rows = report["findings"].as_array().into_iter().flatten();
-    rows.filter(|row| row["expected"].is_string())
-        .map(|row| {
-            let status = text(&row["status"]);
-            let cell = match (status.as_str(), row["expected"].as_str()) {
-                ("missing", Some("missing")) => "missing, as expected".to_owned(),
-                ("missing", _) => "**missing**".to_owned(),
-                (_, Some("missing")) => format!("**{status}**, not expected"),
-                _ => status,
-            };
-            (text(&row["name"]), cell)
+/// A finding of `wingbeat doctor --json` about which it also tells what the kernel should have.
+#[derive(Debug)]
+struct Feature {
+    name: String,
+    status: String,
+    expected: String,
+}
+
+impl Feature {
+    fn is_missing(&self) -> bool {
+        self.status == "missing"
+    }
+
+    fn is_expected(&self) -> bool {
+        self.is_missing() == (self.expected == "missing")
+    }
+
+    /// For the table.
+    fn cell(&self) -> String {
+        match (self.is_expected(), self.is_missing()) {
+            (true, true) => "missing, as expected".to_owned(),
+            (true, false) => self.status.clone(),
+            (false, _) => format!("**{}**, not expected", self.status),
+        }
+    }
+
+    /// The sentence, if probe and kernel differ.
+    fn disagreement(&self) -> Option<String> {
+        let Self { name, status, expected } = self;
+        (!self.is_expected()).then(|| {
+            format!("{name}: the probe says {status}, and this kernel should say {expected}")
         })
-        .collect()
+    }
+}
+
+fn findings(json: &str) -> Vec<Feature> {
+    let report: Value = serde_json::from_str(json).unwrap_or_default();
+    let rows = report["findings"].as_array().into_iter().flatten();
+    let feature = |row: &Value| {
+        let text = |key: &str| row[key].as_str().map(str::to_owned);
+        Some(Feature { name: text("name")?, status: text("status")?, expected: text("expected")? })
+    };
+    rows.filter_map(feature).collect()
 }
 
 /// Programs and their counts in CSV with the columns of veristat.
-fn verified(csv: &str) -> impl Iterator<Item = (String, u64)> {
+fn verified(csv: &str) -> impl Iterator<Item = (String, Option<u64>)> {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap_or_default();
-    let at = |name: &str| head.iter().position(|column| *column == name);
-    let columns = at("prog_name").zip(at("total_insns"));
+    let columns = ["prog_name", "verdict", "total_insns"]
+        .map(|name| head.iter().position(|column| *column == name));
     lines.filter_map(move |cells| {
-        let (name, count) = columns?;
-        Some(((*cells.get(name)?).to_owned(), cells.get(count)?.parse().ok()?))
+        let of = |column: usize| cells.get(columns[column]?).copied();
+        let count = match of(1)? {
+            "success" => Some(of(2)?.parse().ok()?),
+            _ => None,
+        };
+        Some((of(0)?.to_owned(), count))
     })
 }
 
@@ -192,20 +260,24 @@ mod tests {
         <!-- vm tests: begin -->\n<!-- vm tests: end -->\nrest\n";
 
     fn record(programs: &[(&str, u64)]) -> Record {
+        let programs: Vec<_> =
+            programs.iter().map(|(name, count)| format!("x,{name},success,{count}")).collect();
+        record_of(&programs, "missing")
+    }
+
+    fn record_of(programs: &[String], fentry: &str) -> Record {
         let mut console = Console::default();
         let lines = ["@vm boot 6.12.9+deb12-cloud-amd64", "@vm file doctor.json"];
         lines.iter().for_each(|line| drop(console.line(line)));
-        console.line(
-            r#"{"findings":[{"name":"fentry","status":"missing","expected":"missing"},
-               {"name":"JIT","status":"works","expected":"works"},
-               {"name":"open files","status":"works","expected":null}]}"#,
-        );
-        let lines = ["@vm eof", "@vm file verified/profile", "a,prog_name,total_insns"];
+        console.line(&format!(
+            r#"{{"findings":[{{"name":"fentry","status":"missing","expected":"{fentry}"}},
+               {{"name":"JIT","status":"works","expected":"works"}},
+               {{"name":"open files","status":"works","expected":null}}]}}"#
+        ));
+        let lines = ["@vm eof", "@vm file verified/profile", "a,prog_name,verdict,total_insns"];
         lines.iter().for_each(|line| drop(console.line(line)));
-        for (name, count) in programs {
-            console.line(&format!("x,{name},{count}"));
-        }
-        let lines = ["x,unverified,", "@vm eof", "@vm begin bpf/live", "@vm end 0 bpf/live"];
+        programs.iter().for_each(|line| drop(console.line(line)));
+        let lines = ["@vm eof", "@vm begin bpf/live", "@vm end 0 bpf/live"];
         lines.iter().for_each(|line| drop(console.line(line)));
         Record::of(&console, true)
     }
@@ -241,6 +313,28 @@ mod tests {
         check(&[("sample", 111), ("gone", 5)], &["profile: sample takes the verifier 111"]);
         check(&[("sample", 90), ("new", 900)], &["profile: gone was not loaded"]);
         assert_eq!(record(&[("sample", 900)]).regressions(EMPTY), [""; 0]);
+    }
+
+    #[test]
+    fn rejected_programs_and_wrong_probes_are_told() {
+        let rejected = record_of(&["x,sample,failure,12".to_owned()], "missing");
+        assert_eq!(
+            rejected.regressions(EMPTY),
+            ["the verifier of this kernel rejects profile: sample"]
+        );
+        let text = rejected.put_into(EMPTY).expect("all marks are there");
+        assert!(text.contains("| profile: sample | rejected |"), "{text}");
+        let denied = record_of(&[], "works");
+        let expected = ["fentry: the probe says missing, and this kernel should say works"];
+        assert_eq!(denied.regressions(EMPTY), expected);
+        let text = denied.put_into(EMPTY).expect("all marks are there");
+        assert!(text.contains("**missing**, not expected"), "{text}");
+    }
+
+    #[test]
+    fn a_guest_that_said_nothing_has_no_column() {
+        let nothing = Record::of(&Console::default(), true);
+        assert_eq!(nothing.put_into(EMPTY).expect("all marks are there"), EMPTY);
     }
 
     #[test]

@@ -1,6 +1,4 @@
-//! The verdict: what ran on which kernel, in a table, and the exit code.
-
-use std::process::ExitCode;
+//! The verdict: what ran on which kernel, in a table, and whether that is all that should have.
 
 use super::boot::Ending;
 
@@ -20,10 +18,11 @@ impl Report {
     }
 
     /// Whether everything ran and passed.
-    fn passed(&self) -> bool {
+    pub(super) fn passed(&self) -> bool {
         self.ending.trouble.is_none()
             && self.regressions.is_empty()
             && self.ending.console.runs.iter().all(|run| run.code == Some(0))
+            && !self.ending.console.runs.is_empty()
     }
 
     /// Prints it for people.
@@ -60,14 +59,6 @@ impl Report {
     }
 }
 
-/// A failure unless all passed.
-pub(super) fn exit_code(reports: &[Report]) -> ExitCode {
-    match reports.iter().all(Report::passed) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -88,6 +79,7 @@ mod tests {
         check("@vm begin a\n@vm end 0 a", true);
         check("@vm begin a\n@vm end 101 a", false);
         check("@vm begin a", false);
+        check("", false);
         check("@vm begin a\n@vm end 0 a\n@vm begin b\n@vm end 1 b", false);
     }
 

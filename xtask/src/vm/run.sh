@@ -35,12 +35,14 @@ suite() {
     mark "end $? $name"
 }
 
-# file NAME COMMAND...: what a command prints, as a file for the host.
+# file NAME COMMAND...: what a command prints, as a file for the host; what it complains of if it fails.
 file() {
     mark "file $1"
     shift
-    "$@" </dev/null >&3 2>/dev/null 3>&-
+    "$@" </dev/null >&3 2>/run/errors 3>&-
+    code=$?
     mark eof
+    [ $code = 0 ] || cat /run/errors >&3
 }
 
 mark "boot $(uname -r)"

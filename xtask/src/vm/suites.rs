@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use crate::command::{cargo, display, repository};
@@ -20,6 +20,14 @@ struct Wanted {
     target: &'static str,
     /// As cargo calls it: `lib` for the tests within a library, `test` for those beside it.
     kind: &'static str,
+}
+
+impl Wanted {
+    /// For people, `wingbeat/profile`.
+    fn name(&self) -> String {
+        let package = self.folder.rsplit('/').next().unwrap_or_default();
+        format!("{package}/{}", self.target)
+    }
 }
 
 const fn within(folder: &'static str, target: &'static str) -> Wanted {
@@ -82,6 +90,19 @@ pub(super) struct Suites {
 }
 
 impl Suites {
+    /// Those with a text in their names; an error if there is none.
+    pub(super) fn named(self, part: &str) -> anyhow::Result<Self> {
+        let all: Vec<_> = self.tests.iter().map(|suite| suite.name.clone()).collect();
+        let is_named = |suite: &Suite| suite.name.contains(part);
+        let tests: Vec<_> = self.tests.into_iter().filter(is_named).collect();
+        ensure!(
+            !tests.is_empty(),
+            "no test program is called {part}; there are {}",
+            all.join(", ")
+        );
+        Ok(Self { tests, ..self })
+    }
+
     /// Our own program.
     pub(super) fn wingbeat(&self) -> Option<PathBuf> {
         self.programs.iter().find(|program| program.ends_with("wingbeat")).cloned()
@@ -106,6 +127,14 @@ pub(super) fn build() -> anyhow::Result<Suites> {
     command.args(["--message-format", "json-render-diagnostics"]);
     eprintln!("==> {}", display(&command));
     let optimized = read(&messages(&mut command)?);
+    let missing =
+        WANTED.iter().filter(|wanted| suites.tests.iter().all(|it| it.name != wanted.name()));
+    let missing: Vec<_> = missing.map(Wanted::name).collect();
+    ensure!(
+        missing.is_empty(),
+        "cargo built no {}: correct the list in xtask/src/vm/suites.rs",
+        missing.join(", ")
+    );
     suites.optimized.extend(suites.wingbeat().zip(optimized.wingbeat()));
     suites.programs.push(env::current_exe().context("cannot tell where this program is")?);
     Ok(suites)
@@ -175,9 +204,8 @@ fn read(messages: &str) -> Suites {
                 && target.kind.contains(&wanted.kind.into())
         };
         let of_it = found.iter().filter(|(folder, target, _)| is_wanted(folder, target));
-        let package = at.file_name().unwrap_or_default().to_string_lossy();
         suites.tests.extend(of_it.map(|(folder, _, program)| Suite {
-            name: format!("{package}/{}", wanted.target),
+            name: wanted.name(),
             folder: folder.clone(),
             program: program.clone(),
         }));
@@ -228,10 +256,7 @@ mod tests {
     #[test]
     fn exceptions_name_suites_that_there_are() {
         for (suite, test) in TOO_LONG {
-            let is_there = WANTED.iter().any(|wanted| {
-                let package = wanted.folder.rsplit('/').next().unwrap_or_default();
-                format!("{package}/{}", wanted.target) == *suite
-            });
+            let is_there = WANTED.iter().any(|wanted| wanted.name() == *suite);
             assert!(is_there, "{suite} of {test}");
         }
     }

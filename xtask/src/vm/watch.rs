@@ -4,7 +4,8 @@
 //! looked at where they are at work, and not loaded once more from their objects.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fs,
     io::{self, Write as _},
     process::{Command, ExitCode, Stdio},
     thread,
@@ -17,23 +18,18 @@ use wingbeat_bpf::program::{Info, full_name, ids, open};
 /// How often programs are looked for. They stay for seconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Runs the command with its output thrown away, and prints each program that is new while it runs, as
+/// Runs the command with its output thrown away, and prints each program that it holds meanwhile, as
 /// CSV in the columns that `wingbeat bench --format csv` has too.
 pub(crate) fn run(words: &[String]) -> anyhow::Result<ExitCode> {
     let (program, arguments) = words.split_first().context("a command is missing")?;
-    let before = ids().context("cannot list eBPF programs, which takes root")?;
+    // Asked beforehand, so that who may not see them is told so.
+    ids().context("cannot list eBPF programs, which takes root")?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
     let mut found = BTreeMap::new();
     let status = loop {
-        for id in ids().context("cannot list eBPF programs")? {
-            if !before.contains(&id)
-                && let Some((name, instructions)) = look(id)
-            {
-                found.insert(name, instructions);
-            }
-        }
+        found.extend(held(child.id()).into_iter().filter_map(look));
         if let Some(status) = child.try_wait().context("cannot wait for the command")? {
             break status;
         }
@@ -45,6 +41,16 @@ pub(crate) fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         writeln!(out, "{name},success,{instructions}")?;
     }
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The programs that a process holds: others may load theirs meanwhile.
+fn held(pid: u32) -> BTreeSet<u32> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    let program = |text: String| {
+        let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"))?;
+        id.trim().parse().ok()
+    };
+    descriptors.filter_map(|it| program(fs::read_to_string(it.path()).ok()?)).collect()
 }
 
 /// Name and instructions; none of a program that is gone by now.
