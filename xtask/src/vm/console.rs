@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) passed: u64,
     /// The names of those that failed.
     pub(super) failed: Vec<String>,
+    /// Those among them that passed when they ran once more.
+    pub(super) passed_again: Vec<String>,
     /// What tests said when they did not run, in their words.
     pub(super) skipped: Vec<String>,
 }
@@ -88,6 +90,11 @@ impl Console {
                 let run = self.runs.iter_mut().rev().find(|run| run.name == name)?;
                 run.code = Some(code);
                 Some(Event::Ended(name.to_owned(), code))
+            }
+            "again" => {
+                let run = self.runs.last_mut()?;
+                run.passed_again.push(rest.to_owned());
+                None
             }
             "file" => {
                 self.open = Some(rest.to_owned());
@@ -191,6 +198,16 @@ mod tests {
         check("test a ... FAILED\ntest a ... FAILED", 0, &["a"], &[]);
         check("test a ... \u{1b}[31mFAILED", 0, &["a"], &[]);
         check("skipped: no disk\nSKIPPED: no net", 0, &[], &["no disk", "no net"]);
+    }
+
+    #[test]
+    fn what_passed_the_second_time_is_known() {
+        let text = "@vm begin a\ntest b ... FAILED\ntest c ... FAILED\n@vm again b\n@vm end 101 a";
+        let (console, events) = read(text);
+        assert_eq!(console.runs[0].failed, ["b", "c"]);
+        assert_eq!(console.runs[0].passed_again, ["b"]);
+        assert_eq!(events.len(), 4, "{events:?}");
+        assert_eq!(read("@vm again b").1, []);
     }
 
     #[test]

@@ -36,6 +36,10 @@ impl Plan {
     /// The script for `run.sh`.
     pub(super) fn script(&self, suites: &Suites, accelerator: Accelerator) -> String {
         let mut script = String::from("export CI=true\n");
+        if accelerator == Accelerator::Emulation {
+            // Now and then the emulator lets one CPU wait for seconds while the other computes.
+            script += "TWICE=yes\n";
+        }
         match self {
             Self::Command(command) => {
                 let folder = repository();
@@ -118,7 +122,7 @@ mod tests {
         let check = |accelerator, expected| assert_eq!(plan.script(&suites, accelerator), expected);
         let run = r"'suite' 'b/it' '/r/crates' '/r/target/test' '--test-threads' '1' '--show-output' 'it'\''s'";
         check(Accelerator::Kvm, format!("export CI=true\n{run}\n"));
-        check(Accelerator::Emulation, format!("export CI=true\n{run}\n"));
+        check(Accelerator::Emulation, format!("export CI=true\nTWICE=yes\n{run}\n"));
     }
 
     #[test]

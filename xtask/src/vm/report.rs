@@ -43,7 +43,11 @@ impl Report {
             };
             text += &format!("\n  {:24} {:4} tests  {code}", run.name, run.passed);
             for name in &run.failed {
-                text += &format!("\n    failed: {name}");
+                let note = match run.passed_again.contains(name) {
+                    true => ", and passed when it ran once more",
+                    false => "",
+                };
+                text += &format!("\n    failed: {name}{note}");
             }
             for reason in &run.skipped {
                 text += &format!("\n    skipped: {reason}");
