@@ -225,14 +225,23 @@ impl Machine {
         Some(format!("{reason}\n{}\n{}", talk.tail(), self.tail()))
     }
 
-    /// The end of the kernel's console, and where all of it is.
+    /// What matters of the kernel's console, and where all of it is.
     fn tail(&self) -> String {
         let said = fs::read(&self.console).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         let lines: Vec<_> = said.lines().collect();
-        let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-        format!("{}\nall of the console is in {}", last.join("\n"), self.console.display())
+        let shown = excerpt(&lines).join("\n");
+        format!("{shown}\nall of the console is in {}", self.console.display())
     }
+}
+
+/// The lines from the first that tells of a mishap on, else the last ones.
+fn excerpt<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
+    let is_mishap =
+        |line: &&str| ["Kernel panic", "BUG:", "Oops:"].iter().any(|mark| line.contains(mark));
+    let last = lines.len().saturating_sub(TAIL_LINES);
+    let from = lines.iter().position(is_mishap).unwrap_or(last);
+    &lines[from..lines.len().min(from + TAIL_LINES)]
 }
 
 /// What the kernel's console tells about an end that came too early.
@@ -273,6 +282,19 @@ fn end(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mishap_is_shown_from_its_beginning() {
+        let check = |lines: &[&str], first: &str, count| {
+            let shown = excerpt(lines);
+            assert_eq!((shown.first().copied().unwrap_or_default(), shown.len()), (first, count));
+        };
+        check(&[], "", 0);
+        check(&["a", "b"], "a", 2);
+        let many = [["quiet"; 40].as_slice(), &["BUG: null"], &["trace"; 50], &["end"]].concat();
+        check(&many, "BUG: null", TAIL_LINES);
+        check(&many[50..], "trace", TAIL_LINES);
+    }
 
     #[test]
     fn an_early_end_has_its_reason() {
