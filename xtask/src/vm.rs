@@ -2,14 +2,16 @@
 //!
 //! A kernel comes from Debian's package manager ([`kernel`]); programs, tests and what they call are
 //! packed into the image of a disk ([`suites`], [`stage`], [`image`]); QEMU boots both ([`boot`]), and
-//! what the guest says on its console ([`console`]) becomes a verdict ([`report`]). It takes no rights
-//! but to run QEMU.
+//! what the guest says on its console ([`console`]) becomes a record ([`record`]), which is held against the
+//! last one ([`judge`], [`document`]), and a verdict ([`report`]). It takes no rights but to run QEMU.
 
 mod boot;
 mod console;
+mod document;
 mod guest;
 mod image;
 mod initramfs;
+mod judge;
 mod kernel;
 mod programs;
 mod record;
@@ -119,7 +121,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         let tests: u64 = ending.console.runs.iter().map(|run| run.passed).sum();
         let mut report = Report::new(&kernel.name, ending);
         if args.exec.is_none() && !args.update {
-            report.regressions = record.regressions(&record::read()?);
+            report.regressions = judge::regressions(&record, &document::read()?);
         }
         if !args.words.is_empty() && tests == 0 {
             let words = args.words.join(" ");
@@ -130,7 +132,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         records.push(record);
     }
     if args.update && all_passed {
-        record::update(records, &suites)?;
+        document::update(records, &suites)?;
     } else if args.update {
         eprintln!("error: not everything passed, so docs/kernels.md stays as it is");
     }

@@ -1,35 +1,27 @@
-//! What docs/kernels.md keeps of each kernel: what its probes say, what the verifier made of our
-//! programs, which tests ran. A run is judged by it, and `--update` writes it anew.
+//! What a kernel said of itself and of us: its probes, what the verifier made of our programs, which
+//! tests ran.
 
-use std::{fs, path::PathBuf, process::Stdio};
+use std::process::Stdio;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde_json::Value;
 
-use super::{console::Console, guest, suites::Suites, tables::Table};
-use crate::{
-    command::{Rights, repository},
-    marked,
-};
+use super::{console::Console, guest, suites::Suites};
+use crate::command::Rights;
 
-/// The tables: the text in their marks, and the heading of their first column.
-const FEATURES: (&str, &str) = ("vm features", "feature");
-const VERIFIED: (&str, &str) = ("vm verified instructions", "program");
-const TESTS: (&str, &str) = ("vm tests", "test program");
-
-/// By how much the verifier may need more instructions than are written down.
-const GROWTH_MAX: f64 = 1.10;
-
-/// A kernel's columns.
+/// A kernel's run, as docs/kernels.md tells of it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Record {
-    series: String,
-    features: Vec<(String, String)>,
+    /// Major and minor version, which no two columns share.
+    pub(super) series: String,
+    /// Features with what the probe says of them.
+    pub(super) features: Vec<(String, String)>,
     /// Programs with what the verifier processed; none if it rejects them.
-    verified: Vec<(String, Option<u64>)>,
-    tests: Vec<(String, String)>,
+    pub(super) verified: Vec<(String, Option<u64>)>,
+    /// Test programs with how many of their tests passed; none unless all ran.
+    pub(super) tests: Vec<(String, String)>,
     /// Where probes and what the kernel should have differ, a sentence for each.
-    disagreements: Vec<String>,
+    pub(super) disagreements: Vec<String>,
 }
 
 impl Record {
@@ -80,7 +72,7 @@ impl Record {
     }
 
     /// The same of the kernel that runs this, without tests: those have their own command.
-    fn of_this_machine(suites: &Suites) -> anyhow::Result<Self> {
+    pub(super) fn of_this_machine(suites: &Suites) -> anyhow::Result<Self> {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut console = Console::default();
         console.release = Some(release);
@@ -94,93 +86,6 @@ impl Record {
         }
         Ok(Self::of(&console, false))
     }
-
-    /// What differs from the file for the worse, a sentence for each.
-    pub(super) fn regressions(&self, text: &str) -> Vec<String> {
-        let table = Table::parse(marked::between(text, VERIFIED.0).unwrap_or_default());
-        let recorded = |program: &str| {
-            table.cell(program, &self.series).and_then(|cell| cell.parse::<u64>().ok())
-        };
-        let mut sentences = self.disagreements.clone();
-        for (program, count) in &self.verified {
-            let Some(count) = count else {
-                sentences.push(format!("the verifier of this kernel rejects {program}"));
-                continue;
-            };
-            if let Some(before) = recorded(program)
-                && *count as f64 > before as f64 * GROWTH_MAX
-            {
-                sentences.push(format!(
-                    "{program} takes the verifier {count} instructions, {before} are written down \
-                     in docs/kernels.md; if that is meant, run `cargo xtask vm --update`"
-                ));
-            }
-        }
-        for program in table.row_names() {
-            let is_gone = self.verified.iter().all(|(name, _)| name != program);
-            if is_gone && recorded(program).is_some() {
-                sentences.push(format!(
-                    "{program} was not loaded; the output tells why; if it is gone, run `cargo \
-                     xtask vm --update`"
-                ));
-            }
-        }
-        sentences
-    }
-
-    /// The text of the file with this kernel's columns replaced.
-    fn put_into(&self, text: &str) -> anyhow::Result<String> {
-        let cell = |count: &Option<u64>| count.map_or("rejected".to_owned(), |it| it.to_string());
-        let verified: Vec<_> =
-            self.verified.iter().map(|(name, count)| (name.clone(), cell(count))).collect();
-        let columns = [(FEATURES, &self.features), (VERIFIED, &verified), (TESTS, &self.tests)];
-        let mut text = text.to_owned();
-        // What this run did not look at stays as it is.
-        for ((name, heading), cells) in columns.into_iter().filter(|(_, cells)| !cells.is_empty()) {
-            let Some(old) = marked::between(&text, name) else {
-                bail!("docs/kernels.md has no lines {}", marked::marks(name).join(" and "));
-            };
-            let mut table = Table::parse(old);
-            if table == Table::default() {
-                table = Table::new(heading);
-            }
-            table.set_column(&self.series, cells);
-            text = marked::replace(&text, name, &table.to_markdown()).unwrap_or(text);
-        }
-        Ok(text)
-    }
-}
-
-/// The file with the tables.
-fn path() -> PathBuf {
-    repository().join("docs/kernels.md")
-}
-
-/// The text of the file.
-pub(super) fn read() -> anyhow::Result<String> {
-    fs::read_to_string(path()).with_context(|| format!("cannot read {}", path().display()))
-}
-
-/// Writes the columns of these kernels, and that of this machine unless a guest has the same series.
-pub(super) fn update(mut records: Vec<Record>, suites: &Suites) -> anyhow::Result<()> {
-    match Rights::now() {
-        Rights::None => {
-            eprintln!("note        the column of this machine stays as it is: it takes root");
-        }
-        Rights::Root | Rights::Sudo => {
-            let here = Record::of_this_machine(suites)?;
-            if records.iter().all(|guest| guest.series != here.series) {
-                records.push(here);
-            }
-        }
-    }
-    let mut text = read()?;
-    for record in &records {
-        text = record.put_into(&text)?;
-    }
-    fs::write(path(), text).with_context(|| format!("cannot write {}", path().display()))?;
-    eprintln!("wrote       {}", path().display());
-    Ok(())
 }
 
 /// `6.12` of `6.12.9+deb12-cloud-amd64`.
@@ -252,20 +157,18 @@ fn verified(csv: &str) -> impl Iterator<Item = (String, Option<u64>)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const EMPTY: &str = "# K\n<!-- vm features: begin -->\n<!-- vm features: end -->\n\
-        <!-- vm verified instructions: begin -->\n<!-- vm verified instructions: end -->\n\
-        <!-- vm tests: begin -->\n<!-- vm tests: end -->\nrest\n";
-
-    fn record(programs: &[(&str, u64)]) -> Record {
+    /// Of a kernel whose verifier accepts these programs after so many instructions.
+    pub(in crate::vm) fn record(programs: &[(&str, u64)]) -> Record {
         let programs: Vec<_> =
             programs.iter().map(|(name, count)| format!("x,{name},success,{count}")).collect();
         record_of(&programs, "missing")
     }
 
-    fn record_of(programs: &[String], fentry: &str) -> Record {
+    /// Of one with these lines about programs, which has no fentry and should have what is said.
+    pub(in crate::vm) fn record_of(programs: &[String], fentry: &str) -> Record {
         let mut console = Console::default();
         let lines = ["@vm boot 6.12.9+deb12-cloud-amd64", "@vm file doctor.json"];
         lines.iter().for_each(|line| drop(console.line(line)));
@@ -280,61 +183,6 @@ mod tests {
         let lines = ["@vm eof", "@vm begin bpf/live", "@vm end 0 bpf/live"];
         lines.iter().for_each(|line| drop(console.line(line)));
         Record::of(&console, true)
-    }
-
-    #[test]
-    fn a_kernel_becomes_columns() {
-        let text = record(&[("sample", 100)]).put_into(EMPTY).expect("all marks are there");
-        for line in [
-            "| feature | 6.12                     |",
-            "| release | 6.12.9+deb12-cloud-amd64 |",
-            "| fentry  | missing, as expected     |",
-            "| profile: sample | 100  |",
-            "| bpf/live     | 0 passed |",
-            "rest",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
-        }
-        assert!(!text.contains("open files"), "{text}");
-        let again = record(&[("sample", 100)]).put_into(&text).expect("all marks are there");
-        assert_eq!(again, text);
-        assert!(record(&[]).put_into("no marks").is_err());
-    }
-
-    #[test]
-    fn growth_beyond_a_tenth_is_told() {
-        let text = record(&[("sample", 100), ("gone", 5)]).put_into(EMPTY).expect("marks");
-        let check = |programs: &[(&str, u64)], expected: &[&str]| {
-            let found = record(programs).regressions(&text);
-            assert_eq!(found.len(), expected.len(), "{found:?}");
-            assert!(found.iter().zip(expected).all(|(a, b)| a.starts_with(b)), "{found:?}");
-        };
-        check(&[("sample", 110), ("gone", 1)], &[]);
-        check(&[("sample", 111), ("gone", 5)], &["profile: sample takes the verifier 111"]);
-        check(&[("sample", 90), ("new", 900)], &["profile: gone was not loaded"]);
-        assert_eq!(record(&[("sample", 900)]).regressions(EMPTY), [""; 0]);
-    }
-
-    #[test]
-    fn rejected_programs_and_wrong_probes_are_told() {
-        let rejected = record_of(&["x,sample,failure,12".to_owned()], "missing");
-        assert_eq!(
-            rejected.regressions(EMPTY),
-            ["the verifier of this kernel rejects profile: sample"]
-        );
-        let text = rejected.put_into(EMPTY).expect("all marks are there");
-        assert!(text.contains("| profile: sample | rejected |"), "{text}");
-        let denied = record_of(&[], "works");
-        let expected = ["fentry: the probe says missing, and this kernel should say works"];
-        assert_eq!(denied.regressions(EMPTY), expected);
-        let text = denied.put_into(EMPTY).expect("all marks are there");
-        assert!(text.contains("**missing**, not expected"), "{text}");
-    }
-
-    #[test]
-    fn a_guest_that_said_nothing_has_no_column() {
-        let nothing = Record::of(&Console::default(), true);
-        assert_eq!(nothing.put_into(EMPTY).expect("all marks are there"), EMPTY);
     }
 
     #[test]
