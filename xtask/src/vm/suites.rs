@@ -102,15 +102,13 @@ impl Suites {
         );
         Ok(Self { tests, ..self })
     }
-
-    /// Our own program.
-    pub(super) fn wingbeat(&self) -> Option<PathBuf> {
-        self.programs.iter().find(|program| program.ends_with("wingbeat")).cloned()
-    }
 }
 
-/// Builds them in the profile of `cargo test`; but wingbeat itself, which tests start a hundred times,
-/// as users have it: unoptimized it takes seconds to start under emulation.
+/// What tests start a hundred times, as users have it: unoptimized it takes seconds to start under
+/// emulation. In groups as docs/zero-to-hero.md builds them, so that cargo finds them there.
+const OPTIMIZED: &[&[&str]] = &[&["wingbeat"], &["amicable", "profiler"], &["fun-xdp"]];
+
+/// Builds them in the profile of `cargo test`, and the programs of [`OPTIMIZED`] besides.
 pub(super) fn build() -> anyhow::Result<Suites> {
     let mut command = cargo();
     command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
@@ -122,11 +120,14 @@ pub(super) fn build() -> anyhow::Result<Suites> {
     command.args(names.iter().flat_map(|name| ["--test", name]));
     eprintln!("==> {}", display(&command));
     let mut suites = read(&messages(&mut command)?);
-    let mut command = cargo();
-    command.args(["build", "--release", "-p", "wingbeat"]);
-    command.args(["--message-format", "json-render-diagnostics"]);
-    eprintln!("==> {}", display(&command));
-    let optimized = read(&messages(&mut command)?);
+    let mut optimized = Vec::new();
+    for packages in OPTIMIZED {
+        let mut command = cargo();
+        command.args(["build", "--release", "--message-format", "json-render-diagnostics"]);
+        command.args(packages.iter().flat_map(|package| ["-p", package]));
+        eprintln!("==> {}", display(&command));
+        optimized.extend(read(&messages(&mut command)?).programs);
+    }
     let missing =
         WANTED.iter().filter(|wanted| suites.tests.iter().all(|it| it.name != wanted.name()));
     let missing: Vec<_> = missing.map(Wanted::name).collect();
@@ -135,7 +136,11 @@ pub(super) fn build() -> anyhow::Result<Suites> {
         "cargo built no {}: correct the list in xtask/src/vm/suites.rs",
         missing.join(", ")
     );
-    suites.optimized.extend(suites.wingbeat().zip(optimized.wingbeat()));
+    for program in &suites.programs {
+        let is_same = |other: &&PathBuf| other.file_name() == program.file_name();
+        let found = optimized.iter().find(is_same).cloned();
+        suites.optimized.extend(found.map(|better| (program.clone(), better)));
+    }
     suites.programs.push(env::current_exe().context("cannot tell where this program is")?);
     Ok(suites)
 }
