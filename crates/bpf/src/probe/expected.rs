@@ -108,6 +108,13 @@ impl Kernel {
             (expected == Expected::Missing) == (finding.status == Status::Missing)
         })
     }
+
+    fn denial(&self, finding: &Finding) -> Option<Denial> {
+        (finding.status == Status::Missing).then(|| Denial {
+            is_expected: self.expects(finding.id) == Some(Expected::Missing),
+            reason: format!("{}: {}", finding.name, finding.detail),
+        })
+    }
 }
 
 /// Why a feature is not to be had here; `None` if it works, in part at least. For tests that can do
@@ -119,10 +126,7 @@ impl Kernel {
 pub fn denied(id: &str) -> Option<Denial> {
     let finding = findings().into_iter().find(|finding| finding.id == id);
     let finding = finding.unwrap_or_else(|| panic!("no probe is called {id}"));
-    (finding.status == Status::Missing).then(|| Denial {
-        is_expected: Kernel::running().expects(id) == Some(Expected::Missing),
-        reason: format!("{}: {}", finding.name, finding.detail),
-    })
+    Kernel::running().denial(&finding)
 }
 
 /// A feature that a probe says is missing.
@@ -198,7 +202,7 @@ mod tests {
     fn a_denial_says_what_was_found() {
         let kernel = Kernel::running();
         for finding in findings() {
-            let denial = denied(finding.id);
+            let denial = kernel.denial(&finding);
             assert_eq!(denial.is_some(), finding.status == Status::Missing, "{finding:?}");
             if let Some(denial) = denial {
                 assert!(denial.reason.starts_with(finding.name), "{denial:?}");

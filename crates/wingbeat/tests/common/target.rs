@@ -5,7 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -18,10 +18,13 @@ use wingbeat_bpf::{
 /// One test at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// Asked once: a probe reads the kernel's types, and this program is not optimized.
+static CAN_PROFILE: LazyLock<bool> = LazyLock::new(|| can(Verb::Profile, &findings()));
+
 /// Waits for this test's turn; `None` if profiling is impossible here, which in CI is a failure.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    if can(Verb::Profile, &findings()) {
+    if *CAN_PROFILE {
         return Some(turn);
     }
     assert!(std::env::var_os("CI").is_none(), "CI must be able to profile: see `wingbeat doctor`");

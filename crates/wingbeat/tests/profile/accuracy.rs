@@ -23,21 +23,30 @@ int main(void) {{ while (cpu_s() < 4) {{ sixty(); thirty(); ten(); }} return 0; 
     }
 }
 
+/// A machine that is shared with others may take the CPU away between two ticks without telling the
+/// guest: one of three runs must be right.
+#[track_caller]
+fn one_of_three(measure: impl Fn() -> f64, is_right: impl Fn(f64) -> bool) {
+    let mut figures = Vec::new();
+    while !figures.last().is_some_and(|figure| is_right(*figure)) {
+        assert!(figures.len() < 3, "{figures:?}");
+        figures.push(measure());
+    }
+    println!("{figures:?}");
+}
+
 #[test]
 fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let program = spinner(folder.path(), "spinner");
     let words = ["--", program.to_str().expect("UTF-8"), "4"];
-    // A machine that is shared with others may take the CPU away between two ticks without telling
-    // the guest: one of three runs must be right.
-    let rate = |_| {
+    let rate = || {
         let run = profile(folder.path(), &["-F", "999"], &words);
         let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
         run.number("/ticks/sampled") as f64 / cpu_s / 999.0
     };
-    let rates: Vec<f64> = (0..3).map(rate).collect();
-    assert!(rates.iter().any(|rate| (rate - 1.0).abs() < 0.01), "{rates:?}");
+    one_of_three(rate, |rate| (rate - 1.0).abs() < 0.01);
 }
 
 #[test]
@@ -78,14 +87,13 @@ OWN void burst(double seconds) {{ double end = cpu_s() + seconds; while (cpu_s()
 int main(void) {{ while (cpu_s() < 0.5) {{ burst(0.002); usleep(10000); }} return 0; }}"
     );
     let program = compile(folder.path(), "bursts", &source, WITH_FRAME_POINTERS);
-    let rate = |_| {
+    let rate = || {
         let run =
             profile(folder.path(), &["-F", "4999"], &["--", program.to_str().expect("UTF-8")]);
         let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
         run.number("/ticks/sampled") as f64 / cpu_s / 4999.0
     };
-    let rates: Vec<f64> = (0..3).map(rate).collect();
-    assert!(rates.iter().any(|rate| *rate > 0.95), "{rates:?}");
+    one_of_three(rate, |rate| rate > 0.95);
 }
 
 #[test]
