@@ -26,20 +26,38 @@ mark() {
     printf '\n@vm %s\n' "$*" >&3
 }
 
-# suite NAME FOLDER PROGRAM ARGUMENT...: a test program. Where the script says so, tests that fail run once
-# more, each alone.
+# cpus one|all: how many CPUs run from here on.
+cpus() {
+    online=1
+    [ "$1" = all ] || online=0
+    for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do
+        [ ! -f "$cpu" ] || echo $online >"$cpu"
+    done
+}
+
+# suite NAME FOLDER PROGRAM ARGUMENT...: a test program. If some tests are ON_ALL_CPUS, the others run with
+# one. Where the script says so, tests that fail run once more, each alone.
 suite() {
     mark "begin $1"
     name=$1 folder=$2
     shift 2
     {
-        (cd "$folder" && exec "$@")
-        echo $? >/run/code
+        if [ -n "$ON_ALL_CPUS" ]; then
+            cpus one
+            (cd "$folder" && exec "$@" $(printf ' --skip %s' $ON_ALL_CPUS))
+            echo $? >/run/code
+            cpus all
+            (cd "$folder" && exec "$@" $ON_ALL_CPUS) || echo $? >/run/code
+        else
+            (cd "$folder" && exec "$@")
+            echo $? >/run/code
+        fi
     } </dev/null 2>&1 3>&- | busybox tee /run/said >&3
     code=$(cat /run/code)
     failed=$(busybox sed -n 's/^test \([^ ]*\) \.\.\. .*FAILED$/\1/p' /run/said)
     if [ "$code" != 0 ] && [ -n "$failed" ] && [ -n "$TWICE" ]; then
         code=0
+        [ -z "$ON_ALL_CPUS" ] || cpus one
         for test in $failed; do
             if (cd "$folder" && exec "$1" --exact "$test") </dev/null >&3 2>&1 3>&-; then
                 mark "again $test"
@@ -47,6 +65,7 @@ suite() {
                 code=101
             fi
         done
+        cpus all
     fi
     mark "end $code $name"
 }

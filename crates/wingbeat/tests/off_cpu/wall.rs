@@ -91,7 +91,8 @@ fn on_and_off_make_up_the_time_that_went_by() {
         let off = ["[preempted]", "[sleeping]", "[uninterruptible]", "[waiting for I/O]"];
         let off_ns: u64 = off.iter().map(|state| run.time_ns(&["works", state])).sum();
         let worked_ns = run.time_ns(&["works"]) - off_ns;
-        near(&run, worked_ns, 3 * 8 * 30_000_000 + 6 * 10_000_000, 6.0, 0);
+        let threads = ["first.cpu", "second.cpu", "third.cpu", "brief_cpu"];
+        near(&run, worked_ns, threads.iter().map(|who| run.said(who)).sum(), 3.0, 0);
         assert!(run.number("/ticks/sampled") > 50, "{}", run.all());
     }
 }
