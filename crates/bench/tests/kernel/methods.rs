@@ -148,7 +148,7 @@ fn comparisons_that_take_turns_within_a_run() {
     let has_turns = has_may_goto();
     let check = |section: &str, new: &[Insn], expected: Option<&str>| {
         let (new, old) = (spec(section, new), spec(section, &giving(1)));
-        let plan = Plan { time: Some(std::time::Duration::from_millis(500)), ..plan(section) };
+        let plan = Plan { time: Some(std::time::Duration::from_secs(2)), ..plan(section) };
         let found = watched(|watcher| against(&new, &old, &plan, Thresholds::default(), watcher));
         let found = found.expect("they are compared");
         let case = &found.cases[0];
