@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, Output},
@@ -14,7 +13,9 @@ use serde_json::Value;
 
 use crate::{
     accounts,
-    target::{Background, SPIN, WITH_FRAME_POINTERS, compile, read_folded, wait_until},
+    target::{
+        Background, SPIN, WITH_FRAME_POINTERS, compile, emulation_percent, read_folded, wait_until,
+    },
 };
 
 /// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
@@ -228,13 +229,6 @@ impl Run {
         let off_cpu = serde_json::to_string_pretty(&self.summary["off_cpu"]).expect("JSON");
         format!("{:?}\n{}\n{}\n{off_cpu}", self.said, self.stderr, stacks.join("\n"))
     }
-}
-
-/// Percent that a figure may be off besides, where `cargo xtask vm` emulates the machine: thousands of
-/// instructions lie between two looks at the clock, one of the target and one of the kernel, and each
-/// takes 2 ns.
-fn emulation_percent() -> f64 {
-    if env::var_os("WINGBEAT_TEST_EMULATED").is_some() { 3.0 } else { 0.0 }
 }
 
 /// Checks that a figure is another one within percent, and some more nanoseconds; in an emulated guest
