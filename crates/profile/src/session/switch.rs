@@ -101,7 +101,6 @@ impl KernelHalf {
         if self.blocks.is_none() {
             return Ok(());
         }
-        self.set_watching(false)?;
         // In the order in which they began: what reckons from what the other saw must not outlive it,
         // or whoever goes then counts as running to the end.
         match self.back_end {
@@ -111,6 +110,7 @@ impl KernelHalf {
                     let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
                     program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
                 }
+                self.set_watching(false)?;
                 self.iterate(program::FINISH)
             }
             BackEnd::RawTracepoint => {
@@ -118,7 +118,7 @@ impl KernelHalf {
                     let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
                     program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
                 }
-                Ok(())
+                self.set_watching(false)
             }
         }
     }
