@@ -246,8 +246,8 @@ pub(crate) fn near(run: &Run, figure: u64, expected: u64, percent: f64, spare_ns
 }
 
 /// Checks that the blocks in a function and state are those that the target measured around its
-/// calls, within 2 % (see [`near`]). Once it is awake, a thread may be preempted before it looks at the clock: that
-/// time is in its own figure, and not in the blocks.
+/// calls, within 2 % (see [`near`]). Once it is awake, a thread may be preempted before it looks at the
+/// clock: that time is in its own figure, and not in the blocks.
 #[track_caller]
 pub(crate) fn as_measured(run: &Run, function: &str, state: &str, count: u64, measured_ns: u64) {
     let blocks = run.blocks(function, state);
