@@ -114,16 +114,14 @@ fn by_count(
     }
     let rest: Vec<_> = counts.values().skip(ranks_max).map(Vec::len).collect();
     if !rest.is_empty() {
-        lines.push(format!(
-            "  and {} of {}, down to {}",
-            plural(rest.len(), "lower count"),
-            plural(rest.iter().sum(), "input"),
-            grouped(*fewest)
-        ));
+        let counts = plural(rest.len(), "lower count");
+        let inputs = plural(rest.iter().sum(), "input");
+        let fewest = grouped(*fewest);
+        lines.push(below(&format!("and {counts} of {inputs}, down to {fewest}"), width));
     }
     let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
     if without > 0 {
-        lines.push(format!("  {} without a count", plural(without, "input")));
+        lines.push(below(&format!("{} without a count", plural(without, "input")), width));
     }
     Some(lines.join("\n") + "\n")
 }
@@ -159,11 +157,16 @@ fn by_time<'a>(
     let rest = ranked.len().saturating_sub(ranks_max);
     if rest > 0 {
         let least = decimal(fastest.median_ns, 1);
-        lines.push(format!("  and {}, down to {least}", plural(rest, "faster one")));
+        lines.push(below(&format!("and {}, down to {least}", plural(rest, "faster one")), width));
     }
     let without = cases.len() - ranked.len();
     if without > 0 {
-        lines.push(format!("  {} without a time", plural(without, "input")));
+        lines.push(below(&format!("{} without a time", plural(without, "input")), width));
     }
     Some(lines.join("\n") + "\n")
+}
+
+/// A line on those that a ranking leaves out.
+fn below(text: &str, width: usize) -> String {
+    format!("  {}", paragraph(text, 4, width.saturating_sub(2)))
 }
