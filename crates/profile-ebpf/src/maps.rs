@@ -34,8 +34,8 @@ pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0
 #[map]
 pub static THREADS: HashMap<u32, Thread> = HashMap::with_max_entries(1, 0);
 
-/// 1 while switches are watched. The tracepoints of processes run before and after that as well, and a
-/// thread that they took on then would be thought off the CPU for ever.
+/// 1 while switches are watched: for all programs from the same moment to the same moment. They are
+/// attached and detached one after the other, and what one counts and the other does not would be wrong.
 #[map]
 pub static WATCHING: Array<u32> = Array::with_max_entries(1, 0);
 
@@ -51,8 +51,11 @@ pub mod scratch {
     pub const WORDS: u32 = 1;
     /// A new thread.
     pub const THREAD: u32 = 2;
+    /// A thread or a record of a walk over all threads: a switch may come in between where the kernel
+    /// can be preempted.
+    pub const WALK: u32 = 3;
     /// How many there are.
-    pub const COUNT: u32 = 3;
+    pub const COUNT: u32 = 4;
 }
 
 #[map]

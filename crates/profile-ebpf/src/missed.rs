@@ -16,7 +16,7 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{LAST, count, setting},
+    maps::{LAST, count, is_watching, setting},
     switch::{come_back, known},
     task::{Probed, Task, Trusted},
 };
@@ -24,14 +24,18 @@ use crate::{
 /// `sched_switch(preempt, prev, next, prev_state)`, before `on_switch`.
 #[btf_tracepoint(function = "sched_switch")]
 pub fn on_missed(ctx: BtfTracePointContext) -> i32 {
-    correct(Trusted(ctx.arg(1)), Trusted(ctx.arg(2)));
+    if is_watching() {
+        correct(Trusted(ctx.arg(1)), Trusted(ctx.arg(2)));
+    }
     0
 }
 
 /// The same, before `on_switch_raw`.
 #[raw_tracepoint(tracepoint = "sched_switch")]
 pub fn on_missed_raw(ctx: RawTracePointContext) -> i32 {
-    correct(Probed(ctx.arg(1)), Probed(ctx.arg(2)));
+    if is_watching() {
+        correct(Probed(ctx.arg(1)), Probed(ctx.arg(2)));
+    }
     0
 }
 

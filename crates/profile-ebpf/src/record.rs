@@ -41,7 +41,13 @@ impl StackRecord {
     /// An empty record; nothing if the scratch memory is missing, which cannot be.
     #[inline(always)]
     pub fn new(kind: RecordKind, whose: Whose) -> Option<Self> {
-        let header: *mut SampleHeader = SCRATCH.get_ptr_mut(scratch::RECORD)?.cast();
+        Self::new_in(scratch::RECORD, kind, whose)
+    }
+
+    /// The same, in another part of the scratch memory.
+    #[inline(always)]
+    pub fn new_in(part: u32, kind: RecordKind, whose: Whose) -> Option<Self> {
+        let header: *mut SampleHeader = SCRATCH.get_ptr_mut(part)?.cast();
         let Whose { pid, tid, time_ns } = whose;
         // SAFETY: all pointers stay within the scratch memory, which holds the largest record.
         unsafe {

@@ -8,12 +8,12 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{count, setting},
+    maps::{count, scratch, setting},
     missed, place,
     record::{StackRecord, Whose},
     regs, switch,
     targets::is_target,
-    task::{TASK_DEAD, Task as _, Trusted},
+    task::{TASK_DEAD, TASK_NEW, Task as _, Trusted},
 };
 
 /// `struct bpf_iter__task` of kernel/bpf/task_iter.c.
@@ -41,11 +41,12 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let on_cpu: u32 = task.field(setting!(TASK_ON_CPU));
     let state: u32 = task.field(setting!(TASK_STATE));
-    if on_cpu == 0 && state & TASK_DEAD != 0 {
+    // The ended are gone, and of the new `on_fork` tells, or their first switch.
+    if on_cpu == 0 && state & (TASK_DEAD | TASK_NEW) != 0 {
         return 0;
     }
     let out = (on_cpu == 0).then(|| task.block_state(state));
-    if !switch::insert(task, now_ns, out, BPF_NOEXIST) {
+    if !switch::insert_by(scratch::WALK, task, now_ns, out, BPF_NOEXIST) {
         // A switch may have been faster.
         if switch::known(tid).is_none() {
             count(counter::UNTRACKED, 1);
@@ -72,7 +73,9 @@ fn note_registers(thread: &mut Thread, task: Trusted, whose: Whose) {
     thread.place = 0;
     thread.users[0].key = 0;
     thread.users[0].time_ns = 0;
-    let Some(record) = StackRecord::new(RecordKind::UserStack, whose) else { return };
+    let Some(record) = StackRecord::new_in(scratch::WALK, RecordKind::UserStack, whose) else {
+        return;
+    };
     record.note_user(user);
     record.set_cpu(REMOTE);
     if record.send() {

@@ -18,7 +18,7 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{SCRATCH, THREADS, count, scratch, setting},
+    maps::{SCRATCH, THREADS, count, is_watching, scratch, setting},
     place,
     record::{Whose, send},
     targets::is_target,
@@ -28,6 +28,9 @@ use crate::{
 /// `sched_switch(preempt, prev, next, prev_state)`.
 #[btf_tracepoint(function = "sched_switch")]
 pub fn on_switch(ctx: BtfTracePointContext) -> i32 {
+    if !is_watching() {
+        return 0;
+    }
     let (prev, next) = (Trusted(ctx.arg(1)), Trusted(ctx.arg(2)));
     let is_preempted = ctx.arg::<u64>(0) & 1 != 0;
     let state: u32 =
@@ -43,6 +46,9 @@ pub fn on_switch(ctx: BtfTracePointContext) -> i32 {
 /// taken each time that a thread goes.
 #[raw_tracepoint(tracepoint = "sched_switch")]
 pub fn on_switch_raw(ctx: RawTracePointContext) -> i32 {
+    if !is_watching() {
+        return 0;
+    }
     let (prev, next) = (Probed(ctx.arg(1)), Probed(ctx.arg(2)));
     let is_preempted = ctx.arg::<u64>(0) & 1 != 0;
     let state: u32 =
@@ -64,6 +70,10 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
         return;
     }
     let Some(thread) = known(tid).or_else(|| meet(task, tid, now_ns)) else { return };
+    if thread.whereabouts == OFF_CPU {
+        // The walk over all threads took it on just now, as it was when the walk came by.
+        return;
+    }
     thread.on_cpu_ns += now_ns.saturating_sub(thread.since_ns);
     thread.runtime_ns = task.field(setting!(TASK_RUNTIME));
     count(counter::SWITCHED_OUT, 1);
@@ -193,20 +203,34 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     if !is_target(pid) {
         return None;
     }
-    if !insert(task, now_ns, None, BPF_NOEXIST) {
+    // If it is there, the walk over all threads was faster.
+    insert(task, now_ns, None, BPF_NOEXIST);
+    let thread = known(tid);
+    if thread.is_none() {
         count(counter::UNTRACKED, 1);
-        return None;
     }
-    known(tid)
+    thread
 }
 
 /// Adds a thread to the table: off the CPU in some state, or running. False if there is no room, or
 /// with [`BPF_NOEXIST`] if it is there.
 #[inline(always)]
 pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>, flags: u32) -> bool {
+    insert_by(scratch::THREAD, task, now_ns, out, flags)
+}
+
+/// The same, by way of some part of the scratch memory.
+#[inline(always)]
+pub fn insert_by(
+    part: u32,
+    task: impl Task,
+    now_ns: u64,
+    out: Option<BlockState>,
+    flags: u32,
+) -> bool {
     let (tid, pid) = (task.tid(), task.pid());
     let runtime_ns = task.field(setting!(TASK_RUNTIME));
-    let Some(scratch) = SCRATCH.get_ptr_mut(scratch::THREAD) else { return false };
+    let Some(scratch) = SCRATCH.get_ptr_mut(part) else { return false };
     let thread: *mut Thread = scratch.cast();
     // SAFETY: the scratch memory is larger than a thread.
     unsafe {

@@ -58,6 +58,9 @@ const TASK_TRACED: u32 = 0x8;
 /// A thread that goes off the CPU like this never comes back.
 pub const TASK_DEAD: u32 = 0x80;
 const TASK_NOLOAD: u32 = 0x400;
+/// A thread that has not been let run yet: in the list of threads already, and on its way to the
+/// tracepoint of births.
+pub const TASK_NEW: u32 = 0x800;
 const TASK_RTLOCK_WAIT: u32 = 0x1000;
 const TASK_FROZEN: u32 = 0x8000;
 

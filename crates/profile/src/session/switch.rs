@@ -101,8 +101,8 @@ impl KernelHalf {
         if self.blocks.is_none() {
             return Ok(());
         }
-        // In the order in which they began: what reckons from what the other saw must not outlive it,
-        // or whoever goes then counts as running to the end.
+        // All at once: what one program sees and the other does not would be counted wrongly.
+        self.set_watching(false)?;
         match self.back_end {
             BackEnd::TpBtf => {
                 // Unloading detaches; the threads stay in the table.
@@ -110,7 +110,6 @@ impl KernelHalf {
                     let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
                     program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
                 }
-                self.set_watching(false)?;
                 self.iterate(program::FINISH)
             }
             BackEnd::RawTracepoint => {
@@ -118,13 +117,12 @@ impl KernelHalf {
                     let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
                     program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
                 }
-                self.set_watching(false)
+                Ok(())
             }
         }
     }
 
-    /// Tells the kernel half whether births, other programs and ends belong to the recording: they do
-    /// while switches are watched.
+    /// Tells the kernel half whether switches, births, other programs and ends belong to the recording.
     fn set_watching(&mut self, is_watching: bool) -> Result<(), RecordError> {
         let map = self.ebpf.map_mut(map::WATCHING).ok_or_else(|| missing(map::WATCHING))?;
         Array::<_, u32>::try_from(map)
