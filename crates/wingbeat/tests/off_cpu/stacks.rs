@@ -72,13 +72,20 @@ fn one_half_of_the_stacks() {
 OWN void naps(void) { for (int i = 0; i < 20; i++) doze(10000000); }
 int main(void) { naps(); return 0; }"#;
     let program = build(folder.path(), "halves", source);
-    let run = launch(folder.path(), "off-cpu", &["--stacks", "user"], &program);
-    assert_eq!(run.time_with_ns("_[k]"), 0, "{}", run.all());
-    assert!(run.time_ns(&["naps", "[sleeping]"]) >= 200_000_000, "{}", run.all());
-    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
-    assert_eq!(run.time_with_ns(";naps"), 0, "{}", run.all());
-    let in_kernel = |stack: &str| stack.contains("nanosleep_[k];") && stack.ends_with("[sleeping]");
-    let slept_ns: u64 =
-        run.folded.iter().filter(|(stack, _)| in_kernel(stack)).map(|(_, ns)| ns).sum();
-    assert!(slept_ns >= 200_000_000, "{}", run.all());
+    let user = launch(folder.path(), "off-cpu", &["--stacks", "user"], &program);
+    assert_eq!(user.time_with_ns("_[k]"), 0, "{}", user.all());
+    let kernel = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
+    assert_eq!(kernel.time_with_ns(";naps"), 0, "{}", kernel.all());
+    for (run, function) in [(user, "naps"), (kernel, "nanosleep")] {
+        // A switch that the kernel did not tell of has no stack.
+        let untold = run.number("/off_cpu/switches/reckoned");
+        let naps = 20 - untold.min(10);
+        let blocks = run.blocks_in(&[function], "sleeping");
+        assert!(blocks.count >= naps, "{function}: {}", run.all());
+        assert!(blocks.total_ns >= naps * 10_000_000, "{function}: {}", run.all());
+        let is_there = |stack: &str| stack.contains(function) && stack.ends_with(";[sleeping]");
+        let slept_ns: u64 =
+            run.folded.iter().filter(|(stack, _)| is_there(stack)).map(|(_, ns)| ns).sum();
+        assert_eq!(slept_ns, blocks.total_ns, "{function}: {}", run.all());
+    }
 }
