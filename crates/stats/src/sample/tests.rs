@@ -135,9 +135,8 @@ fn spreads(sample: &Sample) -> [f64; 2] {
     [sample.std_dev().unwrap_or(0.0), sample.mad()]
 }
 
-/// The same but for rounding, which goes by the largest value: small means of large values have lost
-/// digits.
-fn is_rounded(a: f64, b: f64, largest: f64) -> bool {
+/// Rounding goes by the largest value: small means of large values have lost digits.
+fn differ_by_rounding(a: f64, b: f64, largest: f64) -> bool {
     (a - b).abs() <= 1e-12 * largest
 }
 
@@ -146,7 +145,7 @@ proptest! {
     fn places_move_with_the_values(values in vec(-1e3..1e3, 1..40), shift in -1e3..1e3) {
         let moved: Vec<f64> = values.iter().map(|x| x + shift).collect();
         for (a, b) in places(&sample(&values)).into_iter().zip(places(&sample(&moved))) {
-            prop_assert!(is_rounded(a + shift, b, 2e3));
+            prop_assert!(differ_by_rounding(a + shift, b, 2e3));
         }
         for (a, b) in spreads(&sample(&values)).into_iter().zip(spreads(&sample(&moved))) {
             prop_assert!(close(a, b, 1e-9));
@@ -158,7 +157,7 @@ proptest! {
         let grown: Vec<f64> = values.iter().map(|x| x * scale).collect();
         let (before, after) = (sample(&values), sample(&grown));
         for (a, b) in places(&before).into_iter().zip(places(&after)) {
-            prop_assert!(is_rounded(a * scale, b, 1e3 * scale));
+            prop_assert!(differ_by_rounding(a * scale, b, 1e3 * scale));
         }
         for (a, b) in spreads(&before).into_iter().zip(spreads(&after)) {
             prop_assert!(close(a * scale, b, 1e-9));
@@ -177,10 +176,10 @@ proptest! {
     fn mirrored_values_give_mirrored_places(values in vec(-1e3..1e3, 1..40)) {
         let mirrored: Vec<f64> = values.iter().map(|x| -x).collect();
         let (one, other) = (sample(&values), sample(&mirrored));
-        prop_assert!(is_rounded(one.quantile(0.1), -other.quantile(0.9), 1e3));
-        prop_assert!(is_rounded(one.mean(), -other.mean(), 1e3));
-        prop_assert!(is_rounded(one.trimmed_mean(0.3), -other.trimmed_mean(0.3), 1e3));
-        prop_assert!(is_rounded(one.mad(), other.mad(), 1e3));
+        prop_assert!(differ_by_rounding(one.quantile(0.1), -other.quantile(0.9), 1e3));
+        prop_assert!(differ_by_rounding(one.mean(), -other.mean(), 1e3));
+        prop_assert!(differ_by_rounding(one.trimmed_mean(0.3), -other.trimmed_mean(0.3), 1e3));
+        prop_assert!(differ_by_rounding(one.mad(), other.mad(), 1e3));
     }
 
     /// Nothing overflows, whatever was let in; and places lie among the values.

@@ -80,20 +80,17 @@ fn each_call_has_its_stack_and_time() {
                 && stack.ends_with(";[sleeping]")
                 && frames.into_iter().any(|frame| frame.contains(kernel))
         };
-        let in_kernel: u64 =
-            run.folded.iter().filter(|(stack, _)| is_there(stack)).map(|(_, ns)| ns).sum();
+        let in_kernel = run.time_where_ns(is_there);
         // A return that the kernel did not tell of has no kernel stack, and nothing else lacks it.
         let is_without = |stack: &str| {
             stack.contains(&format!(";{function};"))
                 && stack.ends_with(";[sleeping]")
                 && !stack.contains("_[k];")
         };
-        let without_ns: u64 =
-            run.folded.iter().filter(|(stack, _)| is_without(stack)).map(|(_, ns)| ns).sum();
+        let without_ns = run.time_where_ns(is_without);
         let blocks = run.blocks(function, "sleeping");
         let with_count = run.blocks_in(&[function, kernel], "sleeping").count;
-        let untold = run.number("/off_cpu/switches/reckoned");
-        assert!(blocks.count - with_count <= untold, "{kernel}: {}", run.all());
+        assert!(blocks.count - with_count <= run.untold(), "{kernel}: {}", run.all());
         assert_eq!(in_kernel + without_ns, blocks.total_ns, "{kernel}: {}", run.all());
     }
 }

@@ -80,8 +80,7 @@ fn the_holder_is_named_as_the_waker_with_the_function_that_lets_go() {
         let (own, waker) = stack.split_once(";[sleeping];[woken by holder];").unwrap_or_default();
         own.contains(";wants;") && waker.contains(";lets_go;") && !waker.contains(";wants;")
     };
-    let by_holder_ns: u64 =
-        run.folded.iter().filter(|(stack, _)| woken(stack)).map(|(_, ns)| ns).sum();
+    let by_holder_ns = run.time_where_ns(woken);
     assert!(by_holder_ns * 10 >= waited_ns * 9, "{by_holder_ns} of {waited_ns}: {}", run.all());
     // The other way round, the waiter wakes the holder.
     let hands_out = run

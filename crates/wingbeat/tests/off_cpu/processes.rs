@@ -148,8 +148,7 @@ fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
         let naps = |stack: &str| {
             stack.starts_with(process) && stack.contains(";naps;") && stack.ends_with(";[sleeping]")
         };
-        let napped_ns = run.folded.iter().filter(|(stack, _)| naps(stack)).map(|(_, ns)| ns).sum();
-        near(&run, napped_ns, duration_ns, 3.0, 10_000_000);
+        near(&run, run.time_where_ns(naps), duration_ns, 3.0, 10_000_000);
     }
     assert_eq!(run.time_with_ns("[idle]"), 0, "{}", run.all());
     assert!(run.number("/off_cpu/idle_hidden") > 0, "{}", run.all());

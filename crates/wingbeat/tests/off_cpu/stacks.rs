@@ -77,15 +77,11 @@ int main(void) { naps(); return 0; }"#;
     let kernel = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
     assert_eq!(kernel.time_with_ns(";naps"), 0, "{}", kernel.all());
     for (run, function) in [(user, "naps"), (kernel, "nanosleep")] {
-        // A switch that the kernel did not tell of has no stack.
-        let untold = run.number("/off_cpu/switches/reckoned");
-        let naps = 20 - untold.min(10);
+        let naps = 20 - run.untold().min(10);
         let blocks = run.blocks_in(&[function], "sleeping");
         assert!(blocks.count >= naps, "{function}: {}", run.all());
         assert!(blocks.total_ns >= naps * 10_000_000, "{function}: {}", run.all());
         let is_there = |stack: &str| stack.contains(function) && stack.ends_with(";[sleeping]");
-        let slept_ns: u64 =
-            run.folded.iter().filter(|(stack, _)| is_there(stack)).map(|(_, ns)| ns).sum();
-        assert_eq!(slept_ns, blocks.total_ns, "{function}: {}", run.all());
+        assert_eq!(run.time_where_ns(is_there), blocks.total_ns, "{function}: {}", run.all());
     }
 }

@@ -161,13 +161,22 @@ impl Run {
 
     /// Time of the collapsed stacks that have all these frames.
     pub(crate) fn time_ns(&self, frames: &[&str]) -> u64 {
-        let has = |stack: &str| frames.iter().all(|frame| stack.split(';').any(|f| f == *frame));
-        self.folded.iter().filter(|(stack, _)| has(stack)).map(|(_, time_ns)| time_ns).sum()
+        self.time_where_ns(|stack| frames.iter().all(|frame| stack.split(';').any(|f| f == *frame)))
     }
 
     /// Time of the collapsed stacks that contain a text.
     pub(crate) fn time_with_ns(&self, text: &str) -> u64 {
-        self.folded.iter().filter(|(stack, _)| stack.contains(text)).map(|(_, ns)| ns).sum()
+        self.time_where_ns(|stack| stack.contains(text))
+    }
+
+    /// Time of the collapsed stacks that are meant.
+    pub(crate) fn time_where_ns(&self, is_meant: impl Fn(&str) -> bool) -> u64 {
+        self.folded.iter().filter(|(stack, _)| is_meant(stack)).map(|(_, time_ns)| time_ns).sum()
+    }
+
+    /// Times that the kernel did not tell of a switch: there is no stack of it.
+    pub(crate) fn untold(&self) -> u64 {
+        self.number("/off_cpu/switches/reckoned")
     }
 
     /// The blocks of the summary in a state (all states if it is empty) in a function (any if it is
@@ -253,7 +262,7 @@ pub(crate) fn as_measured(run: &Run, function: &str, state: &str, count: u64, me
     let blocks = run.blocks(function, state);
     // Where the kernel does not tell of a switch, two blocks look like one, or one like two. Their
     // time must be right all the same.
-    let untold = run.number("/off_cpu/switches/reckoned").min(count.div_ceil(2));
+    let untold = run.untold().min(count.div_ceil(2));
     assert!(blocks.count.abs_diff(count) <= untold, "blocks in {function}:\n{}", run.all());
     let preempted_ns = run.blocks(function, "preempted").total_ns;
     near(run, blocks.total_ns + preempted_ns / 2, measured_ns, 2.0, preempted_ns / 2);
