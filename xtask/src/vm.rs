@@ -1,13 +1,14 @@
 //! `cargo xtask vm`: the privileged tests on kernels that this machine does not run.
 //!
 //! A kernel comes from Debian's package manager ([`kernel`]); programs, tests and what they call are
-//! packed into the image of a disk ([`suites`], [`stage`], [`image`]); QEMU boots both ([`boot`]), and
+//! packed into the image of a disk ([`suites`], [`stage`], [`image`]); QEMU ([`emulator`]) boots both ([`boot`]), and
 //! what the guest says on its console ([`console`]) becomes a record ([`record`]), which is held against the
 //! last one ([`judge`], [`document`]), and a verdict ([`report`]). It takes no rights but to run QEMU.
 
 mod boot;
 mod console;
 mod document;
+mod emulator;
 mod guest;
 mod image;
 mod initramfs;
@@ -81,6 +82,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     let place = repository().join("target/vm");
     fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
     let _lock = lock(&place.join("lock"))?;
+    let emulator = emulator::get(&place)?;
 
     let mut kernels: Vec<Kernel> = Vec::new();
     for name in names(&args.kernels) {
@@ -100,12 +102,12 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         None => Plan::Suites { words: args.words.clone() },
     };
     let accelerator = match args.kvm {
-        true => Accelerator::probed(&kernels[0], &place),
+        true => Accelerator::probed(&emulator, &kernels[0], &place),
         false => Accelerator::Emulation,
     };
 
     let script = plan.script(&suites, accelerator);
-    let endings = run_all(&kernels, &disk, &script, accelerator, &place.join("runs"));
+    let endings = run_all(&emulator, &kernels, &disk, &script, accelerator, &place.join("runs"));
     let (mut records, mut all_passed) = (Vec::new(), true);
     for (kernel, ending) in kernels.iter().zip(endings) {
         let ending = match ending {
@@ -142,6 +144,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
 /// Boots the kernels, as many at once as there are CPUs: an emulated guest takes one. What several say
 /// comes out with their names in front.
 fn run_all(
+    emulator: &Path,
     kernels: &[Kernel],
     disk: &Path,
     script: &str,
@@ -154,7 +157,7 @@ fn run_all(
     let run = |kernel: &Kernel| {
         let folder = folder.join(&kernel.name);
         let label = if is_alone { String::new() } else { format!("{:width$} | ", kernel.name) };
-        Machine::new(kernel, disk, script, accelerator, &folder)?.run(&label)
+        Machine::new(emulator, kernel, disk, script, accelerator, &folder)?.run(&label)
     };
     let together = |kernels: &[Kernel]| {
         thread::scope(|scope| {
@@ -186,4 +189,12 @@ fn names(asked: &[String]) -> Vec<String> {
 /// A file of ours below `target/vm`, with the sentence for when it cannot be written.
 fn write(path: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// An empty folder beside `folder`, which takes its place once it is complete.
+fn fresh_folder(folder: &Path) -> anyhow::Result<PathBuf> {
+    let draft = folder.with_added_extension("new");
+    let _ = fs::remove_dir_all(&draft);
+    fs::create_dir_all(&draft).with_context(|| format!("cannot create {}", draft.display()))?;
+    Ok(draft)
 }

@@ -56,10 +56,10 @@ pub(super) enum Accelerator {
 
 impl Accelerator {
     /// The processor's, if a kernel boots with it in time. `/dev/kvm` may be there and hang.
-    pub(super) fn probed(kernel: &Kernel, place: &Path) -> Self {
+    pub(super) fn probed(emulator: &Path, kernel: &Kernel, place: &Path) -> Self {
         let console = place.join("kvm.console");
         let _ = fs::remove_file(&console);
-        let mut command = qemu(Self::Kvm, &console);
+        let mut command = qemu(emulator, Self::Kvm, &console);
         command.arg("-kernel").arg(&kernel.image).args(["-append", APPEND]);
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else { return Self::Emulation };
@@ -98,15 +98,14 @@ const CLOCK: &[&str] =
 
 /// A machine without a guest, whose first serial line is a file. It dies with the thread that starts
 /// it, however that ends.
-fn qemu(accelerator: Accelerator, console: &Path) -> Command {
-    let program = "qemu-system-x86_64";
+fn qemu(emulator: &Path, accelerator: Accelerator, console: &Path) -> Command {
     let mut command = match find("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
-            command.args(["--pdeathsig", "KILL", "--", program]);
+            command.args(["--pdeathsig", "KILL", "--"]).arg(emulator);
             command
         }
-        None => Command::new(program),
+        None => Command::new(emulator),
     };
     command.args(match accelerator {
         Accelerator::Emulation => CLOCK,
@@ -142,6 +141,7 @@ pub(super) struct Ending {
 impl Machine {
     /// The machine with this kernel, disk and script; its files go into `folder`.
     pub(super) fn new(
+        emulator: &Path,
         kernel: &Kernel,
         disk: &Path,
         script: &str,
@@ -155,7 +155,7 @@ impl Machine {
         write(&initramfs, &initramfs::build(&busybox, kernel, script)?)?;
         let console = folder.join("console");
         let _ = fs::remove_file(&console);
-        let mut command = qemu(accelerator, &console);
+        let mut command = qemu(emulator, accelerator, &console);
         command.args(["-serial", "stdio"]);
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&initramfs);
         command.args(["-append", &format!("{APPEND} rdinit=/init")]);
@@ -169,7 +169,7 @@ impl Machine {
     pub(super) fn run(mut self, label: &str) -> anyhow::Result<Ending> {
         let start = Instant::now();
         let child = self.command.spawn();
-        let mut child = child.context("cannot start qemu-system-x86_64")?;
+        let mut child = child.context("cannot start QEMU")?;
         let stdout = child.stdout.take().context("QEMU has no output")?;
         let mut talk = Talk::new(&self.output)?;
         let (sender, receiver) = mpsc::channel();

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 
+use super::fresh_folder;
 use crate::{
     command::{output_of, run_logged},
     setup,
@@ -92,9 +93,7 @@ fn offered(series: &str) -> Option<String> {
 
 /// Downloads the newest package of a series and unpacks it into `folder`.
 fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
-    let draft = folder.with_file_name(format!("{series}.new"));
-    let _ = fs::remove_dir_all(&draft);
-    fs::create_dir_all(&draft).with_context(|| format!("cannot create {}", draft.display()))?;
+    let draft = fresh_folder(folder)?;
     let log = draft.join("log");
     if let Err(error) = download(series, &draft, &log) {
         // A machine has no lists before it asks for them, and old ones name packages that are gone.

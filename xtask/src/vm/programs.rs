@@ -2,9 +2,8 @@
 
 use crate::setup::Tool;
 
-/// What `cargo xtask vm` itself calls.
+/// What `cargo xtask vm` itself calls, beside [`emulator`](super::emulator).
 pub(super) const NEEDED: &[Tool] = &[
-    Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" },
     Tool { name: "busybox", package: "busybox-static", purpose: "the guest's first steps" },
     Tool { name: "mke2fs", package: "e2fsprogs", purpose: "the guest's disk" },
     Tool { name: "xz", package: "xz-utils", purpose: "the modules of kernels" },

@@ -1,0 +1,111 @@
+//! QEMU: the one that is installed, or Debian's unpacked into a folder of ours.
+//!
+//! A machine may have another part of QEMU in a version that does not go with Debian's emulator, such as
+//! `qemu-utils` from backports. The package manager would have to remove that, which is not ours to ask
+//! for.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+
+use super::{fresh_folder, write};
+use crate::{
+    command::{output_of, run_logged},
+    setup::{self, Tool, find},
+};
+
+const QEMU: Tool =
+    Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };
+
+/// Starts what was unpacked: it looks for its libraries and firmware where packages install them.
+const LAUNCHER: &str = r#"#!/bin/sh
+root=$(dirname "$0")
+export LD_LIBRARY_PATH="$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu"
+exec "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" "$@"
+"#;
+
+/// The emulator, installed if need be; below `place` what was unpacked is kept.
+pub(super) fn get(place: &Path) -> anyhow::Result<PathBuf> {
+    let folder = place.join("qemu");
+    let launcher = folder.join("launch");
+    if let Some(program) = find(QEMU.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
+    {
+        return Ok(program);
+    }
+    match setup::programs(&[QEMU]) {
+        Ok(()) => find(QEMU.name).with_context(|| format!("{} is not in PATH", QEMU.name)),
+        Err(error) => {
+            eprintln!("note        {error:#}");
+            unpack(&folder).with_context(|| format!("cannot unpack it either; {error:#}"))?;
+            Ok(launcher)
+        }
+    }
+}
+
+/// Downloads the package, and those that it needs and that are not installed, into `folder`.
+fn unpack(folder: &Path) -> anyhow::Result<()> {
+    let draft = fresh_folder(folder)?;
+    let log = draft.join("log");
+    let mut plan = Command::new("apt-get");
+    plan.env("LC_ALL", "C").args([
+        "install",
+        "--simulate",
+        "--no-install-recommends",
+        QEMU.package,
+    ]);
+    let packages = installed_by(&output_of(&mut plan).unwrap_or_default());
+    ensure!(!packages.is_empty(), "apt has no {}; run `apt-get update` as root", QEMU.package);
+    eprintln!(
+        "fetching    {} with {} packages, into {}",
+        QEMU.package,
+        packages.len() - 1,
+        folder.display()
+    );
+    run_logged(Command::new("apt-get").arg("download").args(&packages).current_dir(&draft), &log)?;
+    let context = || format!("cannot read {}", draft.display());
+    for entry in fs::read_dir(&draft).with_context(context)? {
+        let path = entry.with_context(context)?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            run_logged(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&draft), &log)?;
+            fs::remove_file(&path).context("cannot remove a package")?;
+        }
+    }
+    let launcher = draft.join("launch");
+    write(&launcher, LAUNCHER.as_bytes())?;
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make {} a program", launcher.display()))?;
+    run_logged(Command::new(&launcher).arg("--version"), &log)?;
+    fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// The packages that a simulated installation would install. What it would remove does not matter, for
+/// nothing is installed.
+fn installed_by(simulation: &str) -> Vec<String> {
+    let words = simulation.lines().filter_map(|line| line.strip_prefix("Inst "));
+    words.filter_map(|words| words.split_whitespace().next()).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_a_simulation() {
+        let simulation = "\
+Reading package lists...
+The following packages will be REMOVED:
+  qemu-utils
+Remv qemu-utils [1:10.0.2+ds-2+deb13u1~bpo12+1]
+Inst libfdt1 (1.6.1-4+b1 Debian:12.15/oldstable [amd64])
+Inst qemu-system-x86 (1:7.2+dfsg-7+deb12u18+b3 Debian:12.15/oldstable [amd64])
+Conf libfdt1 (1.6.1-4+b1 Debian:12.15/oldstable [amd64])
+";
+        assert_eq!(installed_by(simulation), ["libfdt1", "qemu-system-x86"]);
+        assert_eq!(installed_by(""), [""; 0]);
+    }
+}
