@@ -51,12 +51,16 @@ use extension::Extension;
 use externs::Externs;
 use functions::Functions;
 use globals::Globals;
+use identify::identify;
 use map::Maps;
 use survey::{Role, Survey};
 use table::TypeTable;
 
 /// Largest file that is read, in bytes; objects have some hundred thousand.
 const FILE_LEN_MAX: u64 = 256 << 20;
+
+/// How much of a file is enough to find out that it is no object, in bytes.
+const HEAD_LEN: u64 = 4096;
 
 /// An object file, understood.
 #[derive(Debug, Clone)]
@@ -89,11 +93,17 @@ impl Spec {
     pub fn read(path: &Path) -> Result<Self, SpecError> {
         let file = path.display().to_string();
         let mut bytes = Vec::new();
-        let read = File::open(path)
-            // One more byte than there may be, for it to be noticed.
-            .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes));
+        let read = File::open(path).and_then(|mut opened| {
+            opened.by_ref().take(HEAD_LEN).read_to_end(&mut bytes)?;
+            // What is no object at all gets a message that says what it is, however large it is.
+            if identify(&bytes).is_ok() {
+                // One more byte than there may be, for it to be noticed.
+                opened.take(FILE_LEN_MAX + 1 - HEAD_LEN).read_to_end(&mut bytes)?;
+            }
+            Ok(bytes.len() as u64)
+        });
         match read {
-            Ok(len) if len as u64 > FILE_LEN_MAX => Err(SpecError::Unreadable {
+            Ok(len) if len > FILE_LEN_MAX => Err(SpecError::Unreadable {
                 file,
                 source: io::Error::other("it is larger than any object (256 MiB)"),
             }),

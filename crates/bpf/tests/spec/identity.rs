@@ -96,11 +96,21 @@ fn files_that_cannot_be_read() {
     assert_eq!(source.kind(), io::ErrorKind::NotFound);
     let error = Spec::read(folder.path()).unwrap_err();
     assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
-    // A file of a GiB that takes no room.
-    let huge = folder.path().join("huge.o");
-    std::fs::File::create(&huge).and_then(|file| file.set_len(1 << 28 | 1)).expect("a file");
-    let SpecError::Unreadable { source, .. } = Spec::read(&huge).unwrap_err() else { panic!() };
+    // Files of 256 MiB and a byte that take no room.
+    let huge = |name: &str, start: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, start).expect("a file");
+        let file = std::fs::File::options().write(true).open(&path).expect("a file");
+        file.set_len((256 << 20) + 1).expect("a file");
+        path
+    };
+    let object = huge("huge.o", &Sample::new().bytes());
+    let SpecError::Unreadable { source, .. } = Spec::read(&object).unwrap_err() else { panic!() };
     assert_eq!(source.to_string(), "it is larger than any object (256 MiB)");
+    let mut machine_code = Sample::new();
+    machine_code.object.machine = 62;
+    let error = Spec::read(&huge("huge", &machine_code.bytes())).unwrap_err().to_string();
+    assert!(error.contains("machine code for x86-64"), "{error}");
     let sound = folder.path().join("sound.o");
     std::fs::write(&sound, Sample::new().bytes()).expect("a file");
     let spec = Spec::read(&sound).unwrap();
