@@ -1,4 +1,5 @@
-//! Outputs of benchmark tools: all adapters on any bytes. What is read is finite and has names of its own.
+//! Outputs of benchmark tools: all adapters on any bytes, and on a file beside what was printed. What is
+//! read is finite and has names of its own.
 #![no_main]
 
 use std::collections::HashSet;
@@ -7,7 +8,11 @@ use libfuzzer_sys::fuzz_target;
 use wingbeat_track::{adapter::Adapter, results::Average};
 
 fuzz_target!(|bytes: &[u8]| {
+    let (file, printed) = bytes.split_at(bytes.len() / 2);
     for adapter in Adapter::all() {
+        if let Ok(results) = adapter.parse_file(file, printed, None) {
+            assert!(!results.is_empty());
+        }
         for average in [None, Some(Average::Mean), Some(Average::Median)] {
             match adapter.parse(bytes, average) {
                 Ok(results) => {

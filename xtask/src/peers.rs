@@ -9,10 +9,12 @@ mod changes;
 mod goals;
 mod markdown;
 mod measure;
+mod numbers;
 mod off_cpu;
 mod parse;
 mod process;
 mod record;
+mod run;
 mod stats;
 mod tables;
 mod tools;
@@ -36,6 +38,9 @@ pub(crate) enum Peers {
     /// What `wingbeat bench` promises: less spread than bpftool, sure verdicts, exact counts
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// What `wingbeat run` promises: no false failures
+    #[command(subcommand)]
+    Run(run::Run),
     /// What `wingbeat changes` finds in made series, beside Apache Otava
     Changes(changes::ChangesArgs),
 }
@@ -92,6 +97,7 @@ pub(crate) fn run(which: &Peers) -> anyhow::Result<ExitCode> {
     match which {
         Peers::Profile(args) => profile(args),
         Peers::Bench(which) => bench::run(which),
+        Peers::Run(which) => run::run(which),
         Peers::Changes(args) => changes::run(args),
     }
 }

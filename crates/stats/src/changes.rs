@@ -12,8 +12,10 @@
 //!    measured, not derived, so that dependent values and slow wobble count as the noise that they are.
 //! 4. `segments`: the least probable place goes, its two neighbours are judged anew, and so on, until
 //!    all that are left stand the test (`evidence`): a t-test with the noise of step 3, and rules for
-//!    what is no lasting step of the level. Then the noise is measured once more, within the levels
-//!    that were found, and so on until nothing changes.
+//!    what is no lasting step of the level. Short stays away from a level are none (`outages`).
+//! 5. `settle`: the noise is measured once more, within the levels that were found, and so on until
+//!    nothing changes. That starts from strong noise and again from independent values, and of the two
+//!    ends the one that explains the series in fewer words stays (`fit`).
 //!
 //! The scheme of candidates by moving sums at several scales, which are then pruned together, is that
 //! of Cho & Kirch, "Two-stage data segmentation permitting multiscale change points, heavy tails and
@@ -24,11 +26,14 @@
 
 mod clean;
 mod evidence;
+mod fit;
 mod noise;
+mod outages;
 mod scan;
 mod segments;
+mod settle;
 
-use self::{clean::Clean, evidence::Judge, noise::Noise, segments::Segments};
+use self::clean::Clean;
 
 /// Fewer points have no changes.
 pub const POINTS_MIN: usize = 2 * END_MIN;
@@ -39,13 +44,6 @@ const LENGTH_MIN: usize = 6;
 /// Points that the first and the last level have to last, at least: they may go on outside the series.
 const END_MIN: usize = 4;
 
-/// The longest window for the noise while changes are still looked for, which look like noise until
-/// then, the more so the longer the window.
-const WINDOW_SHORT: usize = 8;
-
-/// How often the noise is measured and the changes are found anew; two or three times is usual.
-const ROUNDS_MAX: usize = 6;
-
 /// What counts as a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
@@ -55,10 +53,10 @@ pub struct Settings {
     pub change_min: f64,
 }
 
-/// One series of noise in 1,000; a quarter of a percent.
+/// One series of noise in 1,000; three quarters of a percent.
 impl Default for Settings {
     fn default() -> Self {
-        Self { false_alarm_chance: 0.001, change_min: 0.0025 }
+        Self { false_alarm_chance: 0.001, change_min: 0.0075 }
     }
 }
 
@@ -106,21 +104,7 @@ pub fn find(series: &[f64], settings: &Settings) -> Vec<Change> {
         return Vec::new();
     };
     let candidates = scan::candidates(&clean);
-    let find = |noise: &Noise| Segments::find(&Judge::new(&clean, noise, settings), &candidates);
-    let mut segments = find(&Noise::strong());
-    let mut noise = Noise::measure(&clean, segments.boundaries(), WINDOW_SHORT);
-    for _ in 0..ROUNDS_MAX {
-        let found = find(&noise);
-        let is_stable = found.boundaries() == segments.boundaries();
-        segments = found;
-        if is_stable {
-            break;
-        }
-        // The more changes are known, the less of them is taken for noise.
-        noise = Noise::measure(&clean, segments.boundaries(), WINDOW_SHORT).min(&noise);
-    }
-    let noise = Noise::measure(&clean, segments.boundaries(), usize::MAX);
-    let found = find(&noise).changes(&clean);
+    let found = settle::settle(&clean, &candidates, settings).changes(&clean);
     let in_series = |change: Change| Change {
         index: places[change.index],
         before: change.before / scale,

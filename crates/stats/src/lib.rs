@@ -11,8 +11,10 @@
 //! - [`changes`]: where the level of a series changes for good.
 //! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel records into.
 //! - [`linear`]: a line through points.
-//! - [`prediction`]: level and spread of a series, and how far off values are; [`tail`]: how often
-//!   that happens by chance.
+//! - [`usual`]: level and spread of a series, spikes left out; [`others`] of the same report say what
+//!   spread to expect, [`steps`] of rounded values what it cannot be below.
+//! - [`noise`]: how often values are as far off without a cause, and whether a new level explains them
+//!   better.
 //! - [`normal`], [`student`], [`random`]: what the others are made of.
 //!
 //! `docs/how-numbers-are-judged.md` says in plain words what all of this is for.
@@ -22,15 +24,17 @@ pub mod changes;
 pub mod histogram;
 pub mod interval;
 pub mod linear;
+pub mod noise;
 pub mod normal;
+pub mod others;
 pub mod outliers;
 pub mod power;
-pub mod prediction;
 pub mod random;
 pub mod rank;
 pub mod sample;
+pub mod steps;
 pub mod student;
-pub mod tail;
+pub mod usual;
 
 pub use interval::Interval;
 pub use sample::Sample;

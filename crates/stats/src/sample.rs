@@ -172,6 +172,20 @@ pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     at_place(sorted, q.clamp(0.0, 1.0) * last as f64)
 }
 
+/// The median of values in any order; half way between the two in the middle. NaN if there are none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    // Without sorting all of them.
+    let (middle, is_even) = (values.len() / 2, values.len().is_multiple_of(2));
+    let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    match below.iter().copied().max_by(f64::total_cmp) {
+        Some(lower) if is_even => lower + (upper - lower) * 0.5,
+        _ => upper,
+    }
+}
+
 /// The value at a place between 0 and n − 1, with linear interpolation. NaN if there is none.
 pub(crate) fn at_place(sorted: &[f64], place: f64) -> f64 {
     let Some(&end) = sorted.last() else {

@@ -29,7 +29,6 @@ fn decisions(criterion: &mut Criterion) {
         start_time: time,
         environment: Some(&environment),
         hash: None,
-        is_alert: false,
     };
     let count = series_count();
     let names: Vec<BenchmarkName> =

@@ -30,8 +30,10 @@ fn criterion() -> String {
     include_str!("../tests/adapters/rust/golden/rust_criterion/criterion-0.8.2.txt").repeat(10)
 }
 
+/// Ten benchmark programs, since no program has a name twice.
 fn gungraun() -> String {
-    include_str!("../tests/adapters/rust/golden/rust_gungraun/gungraun-0.20.0.txt").repeat(10)
+    let golden = include_str!("../tests/adapters/rust/golden/rust_gungraun/gungraun-0.20.0.txt");
+    (0..10).map(|program| golden.replace("b::", &format!("b{program}::"))).collect()
 }
 
 fn metric_format() -> String {
@@ -61,7 +63,6 @@ fn decision(test: Test, values: &[f64]) {
         start_time: time,
         environment: Some(&environment),
         hash: None,
-        is_alert: false,
     };
     let history: Vec<_> = values.iter().map(point).collect();
     let upper_boundary = (test == Test::TTest).then_some(0.99);

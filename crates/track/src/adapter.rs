@@ -23,6 +23,7 @@ mod line;
 mod magic;
 mod naming;
 mod objects;
+mod once;
 mod perf_stat;
 mod python_asv;
 mod python_pytest;
@@ -220,6 +221,31 @@ impl Adapter {
         if results.is_empty() { Err(AdapterError::Nothing(self)) } else { Ok(results) }
     }
 
+    /// Reads a file that a tool has written, beside what it printed meanwhile: some tools tell there alone
+    /// which benchmarks failed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::parse`] of the file.
+    pub fn parse_file(
+        self,
+        file: &[u8],
+        printed: &[u8],
+        average: Option<Average>,
+    ) -> Result<Results, AdapterError> {
+        let tool = match self {
+            Self::Magic => magic::find(&String::from_utf8_lossy(file))?.0,
+            named => named,
+        };
+        match tool {
+            // Behind the file, whose lines keep their numbers.
+            Self::JavaJmh | Self::PythonPytest => {
+                tool.parse(&[file, b"\n", printed].concat(), average)
+            }
+            _ => self.parse(file, average),
+        }
+    }
+
     fn entry(self) -> &'static Entry {
         // Every adapter has an entry; a test checks it.
         ADAPTERS.iter().find(|entry| entry.0 == self).unwrap_or(&ADAPTERS[0])
@@ -268,6 +294,22 @@ mod tests {
         let error = Adapter::RustBench.parse(b"", Some(Mean)).expect_err("no mean");
         let text = "the adapter rust_bench cannot give the mean: the tool tells the median";
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn a_file_and_what_was_printed() {
+        let file = br#"{"benchmarks": [{"fullname": "a.py::b", "stats": {"mean": 1}}]}"#;
+        for adapter in [Adapter::PythonPytest, Adapter::Magic] {
+            let results = adapter.parse_file(file, b"..\n", None).expect("results");
+            assert_eq!((results.benchmarks.len(), results.failures.len()), (1, 0));
+            let printed = b"FAILED a.py::b - no bees\n";
+            let results = adapter.parse_file(file, printed, None).expect("results");
+            assert_eq!((results.benchmarks.len(), &*results.failures[0].reason), (0, "no bees"));
+        }
+        // The words of another tool are no part of the file.
+        let file = br#"{"a": {"latency": {"value": 1}}}"#;
+        let results = Adapter::Magic.parse_file(file, b"b: 5ms\n", None).expect("results");
+        assert_eq!(results.benchmarks.len(), 1);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use std::{
     ffi::OsString,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use self::{
@@ -62,6 +62,9 @@ pub struct Plan {
     pub average: Option<Average>,
     /// How long the runs of both sides may take together. Building does not count.
     pub time: Duration,
+    /// When it has to end. If the pairs that a verdict takes will not be complete by then, that is an error
+    /// after the first ones. To stop a build or a run by then is for the caller, by `stop`.
+    pub until: Option<Instant>,
     /// What counts as a change, and as narrow enough.
     pub settings: Settings,
     /// Where the random order of the runs begins.

@@ -7,6 +7,7 @@
 //!    their last value, `level` looks for a new level.
 //! 3. `auto` judges the noisy measures of the whole report together, since they share one budget of
 //!    false alarms and tell each other how wild values get. `samples` has a say where raw samples exist.
+//!    `short` takes those with fewer than five reports of history, about which nothing is decided.
 //! 4. `together` makes one notice of it if most benchmarks moved alike.
 
 mod auto;
@@ -16,10 +17,11 @@ mod history;
 mod input;
 mod level;
 mod samples;
+mod short;
 mod together;
 mod words;
 
-pub use input::{Decision, Notice, Point, ReportInput, Series, Settings};
+pub use input::{Decision, Look, Notice, Point, ReportInput, Series, Settings};
 
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +75,17 @@ pub enum Outcome {
     Better,
     /// Beyond a limit, of a measure whose good side is unknown.
     Changed,
+    /// Beyond the limit on the bad side, and perhaps only a spike. Raises no alert: measuring again or the
+    /// next report decides.
+    MaybeWorse,
+    /// The same on the good side.
+    MaybeBetter,
+    /// The same, of a measure whose good side is unknown.
+    MaybeChanged,
     /// Within the limits.
     NoChange,
+    /// Within limits so wide that even twice as much might have been.
+    TooNoisy,
     /// Moved together with most others of the report: the host or the toolchain changed.
     MovedTogether,
     /// There is no history, or not enough.
@@ -116,6 +127,12 @@ impl Outcome {
             | (Limit::Upper, Direction::HigherIsBetter) => Self::Better,
         }
     }
+
+    /// Whether it may be a spike, so that measuring again or the next report decides.
+    #[must_use]
+    pub fn is_suspect(self) -> bool {
+        matches!(self, Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged)
+    }
 }
 
 impl Change {
@@ -151,17 +168,39 @@ impl Verdict {
         self.outcome = Outcome::beyond(limit, series.measure.direction);
     }
 
+    /// The same, where it may be a spike.
+    fn suspect(&mut self, limit: Limit, series: &Series<'_>) {
+        self.cross(limit, series);
+        self.outcome = match self.outcome {
+            Outcome::Worse => Outcome::MaybeWorse,
+            Outcome::Better => Outcome::MaybeBetter,
+            _ => Outcome::MaybeChanged,
+        };
+    }
+
     /// Whether it raises an alert: what is better does only where the user set a limit on that side.
-    fn raises_alert(&self, series: &Series<'_>) -> bool {
-        let is_set = |model: &ThresholdModel| match self.limit {
+    fn raises_alert(&self, model: Option<&ThresholdModel>) -> bool {
+        match self.outcome {
+            Outcome::Worse | Outcome::Changed => true,
+            Outcome::Better => model.is_some_and(|model| self.is_limit_set(model)),
+            _ => false,
+        }
+    }
+
+    /// Whether it would raise an alert if it were no spike.
+    pub(crate) fn may_raise_alert(&self, model: Option<&ThresholdModel>) -> bool {
+        match self.outcome {
+            Outcome::MaybeWorse | Outcome::MaybeChanged => true,
+            Outcome::MaybeBetter => model.is_some_and(|model| self.is_limit_set(model)),
+            _ => false,
+        }
+    }
+
+    fn is_limit_set(&self, model: &ThresholdModel) -> bool {
+        match self.limit {
             Some(Limit::Lower) => model.lower_boundary.is_some(),
             Some(Limit::Upper) => model.upper_boundary.is_some(),
             None => false,
-        };
-        match self.outcome {
-            Outcome::Worse | Outcome::Changed => true,
-            Outcome::Better => series.model.is_some_and(is_set),
-            _ => false,
         }
     }
 }
@@ -198,8 +237,11 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     if !news.is_empty() {
         notices.push(Notice::EnvironmentChanged { changes: news });
     }
+    let (noisy, short): (Vec<_>, Vec<_>) =
+        noisy.into_iter().partition(|case| case.history.suffices_in_reports(short::REPORTS_MIN));
+    let looks = short::judge(&short, settings, &mut verdicts);
     let judged = auto::judge(&noisy, settings, &mut verdicts);
-    let mut decision = Decision { verdicts, notices, ..Decision::default() };
+    let mut decision = Decision { verdicts, looks, notices, ..Decision::default() };
     together::gather(&judged, settings, &mut decision);
     for (series, verdict) in report.series.iter().zip(&mut decision.verdicts) {
         if series.is_ignored {
@@ -209,9 +251,7 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         }
     }
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
-    let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series));
+    let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series.model));
     decision.alerts = raised.map(|(index, _)| index).collect();
-    let suspects = judged.iter().filter(|one| one.is_suspect).map(|one| one.index);
-    decision.suspects = suspects.filter(|index| decision.alerts.contains(index)).collect();
     decision
 }

@@ -59,8 +59,6 @@ pub struct Page<'a> {
     pub remarks: &'a [String],
     /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
     pub store: Option<&'a Path>,
-    /// Verdicts that may be spikes of a kind that history is too short to know, as places.
-    pub suspects: &'a [usize],
 }
 
 /// How text for a terminal looks.

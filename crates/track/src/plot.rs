@@ -12,13 +12,14 @@ mod axis;
 pub mod chart;
 mod html;
 mod layout;
+mod page_data;
 mod panels;
 mod svg;
 mod terminal;
 mod thin;
 mod words;
 
-pub use chart::{CHART_LINES_MAX, Chart, Dot, Line, Panel, Stamp, Step};
+pub use chart::{CHART_LINES_MAX, Chart, Dot, Line, Panel, Rank, Stamp, Step};
 pub use html::html;
 pub use svg::svg;
 pub use terminal::terminal;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{BenchmarkName, InvalidName, Measure, Metric, Slug, name::strip_ignored};
 
+/// Bytes of the longest name that Bencher takes (`MAX_BENCHMARK_NAME_LEN`).
+const BENCHER_NAME_MAX: usize = 1024;
+
 /// Which figure stands for a benchmark where a tool offers both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +30,8 @@ pub struct Results {
     pub failures: Vec<FailedBenchmark>,
     #[serde(skip)]
     index: Index,
+    #[serde(skip)]
+    bencher_names: BencherNames,
 }
 
 /// Where each benchmark stands, by the hash of its name, so that no name is kept twice. Of names with the
@@ -52,6 +57,17 @@ impl Index {
 }
 
 impl PartialEq for Index {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// What Bencher's client calls benchmarks, where that is not the name here. It only matters to `--host`,
+/// so it makes no difference between results.
+#[derive(Debug, Clone, Default)]
+struct BencherNames(FxHashMap<BenchmarkName, Box<str>>);
+
+impl PartialEq for BencherNames {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -152,13 +168,39 @@ impl Results {
     /// The benchmark of that name, to add metrics to. It is there from now on, so ask for it when there
     /// is a metric.
     pub(crate) fn benchmark(&mut self, name: &str) -> Result<&mut BenchmarkResults, InvalidName> {
+        let at = self.place(name)?;
+        Ok(&mut self.benchmarks[at])
+    }
+
+    /// Where the benchmark of that name stands in [`Results::benchmarks`], as [`Results::benchmark`].
+    pub(crate) fn place(&mut self, name: &str) -> Result<usize, InvalidName> {
         let judged = strip_ignored(name);
         let own = judged.unwrap_or(name);
-        let at = match self.find(own) {
+        Ok(match self.find(own) {
             Ok(at) => at,
             Err(number) => self.push(number, BenchmarkName::new(own)?, judged.is_some()),
-        };
-        Ok(&mut self.benchmarks[at])
+        })
+    }
+
+    /// What Bencher's client makes of the same output as the name of this benchmark: the name here, if it
+    /// was not told otherwise.
+    #[must_use]
+    pub fn bencher_name<'r>(&'r self, name: &'r BenchmarkName) -> &'r str {
+        self.bencher_names.0.get(name).map_or(name.as_str(), |theirs| theirs)
+    }
+
+    /// Tells what Bencher's client calls a benchmark. What Bencher takes for no name is passed over.
+    pub(crate) fn set_bencher_name(&mut self, name: &BenchmarkName, theirs: &str) {
+        if theirs != name.as_str() && (1..=BENCHER_NAME_MAX).contains(&theirs.len()) {
+            let (judged, _) = name.clone().strip_ignored();
+            self.bencher_names.0.insert(judged, theirs.into());
+        }
+    }
+
+    /// Takes over what Bencher's client calls the benchmarks of other results.
+    pub(crate) fn add_bencher_names(&mut self, others: &Self) {
+        let theirs = others.bencher_names.0.iter();
+        self.bencher_names.0.extend(theirs.map(|(name, theirs)| (name.clone(), theirs.clone())));
     }
 
     /// Adds a benchmark that failed.

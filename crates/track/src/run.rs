@@ -2,9 +2,11 @@
 //!
 //! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
 //! several, `head` finds the history that the report belongs to, `judge` puts both before
-//! [`decide`](crate::decide), `confirm` measures again what looks bad. [`git`] and [`host`] tell where all
-//! of this happens, and an [`Interrupt`] ends it.
+//! [`decide`](crate::decide), `confirm` measures again what looks bad, `in_turns` what looks worse than a
+//! history that is too short. [`git`] and [`host`] tell where all of this happens, and an [`Interrupt`]
+//! ends it.
 
+mod absorbed;
 mod command;
 mod confirm;
 mod criterion;
@@ -14,6 +16,7 @@ pub mod git;
 mod head;
 pub mod host;
 mod idle;
+mod in_turns;
 mod interrupt;
 mod judge;
 
@@ -30,7 +33,7 @@ pub use interrupt::Interrupt;
 
 use crate::{
     adapter::Adapter,
-    decide::{Notice, Settings},
+    decide::{Look, Notice, Settings},
     model::{BranchName, Environment, ProjectName, Report, TestbedName, Threshold, ThresholdModel},
     results::{Average, Results},
     store::{Store, StoreError},
@@ -72,6 +75,9 @@ pub struct Request {
     pub settings: Settings,
     /// How often suspects are measured again.
     pub confirm: u32,
+    /// Whether what looks worse than a history of fewer than five reports is measured in turns with the
+    /// commit of the nearest of them.
+    pub takes_turns: bool,
     /// Folder in which git is asked.
     pub directory: PathBuf,
     /// What the user should know of how the request came about. It becomes a part of the remarks.
@@ -91,8 +97,8 @@ pub struct Finding {
     pub thresholds: Vec<Option<ThresholdModel>>,
     /// What concerns the report as a whole.
     pub notices: Vec<Notice>,
-    /// Verdicts that may be spikes, as places.
-    pub suspects: Vec<usize>,
+    /// Verdicts that history is too short for, and that look changed.
+    pub looks: Vec<Look>,
     /// What the user should know besides.
     pub remarks: Vec<String>,
     /// The newest report of the history that it was compared with.
@@ -178,6 +184,7 @@ pub fn run(
     if request.confirm > 0 {
         confirm::confirm(&mut finding, request, &past, echo)?;
     }
+    in_turns::settle(&mut finding, request, &past, echo);
     Ok(finding)
 }
 
@@ -197,6 +204,7 @@ pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
 /// Runs all iterations.
 fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError> {
     let before = host::Moment::now();
+    let questions = host::Questions::ask(&request.directory);
     let began = OffsetDateTime::now_utc();
     let mut remarks = Vec::new();
     let gathered = gather::gather(request, echo, &mut remarks)?;
@@ -207,6 +215,6 @@ fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError>
         Some(fold) => vec![fold.fold(gathered)],
         None => gathered,
     };
-    let environment = host::environment(&request.directory, &before);
+    let environment = questions.environment(&before);
     Ok(Measured { iterations, start_time, end_time, environment, remarks })
 }

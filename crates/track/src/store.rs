@@ -8,6 +8,9 @@
 //! [`Store::export`] and [`Store::import`], in any order and any number of times.
 
 mod alerts;
+mod census;
+mod check;
+mod checksum;
 mod columns;
 mod error;
 mod exchange;
@@ -24,6 +27,10 @@ mod plans;
 mod read;
 mod rows;
 mod series;
+mod stream;
+mod sums;
+mod total;
+mod upgrade;
 mod validate;
 mod versions;
 
@@ -32,6 +39,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{CachedStatement, Connection};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
+pub use check::{Check, Damaged};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
 pub use history::{History, HistoryQuery};

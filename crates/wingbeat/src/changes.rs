@@ -26,7 +26,7 @@ pub(crate) struct ChangesArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Least change of the level that is reported, in percent
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.25")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.75")]
     min_change: f64,
     /// Chance of a false alarm in a series without changes, whatever its length
     #[arg(long, value_name = "CHANCE", value_parser = chance, default_value = "0.001")]

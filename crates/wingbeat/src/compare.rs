@@ -138,6 +138,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         adapter: args.adapter,
         average: args.average,
         time: args.time,
+        until: None,
         settings: Settings {
             precision: args.precision / 100.0,
             threshold: args.threshold / 100.0,

@@ -1,18 +1,29 @@
 //! `wingbeat export` and `wingbeat import`: reports as files that merge. docs/store.md tells their form.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use wingbeat_track::store::Damaged;
 
 use crate::{
-    cli::{styled_warning, tell},
+    cli::{styled_error, styled_warning, tell},
     store::StoreArgs,
 };
 
 /// Flags of `wingbeat export`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
-    /// Folder to write to, made if need be; files that are there stay as they are
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// Folder to write to, made if need be; files that are there stay as they are. A name that ends in
+    /// .jsonl or .jsonl.gz is one new file with everything, and - is stdout
+    #[arg(value_name = "PATH")]
+    to: PathBuf,
+    /// Compress the one file by gzip, whatever its name
+    #[arg(long)]
+    gzip: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -20,29 +31,70 @@ pub(crate) struct ExportArgs {
 /// Flags of `wingbeat import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
-    /// Folder to read
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// Folder to read, or one file, which is taken in whole or not at all; - is stdin
+    #[arg(value_name = "PATH")]
+    from: PathBuf,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// Writes what has no file yet.
+/// Writes what has no file yet. The exit code is 1 if something is damaged and was left out.
 pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    let store = args.store.open()?;
-    let done = store.export(&args.folder)?;
+    let name = args.to.to_string_lossy();
+    let is_packed = name.ends_with(".jsonl.gz");
+    let is_file = is_packed || name.ends_with(".jsonl");
+    if args.gzip && !is_file && name != "-" {
+        tell!(
+            "{}: --gzip compresses one file, and {name} is a folder; name {name}.jsonl.gz instead",
+            styled_error()
+        );
+        return Ok(ExitCode::from(2));
+    }
+    let store = args.store.open_to_save()?;
+    let is_gzip = args.gzip || is_packed;
+    let done = match &*name {
+        "-" => store.export_to(io::stdout().lock(), is_gzip)?,
+        _ if is_file => store.export_file(&args.to, is_gzip)?,
+        _ => store.export(&args.to)?,
+    };
+    for Damaged { report, what, .. } in &done.damaged {
+        let report = report.map_or(String::new(), |report| format!("report {report}: "));
+        tell!("{}: {report}{what}", styled_error());
+    }
     if !quiet {
         let written = counts(done.reports, done.alert_changes);
-        let folder = args.folder.display();
-        tell!("wrote {written} to {folder}; {} there already", were(done.already_there));
+        let known = match is_file || name == "-" {
+            true => String::new(),
+            false => format!("; {} there already", were(done.already_there)),
+        };
+        let to = if name == "-" { "stdout" } else { &*name };
+        tell!("wrote {written} to {to}{known}");
     }
-    Ok(ExitCode::SUCCESS)
+    if done.damaged.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    tell!(
+        "{}: {} is damaged, and what is named above was left out; `wingbeat log --check` says more",
+        styled_error(),
+        store.path().display()
+    );
+    Ok(ExitCode::FAILURE)
 }
 
 /// Takes in what is new. Files that cannot be used are named, and make the exit code 1.
 pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    // Before a store is made for nothing.
+    let is_stdin = args.from.as_os_str() == "-";
+    let is_folder = !is_stdin
+        && fs::metadata(&args.from)
+            .with_context(|| format!("cannot read {}", args.from.display()))?
+            .is_dir();
     let mut store = args.store.open_or_make()?;
-    let done = store.import(&args.folder)?;
+    let done = match is_folder {
+        true => store.import(&args.from)?,
+        false if is_stdin => store.import_from(io::stdin().lock(), Path::new("stdin"))?,
+        false => store.import_file(&args.from)?,
+    };
     for skipped in &done.skipped {
         tell!("{}: {} was skipped: {}", styled_warning(), skipped.path.display(), skipped.reason);
     }

@@ -1,5 +1,6 @@
 //! `wingbeat log`: what is in a store, newest first, or one report whole.
 
+mod check;
 mod json;
 mod report;
 #[cfg(test)]
@@ -33,6 +34,9 @@ pub(crate) struct LogArgs {
     report: Option<Part>,
     #[command(flatten)]
     filter: FilterArgs,
+    /// Verify the checksums of the whole store, and list what is damaged
+    #[arg(long, conflicts_with_all = ["report", "project", "branch", "testbed", "since", "number"])]
+    check: bool,
     /// Reports to list at most
     #[arg(short, long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -54,6 +58,9 @@ struct Entry {
 
 /// Lists, or shows.
 pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    if args.check {
+        return check::run(&args.store.open_to_save()?, args.format, quiet);
+    }
     let store = args.store.open()?;
     match &args.report {
         Some(part) => show(&store, part, args.format)?,

@@ -43,8 +43,8 @@ pub(crate) struct PlotArgs {
     /// Newest reports to draw at most
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     number: Option<u32>,
-    /// File to write; may be given several times. The suffix tells the format: .svg a picture, .html a
-    /// page to look around in [default: a small picture on stdout]
+    /// File to write; may be given several times. The suffix sets the format: .svg a picture of up to 60
+    /// series, .html a page with all of them and a search [default: a small picture on stdout]
     #[arg(short, long, value_name = "FILE", value_parser = output)]
     output: Vec<(PathBuf, Format)>,
     #[command(flatten)]
@@ -78,18 +78,19 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|(path, format)| Ok((PendingFile::create(path)?, *format)))
         .collect::<anyhow::Result<_>>()?;
-    let chart = Chart::new(title(&query), &store.plot(&query)?, CHART_LINES_MAX);
-    if chart.panels.is_empty() {
+    let all = Chart::new(title(&query), &store.plot(&query)?);
+    let first = all.first(CHART_LINES_MAX);
+    if all.panels.is_empty() {
         bail!("nothing to draw: no results in the store {} fit", store.path().display());
     }
     if files.is_empty() {
         let columns = Some(store::width()).filter(|&columns| columns != usize::MAX);
-        print(&plot::terminal(&chart, columns))?;
+        print(&plot::terminal(&first, columns))?;
     }
     for (file, format) in files {
-        let text = match format {
-            Format::Svg => plot::svg(&chart),
-            Format::Html => plot::html(&chart).context("cannot write the data of the page")?,
+        let (chart, text) = match format {
+            Format::Svg => (&first, plot::svg(&first)),
+            Format::Html => (&all, plot::html(&all).context("cannot write the data of the page")?),
         };
         let path = file.path().to_owned();
         let bytes = file.write(|writer| writer.write_all(text.as_bytes()))?;
@@ -104,9 +105,9 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             );
         }
     }
-    if chart.left_out > 0 && !args.output.is_empty() && !quiet {
-        let left_out = chart.left_out;
-        tell!("{left_out} more series had no room; --benchmark and --measure choose among them");
+    let has_picture = args.output.iter().any(|(_, format)| *format == Format::Svg);
+    if let Some(text) = first.left_out_text().filter(|_| has_picture && !quiet) {
+        tell!("{text}");
     }
     Ok(ExitCode::SUCCESS)
 }

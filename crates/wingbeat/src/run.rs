@@ -32,7 +32,7 @@ use crate::{
 /// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let interrupt = interrupt::watch()?;
-    let request = match request::request(args, interrupt) {
+    let request = match request::request(args, interrupt.clone()) {
         Ok(request) => request,
         Err(error) => {
             tell!("{}: {error:#}", cli::styled_error());
@@ -69,10 +69,10 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         notices: &finding.notices,
         remarks: &finding.remarks,
         store: store.as_ref().filter(|_| !args.dry_run).map(Store::path),
-        suspects: &finding.suspects,
     };
     print(&text(&page, args, verbose))?;
     github::tell_actions(args, |id| Message::of_page(&page, id));
+    interrupt::die_if_raised(&interrupt);
     Ok(exit_code(args, finding.report.active_alerts() as u64, &finding))
 }
 

@@ -32,6 +32,11 @@ impl StoreArgs {
         Ok(Store::open_existing(self.path()?)?)
     }
 
+    /// The store, which has to be there and may be damaged.
+    pub(crate) fn open_to_save(&self) -> anyhow::Result<Store> {
+        Ok(Store::open_to_save(self.path()?)?)
+    }
+
     /// The store, made if there is none.
     pub(crate) fn open_or_make(&self) -> anyhow::Result<Store> {
         Ok(Store::open(self.path()?)?)

@@ -7,7 +7,6 @@
 
 mod bpftool;
 mod exact;
-mod numbers;
 mod object;
 mod ours;
 mod place;
@@ -71,7 +70,7 @@ struct Bed {
 
 /// Where, when and how something was measured.
 #[derive(Debug, Default, Serialize)]
-struct Origin {
+pub(super) struct Origin {
     date: String,
     machine: String,
     command: String,
@@ -172,13 +171,13 @@ impl Pace {
 }
 
 impl Origin {
-    fn now() -> Self {
+    pub(super) fn now() -> Self {
         let found = measure::conditions();
         let super::record::Record { date, machine, command, notes, .. } = found;
         Self { date, machine, command, notes }
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text =
             format!("Measured on {} with `{}`: {}.\n", self.date, self.command, self.machine);
         for note in &self.notes {

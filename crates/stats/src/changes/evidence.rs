@@ -75,8 +75,22 @@ impl<'a> Judge<'a> {
 
     /// Judges `place` between `start` and `end`.
     pub(super) fn evidence(&self, start: usize, place: usize, end: usize) -> Evidence {
-        let (from, to) = around(start, place, end, WINDOW);
+        self.difference((start, place), (place, end))
+    }
+
+    /// Whether the level of one range of places is that of a later one again.
+    pub(super) fn is_same(&self, before: (usize, usize), after: (usize, usize)) -> bool {
+        let evidence = self.difference(before, after);
+        evidence.effect < EFFECT_MIN
+            || !self.is_significant(&evidence)
+            || !self.is_large_enough(before, after)
+    }
+
+    /// How the levels of two ranges of places differ, by the points that are nearest to the other.
+    fn difference(&self, before: (usize, usize), after: (usize, usize)) -> Evidence {
+        let (from, place) = (before.0.max(before.1.saturating_sub(WINDOW)), before.1);
         let before = self.side(from, place, self.clean.sigma((from + place) / 2));
+        let (place, to) = (after.0, after.1.min(after.0 + WINDOW));
         let after = self.side(place, to, self.clean.sigma((place + to) / 2));
         let error = before.variance * self.noise.variance_of_mean(before.values)
             + after.variance * self.noise.variance_of_mean(after.values);
@@ -108,15 +122,15 @@ impl<'a> Judge<'a> {
         place - start >= self.length_min(start)
             && end - place >= self.length_min(end)
             && self.evidence(start, place, end).effect >= EFFECT_MIN
-            && self.is_large_enough(start, place, end)
+            && self.is_large_enough((start, place), (place, end))
             && self.is_abrupt(start, place, end)
             && self.is_beyond(start, place, end)
     }
 
     /// Is the change what was asked for?
-    fn is_large_enough(&self, start: usize, place: usize, end: usize) -> bool {
-        let before = self.clean.mean(start, place);
-        let change = self.clean.mean(place, end) - before;
+    fn is_large_enough(&self, before: (usize, usize), after: (usize, usize)) -> bool {
+        let before = self.clean.mean(before.0, before.1);
+        let change = self.clean.mean(after.0, after.1) - before;
         change.abs() >= self.settings.change_min * (before + self.clean.origin).abs()
     }
 

@@ -41,6 +41,11 @@ impl Noise {
         Self { inflations: [STRONG; WINDOWS.len()] }
     }
 
+    /// As if no value leaned on another: the least that there can be.
+    pub(super) fn independent() -> Self {
+        Self { inflations: [1.0; WINDOWS.len()] }
+    }
+
     /// Measures it within the segments between these boundaries, with windows up to `window_max`.
     pub(super) fn measure(clean: &Clean, boundaries: &[usize], window_max: usize) -> Self {
         let starts = [0].into_iter().chain(boundaries.iter().copied());
@@ -69,6 +74,14 @@ impl Noise {
     pub(super) fn min(mut self, other: &Self) -> Self {
         for (mine, others) in self.inflations.iter_mut().zip(other.inflations) {
             *mine = mine.min(others);
+        }
+        self
+    }
+
+    /// The greater of both at every length.
+    pub(super) fn max(mut self, other: &Self) -> Self {
+        for (mine, others) in self.inflations.iter_mut().zip(other.inflations) {
+            *mine = mine.max(others);
         }
         self
     }

@@ -6,6 +6,7 @@ use super::{
     Change,
     clean::Clean,
     evidence::{Evidence, Judge, WINDOW, around},
+    outages,
 };
 
 /// How far a boundary may move when its place is looked for again.
@@ -58,6 +59,9 @@ impl Segments {
             boundaries = without_weak(judge, &boundaries);
             relocate(judge, &mut boundaries);
             boundaries = without_weak(judge, &boundaries);
+            if outages::remove(judge, &mut boundaries) {
+                continue;
+            }
             remove_weakest_of_no_steps(judge, &mut boundaries);
             if boundaries.len() == count {
                 break;

@@ -6,7 +6,7 @@ use super::*;
 use crate::{normal, random::Random};
 
 /// Standard normal noise.
-fn noise(points: usize, seed: u64) -> Vec<f64> {
+pub(super) fn noise(points: usize, seed: u64) -> Vec<f64> {
     let mut random = Random::new(seed);
     let mut value = || normal::quantile((random.unit() + f64::EPSILON).min(1.0 - f64::EPSILON));
     (0..points).map(|_| value()).collect()
@@ -117,6 +117,78 @@ fn steps_without_noise() {
     check(&levels(&[(40, 1e6), (3, 2e6)]), &[]);
     check(&levels(&[(40, 0.0), (40, 1.0)]), &[40]);
     check(&levels(&[(40, -3.0), (40, 0.0)]), &[40]);
+}
+
+/// Jumps up and down by turns, every so many points.
+fn turns(points: usize, every: usize, by: f64) -> Vec<(usize, f64)> {
+    let places = (1..).map(|at| at * every).take_while(|place| place + every <= points);
+    places.enumerate().map(|(at, place)| (place, if at % 2 == 0 { by } else { -by })).collect()
+}
+
+/// From noise that is too strong such steps are never found: they are what is measured as noise.
+#[test]
+fn levels_that_alternate_are_found() {
+    for (every, by) in [(10, 8.0), (12, 8.0), (15, 6.0), (20, 6.0), (25, 5.0), (40, 5.0)] {
+        let steps = turns(300, every, by);
+        let expected: Vec<usize> = steps.iter().map(|(place, _)| *place).collect();
+        let is_found = |seed: &u64| {
+            let found = indexes(&stepped(300, &steps, 200 + seed));
+            expected.iter().all(|place| found.iter().any(|index| index.abs_diff(*place) <= 2))
+        };
+        let found = (0..20).filter(is_found).count();
+        assert!(found >= 19, "every {every}, by {by}: {found} of 20");
+    }
+}
+
+#[test]
+fn levels_that_alternate_too_fast_are_noise() {
+    for every in 2..=8 {
+        for by in [3.0, 8.0, 40.0] {
+            for seed in 0..5 {
+                let found = indexes(&stepped(300, &turns(300, every, by), 300 + seed));
+                assert_eq!(found, [0; 0], "every {every}, by {by}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn outages_are_no_levels() {
+    let check = |steps: &[(usize, f64)], expected: &[usize]| {
+        for seed in 0..5 {
+            let found = indexes(&stepped(300, steps, 400 + seed));
+            assert_eq!(found, expected, "{steps:?}, seed {seed}");
+        }
+    };
+    for points in 1..=8 {
+        check(&[(150, 15.0), (150 + points, -15.0)], &[]);
+        check(&[(150, -40.0), (150 + points, 40.0), (200, 9.0)], &[200]);
+    }
+    check(&[(150, 15.0), (160, -15.0)], &[150, 160]);
+    // Those that do not go back are levels.
+    check(&[(150, 15.0), (158, 15.0)], &[150, 158]);
+    check(&[(150, 30.0), (158, -15.0)], &[150, 158]);
+    // At the end nobody knows yet.
+    check(&[(294, 15.0)], &[294]);
+}
+
+#[test]
+fn an_outage_is_no_level_for_a_step_that_nobody_asked_for() {
+    // Back, but for a quarter of a percent that is real and beneath notice.
+    let level = |at: usize| match at {
+        0..100 => 1000.0,
+        100..108 => 1200.0,
+        _ => 1002.5,
+    };
+    let noise = noise(200, 1).into_iter().enumerate();
+    let series: Vec<f64> = noise.map(|(at, value)| level(at) + 0.2 * value).collect();
+    let check = |change_min, expected: &[usize]| {
+        let found = find(&series, &Settings { change_min, ..Settings::default() });
+        let found: Vec<usize> = found.iter().map(|change| change.index).collect();
+        assert_eq!(found, expected, "{change_min}");
+    };
+    check(0.01, &[]);
+    check(0.001, &[100, 108]);
 }
 
 #[test]

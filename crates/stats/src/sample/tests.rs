@@ -193,3 +193,17 @@ proptest! {
         prop_assert!(sample.variance().is_none_or(f64::is_finite));
     }
 }
+
+#[test]
+fn medians_of_unsorted_values() {
+    let check = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        assert_eq!(median(values.to_vec()), quantile_of_sorted(&sorted, 0.5), "{values:?}");
+    };
+    check(&[3.0]);
+    check(&[3.0, 1.0]);
+    check(&[3.0, 1.0, 2.0]);
+    check(&[0.3, 0.1, -0.7, 0.2, 0.2, 9.0]);
+    assert!(median(Vec::new()).is_nan());
+}

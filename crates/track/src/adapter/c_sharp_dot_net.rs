@@ -7,7 +7,7 @@ use super::{
     documents::documents,
     figure::{Figure, around},
     line::At,
-    naming,
+    naming, once,
 };
 use crate::{
     model::{BenchmarkName, Direction, Kind, Measure, Metric},
@@ -106,12 +106,16 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     for (line, summary) in summaries.found {
         let pairs = summary.benchmarks.iter().map(|b| (name(b), b.display_info.as_str()));
         let ambiguous = naming::ambiguous(pairs);
+        let entries = summary.benchmarks.iter();
+        let at = At { adapter, line };
+        once::in_document(at, entries.map(|b| ((name(b), job(&b.display_info)), name(b))))?;
         for benchmark in &summary.benchmarks {
             let mut text = name(benchmark);
             if ambiguous.contains(&text) {
                 text = format!("{text} [{}]", job(&benchmark.display_info));
             }
-            let name = At { adapter, line }.name(&naming::in_one_line(&text))?;
+            let name = at.name(&naming::in_one_line(&text))?;
+            results.set_bencher_name(&name, &bencher_name(benchmark));
             add(&mut results, name, benchmark, average)?;
         }
     }
@@ -129,6 +133,14 @@ fn name(benchmark: &Benchmark) -> String {
     match benchmark.parameters.as_deref() {
         None | Some("") => parts.join("."),
         Some(parameters) => format!("{}({parameters})", parts.join(".")),
+    }
+}
+
+/// Without class and parameters, so that Bencher makes one of several benchmarks.
+fn bencher_name(benchmark: &Benchmark) -> String {
+    match &benchmark.namespace {
+        Some(namespace) => format!("{namespace}.{}", benchmark.method),
+        None => benchmark.method.clone(),
     }
 }
 

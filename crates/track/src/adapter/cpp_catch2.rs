@@ -12,6 +12,7 @@ use super::{
     Adapter, AdapterError,
     line::{At, numbered},
     naming,
+    once::Once,
     text::without_colors,
     unit::{nanoseconds, number},
 };
@@ -36,6 +37,8 @@ enum Place {
 #[derive(Default)]
 struct Row {
     name: String,
+    /// The same without the lines above that of the samples: Bencher does not see them.
+    bencher_name: String,
     /// Whether the line with the samples has come, so that the mean is next.
     has_samples: bool,
     mean_ns: Option<f64>,
@@ -48,6 +51,7 @@ struct Reader {
     has_deviation: bool,
     row: Row,
     results: Results,
+    once: Once,
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
@@ -58,6 +62,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         has_deviation: false,
         row: Row::default(),
         results: Results::default(),
+        once: Once::default(),
     };
     let mut lines = numbered(&text).peekable();
     while let Some((line, text)) = lines.next() {
@@ -95,6 +100,8 @@ impl Reader {
             };
         } else if line.starts_with("benchmark name ") {
             self.place = Place::Head;
+            // A test case runs once for each of its sections, and repeats what is outside of them.
+            self.once.begin(at);
             self.has_deviation = false;
         } else {
             match self.place {
@@ -118,6 +125,7 @@ impl Reader {
             match samples_and_time(line) {
                 Some((name, _)) if self.has_deviation => {
                     append(&mut self.row.name, name);
+                    name.trim_end().clone_into(&mut self.row.bencher_name);
                     self.row.has_samples = true;
                 }
                 Some((name, mean_ns)) => {
@@ -130,6 +138,7 @@ impl Reader {
         } else if let Some((name, time_ns)) = three_times(line) {
             // Old versions go on with the name beside the values.
             append(&mut self.row.name, name);
+            append(&mut self.row.bencher_name, name);
             match self.row.mean_ns {
                 None => self.row.mean_ns = Some(time_ns),
                 Some(mean) => {
@@ -147,8 +156,13 @@ impl Reader {
 
     fn add(&mut self, at: At, metric: Metric) -> Result<(), AdapterError> {
         let name = self.name(at)?;
-        self.row = Row::default();
-        Ok(self.results.add(name, Measure::latency(), metric)?)
+        let row = std::mem::take(&mut self.row);
+        if !row.bencher_name.is_empty() {
+            let theirs = format!("{}: {}", self.test_case, row.bencher_name);
+            self.results.set_bencher_name(&name, &theirs);
+        }
+        let benchmark = self.once.benchmark(at, &mut self.results, name.as_str())?;
+        Ok(benchmark.add(&Measure::latency(), metric)?)
     }
 
     /// `Test case section: benchmark`
@@ -205,6 +219,21 @@ fn three_times(line: &str) -> Option<(&str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_name_comes_once_in_a_table() {
+        let rule = "-".repeat(79);
+        let row = "a   100  208  7 ms \n   19 ns   11 ns   29 ns \n   1 ns   1 ns   2 ns \n\n";
+        let table = |rows: &str| {
+            format!(
+                "{rule}\ncase\n{rule}\nbenchmark name  samples\n   mean\n  std dev\n{rule}\n{rows}"
+            )
+        };
+        let results = parse(&[table(row), table(row)].concat(), None).expect("results");
+        assert_eq!(results.benchmarks[0].metrics[0].1.samples, [19.0, 19.0]);
+        let error = parse(&table(&row.repeat(2)), None).expect_err("twice").to_string();
+        assert!(error.contains("\"case: a\" has a result in line 10 already"), "{error}");
+    }
 
     #[test]
     fn lines_of_a_benchmark() {

@@ -1,7 +1,9 @@
-//! Google Benchmark's `--benchmark_format=json`: C++, and its Python bindings.
+//! Google Benchmark: `--benchmark_format=json`, or else its console. C++, and its Python bindings.
 //!
 //! Repetitions are samples. The aggregates of repetitions that are there themselves are passed over; where
 //! only aggregates are told, the mean counts, within one standard deviation.
+
+mod console;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +20,9 @@ use super::{
     documents::documents,
     figure::{Figure, around},
     line::At,
-    naming, unit,
+    naming, once,
+    text::without_colors,
+    unit,
 };
 use crate::{
     model::{Direction, Measure, Metric},
@@ -38,6 +42,8 @@ struct Run {
     name: String,
     /// Name without the ending of an aggregate. Old versions do not have it.
     run_name: Option<String>,
+    /// Which registration of a benchmark it belongs to, and which set of arguments of that.
+    instance: [Option<u64>; 2],
     /// `mean`, `median`, `stddev`, `cv`, `BigO`, `RMS`.
     aggregate: Option<String>,
     is_failed: bool,
@@ -60,12 +66,26 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"real_time\""])?;
     let mut results = Results::default();
     let mut measures = HashMap::new();
-    for (line, report) in reports.found {
+    let mut found: Vec<_> =
+        reports.found.into_iter().map(|(line, report)| (line, report.benchmarks)).collect();
+    if found.is_empty() {
+        found = console::tables(At { adapter, line: 1 }, &without_colors(text))?;
+    }
+    for (line, runs) in found {
         let at = At { adapter, line };
         let name_of = |run: &Run| at.name(&naming::in_one_line(run.run_name()));
+        // Repetitions have one name, and so have two benchmarks that were registered under it.
+        let mut instances = HashMap::new();
+        for (entry, run) in (1..).zip(&runs).filter(|(_, run)| run.aggregate.is_none()) {
+            let (first, instance) =
+                *instances.entry(run.run_name()).or_insert((entry, run.instance));
+            if instance != run.instance {
+                return Err(once::both(at, first, entry, run.run_name()));
+            }
+        }
         let mut failed = HashSet::new();
         let mut repeated = HashSet::new();
-        for run in &report.benchmarks {
+        for run in &runs {
             if run.is_failed {
                 if failed.insert(run.run_name()) {
                     let reason = run.message.as_deref().unwrap_or("it was skipped");
@@ -76,13 +96,12 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             }
         }
         // Where repetitions are not told one by one, the deviation of each goes with its mean.
-        let deviations: HashMap<&str, &Run> = report
-            .benchmarks
+        let deviations: HashMap<&str, &Run> = runs
             .iter()
             .filter(|run| run.aggregate.as_deref() == Some("stddev"))
             .map(|run| (run.run_name(), run))
             .collect();
-        for run in &report.benchmarks {
+        for run in &runs {
             let run_name = run.run_name();
             if failed.contains(run_name) {
                 continue;
@@ -97,6 +116,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
                 continue;
             };
             let name = name_of(run)?;
+            // Bencher takes aggregates for benchmarks.
+            results.set_bencher_name(&name, &run.name);
             for (measure, metric) in metrics {
                 results.add(name.clone(), measure, metric)?;
             }
@@ -188,17 +209,10 @@ impl<'de> Deserialize<'de> for Run {
                         "real_time" => run.real_time = map.next_value()?,
                         "cpu_time" => run.cpu_time = map.next_value()?,
                         "time_unit" => run.time_unit = map.next_value()?,
-                        "family_index"
-                        | "per_family_instance_index"
-                        | "repetitions"
-                        | "repetition_index"
-                        | "threads"
-                        | "iterations"
-                        | "label"
-                        | "aggregate_unit"
-                        | "cpu_coefficient"
-                        | "real_coefficient"
-                        | "big_o"
+                        "family_index" => run.instance[0] = map.next_value()?,
+                        "per_family_instance_index" => run.instance[1] = map.next_value()?,
+                        "repetitions" | "repetition_index" | "threads" | "iterations" | "label"
+                        | "aggregate_unit" | "cpu_coefficient" | "real_coefficient" | "big_o"
                         | "rms" => {
                             map.next_value::<IgnoredAny>()?;
                         }

@@ -193,7 +193,7 @@ fn without_no_numbers(text: &str) -> String {
 }
 
 /// Behind the quote that ends the string whose text begins at `at`.
-fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
         at += next + 1;
         if bytes[at - 1] == b'"' {

@@ -81,6 +81,9 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
                     results.fail(at.name(&name)?, format!("its {unit} is no finite number"));
                     continue;
                 }
+                if let Cow::Owned(own) = &name {
+                    results.set_bencher_name(&at.name(own)?, line.name);
+                }
                 let benchmark = at.benchmark(&mut results, &name)?;
                 benchmark.expect_metrics(values.len());
                 for &(value, unit) in values {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Adapter, AdapterError, documents::documents, figure::Figure, json::Ordered, line::At, naming,
-    text::without_colors, unit,
+    once, text::without_colors, unit,
 };
 use crate::{
     model::{Direction, Kind, Measure, Metric},
@@ -48,6 +48,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             .iter()
             .map(|b| ((name(b), b.primary_metric.score_unit.starts_with("ops/")), b.mode.clone()));
         let ambiguous = naming::ambiguous(pairs);
+        once::in_document(at, benchmarks.iter().map(|b| ((name(b), &b.mode), name(b))))?;
         for benchmark in benchmarks {
             let mut text = name(&benchmark);
             let is_rate = benchmark.primary_metric.score_unit.starts_with("ops/");
@@ -55,6 +56,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
                 text = format!("{text} [{}]", benchmark.mode);
             }
             let name = at.name(&naming::in_one_line(&text))?;
+            // Bencher makes one benchmark of all parameters and modes.
+            results.set_bencher_name(&name, &benchmark.benchmark);
             let unit = &benchmark.primary_metric.score_unit;
             let Some((measure, factor)) = known_measure(unit) else {
                 return Err(at.malformed(format!(

@@ -19,6 +19,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     for (line, text) in numbered(&text) {
         let at = At { adapter: Adapter::JsBenchmark, line };
         if let Some((name, metric)) = result(text) {
+            at.set_indented(&mut results, name)?;
             at.benchmark(&mut results, name)?.add(&throughput, metric)?;
         } else if let Some(name) = failure(text) {
             failures.push(at.name(name)?);

@@ -19,6 +19,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     for (line, text) in numbered(&text) {
         if let Some((name, time_ns)) = timer(text) {
             let at = At { adapter: Adapter::JsTime, line };
+            at.set_indented(&mut results, name)?;
             at.benchmark(&mut results, name)?.add(&latency, Metric::new(time_ns))?;
         }
     }
@@ -27,7 +28,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
 
 /// Name and nanoseconds of a timer.
 fn timer(line: &str) -> Option<(&str, f64)> {
-    let line = line.trim();
+    let line = line.trim_end();
     let line =
         line.strip_suffix("timer ended").map_or(line, |line| line.trim_end_matches([' ', '-']));
     let (name, time) = rsplit_once(line, ": ")?;
@@ -69,6 +70,7 @@ mod tests {
         check("a: 1:02.500 (m:ss.mmm)", Some(("a", 62.5e9)));
         check("a: 1:01:02.500 (h:mm:ss.mmm)", Some(("a", 3662.5e9)));
         check("a: 12 bees", None);
+        check("  a: 5ms", Some(("  a", 5e6)));
         check("a: 12", None);
         check("a: 0.094ms on the way { a: 1 }", None);
         check(": 1ms", None);

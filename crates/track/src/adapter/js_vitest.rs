@@ -1,6 +1,7 @@
 //! Vitest: `vitest bench --outputJson` up to version 4, and `--reporter=json` from version 5 on, where
 //! benchmarks are part of tests.
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::{
@@ -8,7 +9,7 @@ use super::{
     documents::documents,
     figure::{Figure, around},
     line::At,
-    naming,
+    naming, once,
 };
 use crate::{
     model::{BenchmarkName, Measure},
@@ -114,9 +115,20 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let mut results = Results::default();
     for (line, report) in reports.found {
         let at = At { adapter, line };
+        let groups = report.files.iter().flatten().flat_map(|file| &file.groups);
+        let names = groups.flat_map(|group| {
+            group.benchmarks.iter().map(|one| joined([group.full_name.as_str(), &one.name]))
+        });
+        once::in_document(at, names.map(|name| (name.clone(), name)))?;
         for group in report.files.into_iter().flatten().flat_map(|file| file.groups) {
             for benchmark in group.benchmarks {
                 let name = at.name(&joined([group.full_name.as_str(), &benchmark.name]))?;
+                match group.full_name.as_str() {
+                    "" => results.set_bencher_name(&name, &benchmark.name),
+                    group => {
+                        results.set_bencher_name(&name, &format!("{group} > {}", benchmark.name));
+                    }
+                }
                 add(&mut results, name, benchmark, average)?;
             }
         }
@@ -168,6 +180,7 @@ fn add_tests(
         file.assertion_results.iter().map(move |test| (test_name(test), file.name.as_str()))
     });
     let ambiguous = naming::ambiguous(pairs);
+    let mut entries: FxHashMap<BenchmarkName, usize> = FxHashMap::default();
     for file in &files {
         let file_name = file.name.rsplit(['/', '\\']).next().unwrap_or(&file.name);
         for test in &file.assertion_results {
@@ -189,6 +202,10 @@ fn add_tests(
             }
             for (comparison, task) in tasks {
                 let name = at.name(&joined([prefix, &comparison.name, &task.name]))?;
+                let entry = entries.len() + 1;
+                if let Some(first) = entries.insert(name.clone(), entry) {
+                    return Err(once::both(at, first, entry, name.as_str()));
+                }
                 match failure {
                     Some(reason) => results.fail(name, reason),
                     None => add_task(results, name, task, average)?,

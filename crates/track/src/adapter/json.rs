@@ -10,9 +10,9 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
-use super::{Adapter, AdapterError};
+use super::{Adapter, AdapterError, documents::end_of_string, line::without_cargo};
 use crate::{
-    model::{BenchmarkName, InvalidName, Measure, Metric},
+    model::{BenchmarkName, InvalidName, Measure, Metric, name::strip_ignored},
     results::{Average, Results},
 };
 
@@ -56,6 +56,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let malformed = |line, reason| AdapterError::Malformed { adapter: Adapter::Json, line, reason };
+    let text = &without_cargo(text);
     let benchmarks: Ordered<Ordered<Value>> = serde_json::from_str(text)
         .map_err(|error| malformed(error.line().max(1), error.to_string()))?;
     let mut results = Results::default();
@@ -76,10 +77,62 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
                 samples: value.samples,
             };
             let measure = known.entry(label).or_insert_with_key(|label| Measure::named(label));
+            if benchmark.metrics.iter().any(|(known, _)| known.slug == measure.slug) {
+                return Err(twice(text, benchmark.name.as_str(), measure));
+            }
             benchmark.add(measure, metric)?;
         }
     }
     Ok(results)
+}
+
+/// That a document, which is JSON, has a measure of a benchmark twice.
+fn twice(text: &str, benchmark: &str, measure: &Measure) -> AdapterError {
+    let mut is_of_benchmark = false;
+    let mut lines = Vec::new();
+    for (line, depth, key) in keys(text) {
+        match depth {
+            1 => is_of_benchmark = strip_ignored(&key).unwrap_or(&key) == benchmark,
+            2 if is_of_benchmark && Measure::named(&key).slug == measure.slug => lines.push(line),
+            _ => {}
+        }
+    }
+    let (first, line) = (lines.first().copied().unwrap_or(1), lines.get(1).copied().unwrap_or(1));
+    let slug = &measure.slug;
+    let reason = format!(
+        "{benchmark:?} has the measure {slug} in line {first} already; a benchmark has one value of a \
+         measure, so give one of both another name"
+    );
+    AdapterError::Malformed { adapter: Adapter::Json, line, reason }
+}
+
+/// The keys of a document with their lines and how many objects they are in.
+fn keys(text: &str) -> Vec<(usize, usize, String)> {
+    let bytes = text.as_bytes();
+    let (mut line, mut depth, mut at) = (1, 0, 0);
+    let mut keys = Vec::new();
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\n' => line += 1,
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            b'"' => {
+                let end = end_of_string(bytes, at + 1);
+                if text[end..].trim_start().starts_with(':') {
+                    keys.push((
+                        line,
+                        depth,
+                        serde_json::from_str(&text[at..end]).unwrap_or_default(),
+                    ));
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    keys
 }
 
 #[cfg(test)]
@@ -110,5 +163,35 @@ mod tests {
         check("{\"a\": {\"latency\": {\"value\": \"1\"}}}", "invalid type: string");
         check("{\"\": {\"latency\": {\"value\": 1}}}", "it is empty");
         check("{} {}", "trailing characters");
+    }
+
+    #[test]
+    fn a_measure_twice_is_refused() {
+        let check = |text: &str, expected: &str| {
+            let error = parse(text, None).expect_err(text).to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let one = r#"{"value": 1}"#;
+        let first = "has the measure latency in line 2 already";
+        check(&format!("{{\"a\": {{\n\"latency\": {one},\n\"Latency\": {one}}}}}"), first);
+        check(
+            &format!("{{\n\"a\": {{\"latency\": {one}}},\n\"a\": {{\"latency\": {one}}}}}"),
+            "line 3: \"a\"",
+        );
+        let ignored = format!(
+            "{{\n\"a\": {{\"latency\": {one}}},\n\"a_bencher_ignore\": {{\"latency\": {one}}}}}"
+        );
+        check(&ignored, first);
+        let apart = format!("{{\"a\": {{\"latency\": {one}}}, \"a\": {{\"throughput\": {one}}}}}");
+        assert_eq!(parse(&apart, None).expect("results").benchmarks[0].metrics.len(), 2);
+    }
+
+    #[test]
+    fn messages_of_cargo_stand_around_it() {
+        let cargo = "{\"reason\":\"build-finished\",\"success\":true}";
+        let text = format!("{cargo}\n{{\"a\": {{\"latency\": {{\"value\": 1}}}}}}\n{cargo}\n");
+        assert_eq!(parse(&text, None).expect("results").benchmarks[0].name.as_str(), "a");
+        let error = parse(&format!("{cargo}\n{{\"a\": 1}}"), None).expect_err("broken").to_string();
+        assert!(error.contains("line 2"), "{error}");
     }
 }

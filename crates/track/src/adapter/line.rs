@@ -1,6 +1,6 @@
 //! Where in an output an adapter is: what is wrong there can be told with its line.
 
-use std::iter;
+use std::{borrow::Cow, iter};
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -30,6 +30,18 @@ impl At {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }
 
+    /// Tells that Bencher leaves the space in front of a name, as of what `console.group` indents.
+    pub(super) fn set_indented(
+        self,
+        results: &mut Results,
+        name: &str,
+    ) -> Result<(), AdapterError> {
+        if name.starts_with([' ', '\t']) {
+            results.set_bencher_name(&self.name(name)?, name.trim_end());
+        }
+        Ok(())
+    }
+
     /// The benchmark of that name, to add metrics to.
     pub(super) fn benchmark<'r>(
         self,
@@ -41,21 +53,43 @@ impl At {
 }
 
 /// The lines with their numbers from 1. Of a line that a terminal writes over again, the last version.
+/// Messages of Cargo are left out, wherever they stand.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let has_returns = memchr(b'\r', bytes).is_some();
     let mut ends = memchr_iter(b'\n', bytes);
     let (mut start, mut number) = (0, 0);
     iter::from_fn(move || {
-        if start == text.len() {
-            return None;
+        while start < text.len() {
+            let end = ends.next().unwrap_or(text.len());
+            let line = &text[start..end];
+            start = text.len().min(end + 1);
+            number += 1;
+            if !is_of_cargo(line) {
+                return Some((number, if has_returns { last_version(line) } else { line }));
+            }
         }
-        let end = ends.next().unwrap_or(text.len());
-        let line = &text[start..end];
-        start = text.len().min(end + 1);
-        number += 1;
-        Some((number, if has_returns { last_version(line) } else { line }))
+        None
     })
+}
+
+/// Whether a line is a message of `cargo --message-format json`: `{"reason":"compiler-artifact",…}`.
+fn is_of_cargo(line: &str) -> bool {
+    line.starts_with(CARGO) && line.trim_end_matches('\r').ends_with('}')
+}
+
+/// How every message of Cargo begins.
+const CARGO: &str = "{\"reason\":\"";
+
+/// The text with nothing but the end of the line in place of each message of Cargo, so that lines keep
+/// their numbers. For documents that are read whole.
+pub(super) fn without_cargo(text: &str) -> Cow<'_, str> {
+    let has_any = memchr::memmem::find(text.as_bytes(), CARGO.as_bytes()).is_some();
+    if !has_any || !text.split('\n').any(is_of_cargo) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split('\n').map(|line| if is_of_cargo(line) { "" } else { line });
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn last_version(line: &str) -> &str {
@@ -78,6 +112,18 @@ mod tests {
         check("\n", &[(1, "")]);
         check("a\n\n", &[(1, "a"), (2, "")]);
         check("1 %\r50 %\rdone\nb", &[(1, "done"), (2, "b")]);
+    }
+
+    #[test]
+    fn messages_of_cargo_are_no_lines() {
+        let cargo = "{\"reason\":\"build-finished\",\"success\":true}";
+        let check = |text: String, lines: &[(usize, &str)], plain: &str| {
+            assert_eq!(numbered(&text).collect::<Vec<_>>(), lines, "{text:?}");
+            assert_eq!(without_cargo(&text), plain, "{text:?}");
+        };
+        check(format!("{cargo}\na\n{cargo}\r\n{cargo}\nb"), &[(2, "a"), (5, "b")], "\na\n\n\nb");
+        check(format!("a\n{cargo}"), &[(1, "a")], "a\n");
+        check("{\"reason\":\"x\n".to_owned(), &[(1, "{\"reason\":\"x")], "{\"reason\":\"x\n");
     }
 
     #[test]

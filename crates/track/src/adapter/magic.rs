@@ -14,7 +14,11 @@ const CANDIDATES: &[Candidate] = &[
     (Adapter::WingbeatBench, &[&["\"schema_version\"", "\"rulers\""]]),
     (
         Adapter::CppGoogle,
-        &[&["\"benchmarks\"", "\"real_time\""], &["\"benchmarks\"", "\"error_occurred\""]],
+        &[
+            &["\"benchmarks\"", "\"real_time\""],
+            &["\"benchmarks\"", "\"error_occurred\""],
+            &["Benchmark ", " Time ", " CPU ", " Iterations"],
+        ],
     ),
     (Adapter::JavaJmh, &[&["\"primaryMetric\""]]),
     (Adapter::CSharpDotNet, &[&["\"Benchmarks\"", "\"Statistics\""]]),
@@ -33,7 +37,7 @@ const CANDIDATES: &[Candidate] = &[
     (Adapter::RustIai, &[&["L1 Accesses:"]]),
     (Adapter::RustDivan, &[&["fastest", "slowest", "│"]]),
     (Adapter::RustCriterion, &[&["time:", "["]]),
-    (Adapter::RustBench, &[&[" ... bench:"]]),
+    (Adapter::RustBench, &[&[" ... bench:"], &["\"type\": \"bench\""]]),
     (Adapter::CppCatch2, &[&["benchmark name"]]),
     (Adapter::GoBench, &[&["Benchmark", "/op"], &["Benchmark", "--- FAIL"]]),
     (Adapter::JsBenchmark, &[&["ops/sec"]]),
@@ -45,22 +49,41 @@ const CANDIDATES: &[Candidate] = &[
 ];
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+    let (adapter, results) = find(text)?;
+    match average {
+        // Which tool it is does not depend on the average that is asked for.
+        Some(_) => adapter.parse(text.as_bytes(), average),
+        None => Ok(results),
+    }
+}
+
+/// The adapter that reads a text, and what it finds.
+pub(super) fn find(text: &str) -> Result<(Adapter, Results), AdapterError> {
     let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let mut broken = None;
     for (adapter, words) in CANDIDATES {
         if !words.iter().any(|all| all.iter().all(has)) {
             continue;
         }
-        match adapter.parse(text.as_bytes(), None) {
-            // Which tool it is does not depend on the average that is asked for.
-            Ok(results) if average.is_none() => return Ok(results),
-            Ok(_) => return adapter.parse(text.as_bytes(), average),
+        let found = match adapter {
+            Adapter::JsTime => js_time(text),
+            _ => adapter.parse(text.as_bytes(), None),
+        };
+        match found {
+            Ok(results) => return Ok((*adapter, results)),
             Err(AdapterError::Nothing(_)) => {}
             // It may be a whole result of a tool that comes later.
             Err(error) => broken = broken.or(Some(error)),
         }
     }
     Err(broken.unwrap_or(AdapterError::Nothing(Adapter::Magic)))
+}
+
+/// The timers in a text, but for what Divan says before it measures.
+fn js_time(text: &str) -> Result<Results, AdapterError> {
+    let mut results = Adapter::JsTime.parse(text.as_bytes(), None)?;
+    results.benchmarks.retain(|benchmark| benchmark.name.as_str() != "Timer precision");
+    if results.is_empty() { Err(AdapterError::Nothing(Adapter::JsTime)) } else { Ok(results) }
 }
 
 #[cfg(test)]
@@ -87,6 +110,10 @@ mod tests {
     fn a_broken_result_is_told() {
         let error = parse("test a ... bench: x ns/iter", None).expect_err("broken").to_string();
         assert!(error.contains("rust_bench cannot read line 1"), "{error}");
+        let error = parse("Timer precision: 21 ns\n", None).expect_err("no benchmark of Divan's");
+        assert_eq!(error, AdapterError::Nothing(Adapter::Magic));
+        let results = parse("Timer precision: 21 ns\na: 5ms\n", None).expect("a timer");
+        assert_eq!(results.benchmarks.len(), 1);
         let error = parse("nothing here", None).expect_err("nothing");
         assert_eq!(error, AdapterError::Nothing(Adapter::Magic));
     }

@@ -3,6 +3,8 @@
 
 mod table;
 
+use std::collections::HashMap;
+
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
@@ -22,6 +24,19 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let lines: Vec<(usize, &str)> = numbered(&text).collect();
     let mut results = Results::default();
     let mut commit = None;
+    // Where each name was told, and for which environment.
+    let mut places: HashMap<String, (usize, &str)> = HashMap::new();
+    let mut environment = "";
+    let mut add = |results: &mut Results, at: At, environment, name: &str, measure, metric| {
+        let (line, first) = *places.entry(name.to_owned()).or_insert((at.line, environment));
+        if first != environment {
+            return Err(at.malformed(format!(
+                "{name} is there for the environment {first} in line {line} and for {environment} here; run \
+                 asv for one (--environment)"
+            )));
+        }
+        Ok(results.add(at.name(name)?, measure, metric)?)
+    };
     for (index, &(line, text)) in lines.iter().enumerate() {
         let at = At { adapter: Adapter::PythonAsv, line };
         let Some(told) = behind_marker(text) else { continue };
@@ -31,6 +46,9 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             }
             commit = Some(hash);
         }
+        if let Some(name) = told.strip_prefix("Benchmarking ") {
+            environment = name.trim();
+        }
         let Some((name, value)) = told.split_once(char::is_whitespace) else { continue };
         let (name, value) = (name.trim(), value.trim());
         if value == "failed" {
@@ -39,15 +57,15 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             // The table follows, behind a marker of its own.
             let rows = table::rows(&lines[(index + 1).min(lines.len())..], behind_marker);
             for (parameters, value) in rows {
-                let name_of_row = at.name(&format!("{name} ({parameters})"))?;
+                let name_of_row = format!("{name} ({parameters})");
                 if value == "failed" {
-                    results.fail(name_of_row, FAILED);
+                    results.fail(at.name(&name_of_row)?, FAILED);
                 } else if let Some((measure, metric)) = metric(name, &value) {
-                    results.add(name_of_row, measure, metric)?;
+                    add(&mut results, at, environment, &name_of_row, measure, metric)?;
                 }
             }
         } else if let Some((measure, metric)) = metric(name, value) {
-            results.add(at.name(name)?, measure, metric)?;
+            add(&mut results, at, environment, name, measure, metric)?;
         }
     }
     Ok(results)
@@ -145,6 +163,19 @@ mod tests {
         check("a.time_b", "n/a", None);
         check("Building", "for existing-py3.11", None);
         check("a", "", None);
+    }
+
+    #[test]
+    fn several_environments_do_not_mix() {
+        let run = |environment, value| {
+            format!("[ 0.00%] ·· Benchmarking {environment}\n[50.00%] ··· t.time_a  {value}±0ms\n")
+        };
+        let again = parse(&[run("py3.9", 1), run("py3.9", 2)].concat(), None).expect("repeated");
+        assert_eq!(again.benchmarks[0].metrics[0].1.samples, [1e6, 2e6]);
+        let error = parse(&[run("py3.9", 1), run("py3.11", 2)].concat(), None).expect_err("two");
+        let expected =
+            "line 4: t.time_a is there for the environment py3.9 in line 2 and for py3.11";
+        assert!(error.to_string().contains(expected), "{error}");
     }
 
     #[test]

@@ -1,22 +1,28 @@
 //! pytest-benchmark's `--benchmark-json`. Where pytest's own output is beside it, its failed tests are
 //! known too: the file has their times as if nothing had been wrong.
 
-use std::collections::{HashMap, HashSet};
+mod failures;
+
+use std::collections::HashSet;
 
 use serde::Deserialize;
 
+use self::failures::failures;
 use super::{
     Adapter, AdapterError,
     documents::documents,
     figure::{Figure, around},
     line::At,
-    naming,
+    naming, once,
     text::without_colors,
 };
 use crate::{
     model::{Measure, Metric},
     results::{Average, Results},
 };
+
+/// The reason of a failure for which pytest gives none.
+const UNTOLD: &str = "pytest says that it failed";
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -50,16 +56,25 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let reports =
         documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullname\"", "\"stats\""])?;
     let told = without_colors(&reports.rest);
-    let failed: HashMap<_, _> = told.lines().filter_map(failure).collect();
-    let mut known = HashSet::new();
+    let failures = failures(&told);
+    let mut is_known = vec![false; failures.len()];
     let mut results = Results::default();
     for (line, report) in reports.found {
+        let at = At { adapter, line };
+        let names = report.benchmarks.iter().map(|benchmark| benchmark.fullname.as_str());
+        once::in_document(at, names.map(|name| (name, name)))?;
         for benchmark in report.benchmarks {
-            let at = At { adapter, line };
             let name = at.name(&naming::in_one_line(&benchmark.fullname))?;
-            if let Some((test, reason)) = failed.get_key_value(benchmark.fullname.as_str()) {
-                results.fail(name, *reason);
-                known.insert(*test);
+            results.set_bencher_name(&name, &benchmark.fullname);
+            let mut reason = None;
+            for (failure, is_known) in failures.iter().zip(&mut is_known) {
+                if let Some(said) = failure.of(&benchmark.fullname) {
+                    *is_known = true;
+                    reason = reason.filter(|known: &&str| !known.is_empty()).or(Some(said));
+                }
+            }
+            if let Some(reason) = reason {
+                results.fail(name, if reason.is_empty() { UNTOLD } else { reason });
                 continue;
             }
             let metric =
@@ -72,10 +87,13 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     }
     // Without results the text is not known to be that of benchmarks.
     if !results.is_empty() {
-        for (test, reason) in told.lines().filter_map(failure) {
-            if known.insert(test) {
+        let mut known = HashSet::new();
+        for (failure, _) in failures.iter().zip(is_known).filter(|(_, is_known)| !is_known) {
+            if known.insert(failure.parts().0) {
                 let at = At { adapter, line: 1 };
-                results.fail(at.name(&naming::in_one_line(test))?, reason);
+                let (name, reason) = failure.parts();
+                let reason = if reason.is_empty() { UNTOLD } else { reason };
+                results.fail(at.name(&naming::in_one_line(name))?, reason);
             }
         }
     }
@@ -88,11 +106,4 @@ fn metric(stats: Stats, average: Average) -> Option<Metric> {
         Average::Median => (stats.median, stats.iqr),
     };
     around(value, spread, stats.data, NS_PER_SECOND)
-}
-
-/// A line of pytest's summary: `FAILED file.py::test - reason`.
-fn failure(line: &str) -> Option<(&str, &str)> {
-    let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
-    let (test, reason) = rest.split_once(" - ").unwrap_or((rest, "pytest says that it failed"));
-    test.contains("::").then_some((test.trim(), reason.trim()))
 }

@@ -1,14 +1,18 @@
-//! libtest: `test NAME ... bench: 1,234.56 ns/iter (+/- 78.90) = 451 MB/s`. Criterion's
-//! `--output-format bencher` writes the same.
+//! libtest: `test NAME ... bench: 1,234.56 ns/iter (+/- 78.90) = 451 MB/s`, or its JSON lines (`events`).
+//! Criterion's `--output-format bencher` writes the first.
 //!
 //! The figure is a median, and what follows `+/-` is the distance of the slowest from the fastest
 //! sample. A benchmark that panics says `FAILED`; why stands further down, below `---- NAME stdout ----`.
 
+mod events;
+
 use std::collections::HashMap;
 
+use self::events::Event;
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
+    once::Once,
     text::{rsplit_once, split_once, without_colors},
     unit,
 };
@@ -26,11 +30,37 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let mut results = Results::default();
     let measures = [Measure::latency(), Measure::named("bytes-per-second")];
     let mut failed = Vec::new();
+    let mut once = Once::default();
+    // Whether libtest runs a program, which then has each name once. Criterion does not tell where another
+    // program begins.
+    let mut is_in_program = false;
     for (line, content) in numbered(&text) {
-        let Some(test) = content.strip_prefix("test ") else { continue };
         let at = At { adapter: Adapter::RustBench, line };
+        let Some(test) = content.strip_prefix("test ") else {
+            let event = events::event(content).map_err(|reason| at.malformed(reason))?;
+            match event {
+                None if !content.starts_with("running ") => {}
+                None | Some(Event::Begun) => {
+                    is_in_program = true;
+                    once.begin(at);
+                }
+                Some(Event::Ended) => is_in_program = false,
+                Some(Event::Bench { name, figures }) => {
+                    add(&mut results, &mut once, &measures, at, &name, &figures)?;
+                }
+                Some(Event::Failed { name, said }) => {
+                    results.fail(at.name(&name)?, panic_in(said.lines()));
+                }
+            }
+            continue;
+        };
         if let Some((name, figures)) = rsplit_once(test, RESULT) {
-            add(&mut results, &measures, at, name, figures)?;
+            if !is_in_program {
+                once.begin(at);
+            }
+            add(&mut results, &mut once, &measures, at, name, &figures_in(at, figures)?)?;
+        } else if test.starts_with("result: ") {
+            is_in_program = false;
         } else if let Some(name) = test.trim_end().strip_suffix(FAILED) {
             failed.push(at.name(name)?);
         }
@@ -45,18 +75,21 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-fn add(
-    results: &mut Results,
-    [latency, bytes_per_second]: &[Measure; 2],
-    at: At,
-    name: &str,
-    figures: &str,
-) -> Result<(), AdapterError> {
+/// What libtest tells of a benchmark.
+struct Figures {
+    /// The time of an iteration, in nanoseconds.
+    time: Metric,
+    /// Whether the time is more exact than to a nanosecond.
+    has_decimals: bool,
+    /// In units of 1,000,000 bytes, if it is known.
+    megabytes_per_second: Option<f64>,
+}
+
+fn figures_in(at: At, figures: &str) -> Result<Figures, AdapterError> {
     let broken = || at.malformed(format!("{:?} is no time per iteration", figures.trim()));
     let (time, rest) = split_once(figures, "/iter").ok_or_else(broken)?;
     let (value, unit_name) = time.trim().split_once(' ').ok_or_else(broken)?;
     let scale = unit::nanoseconds(unit_name.trim()).ok_or_else(broken)?;
-    // libtest has printed two decimals since 1.77, and no loop takes none of them.
     let has_decimals = value.contains('.');
     let value = unit::number(value).ok_or_else(broken)?;
     let mut metric = Metric::new(value * scale);
@@ -70,16 +103,28 @@ fn add(
         }
         None => rest,
     };
-    let is_all_zero = (metric.value, metric.upper_value) == (0.0, Some(0.0));
-    if has_decimals && is_all_zero {
+    let rate = rate.trim().strip_prefix("= ").and_then(|rate| rate.strip_suffix(" MB/s"));
+    Ok(Figures { time: metric, has_decimals, megabytes_per_second: rate.and_then(unit::number) })
+}
+
+fn add(
+    results: &mut Results,
+    once: &mut Once,
+    [latency, bytes_per_second]: &[Measure; 2],
+    at: At,
+    name: &str,
+    figures: &Figures,
+) -> Result<(), AdapterError> {
+    let Figures { time, has_decimals, megabytes_per_second } = figures;
+    // libtest has printed two decimals since 1.77, and no loop takes none of them.
+    if *has_decimals && (time.value, time.upper_value) == (0.0, Some(0.0)) {
         results.fail(at.name(name)?, "it took no time at all: it never called Bencher::iter");
         return Ok(());
     }
-    let benchmark = at.benchmark(results, name)?;
-    benchmark.add(latency, metric)?;
+    let benchmark = once.benchmark(at, results, name)?;
+    benchmark.add(latency, time.clone())?;
     // In whole megabytes: 0 is a rounded figure, and says nothing.
-    let rate = rate.trim().strip_prefix("= ").and_then(|rate| rate.strip_suffix(" MB/s"));
-    if let Some(rate) = rate.and_then(unit::number).filter(|rate| *rate > 0.0) {
+    if let Some(rate) = megabytes_per_second.filter(|rate| *rate > 0.0) {
         benchmark.add(bytes_per_second, Metric::new(rate * 1e6))?;
     }
     Ok(())
@@ -88,21 +133,24 @@ fn add(
 /// The message of each panic, by the name of the test.
 fn reasons(text: &str) -> HashMap<&str, String> {
     let mut reasons = HashMap::new();
-    let mut test = None;
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let heading = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"));
         if let Some(name) = heading {
-            test = Some(name);
-        } else if line.starts_with("thread '")
-            && line.contains(" panicked at ")
-            && let Some(name) = test.take()
-        {
-            let message = lines.next().unwrap_or_default().trim();
-            reasons.insert(name, format!("it panicked: {message}"));
+            let below = lines.clone().take_while(|line| !line.starts_with("---- "));
+            reasons.insert(name, panic_in(below));
         }
     }
     reasons
+}
+
+/// What a panic says, if there is one in these lines.
+fn panic_in<'t>(lines: impl Iterator<Item = &'t str>) -> String {
+    let is_place = |line: &&str| line.starts_with("thread '") && line.contains(" panicked at ");
+    match lines.skip_while(|line| !is_place(line)).nth(1) {
+        Some(message) => format!("it panicked: {}", message.trim()),
+        None => "it panicked".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -177,6 +225,46 @@ mod tests {
         check("0.00 ns/iter (+/- 0.00)", true);
         check("0.00 ns/iter (+/- 0.01)", false);
         check("0 ns/iter (+/- 0)", false);
+    }
+
+    #[test]
+    fn names_come_once_in_a_program_of_libtest() {
+        let run = "running 1 test\ntest a ... bench: 1 ns/iter (+/- 0)\n\ntest result: ok.\n";
+        let of_criterion = "test a ... bench: 3 ns/iter (+/- 0)\n";
+        let results =
+            parse(&[run, run, of_criterion, of_criterion].concat(), None).expect("results");
+        assert_eq!(results.benchmarks[0].metrics[0].1.samples, [1.0, 1.0, 3.0, 3.0]);
+        let twice = run.replace("\n\n", "\ntest a ... bench: 2 ns/iter (+/- 0)\n\n");
+        let error = parse(&twice, None).expect_err("twice").to_string();
+        assert!(error.contains("line 3: \"a\" has a result in line 2 already"), "{error}");
+    }
+
+    #[test]
+    fn events() {
+        let suite = |event| format!("{{ \"type\": \"suite\", \"event\": \"{event}\" }}\n");
+        let good = "{ \"type\": \"bench\", \"name\": \"a\", \"median\": 12.5, \"deviation\": 2, \"mib_per_second\": 451 }\n";
+        let bad = "{ \"type\": \"test\", \"name\": \"b\\\"\", \"event\": \"failed\", \
+                   \"stdout\": \"thread 'main' panicked at a.rs:5:9:\\nno luck\\nnote\" }\n";
+        let never = "{\"type\":\"bench\",\"name\":\"c\",\"median\":0.0,\"deviation\":0.0}\n";
+        let started = "{ \"type\": \"test\", \"event\": \"started\", \"name\": \"a\" }\n";
+        let cargo = "{\"reason\":\"build-finished\",\"success\":true}\n";
+        let text = [&suite("started"), cargo, started, good, bad, never, &suite("failed")].concat();
+        let results = parse(&text, None).expect("results");
+        let metrics = &results.benchmarks[0].metrics;
+        assert_eq!(metrics[0].1, Metric::new(12.5).within(10.5, 14.5));
+        assert_eq!(metrics[1].1.value, 451e6);
+        let failures = results.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str()));
+        let never = "it took no time at all: it never called Bencher::iter";
+        let expected = [("b\"", "it panicked: no luck"), ("c", never)];
+        assert_eq!(failures.collect::<Vec<_>>(), expected);
+        assert_eq!(results.benchmarks.len(), 1);
+
+        let error = parse(&format!("{}{good}{good}", suite("started")), None).expect_err("twice");
+        assert!(error.to_string().contains("line 3: \"a\" has a result in line 2"), "{error}");
+        for broken in [good.replace("12.5", "x"), good.replace("\"median\": 12.5, ", "")] {
+            let error = parse(&broken, None).expect_err("broken").to_string();
+            assert!(error.contains("line 1"), "{error}");
+        }
     }
 
     #[test]

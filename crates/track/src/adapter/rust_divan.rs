@@ -7,6 +7,7 @@
 use super::{
     Adapter, AdapterError,
     line::{At, numbered},
+    once::Once,
     text::without_colors,
     unit,
 };
@@ -39,7 +40,8 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
         Some(Average::Mean) => MEAN,
         Some(Average::Median) | None => MEDIAN,
     };
-    let mut reader = Reader { average, results: Results::default(), tree: None };
+    let mut reader =
+        Reader { average, results: Results::default(), once: Once::default(), tree: None };
     for (line, content) in numbered(&text) {
         reader.line(At { adapter: Adapter::RustDivan, line }, content)?;
     }
@@ -50,6 +52,7 @@ struct Reader {
     /// The column that stands for a benchmark.
     average: usize,
     results: Results,
+    once: Once,
     tree: Option<Tree>,
 }
 
@@ -79,6 +82,7 @@ impl Reader {
                 None => before.trim(),
             };
             let before_root = before.trim_end().len() - root.len();
+            self.once.begin(at);
             self.tree = Some(Tree {
                 names_width: before[before_root..].chars().count() + columns,
                 path: vec![root.trim().to_owned()],
@@ -119,7 +123,8 @@ impl Reader {
         };
         let value = times[self.average].unwrap_or_default();
         let metric = Metric::new(value).within(fastest, slowest);
-        Ok(self.results.add(name, Measure::latency(), metric)?)
+        let benchmark = self.once.benchmark(at, &mut self.results, name.as_str())?;
+        Ok(benchmark.add(&Measure::latency(), metric)?)
     }
 
     /// A row of throughput or of allocations.
@@ -272,6 +277,16 @@ mod tests {
         let names =
             latencies(&format!("{HEAD}{}", rows.concat()), None).into_iter().map(|row| row.0);
         assert_eq!(names.collect::<Vec<_>>(), ["b::g::h::1", "b::g::i│", "b::j  k"]);
+    }
+
+    #[test]
+    fn one_name_of_two_benchmarks_is_refused() {
+        let add = row("├─ add", true);
+        let again = format!("{HEAD}{add}{HEAD}{add}");
+        let metric = parse(&again, None).expect("results").benchmarks[0].metrics[0].1.clone();
+        assert_eq!(metric.samples.len(), 2, "another run of the program");
+        let error = parse(&format!("{HEAD}{add}{add}"), None).expect_err("twice").to_string();
+        assert!(error.contains("line 3: \"b::add\" has a result in line 2 already"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{
     de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{Adapter, AdapterError, documents::documents, figure::Figure, line::At, naming};
+use super::{Adapter, AdapterError, documents::documents, figure::Figure, line::At, naming, once};
 use crate::{
     model::{Direction, Kind, Measure, Metric},
     results::{Average, Results},
@@ -83,12 +83,15 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
         let commands = export.results;
         let pairs = commands.iter().map(|command| (command.command.clone(), parameters(command)));
         let ambiguous = naming::ambiguous(pairs);
+        let at = At { adapter, line };
+        once::in_document(at, commands.iter().map(|c| ((&c.command, parameters(c)), &c.command)))?;
         for command in commands {
             let mut name = naming::in_one_line(&command.command).into_owned();
             if ambiguous.contains(&command.command) {
                 name = format!("{name} ({})", parameters(&command));
             }
-            let name = At { adapter, line }.name(&name)?;
+            let name = at.name(&name)?;
+            results.set_bencher_name(&name, &command.command);
             if let Some(reason) = failure(&command) {
                 results.fail(name, reason);
                 continue;

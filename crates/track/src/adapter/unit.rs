@@ -21,6 +21,11 @@ pub(super) fn number(text: &str) -> Option<f64> {
     if !starts_right {
         return None;
     }
+    // Most are counts. A float holds each of so few digits.
+    if text.len() <= 15 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let whole = text.bytes().fold(0, |whole, digit| whole * 10 + u64::from(digit - b'0'));
+        return Some(whole as f64);
+    }
     let plain: String;
     let text = match text.contains(',') {
         true => {
@@ -41,6 +46,8 @@ mod tests {
         let check = |text, expected| assert_eq!(number(text), expected, "{text:?}");
         check("1,234.5", Some(1234.5));
         check("12", Some(12.0));
+        check("999999999999999", Some(999_999_999_999_999.0));
+        check("9007199254740993", Some(9_007_199_254_740_992.0));
         check("1e3", Some(1000.0));
         check("-2.5", Some(-2.5));
         check("inf", None);

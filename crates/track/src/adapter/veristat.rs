@@ -3,7 +3,12 @@
 //! The first line names the columns, in any order and number. A program that the verifier rejected is a
 //! failure: its figures are those until it gave up.
 
-use super::{Adapter, AdapterError, line::At, unit};
+use super::{
+    Adapter, AdapterError,
+    line::{At, without_cargo},
+    once::Once,
+    unit,
+};
 use crate::{
     model::{Direction, Kind, Measure, Metric},
     results::{Average, Results},
@@ -29,6 +34,7 @@ const OWN: &[(&str, &str, &str)] = &[
 ];
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+    let text = &*without_cargo(text);
     let mut results = Results::default();
     let mut offset = 0;
     for (line, content) in (1..).zip(text.split_inclusive('\n')) {
@@ -74,9 +80,11 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Result<(), Adapt
             "wingbeat bench wrote this; with --format json, the adapter wingbeat_bench reads more";
         return Err(at(None).malformed(reason));
     }
+    let mut header = header.clone();
     let mut columns: Vec<_> = header.iter().map(column).collect();
     let mut record = csv::StringRecord::new();
     let mut name = String::new();
+    let mut once = Once::default();
     loop {
         match reader.read_record(&mut record) {
             Ok(true) => {}
@@ -93,7 +101,12 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Result<(), Adapt
         // Another file of veristat's behind this one.
         let is_header = |title| record.iter().any(|cell| cell == title);
         if is_header("file_name") && is_header("prog_name") {
-            columns = record.iter().map(column).collect();
+            // Mostly the same columns.
+            if record != header {
+                header.clone_from(&record);
+                columns = header.iter().map(column).collect();
+            }
+            once.begin(at);
             continue;
         }
         if record.len() != columns.len() {
@@ -102,7 +115,7 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Result<(), Adapt
                 at.malformed(format!("it has {found} columns, and the first line {expected}"))
             );
         }
-        row(results, &mut name, at, &columns, &record)?;
+        row(results, &mut once, &mut name, at, &columns, &record)?;
     }
 }
 
@@ -128,6 +141,7 @@ fn column(title: &str) -> Column {
 /// Adds a row. `name` is room for its name, of which every row makes use.
 fn row(
     results: &mut Results,
+    once: &mut Once,
     name: &mut String,
     at: At,
     columns: &[Column],
@@ -163,7 +177,8 @@ fn row(
     if count == 0 {
         return Ok(());
     }
-    let benchmark = at.benchmark(results, name)?;
+    // Another run stands below a first line of its own.
+    let benchmark = once.benchmark(at, results, name)?;
     benchmark.expect_metrics(count);
     for (measure, factor, cell) in figures() {
         let value = unit::number(cell).ok_or_else(|| {
@@ -199,6 +214,14 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_cargo_are_no_rows() {
+        let cargo = "{\"reason\":\"build-finished\",\"success\":true}\n";
+        let text = format!("{cargo}file_name,prog_name,total_insns\n{cargo}a.o,p,7\n{cargo}");
+        let results = parse(&text, None).expect("results");
+        assert_eq!(results.benchmarks[0].metrics[0].1.value, 7.0);
+    }
+
+    #[test]
     fn a_rejected_program_is_a_failure() {
         let text = "file_name,prog_name,verdict,total_insns\na.o,p,failure,7\na.o,q,success,9\n";
         let results = parse(text, None).expect("results");
@@ -216,6 +239,11 @@ mod tests {
         check(&format!("x\n{head}a.o,p,success,x"), "line 3: Verified Instructions is \"x\"");
         check(&format!("{head}a.o,p,success"), "line 2: it has 3 columns, and the first line 4");
         check(&format!("{head},p,success,1"), "it names no file");
+        // veristat tells no folders: this is a file of the same name in another one.
+        check(
+            &format!("{head}a.o,p,success,1\na.o,p,success,2"),
+            "line 3: \"a.o/p\" has a result in line 2",
+        );
         check("file_name,prog_name,total_insns_base,total_insns_comp\n", "this is a comparison");
         check("file_name,prog_name,latency_ns\n", "wingbeat_bench");
     }

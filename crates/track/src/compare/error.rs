@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use super::result::SideName;
+use super::{judge::PAIRS_MIN, result::SideName};
 use crate::adapter::AdapterError;
 
 /// Why a comparison cannot be made.
@@ -107,6 +107,15 @@ pub enum CompareError {
         source: AdapterError,
         /// The end of its output.
         last: String,
+    },
+    /// The pairs that a verdict takes would not be complete in time.
+    #[error(
+        "a pair of runs takes {pair_s:.0} s, and there is no time for the {PAIRS_MIN} pairs that a verdict \
+         takes"
+    )]
+    TooSlow {
+        /// How long a pair takes, in seconds.
+        pair_s: f64,
     },
     /// No benchmark that both have.
     #[error(

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs, io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -77,7 +77,7 @@ impl Git {
         // The user's own index knows which files have not changed. There may be none yet.
         let own = self.root.join(own);
         if own.exists() {
-            fs::copy(&own, &index).map_err(|source| file("copy", &own, source))?;
+            copy_with_time(&own, &index).map_err(|source| file("copy", &own, source))?;
         }
         let with_index = |arguments: &[&str]| {
             let found = output(git(&self.root).env("GIT_INDEX_FILE", &index).args(arguments))?;
@@ -117,7 +117,7 @@ pub(super) fn run_in<T: AsRef<OsStr>>(
     found.map_err(|said| CompareError::Git { what: what.to_owned(), said })
 }
 
-pub(super) fn file(what: &'static str, path: &Path, source: std::io::Error) -> CompareError {
+pub(super) fn file(what: &'static str, path: &Path, source: io::Error) -> CompareError {
     CompareError::File { what, path: path.to_owned(), source }
 }
 
@@ -135,6 +135,14 @@ fn git(directory: &Path) -> Command {
         // Ctrl-C is for us, who then have git clean up.
         .process_group(0);
     command
+}
+
+/// Copies an index. It stays as old as it is: files that are no older than the index may have changed
+/// since without a trace in their times, so git reads those again (git's Documentation/technical/racy-git).
+fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let modified = fs::metadata(from)?.modified()?;
+    fs::File::options().write(true).open(to)?.set_modified(modified)
 }
 
 /// What it printed if it succeeded, or what it said on stderr.

@@ -84,9 +84,24 @@ impl Session<'_> {
             if is_enough {
                 return Ok(End::Precise);
             }
+            self.check_time(start.elapsed())?;
             if self.is_late(start.elapsed()) {
                 return Ok(End::TimeSpent);
             }
+        }
+    }
+
+    /// Fails if the pairs that a verdict takes will not be complete in time.
+    fn check_time(&self, elapsed: Duration) -> Result<(), CompareError> {
+        let Some(until) = self.plan.until else { return Ok(()) };
+        let pair = elapsed / u32::try_from(self.pairs.max(1)).unwrap_or(u32::MAX);
+        let missing = u32::try_from(PAIRS_MIN.saturating_sub(self.pairs)).unwrap_or(u32::MAX);
+        let there_is = until.saturating_duration_since(Instant::now());
+        match pair.saturating_mul(missing) {
+            needed if missing > 0 && needed > there_is => {
+                Err(CompareError::TooSlow { pair_s: pair.as_secs_f64() })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -70,14 +70,36 @@ impl<'a> History<'a> {
         self.points.len() >= self.least.max(test_least)
     }
 
+    /// Whether the points come from as many reports. The iterations of one report share the state of the
+    /// machine, so they are one however many there are.
+    pub(super) fn suffices_in_reports(&self, test_least: usize) -> bool {
+        self.suffices(0) && self.reports() >= test_least
+    }
+
+    /// Reports that the points come from.
+    pub(super) fn reports(&self) -> usize {
+        self.points.chunk_by(|one, next| one.start_time == next.start_time).count()
+    }
+
+    /// Why there are too few reports, or too few points for what the threshold asks.
+    pub(super) fn shortage_in_reports(&self, test_least: usize) -> String {
+        match self.reports() {
+            found if found < test_least => self.found(found, test_least, "reports"),
+            _ => self.shortage(0),
+        }
+    }
+
     /// Why there are too few points.
     pub(super) fn shortage(&self, test_least: usize) -> String {
-        let (found, least) = (self.points.len(), self.least.max(test_least));
+        self.found(self.points.len(), self.least.max(test_least), "points")
+    }
+
+    fn found(&self, found: usize, least: usize, what: &str) -> String {
         let others = match self.of_other_machines {
             0 => String::new(),
             others => format!("; {others} more were measured on another machine"),
         };
-        format!("history has {found} of the {least} points that are needed{others}")
+        format!("history has {found} of the {least} {what} that are needed{others}")
     }
 
     pub(super) fn values(&self) -> Vec<f64> {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::Verdict;
-use crate::model::{BenchmarkName, Environment, Measure, Metric, Slug, ThresholdModel};
+use super::{Outcome, Verdict};
+use crate::model::{BenchmarkName, Environment, Limit, Measure, Metric, Slug, ThresholdModel};
 
 /// A report with the history of each of its metrics.
 #[derive(Debug, Clone)]
@@ -52,8 +52,6 @@ pub struct Point<'a> {
     pub environment: Option<&'a Environment>,
     /// Commit that was measured, if that is known.
     pub hash: Option<&'a str>,
-    /// Whether the point raised an alert that nobody has dismissed.
-    pub is_alert: bool,
 }
 
 /// How `auto` and `change_point` decide.
@@ -89,12 +87,30 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
-    /// Those of the alerts, ascending, whose value may be a spike of a kind that history is too short to
-    /// know. Measuring again decides.
+    /// What looks changed by its raw samples, where history has too few reports to decide. None of it
+    /// raises an alert.
     #[serde(default)]
-    pub suspects: Vec<usize>,
+    pub looks: Vec<Look>,
     /// What concerns the report as a whole.
     pub notices: Vec<Notice>,
+}
+
+/// How a metric looks by its raw samples, beside fewer than five reports of history. Samples of a run say
+/// nothing about how much runs differ, so this is a reason to measure again and no verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Look {
+    /// Place of its verdict.
+    pub place: usize,
+    /// [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
+    pub outcome: Outcome,
+    /// The side on which it lies.
+    pub limit: Limit,
+    /// Its change from the median of history, as a share of that.
+    pub change: f64,
+    /// The least change on that side that counts, as a share.
+    pub change_min: f64,
+    /// Reports of history.
+    pub reports: usize,
 }
 
 /// What concerns a report as a whole.
@@ -126,6 +142,22 @@ pub enum Notice {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
         /// Why, and what to do about it, in one sentence.
+        reason: String,
+    },
+    /// Metrics look changed beside a history of fewer than five reports, which decides nothing.
+    LooksChanged {
+        /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
+        outcome: Outcome,
+        /// How many.
+        metrics: usize,
+        /// Which, and why nothing was decided about them, in one sentence.
+        reason: String,
+    },
+    /// The level of alerts at the end of history has become the usual one.
+    AlertIsUsual {
+        /// Metrics of which that is so.
+        metrics: usize,
+        /// Which, in one sentence.
         reason: String,
     },
     /// Something is new about the environment since the newest point of history.

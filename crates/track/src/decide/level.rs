@@ -1,10 +1,11 @@
 //! Whether a new level begins just before the newest value.
 
-use wingbeat_stats::{changes, normal, prediction};
+use wingbeat_stats::{changes, normal, usual::Usual};
 
 use super::{
     Boundary, Change, Outcome, Series, Settings, Verdict,
     history::History,
+    short,
     words::{self, chance},
 };
 use crate::model::{Kind, Limit, ThresholdModel, threshold::Test};
@@ -46,6 +47,11 @@ pub(super) fn judge(
     verdict: &mut Verdict,
 ) {
     let least_points = changes::POINTS_MIN - 1;
+    if !history.suffices_in_reports(short::REPORTS_MIN) {
+        verdict.outcome = Outcome::TooLittleHistory;
+        verdict.reason = history.shortage_in_reports(short::REPORTS_MIN);
+        return;
+    }
     if !history.suffices(least_points) {
         verdict.outcome = Outcome::TooLittleHistory;
         verdict.reason = history.shortage(least_points);
@@ -65,15 +71,15 @@ pub(super) fn judge(
     let crossing = fresh.and_then(|change| {
         crossed(change.before, change.after, least).map(|limit| (change, limit))
     });
-    let pieces = [&values[start..]];
-    let here = prediction::Prediction::from_pieces(&pieces, &prediction::Correction::default());
-    let baseline = crossing.map(|(change, _)| change.before).or(here.map(|here| here.level));
+    let here = Usual::of(&[&values[start..]], 0.0);
+    let baseline =
+        crossing.map(|(change, _)| change.before).or(here.as_ref().map(|here| here.level));
     verdict.boundary = baseline.map(|baseline| Boundary {
         baseline: Some(baseline),
         lower_limit: Some(baseline - least.0 * baseline.abs()),
         upper_limit: Some(baseline + least.1 * baseline.abs()),
     });
-    if let Some(here) = here {
+    if let Some(here) = &here {
         let places = values.len() as f64;
         let error = here.spread * (1.0 / LEVEL_MIN as f64 + 1.0 / places).sqrt();
         let needed = -normal::quantile(settings.false_alarm_chance / (2.0 * places));

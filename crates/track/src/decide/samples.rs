@@ -1,5 +1,5 @@
 //! What raw samples have to say. They tell how well a run was measured, not how much runs differ; so they
-//! confirm, and decide alone only about what no difference between runs explains.
+//! confirm what the history says, and decide nothing alone.
 
 use wingbeat_stats::{Sample, rank};
 
@@ -11,11 +11,8 @@ const SAMPLES_MIN: usize = 10;
 /// More samples on a side are not needed; they are taken evenly.
 const SAMPLES_MAX: usize = 1_000;
 
-/// Samples that differ with a larger chance do not confirm a change.
-const CONFIRM_CHANCE: f64 = 0.05;
-
-/// Runs of the same program on a shared machine may differ by as much.
-pub(super) const RUN_TO_RUN_MAX: f64 = 0.2;
+/// Samples that differ with a larger chance do not differ.
+pub(super) const DIFFER_CHANCE: f64 = 0.05;
 
 /// The chance that the samples of two runs differ as much without a cause, and whether the new ones
 /// are larger. `None` if there are too few on a side.
@@ -36,7 +33,7 @@ pub(super) fn compare(new: &[f64], history: &[Point<'_>], baseline: f64) -> Opti
 /// Whether the samples agree with a change of that direction; those that say nothing do.
 pub(super) fn agree(new: &[f64], history: &[Point<'_>], baseline: f64, is_up: bool) -> bool {
     compare(new, history, baseline)
-        .is_none_or(|(p, is_larger)| p <= CONFIRM_CHANCE && is_larger == is_up)
+        .is_none_or(|(p, is_larger)| p <= DIFFER_CHANCE && is_larger == is_up)
 }
 
 /// At most so many of them as are needed.

@@ -57,7 +57,8 @@ pub(super) fn gather(judged: &[Judged<'_>], settings: &Settings, decision: &mut 
 }
 
 fn is_beyond(verdict: &Verdict) -> bool {
-    matches!(verdict.outcome, Outcome::Worse | Outcome::Better | Outcome::Changed)
+    verdict.outcome.is_suspect()
+        || matches!(verdict.outcome, Outcome::Worse | Outcome::Better | Outcome::Changed)
 }
 
 /// The logarithm of the ratio by which the middle one of the group moved, if most of it did.

@@ -19,6 +19,10 @@ pub fn annotations(message: &Message, is_strict: bool) -> String {
             Sentence::Alert(Status::Active, text) if is_strict => errors.push(("alert", text)),
             Sentence::Alert(Status::Active, text) => warnings.push(("alert", text)),
             Sentence::Alert(..) => {}
+            Sentence::Doubt(outcome, text) if outcome.is_suspect() => {
+                warnings.push(("may be a spike", text));
+            }
+            Sentence::Doubt(_, text) => warnings.push(("too noisy to judge", text)),
             Sentence::Failure(text) => warnings.push(("failed benchmark", text)),
             Sentence::Notice(text) => warnings.push(("notice", text)),
         }

@@ -75,9 +75,6 @@ impl Row<'_> {
         if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {
             return "ignored".to_owned();
         }
-        if self.is_suspect {
-            return format!("{word}, spike?");
-        }
         let seen = self.verdict.and_then(|verdict| verdict.smallest_visible);
         match (self.outcome(), seen, self.alert) {
             (Outcome::NoChange, Some(share), _) if share > 0.0 => {
@@ -100,7 +97,11 @@ pub fn outcome_word(outcome: Outcome) -> &'static str {
         Outcome::Worse => "worse",
         Outcome::Better => "better",
         Outcome::Changed => "changed",
+        Outcome::MaybeWorse => "worse, spike?",
+        Outcome::MaybeBetter => "better, spike?",
+        Outcome::MaybeChanged => "changed, spike?",
         Outcome::NoChange => "no change",
+        Outcome::TooNoisy => "too noisy",
         Outcome::MovedTogether => "moved together",
         Outcome::TooLittleHistory => "too little history",
         Outcome::NotJudged => "not judged",

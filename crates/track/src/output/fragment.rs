@@ -150,8 +150,18 @@ fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
         let text = "No threshold judges any metric of this report, so nothing can raise an alert.";
         warnings.push(vec![Span::text(text)]);
     }
+    for row in rows.iter().filter(|row| row.is_doubtful()) {
+        let iteration = lines::iteration(page, row.iteration);
+        let text = format!("{iteration}: {}", glued(&lines::doubt(row)));
+        warnings.push(vec![
+            Span::code(&row.benchmark.name),
+            Span::text(" "),
+            Span::code(&row.measure.slug),
+            Span::text(text),
+        ]);
+    }
     let notices = page.notices.iter().map(lines::notice);
-    let sentences = notices.chain(lines::suspects(page)).chain(page.remarks.iter().cloned());
+    let sentences = notices.chain(page.remarks.iter().cloned());
     warnings.extend(sentences.map(|text| vec![Span::text(glued(&text))]));
     warnings
 }

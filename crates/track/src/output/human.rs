@@ -45,12 +45,16 @@ pub fn human(page: &Page<'_>, style: Style) -> String {
             Sentence::Failure(text) => (0, labelled(paint.bad("failed"), &text)),
             Sentence::Notice(text) => (1, labelled(paint.warning("notice"), &text)),
             Sentence::Alert(Status::Active, text) => (2, labelled(paint.bad("alert "), &text)),
-            Sentence::Alert(_, text) => (3, labelled(paint.dim("alert "), &text)),
+            Sentence::Doubt(outcome, text) => {
+                let label = if outcome.is_suspect() { "spike?" } else { "noisy " };
+                (3, labelled(paint.warning(label), &text))
+            }
+            Sentence::Alert(_, text) => (4, labelled(paint.dim("alert "), &text)),
         });
     }
     told.sort_by_key(|(order, _)| *order);
     let mut told: String = told.into_iter().map(|(_, line)| line).collect();
-    for remark in lines::suspects(page).iter().chain(page.remarks) {
+    for remark in page.remarks {
         told += &labelled(paint.bold("note  "), remark);
     }
     if !told.is_empty() {

@@ -1,7 +1,11 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
-use super::{Page, number::plural, row::Row};
-use crate::{decide::Notice, model::Status, results::FailedBenchmark};
+use super::{Page, row::Row};
+use crate::{
+    decide::{Notice, Outcome},
+    model::Status,
+    results::FailedBenchmark,
+};
 
 /// What there is to tell besides the figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +14,8 @@ pub enum Sentence {
     Alert(Status, String),
     /// A benchmark that failed.
     Failure(String),
+    /// A metric that may be a spike, or whose history is too noisy to judge it.
+    Doubt(Outcome, String),
     /// What concerns the report as a whole.
     Notice(String),
 }
@@ -18,17 +24,22 @@ pub enum Sentence {
 #[must_use]
 pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
     let rows = Row::by_weight(page);
-    let alerts = rows.iter().filter_map(|row| {
+    let name = |row: &Row<'_>| {
         let iteration = iteration(page, row.iteration);
-        let name = format!("{} {}{iteration}", row.benchmark.name, row.measure.slug);
-        Some(Sentence::Alert(row.alert?.status, format!("{name}: {}", alert(row))))
+        format!("{} {}{iteration}", row.benchmark.name, row.measure.slug)
+    };
+    let alerts = rows.iter().filter_map(|row| {
+        Some(Sentence::Alert(row.alert?.status, format!("{}: {}", name(row), alert(row))))
     });
+    let doubtful = rows.iter().filter(|row| row.is_doubtful());
+    let doubts = doubtful
+        .map(|row| Sentence::Doubt(row.outcome(), format!("{}: {}", name(row), doubt(row))));
     let failures = failures(page).into_iter().map(|(at, failure)| {
         let iteration = iteration(page, u32::try_from(at).unwrap_or(u32::MAX));
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
     let notices = page.notices.iter().map(|it| Sentence::Notice(notice(it)));
-    alerts.chain(failures).chain(notices).collect()
+    alerts.chain(doubts).chain(failures).chain(notices).collect()
 }
 
 /// A failed benchmark with its iteration, from 0.
@@ -40,25 +51,14 @@ pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)>
 /// A notice as a sentence.
 pub(super) fn notice(notice: &Notice) -> String {
     match notice {
-        Notice::MovedTogether { reason, .. } | Notice::IdleThreshold { reason, .. } => {
-            reason.clone()
-        }
+        Notice::MovedTogether { reason, .. }
+        | Notice::IdleThreshold { reason, .. }
+        | Notice::LooksChanged { reason, .. }
+        | Notice::AlertIsUsual { reason, .. } => reason.clone(),
         Notice::EnvironmentChanged { changes } => {
             format!("the environment is not that of the last report: {}", changes.join(", "))
         }
     }
-}
-
-/// What the suspects mean, if there are any.
-pub(super) fn suspects(page: &Page<'_>) -> Option<String> {
-    let count = page.suspects.len();
-    (count > 0).then(|| {
-        let what = match count {
-            1 => "1 metric may be a spike".to_owned(),
-            _ => format!("{} may be spikes", plural(count, "metric")),
-        };
-        format!("{what}, and history is too short to know; --confirm measures again to find out")
-    })
 }
 
 /// Whether a number stands in a reason, and not as a part of another one.
@@ -102,6 +102,18 @@ pub(super) fn alert(row: &Row<'_>) -> String {
         parts.push(format!("{}{reason}", alert.status));
     }
     parts.join("; ")
+}
+
+/// Why it is in doubt whether a metric changed.
+pub(super) fn doubt(row: &Row<'_>) -> String {
+    let reason = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
+    match row.outcome().is_suspect() {
+        true => {
+            let parts = [row.value_text(), row.change_and_interval(), reason.clone()];
+            parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+        }
+        false => reason,
+    }
 }
 
 /// Which iteration, where there are several: ` (iteration 2)`.

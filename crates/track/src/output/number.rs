@@ -1,5 +1,5 @@
 //! Numbers as people read them: units scaled, digits that mean something, thousands apart, a real minus.
-//! Tables, pictures, comparisons and logs all say them this way; `plot/page.js` says them so once more.
+//! Tables, pictures, comparisons and logs all say them this way; `plot/draw.js` and `plot/look.js` say them so once more.
 
 mod digits;
 mod share;

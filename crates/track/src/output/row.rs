@@ -2,7 +2,7 @@
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{HashMap, HashSet},
+    collections::HashMap,
 };
 
 use super::Page;
@@ -24,8 +24,6 @@ pub(super) struct Row<'a> {
     pub(super) verdict: Option<&'a Verdict>,
     pub(super) threshold: Option<&'a ThresholdModel>,
     pub(super) alert: Option<&'a Alert>,
-    /// Whether measuring again would tell more.
-    pub(super) is_suspect: bool,
 }
 
 impl<'a> Row<'a> {
@@ -35,7 +33,6 @@ impl<'a> Row<'a> {
         let alerts: HashMap<_, _> = alerts
             .map(|alert| ((alert.iteration, &alert.benchmark, &alert.measure), alert))
             .collect();
-        let suspects: HashSet<usize> = page.suspects.iter().copied().collect();
         let mut rows = Vec::new();
         for (iteration, results) in (0u32..).zip(&page.report.iterations) {
             for benchmark in &results.benchmarks {
@@ -49,7 +46,6 @@ impl<'a> Row<'a> {
                         verdict: page.report.verdicts.get(place),
                         threshold: page.thresholds.get(place).and_then(Option::as_ref),
                         alert: alerts.get(&(iteration, &benchmark.name, &measure.slug)).copied(),
-                        is_suspect: suspects.contains(&place),
                     });
                 }
             }
@@ -80,7 +76,12 @@ impl<'a> Row<'a> {
             self.outcome(),
             Outcome::NoChange | Outcome::TooLittleHistory | Outcome::NotJudged
         );
-        !is_quiet || self.alert.is_some() || self.is_suspect
+        !is_quiet || self.alert.is_some()
+    }
+
+    /// Whether it may be a spike, or cannot be judged for noise.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.alert.is_none() && (self.outcome().is_suspect() || self.outcome() == Outcome::TooNoisy)
     }
 
     pub(super) fn baseline(&self) -> Option<f64> {
@@ -92,11 +93,14 @@ impl<'a> Row<'a> {
             Outcome::Worse => 0,
             Outcome::Better => 1,
             Outcome::Changed => 2,
-            Outcome::MovedTogether => 3,
-            _ if self.is_suspect => 4,
-            Outcome::NoChange => 5,
-            Outcome::TooLittleHistory => 6,
-            Outcome::NotJudged => 7,
+            Outcome::MaybeWorse => 3,
+            Outcome::MaybeChanged => 4,
+            Outcome::MaybeBetter => 5,
+            Outcome::MovedTogether => 6,
+            Outcome::TooNoisy => 7,
+            Outcome::NoChange => 8,
+            Outcome::TooLittleHistory => 9,
+            Outcome::NotJudged => 10,
         };
         (Reverse(self.is_active()), outcome)
     }

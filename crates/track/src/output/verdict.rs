@@ -85,11 +85,17 @@ fn quiet(rows: &[Row<'_>]) -> String {
         return text;
     }
     let is = |count| if count == 1 { "is" } else { "are" };
+    let suspects = rows.iter().filter(|row| row.outcome().is_suspect()).count();
     let (better, moved) = (counted(Outcome::Better), counted(Outcome::MovedTogether));
     let young = counted(Outcome::TooLittleHistory);
     let unnamed = counted(Outcome::NotJudged);
     for (count, words) in [
         (settled, format!("{settled} {} dismissed or silenced", is(settled))),
+        (
+            suspects,
+            format!("{suspects} may be {}", if suspects == 1 { "a spike" } else { "spikes" }),
+        ),
+        (counted(Outcome::TooNoisy), format!("{} too noisy to judge", counted(Outcome::TooNoisy))),
         (better, format!("{better} {} better", is(better))),
         (moved, format!("{moved} moved together")),
         (young, format!("{young} had too little history")),

@@ -3,26 +3,49 @@
 use time::OffsetDateTime;
 
 use super::chart::Dot;
-use crate::output::number::{exponential, fixed};
+use crate::output::number::{Units, exponential, fixed};
 
-/// A vertical axis.
+/// A vertical axis: linear, or logarithmic where a linear one would hide changes of small values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     low: f64,
     high: f64,
-    /// All is divided by this before it is subtracted, since differences of huge numbers are infinite.
-    scale: f64,
+    rule: Rule,
 }
 
-/// Ticks of an axis in one unit.
+/// What becomes of a value before it is placed between `low` and `high`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rule {
+    /// It is divided by this, since differences of huge numbers are infinite.
+    Linear(f64),
+    /// Its natural logarithm is taken.
+    Logarithmic,
+}
+
+/// Ticks of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ticks {
     /// Values and their texts, from the lowest.
     pub(super) marks: Vec<(f64, String)>,
+    /// The unit of the texts; empty if each text has its own.
+    pub(super) symbol: String,
 }
+
+/// From this ratio of the largest to the smallest value on, an axis of positive values is logarithmic.
+///
+/// On a linear axis a change of 10 % of the smallest value takes 0.1 ÷ (ratio − 1) of the height. Lines are
+/// 1.5 pixels wide and panels have about 130 pixels, so at a ratio of 10 that change is narrower than its
+/// line.
+const LOG_RATIO: f64 = 10.0;
 
 /// Part of the range of values that spreads and limits may add on each side. What goes beyond is cut off.
 const EXTRA_MAX: f64 = 0.75;
+
+/// The same for a logarithmic axis, whose range is large already.
+const EXTRA_MAX_LOG: f64 = 0.25;
+
+/// Decimals of ticks at most, where there is a smaller unit.
+const DECIMALS_MAX: f64 = 3.0;
 
 /// Empty part above and below.
 const MARGIN: f64 = 0.06;
@@ -32,21 +55,33 @@ const MARGIN: f64 = 0.06;
 pub(super) const NOISY_SPAN_MIN: f64 = 0.02;
 
 impl Axis {
-    /// The axis on which all values are to be seen. `span_min` is the least height as a part of the
-    /// largest value.
+    /// The axis on which all values are to be seen. `span_min` is the least height of a linear one, as a
+    /// part of the largest value.
     pub(super) fn of<'a>(dots: impl Iterator<Item = &'a Dot> + Clone, span_min: f64) -> Self {
-        let ends = |values: &mut dyn Iterator<Item = f64>| {
-            values.fold(None, |ends: Option<(f64, f64)>, value| match ends {
-                Some((low, high)) => Some((low.min(value), high.max(value))),
-                None => Some((value, value)),
-            })
-        };
-        let values = ends(&mut dots.clone().map(|dot| dot.value));
-        let (low, high) = values.unwrap_or((0.0, 0.0));
-        let around = dots.flat_map(|dot| [dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]);
-        let (outer_low, outer_high) = ends(&mut around.flatten()).unwrap_or((low, high));
-        // What is never below 0 has no numbers below 0 at its axis.
-        let floor = if low.min(outer_low) >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
+        let (low, high) = ends(dots.clone().map(|dot| dot.value)).unwrap_or((0.0, 0.0));
+        let around =
+            dots.flat_map(|dot| [dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]).flatten();
+        if low > 0.0 && high / low >= LOG_RATIO {
+            // What reaches down to zero has no end on this axis, so it is cut off.
+            let outer = ends(around.filter(|&value| value > 0.0)).unwrap_or((low, high));
+            return Self::logarithmic((low, high), outer);
+        }
+        Self::linear((low, high), ends(around).unwrap_or((low, high)), span_min)
+    }
+
+    fn logarithmic((low, high): (f64, f64), (outer_low, outer_high): (f64, f64)) -> Self {
+        let (low, high) = (low.ln(), high.ln());
+        let extra = (high - low) * EXTRA_MAX_LOG;
+        let low = outer_low.ln().clamp(low - extra, low);
+        let high = outer_high.ln().clamp(high, high + extra);
+        let margin = MARGIN * (high - low);
+        Self { low: low - margin, high: high + margin, rule: Rule::Logarithmic }
+    }
+
+    fn linear((low, high): (f64, f64), outer: (f64, f64), span_min: f64) -> Self {
+        let (outer_low, outer_high) = outer;
+        // What is never below 0 has no numbers below 0 at its axis, whatever its limits.
+        let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
         let size = low.abs().max(high.abs());
         let scale = if size > 0.0 { size } else { 1.0 };
         let (low, high) = (low / scale, high / scale);
@@ -59,30 +94,69 @@ impl Axis {
         let low = (outer_low / scale).clamp(low - extra, low);
         let high = (outer_high / scale).clamp(high, high + extra);
         let margin = MARGIN * (high - low);
-        Self { low: (low - margin).max(floor), high: high + margin, scale }
+        Self { low: (low - margin).max(floor), high: high + margin, rule: Rule::Linear(scale) }
+    }
+
+    /// Whether each step up multiplies.
+    pub(super) fn is_logarithmic(&self) -> bool {
+        self.rule == Rule::Logarithmic
     }
 
     /// Where a value stands: 0 at the bottom, 1 at the top.
     pub(super) fn place(&self, value: f64) -> f64 {
-        (value / self.scale - self.low) / (self.high - self.low)
+        let value = match self.rule {
+            Rule::Linear(scale) => value / scale,
+            // Zero and less are below any axis.
+            Rule::Logarithmic if value > 0.0 => value.ln(),
+            Rule::Logarithmic => f64::NEG_INFINITY,
+        };
+        (value - self.low) / (self.high - self.low)
     }
 
-    /// Its ends, in the units of the values.
-    pub(super) fn ends(&self) -> (f64, f64) {
-        (self.low * self.scale, self.high * self.scale)
+    /// The value at a place.
+    pub(super) fn value(&self, place: f64) -> f64 {
+        let value = self.low + (self.high - self.low) * place;
+        match self.rule {
+            Rule::Linear(scale) => value * scale,
+            Rule::Logarithmic => value.exp(),
+        }
     }
 
-    /// The end farther from zero.
-    pub(super) fn size(&self) -> f64 {
-        self.low.abs().max(self.high.abs()).min(1.0) * self.scale
+    /// About `count` ticks at round numbers: of one unit, or of rising units if the axis is logarithmic.
+    pub(super) fn ticks(&self, count: usize, units: &Units) -> Ticks {
+        match self.rule {
+            Rule::Linear(scale) => {
+                let size = self.low.abs().max(self.high.abs()).min(1.0) * scale;
+                let (unit, symbol) = match units.rung(size) {
+                    // 18,204,123,457 rather than 18.204123457 G.
+                    (unit, _) if self.decimals(count, scale, unit) > DECIMALS_MAX => units.own(),
+                    rung => rung,
+                };
+                Ticks { marks: self.even_marks(count, scale, unit), symbol: symbol.to_owned() }
+            }
+            Rule::Logarithmic => {
+                let marks = log_marks(self.low, self.high, count, units.is_binary());
+                let marks = marks.into_iter().map(|value| (value, log_text(value, units)));
+                Ticks { marks: marks.collect(), symbol: String::new() }
+            }
+        }
     }
 
-    /// About `count` ticks at round numbers of a unit of that size.
-    pub(super) fn ticks(&self, count: usize, unit: f64) -> Ticks {
-        let (low, high) = (self.low * (self.scale / unit), self.high * (self.scale / unit));
-        let step = round_step((high - low) / count.max(1) as f64);
+    /// The distance of ticks in a unit.
+    fn step(&self, count: usize, scale: f64, unit: f64) -> f64 {
+        round_step((self.high - self.low) * (scale / unit) / count.max(1) as f64)
+    }
+
+    /// Decimals of ticks in a unit.
+    fn decimals(&self, count: usize, scale: f64, unit: f64) -> f64 {
+        (-self.step(count, scale, unit).log10().floor()).max(0.0)
+    }
+
+    fn even_marks(&self, count: usize, scale: f64, unit: f64) -> Vec<(f64, String)> {
+        let (low, high) = (self.low * (scale / unit), self.high * (scale / unit));
+        let step = self.step(count, scale, unit);
         let first = (low / step).ceil();
-        let decimals = (-step.log10().floor()).max(0.0);
+        let decimals = self.decimals(count, scale, unit);
         let is_plain = decimals <= 9.0 && low.abs().max(high.abs()) < 1e12;
         let mut marks = Vec::new();
         for index in 0..=2 * count {
@@ -98,8 +172,52 @@ impl Axis {
             };
             marks.push((value * unit, text));
         }
-        Ticks { marks }
+        marks
     }
+}
+
+/// The lowest and the highest of some values.
+fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |ends, value| match ends {
+        Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
+        None => Some((value, value)),
+    })
+}
+
+/// Round numbers between two, of which the natural logarithms come in, and no more than `count`: 1, 2, 5, 10;
+/// or 1, 10, 100; or fewer. Of bytes powers of two.
+fn log_marks(low: f64, high: f64, count: usize, is_binary: bool) -> Vec<f64> {
+    let base: f64 = if is_binary { 2.0 } else { 10.0 };
+    let first = (low / base.ln()).floor() as i32;
+    let last = (high / base.ln()).ceil() as i32;
+    let is_inside = |value: &f64| value.is_normal() && value.ln() >= low && value.ln() <= high;
+    let every = |step: usize, digits: &[f64]| -> Vec<f64> {
+        let begin = first.div_euclid(step as i32) * step as i32;
+        let powers = (begin..=last).step_by(step).map(|power| base.powi(power));
+        let marks = powers.flat_map(|power| digits.iter().map(move |digit| digit * power));
+        marks.filter(is_inside).collect()
+    };
+    let fine = if is_binary { every(1, &[1.0]) } else { every(1, &[1.0, 2.0, 5.0]) };
+    if fine.len() <= count {
+        return fine;
+    }
+    // 2,098 powers of two lie between the ends of a float.
+    (1..=2098)
+        .map(|step| every(step, &[1.0]))
+        .find(|marks| marks.len() <= count)
+        .unwrap_or_default()
+}
+
+/// A round number with its own unit.
+fn log_text(value: f64, units: &Units) -> String {
+    let (size, symbol) = units.rung(value);
+    let scaled = value / size;
+    let text = match scaled {
+        0.999..1e12 => fixed(scaled, 0),
+        0.001..1.0 => fixed(scaled, (-scaled.log10() - 1e-9).ceil() as usize),
+        _ => exponential(scaled, 0),
+    };
+    if symbol.is_empty() { text } else { format!("{text} {symbol}") }
 }
 
 /// The least of 1, 2 and 5 times a power of ten that is at least as large.
@@ -141,6 +259,7 @@ pub(super) fn places(count: usize, width: f64, distance: f64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Measure;
 
     fn axis(values: &[f64], span_min: f64) -> Axis {
         let dots: Vec<Dot> = values.iter().map(|&value| Dot { value, ..Dot::default() }).collect();
@@ -149,18 +268,64 @@ mod tests {
 
     #[test]
     fn ticks_are_round_numbers() {
-        let check = |values: &[f64], unit, expected: &[&str]| {
-            let ticks = axis(values, 0.0).ticks(4, unit);
+        let check = |slug: &str, values: &[f64], expected: &[&str]| {
+            let ticks = axis(values, 0.0).ticks(4, &Units::of(&Measure::named(slug)));
             let texts: Vec<&str> = ticks.marks.iter().map(|(_, text)| &**text).collect();
             assert_eq!(texts, expected, "{values:?}");
         };
-        check(&[0.0, 1.0], 1.0, &["0", "0.5", "1.0"]);
-        check(&[-3.0, 3.0], 1.0, &["−2", "0", "2"]);
-        check(&[1000.0, 5000.0], 1000.0, &["2", "4"]);
-        check(&[7.0], 1.0, &["6.8", "7.0", "7.2"]);
-        check(&[0.0], 1.0, &["0", "0.02", "0.04"]);
-        check(&[0.1, 100.0], 1.0, &["0", "50", "100"]);
-        check(&[1e9, 1e9 + 4.0], 1.0, &["1,000,000,000", "1,000,000,002", "1,000,000,004"]);
+        check("score", &[0.0, 1.0], &["0", "0.5", "1.0"]);
+        check("score", &[-3.0, 3.0], &["−2", "0", "2"]);
+        check("latency", &[1000.0, 5000.0], &["2", "4"]);
+        check("score", &[7.0], &["6.8", "7.0", "7.2"]);
+        check("score", &[0.0], &["0", "0.02", "0.04"]);
+        check("score", &[0.0, 100.0], &["0", "50", "100"]);
+        let billions = ["1,000,000,000", "1,000,000,002", "1,000,000,004"];
+        check("instructions", &[1e9, 1e9 + 4.0], &billions);
+    }
+
+    #[test]
+    fn ticks_of_a_logarithmic_axis_rise_through_the_units() {
+        let check = |slug: &str, values: &[f64], expected: &[&str]| {
+            let axis = axis(values, 0.0);
+            assert!(axis.is_logarithmic(), "{values:?}");
+            let ticks = axis.ticks(8, &Units::of(&Measure::named(slug)));
+            let texts: Vec<&str> = ticks.marks.iter().map(|(_, text)| &**text).collect();
+            assert_eq!((texts, &*ticks.symbol), (expected.to_vec(), ""), "{values:?}");
+        };
+        let decades = ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"];
+        check("latency", &[30.0, 450e6], &decades);
+        check("latency", &[30.0, 450.0], &["50 ns", "100 ns", "200 ns", "500 ns"]);
+        check("latency", &[300.0, 4500.0], &["500 ns", "1 µs", "2 µs", "5 µs"]);
+        let bytes = ["1 KiB", "4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 MiB"];
+        check(
+            "bytes-per-second",
+            &[1000.0, 4e6],
+            &bytes.map(|text| format!("{text}/s")).each_ref().map(|text| &**text),
+        );
+        check("score", &[0.02, 3.0], &["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2"]);
+        let wide = ["1", "100", "10 k", "1 M", "100 M", "10 G", "1,000 G"];
+        check("score", &[1.0, 1e12], &wide);
+    }
+
+    #[test]
+    fn only_wide_positive_values_have_a_logarithmic_axis() {
+        let check = |values: &[f64], expected| {
+            assert_eq!(axis(values, 0.02).is_logarithmic(), expected, "{values:?}");
+        };
+        check(&[1.0, 9.9], false);
+        check(&[1.0, 10.0], true);
+        check(&[0.0, 10.0], false);
+        check(&[-1.0, 1000.0], false);
+        check(&[5e-324, f64::MAX], true);
+    }
+
+    #[test]
+    fn what_reaches_to_zero_is_cut_at_a_logarithmic_axis() {
+        let dot = |value, lower| Dot { value, lower: Some(lower), ..Dot::default() };
+        let axis = |lower| Axis::of([dot(30.0, 29.0), dot(450e6, lower)].iter(), 0.0);
+        // The axis is that of the other values, and the end is below it.
+        assert_eq!(axis(-1e6), axis(400e6));
+        assert!(axis(-1e6).place(-1e6) < 0.0 && axis(0.0).place(0.0) < 0.0);
     }
 
     #[test]
@@ -171,8 +336,11 @@ mod tests {
                 let place = axis.place(value);
                 assert!((0.0..=1.0).contains(&place), "{values:?} {value} {place}");
             }
-            assert!(axis.ticks(4, 1.0).marks.len() < 12, "{values:?}");
+            let ticks = axis.ticks(4, &Units::of(&Measure::named("score")));
+            assert!(ticks.marks.len() < 12, "{values:?}");
+            assert!(ticks.marks.iter().all(|(value, _)| value.is_finite()), "{values:?}");
         };
+        check(&[5e-324, f64::MAX]);
         check(&[f64::MAX, f64::MIN]);
         check(&[f64::MIN_POSITIVE, 0.0]);
         check(&[5e-324]);
@@ -191,6 +359,13 @@ mod tests {
         check(2.0, 0.946);
         check(2.5, 0.649);
         check(100.0, 0.564);
+    }
+
+    #[test]
+    fn limits_below_zero_are_cut_where_values_are_not() {
+        let dots = [1.0, 3.0].map(|value| Dot { value, lower_limit: Some(-2.0), ..Dot::default() });
+        let axis = Axis::of(dots.iter(), 0.0);
+        assert!(axis.place(0.0).abs() < 1e-9 && axis.place(1.0) > 0.2, "{axis:?}");
     }
 
     #[test]

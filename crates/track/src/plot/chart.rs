@@ -9,7 +9,8 @@ use wingbeat_stats::changes;
 use super::panels;
 use crate::{
     decide::Outcome,
-    model::{BenchmarkName, BranchName, Limit, Measure, Status, TestbedName},
+    model::{BranchName, Kind, Limit, Measure, Status, TestbedName},
+    output::number::count,
     store::{Plot, PlotPoint, PlotSeries},
 };
 
@@ -20,9 +21,9 @@ pub struct Chart {
     pub title: String,
     /// The reports along the horizontal axis, oldest first, evenly spaced.
     pub stamps: Vec<Stamp>,
-    /// From top to bottom.
+    /// From top to bottom: those with active alerts, then those with changes of level, then the others.
     pub panels: Vec<Panel>,
-    /// Series for which there was no room. Those without alerts and changes go first.
+    /// Series for which there was no room.
     pub left_out: usize,
 }
 
@@ -43,32 +44,43 @@ pub struct Stamp {
     pub news: Vec<String>,
 }
 
-/// Lines with a common vertical axis: of one measure, in the same units, of similar size.
+/// All series of a measure of a benchmark: one line for each branch and testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
+    /// The benchmark.
+    pub benchmark: String,
     /// The measure.
     pub measure: Measure,
-    /// Which panel of the measure it is, and how many there are.
-    pub part: (usize, usize),
-    /// At most [`LINES_MAX`].
+    /// Those with active alerts first, then those with changes of level, then those with the newest values.
     pub lines: Vec<Line>,
 }
 
-/// Lines in a panel at most; more could not be told apart by colour.
-pub const LINES_MAX: usize = 6;
+/// Lines of a panel that have a colour and a label. Further ones are grey.
+pub const LINES_MAX: usize = 12;
 
-/// Lines in a chart at most, by default.
+/// Series in an SVG picture or on a terminal at most. A page has all.
 pub const CHART_LINES_MAX: usize = 60;
 
 /// The values of one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Benchmark, and branch and testbed if there are several.
+    /// What tells it from the other lines of its panel: the branch, and the testbed if the chart has several.
     pub name: String,
     /// Oldest first; at least one.
     pub dots: Vec<Dot>,
     /// Where the level changed.
     pub steps: Vec<Step>,
+}
+
+/// How much a series is in need of a look. The first comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rank {
+    /// It has active alerts.
+    Alert,
+    /// Its level changed.
+    Changed,
+    /// Neither.
+    Steady,
 }
 
 /// One value.
@@ -106,24 +118,46 @@ pub struct Step {
 }
 
 impl Chart {
-    /// The chart of series, with their changes found. At most `lines_max` are drawn.
+    /// The chart of all series, with their changes found.
     #[must_use]
-    pub fn new(title: impl Into<String>, plot: &Plot, lines_max: usize) -> Self {
-        let names = Names::of(plot);
-        let mut all: Vec<(Measure, Line)> = plot
-            .series
-            .iter()
-            .filter(|series| !series.points.is_empty())
-            .map(|series| (series.measure.clone(), Line::of(names.name(series), &series.points)))
-            .collect();
-        let left_out = all.len().saturating_sub(lines_max);
-        if left_out > 0 {
-            // Stable, so that among equals the first by name stay.
-            all.sort_by_key(|(_, line)| (line.active_alerts() == 0, line.steps.is_empty()));
-            all.truncate(lines_max);
-        }
-        let stamps = stamps(plot, &mut all);
-        Self { title: title.into(), stamps, panels: panels::divide(all), left_out }
+    pub fn new(title: impl Into<String>, plot: &Plot) -> Self {
+        let stamps = Stamps::of(plot);
+        let has_testbeds = has_several(plot.series.iter().map(|series| &series.testbed));
+        let name = |series: &PlotSeries| match has_testbeds {
+            true => format!("{} · {}", series.branch, series.testbed),
+            false => series.branch.to_string(),
+        };
+        let series = plot.series.iter().filter(|series| !series.points.is_empty());
+        let lines = series.map(|series| (series, Line::of(name(series), series, &stamps.places)));
+        let panels = panels::group(lines);
+        Self { title: title.into(), stamps: stamps.all, panels, left_out: 0 }
+    }
+
+    /// The first panels, with that many lines at most, but at least one panel.
+    #[must_use]
+    pub fn first(&self, lines_max: usize) -> Self {
+        let mut lines = 0;
+        let has_room = |panel: &&Panel| {
+            let is_first = lines == 0;
+            lines += panel.lines.len();
+            is_first || lines <= lines_max
+        };
+        let panels: Vec<Panel> = self.panels.iter().take_while(has_room).cloned().collect();
+        let kept: usize = panels.iter().map(|panel| panel.lines.len()).sum();
+        let left_out = self.left_out + self.lines().count() - kept;
+        Self { title: self.title.clone(), stamps: self.stamps.clone(), panels, left_out }
+    }
+
+    /// How many series are left out, and how to see them. `None` if none is.
+    #[must_use]
+    pub fn left_out_text(&self) -> Option<String> {
+        let left_out = count(self.left_out);
+        (self.left_out > 0).then(|| {
+            format!(
+                "{left_out} more series are left out, those without alerts and changes first; -o perf.html \
+                 has all, --benchmark and --measure choose"
+            )
+        })
     }
 
     /// Place of a value on the horizontal axis, in reports from the first.
@@ -134,8 +168,8 @@ impl Chart {
         dot.stamp as f64 + 0.8 * share
     }
 
-    /// A colour for each line of each panel, as a number below [`LINES_MAX`]. A name has the same colour
-    /// in all panels if there are few enough names.
+    /// A colour for each line of each panel, as a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A
+    /// name has the same colour in all panels if there are few enough names.
     #[must_use]
     pub fn colours(&self) -> Vec<Vec<usize>> {
         let mut names: Vec<&str> = self.lines().map(|line| line.name.as_str()).collect();
@@ -143,7 +177,7 @@ impl Chart {
         names.dedup();
         let colour = |place: usize, line: &Line| match names.binary_search(&line.name.as_str()) {
             Ok(number) if names.len() <= LINES_MAX => number,
-            _ => place % LINES_MAX,
+            _ => place.min(LINES_MAX),
         };
         let panel = |panel: &Panel| {
             panel.lines.iter().enumerate().map(|(place, line)| colour(place, line)).collect()
@@ -151,23 +185,69 @@ impl Chart {
         self.panels.iter().map(panel).collect()
     }
 
-    /// All lines.
+    /// All lines, panel by panel.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.panels.iter().flat_map(|panel| &panel.lines)
     }
 }
 
+impl Panel {
+    /// Benchmark and measure.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} · {}", self.benchmark, self.measure.name)
+    }
+
+    /// That of its line that is most in need of a look.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.lines.iter().map(Line::rank).min().unwrap_or(Rank::Steady)
+    }
+}
+
 impl Line {
-    fn of(name: String, points: &[PlotPoint]) -> Self {
-        let dots: Vec<Dot> = points.iter().map(Dot::of).collect();
+    /// `places` has the place of each report in the chart.
+    fn of(name: String, series: &PlotSeries, places: &[usize]) -> Self {
+        let dot = |point: &PlotPoint| Dot { stamp: places[point.report], ..Dot::of(point) };
+        let dots: Vec<Dot> = series.points.iter().map(dot).collect();
         let values: Vec<f64> = dots.iter().map(|dot| dot.value).collect();
-        let found = changes::find(&values, &changes::Settings::default());
+        let mut settings = changes::Settings::default();
+        if series.measure.kind == Kind::Exact {
+            settings.change_min = 0.0;
+        }
+        let found = changes::find(&values, &settings);
         let step = |change: &changes::Change| Step {
             dot: change.index,
             before: change.before,
             after: change.after,
         };
         Self { name, dots, steps: found.iter().map(step).collect() }
+    }
+
+    /// How much it is in need of a look.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        match (self.active_alerts(), self.steps.is_empty()) {
+            (1.., _) => Rank::Alert,
+            (0, false) => Rank::Changed,
+            (0, true) => Rank::Steady,
+        }
+    }
+
+    /// Its values in units of which one is that many times as large.
+    pub(super) fn scale(&mut self, factor: f64) {
+        for dot in &mut self.dots {
+            dot.value *= factor;
+            let around =
+                [&mut dot.lower, &mut dot.upper, &mut dot.lower_limit, &mut dot.upper_limit];
+            for end in around.into_iter().flatten() {
+                *end *= factor;
+            }
+        }
+        for step in &mut self.steps {
+            step.before *= factor;
+            step.after *= factor;
+        }
     }
 
     /// Alerts that nobody has settled.
@@ -225,75 +305,46 @@ impl Dot {
     }
 }
 
-/// What a series is called: whatever tells it from the others.
-struct Names<'a> {
-    branches: Vec<&'a BranchName>,
-    testbeds: Vec<&'a TestbedName>,
-    benchmarks: Vec<&'a BenchmarkName>,
+fn has_several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
+    let first = all.next();
+    first.is_some_and(|first| all.any(|other| other != first))
 }
 
-impl<'a> Names<'a> {
-    fn of(plot: &'a Plot) -> Self {
-        let mut names = Self { branches: Vec::new(), testbeds: Vec::new(), benchmarks: Vec::new() };
+/// The reports that have a value in one of the series.
+struct Stamps {
+    all: Vec<Stamp>,
+    /// The place of each report of the plot among them.
+    places: Vec<usize>,
+}
+
+impl Stamps {
+    fn of(plot: &Plot) -> Self {
+        // A report knows its testbed only through its series.
+        let mut testbeds: Vec<Option<&TestbedName>> = vec![None; plot.reports.len()];
+        let mut iterations = vec![0_u32; plot.reports.len()];
         for series in &plot.series {
-            names.branches.push(&series.branch);
-            names.testbeds.push(&series.testbed);
-            names.benchmarks.push(&series.benchmark);
+            for point in &series.points {
+                testbeds[point.report] = Some(&series.testbed);
+                let most = &mut iterations[point.report];
+                *most = (*most).max(point.iteration.saturating_add(1));
+            }
         }
-        names.branches.sort_unstable();
-        names.branches.dedup();
-        names.testbeds.sort_unstable();
-        names.testbeds.dedup();
-        names.benchmarks.sort_unstable();
-        names.benchmarks.dedup();
-        names
-    }
-
-    fn name(&self, series: &PlotSeries) -> String {
-        let mut parts = vec![series.benchmark.as_str()];
-        if self.branches.len() > 1 {
-            parts.push(series.branch.as_str());
+        let mut stamps = Self { all: Vec::new(), places: vec![0; plot.reports.len()] };
+        let mut before = HashMap::new();
+        for (index, report) in plot.reports.iter().enumerate() {
+            let Some(testbed) = testbeds[index] else { continue };
+            let last = before.insert(testbed, &report.environment);
+            let news = last.map_or_else(Vec::new, |last| report.environment.changes_since(last));
+            stamps.places[index] = stamps.all.len();
+            stamps.all.push(Stamp {
+                time: report.start_time,
+                hash: report.hash.clone(),
+                branch: report.branch.clone(),
+                testbed: testbed.clone(),
+                iterations: iterations[index],
+                news,
+            });
         }
-        if self.testbeds.len() > 1 {
-            parts.push(series.testbed.as_str());
-        }
-        parts.join(" · ")
+        stamps
     }
-}
-
-/// The reports that have a value in one of the lines, whose dots are renumbered.
-fn stamps(plot: &Plot, lines: &mut [(Measure, Line)]) -> Vec<Stamp> {
-    let mut iterations = vec![0_u32; plot.reports.len()];
-    for dot in lines.iter().flat_map(|(_, line)| &line.dots) {
-        let most = &mut iterations[dot.stamp];
-        *most = (*most).max(dot.iteration.saturating_add(1));
-    }
-    // A report knows its testbed only through its series.
-    let mut testbeds: Vec<Option<&TestbedName>> = vec![None; plot.reports.len()];
-    for series in &plot.series {
-        for point in &series.points {
-            testbeds[point.report] = Some(&series.testbed);
-        }
-    }
-    let mut place = vec![0; plot.reports.len()];
-    let mut before = HashMap::new();
-    let mut stamps = Vec::new();
-    for (index, report) in plot.reports.iter().enumerate() {
-        let (Some(testbed), 1..) = (testbeds[index], iterations[index]) else { continue };
-        let last = before.insert(testbed, &report.environment);
-        let news = last.map_or_else(Vec::new, |last| report.environment.changes_since(last));
-        place[index] = stamps.len();
-        stamps.push(Stamp {
-            time: report.start_time,
-            hash: report.hash.clone(),
-            branch: report.branch.clone(),
-            testbed: testbed.clone(),
-            iterations: iterations[index],
-            news,
-        });
-    }
-    for dot in lines.iter_mut().flat_map(|(_, line)| &mut line.dots) {
-        dot.stamp = place[dot.stamp];
-    }
-    stamps
 }

@@ -2,7 +2,7 @@
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, Ticks},
-    chart::{Chart, Dot, Panel},
+    chart::{Chart, Dot, LINES_MAX, Panel},
     words,
 };
 use crate::{model::Kind, output::number::Units};
@@ -13,11 +13,14 @@ pub(super) const WIDTH: f64 = 1120.0;
 /// Room for the labels of the lines, right of a panel.
 pub(super) const LABELS_WIDTH: f64 = 236.0;
 
-/// Height of the part of a panel where lines are.
-pub(super) const PANEL_HEIGHT: f64 = 190.0;
+/// Height of the part of a panel where lines are, if there are few of them.
+const PANEL_HEIGHT: f64 = 130.0;
 
-/// Room above that part for the panel's title.
-const TITLE_HEIGHT: f64 = 34.0;
+/// Height of a label, which is two lines of text.
+pub(super) const LABEL_HEIGHT: f64 = 31.0;
+
+/// Room above the part of a panel where lines are, for its title.
+pub(super) const PLOT_TOP: f64 = 34.0;
 
 /// Room below that part for times and commits.
 const AXIS_HEIGHT: f64 = 44.0;
@@ -37,36 +40,30 @@ pub(super) struct Layout {
     pub(super) width: f64,
     /// In the order of the chart.
     pub(super) panels: Vec<Frame>,
-    /// Below the last panel.
-    pub(super) bottom: f64,
     stamps: usize,
 }
 
-/// Places of a panel.
+/// Places of a panel, from its own top.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Top of the part where lines are.
-    pub(super) top: f64,
+    /// Height of the part where lines are.
+    pub(super) plot_height: f64,
     pub(super) axis: Axis,
     pub(super) ticks: Ticks,
     pub(super) units: Units,
-    /// Symbol of the unit of the ticks.
-    pub(super) symbol: String,
-    /// Least height of the axis, as a part of the largest value.
+    /// Least height of a linear axis, as a part of the largest value.
     pub(super) span_min: f64,
 }
 
 impl Layout {
-    /// The places of a chart whose first panel begins at `top`.
-    pub(super) fn of(chart: &Chart, top: f64) -> Self {
-        let frame = |(index, panel)| Frame::of(index, panel, top);
-        let panels: Vec<Frame> = chart.panels.iter().enumerate().map(frame).collect();
+    /// The places of a chart.
+    pub(super) fn of(chart: &Chart) -> Self {
+        let panels: Vec<Frame> = chart.panels.iter().map(Frame::of).collect();
         let texts = panels.iter().flat_map(|frame| &frame.ticks.marks);
         let widest = texts.map(|(_, text)| words::width(text, FONT_SMALL)).fold(30.0, f64::max);
         let left = widest.min(150.0).ceil() + 28.0;
-        let bottom = top + panels.len() as f64 * height();
         let width = WIDTH - left - LABELS_WIDTH;
-        Self { left, width, panels, bottom, stamps: chart.stamps.len() }
+        Self { left, width, panels, stamps: chart.stamps.len() }
     }
 
     /// Horizontal place of what stands that many reports from the first.
@@ -81,35 +78,35 @@ impl Layout {
 }
 
 impl Frame {
-    fn of(index: usize, panel: &Panel, top: f64) -> Self {
+    fn of(panel: &Panel) -> Self {
         let span_min = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
         let dots = panel.lines.iter().flat_map(|line| &line.dots);
         let axis = Axis::of(dots, span_min);
         let units = Units::of(&panel.measure);
-        let (size, symbol) = units.rung(axis.size());
-        let (ticks, symbol) = (axis.ticks(6, size), symbol.to_owned());
-        let top = top + index as f64 * height() + TITLE_HEIGHT;
-        Self { top, axis, ticks, units, symbol, span_min }
+        let ticks = axis.ticks(6, &units);
+        let labels = panel.lines.len().min(LINES_MAX) as f64 * LABEL_HEIGHT;
+        Self { plot_height: PANEL_HEIGHT.max(labels), axis, ticks, units, span_min }
     }
 
     /// Vertical place of a value. What is far outside of the panel is just outside.
     pub(super) fn y(&self, value: f64) -> f64 {
-        self.top + PANEL_HEIGHT * (1.0 - self.axis.place(value).clamp(-2.0, 3.0))
+        PLOT_TOP + self.plot_height * (1.0 - self.axis.place(value).clamp(-2.0, 3.0))
     }
 
     /// Bottom of the part where lines are.
     pub(super) fn bottom(&self) -> f64 {
-        self.top + PANEL_HEIGHT
+        PLOT_TOP + self.plot_height
+    }
+
+    /// Height of all of it.
+    pub(super) fn height(&self) -> f64 {
+        self.bottom() + AXIS_HEIGHT
     }
 
     /// Place of a value.
     pub(super) fn point(&self, layout: &Layout, chart: &Chart, dot: &Dot) -> (f64, f64) {
         (layout.x(chart.x(dot)), self.y(dot.value))
     }
-}
-
-fn height() -> f64 {
-    TITLE_HEIGHT + PANEL_HEIGHT + AXIS_HEIGHT
 }
 
 /// Moves places apart, so that neighbours differ by `gap` at least, and keeps them between the ends as

@@ -2,19 +2,22 @@
 
 mod frame;
 mod marks;
+mod signs;
 
 use std::fmt::Write as _;
 
 use super::{
     axis::full_time,
     chart::{Chart, Stamp},
-    layout::{FONT, FONT_SMALL, Layout, WIDTH},
+    layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
     words::{LAST_CHANGE, escape, fit, width},
 };
 use crate::{
     model::Status,
     output::number::{count, plural},
 };
+
+pub(super) use self::frame::{label, name};
 
 /// Colours and fonts, also of the page.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -23,15 +26,20 @@ pub(super) const STYLE: &str = include_str!("style.css");
 const NOTES_MAX: usize = 12;
 
 /// Room above the first panel.
-pub(super) const TOP: f64 = 84.0;
+const TOP: f64 = 84.0;
+
+/// Width of a sign in the key.
+const SIGN_WIDTH: f64 = 18.0;
 
 /// Height of a line of text.
 const LINE: f64 = 18.0;
 
 /// A change of the environment that is told below the picture.
-struct Note<'a> {
-    stamp: usize,
-    number: usize,
+pub(super) struct Note<'a> {
+    /// Its report.
+    pub(super) stamp: usize,
+    /// Its number below the picture.
+    pub(super) number: usize,
     content: &'a Stamp,
 }
 
@@ -39,9 +47,11 @@ struct Note<'a> {
 #[must_use]
 pub fn svg(chart: &Chart) -> String {
     let notes = notes(chart);
-    let layout = Layout::of(chart, TOP);
-    let footer = footer(chart, &notes);
-    let height = layout.bottom + 12.0 + LINE * footer.len() as f64;
+    let layout = Layout::of(chart);
+    let mut footer = footer(chart, &notes);
+    footer.extend(chart.left_out_text());
+    let bottom = TOP + layout.panels.iter().map(Frame::height).sum::<f64>();
+    let height = bottom + 12.0 + LINE * footer.len() as f64;
     let mut out = String::new();
     // Writing into a string does not fail, here and below.
     let _ = write!(
@@ -51,12 +61,20 @@ pub fn svg(chart: &Chart) -> String {
          <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
         escape(&chart.title)
     );
-    head(&mut out, chart);
+    let title = escape(&fit(&chart.title, WIDTH - 40.0, 18.0));
+    let _ = writeln!(out, "<text class=\"headline\" x=\"20\" y=\"30\">{title}</text>");
+    let text = escape(&fit(&summary(chart), WIDTH - 40.0, FONT));
+    let _ = writeln!(out, "<text class=\"quiet\" x=\"20\" y=\"50\">{text}</text>");
+    out.push_str(&signs(chart, 70.0));
+    let mut top = TOP;
     for (index, colours) in chart.colours().iter().enumerate() {
+        let _ = writeln!(out, "<g transform=\"translate(0 {top})\">");
         frame::panel(&mut out, chart, &layout, index, colours, &notes);
+        out.push_str("</g>\n");
+        top += layout.panels[index].height();
     }
     for (line, text) in footer.iter().enumerate() {
-        let y = layout.bottom + 14.0 + LINE * line as f64;
+        let y = bottom + 14.0 + LINE * line as f64;
         let text = escape(&fit(text, WIDTH - 40.0, FONT));
         let _ = writeln!(out, "<text class=\"note\" x=\"20\" y=\"{y}\">{text}</text>");
     }
@@ -64,25 +82,43 @@ pub fn svg(chart: &Chart) -> String {
     out
 }
 
-/// Headline, what is shown, and what the signs mean.
-fn head(out: &mut String, chart: &Chart) {
-    let title = escape(&fit(&chart.title, WIDTH - 40.0, 18.0));
-    let _ = writeln!(out, "<text class=\"headline\" x=\"20\" y=\"30\">{title}</text>");
-    let text = escape(&fit(&summary(chart), WIDTH - 40.0, FONT));
-    let _ = writeln!(out, "<text class=\"quiet\" x=\"20\" y=\"50\">{text}</text>");
+/// One panel as a picture of its own, for a page that has the style.
+pub(super) fn figure(
+    chart: &Chart,
+    layout: &Layout,
+    index: usize,
+    colours: &[usize],
+    notes: &[Note<'_>],
+) -> String {
+    let (name, height) = (chart.panels[index].name(), layout.panels[index].height());
+    let mut out = format!(
+        "<svg class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n",
+        px(height),
+        escape(&name)
+    );
+    frame::panel(&mut out, chart, layout, index, colours, notes);
+    out.push_str("</svg>");
+    out
+}
+
+/// What the signs mean, from left to right at that height.
+pub(super) fn signs(chart: &Chart, y: f64) -> String {
+    let mut out = String::new();
     let mut x = 20.0;
-    for (sign, meaning) in key(chart) {
+    for (sign, sign_width, meaning) in key(chart) {
+        let text = sign_width + 6.0;
         let _ = writeln!(
             out,
-            "<g class=\"key\" transform=\"translate({x:.0} 70)\">{sign}<text x=\"24\" y=\"4\">{meaning}\
+            "<g class=\"key\" transform=\"translate({x:.0} {y})\">{sign}<text x=\"{text:.0}\" y=\"4\">{meaning}\
              </text></g>"
         );
-        x += 24.0 + width(meaning, FONT_SMALL) + 22.0;
+        x += text + width(meaning, FONT_SMALL) + 22.0;
     }
+    out
 }
 
 /// What is shown, in words.
-fn summary(chart: &Chart) -> String {
+pub(super) fn summary(chart: &Chart) -> String {
     let lines = chart.lines().count();
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
     let mut parts = vec![format!("{} series", count(lines)), plural(chart.stamps.len(), "report")];
@@ -96,15 +132,15 @@ fn summary(chart: &Chart) -> String {
     parts.join(" · ")
 }
 
-/// The signs that occur, with their meanings.
-fn key(chart: &Chart) -> Vec<(&'static str, &'static str)> {
+/// The signs that occur, with their widths and meanings.
+fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     let dots = || chart.lines().flat_map(|line| &line.dots);
     let has_alert =
         |is: fn(Status) -> bool| dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)));
     let mut key = Vec::new();
     let mut add = |occurs: bool, sign, meaning| {
         if occurs {
-            key.push((sign, meaning));
+            key.push((sign, SIGN_WIDTH, meaning));
         }
     };
     add(
@@ -137,16 +173,16 @@ fn key(chart: &Chart) -> Vec<(&'static str, &'static str)> {
         "<path class=\"news\" d=\"M9 -7V7\"/>",
         "environment changed",
     );
-    add(
-        chart.lines().any(|line| line.last_change().is_some()),
-        "<text class=\"quiet\" y=\"4\">± %</text>",
-        LAST_CHANGE,
-    );
+    if chart.lines().any(|line| line.last_change().is_some()) {
+        // A sign of text takes the room that its font takes.
+        let room = width("± %", FONT).ceil() + 4.0;
+        key.push(("<text class=\"quiet\" y=\"4\">± %</text>", room, LAST_CHANGE));
+    }
     key
 }
 
 /// The newest changes of the environment, oldest first.
-fn notes(chart: &Chart) -> Vec<Note<'_>> {
+pub(super) fn notes(chart: &Chart) -> Vec<Note<'_>> {
     let all = chart.stamps.iter().enumerate().filter(|(_, stamp)| !stamp.news.is_empty());
     let mut all: Vec<_> = all.collect();
     all.drain(..all.len().saturating_sub(NOTES_MAX));
@@ -155,7 +191,7 @@ fn notes(chart: &Chart) -> Vec<Note<'_>> {
 }
 
 /// The texts below the picture.
-fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
+pub(super) fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = notes
         .iter()
         .map(|Note { number, content, .. }| {
@@ -167,12 +203,6 @@ fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
     if untold > 0 {
         lines.push(format!(
             "{untold} earlier changes of the environment are marked without a number"
-        ));
-    }
-    if chart.left_out > 0 {
-        let left_out = chart.left_out;
-        lines.push(format!(
-            "{left_out} more series have no room here; --benchmark and --measure choose among them"
         ));
     }
     if chart.panels.is_empty() {

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, full_time},
-    chart::{Chart, Line, Panel},
+    chart::{Chart, Line, Panel, Rank},
     words::LAST_CHANGE,
 };
 use crate::{
@@ -52,11 +52,18 @@ pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     let mut out = String::new();
     let is_small = chart.lines().count() <= GRAPHS_MAX;
     let rows = Rows::of(chart, columns);
+    let mut above = None;
     for panel in &chart.panels {
-        if panel.part.0 == 1 {
+        let own = (panel.rank(), &panel.measure.slug);
+        if above.replace(own) != Some(own) {
             let gap = if out.is_empty() { "" } else { "\n" };
+            let heading = match panel.rank() {
+                Rank::Alert => format!("{}, with alerts", panel.measure.name),
+                Rank::Changed => format!("{}, with changes of level", panel.measure.name),
+                Rank::Steady => panel.measure.name.to_string(),
+            };
             // Writing into a string does not fail, here and below.
-            let _ = writeln!(out, "{gap}{}", shortened(&panel.measure.name, width).bold());
+            let _ = writeln!(out, "{gap}{}", shortened(&heading, width).bold());
         }
         for line in &panel.lines {
             match is_small {
@@ -83,14 +90,15 @@ pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     for foot in feet {
         let _ = writeln!(out, "{}", paragraph(&foot, 0, width).dimmed());
     }
-    if chart.left_out > 0 {
-        let left_out = chart.left_out;
-        let text = format!(
-            "{left_out} more series are not shown; --benchmark and --measure choose among them"
-        );
+    if let Some(text) = chart.left_out_text() {
         let _ = writeln!(out, "{}", paragraph(&text, 0, width));
     }
     out
+}
+
+/// The benchmark, and what tells the line from the others of its panel.
+fn name(panel: &Panel, line: &Line) -> String {
+    format!("{} · {}", panel.benchmark, line.name)
 }
 
 fn axis(panel: &Panel, line: &Line) -> Axis {
@@ -162,7 +170,11 @@ impl Rows {
         let others = GAP + BLOCKS_MIN + GAP + values + GAP + changes + GAP + more;
         let names_max =
             columns.map_or(usize::MAX, |columns| columns.saturating_sub(others).max(columns / 3));
-        let names = lines().map(|(_, line)| line.name.width()).max().unwrap_or(0).min(names_max);
+        let names = lines()
+            .map(|(panel, line)| name(panel, line).width())
+            .max()
+            .unwrap_or(0)
+            .min(names_max);
         let figures = names + GAP + GAP + values + GAP + changes;
         // Without a terminal it is drawn as wide as names of usual length leave it.
         let columns = columns.unwrap_or_else(|| WIDTH.max(figures + GAP + more + BLOCKS_MIN));
@@ -176,7 +188,7 @@ impl Rows {
 
     fn write(&self, out: &mut String, chart: &Chart, panel: &Panel, line: &Line) {
         let facts = Facts::of(line, &Units::of(&panel.measure));
-        let name = shortened(&line.name, self.names);
+        let name = shortened(&name(panel, line), self.names);
         let filled = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
         let change = facts.change.as_deref().unwrap_or_default();
         let mut row = format!(
@@ -227,13 +239,19 @@ fn blocks(chart: &Chart, panel: &Panel, line: &Line, room: usize) -> String {
 
 /// A graph of braille characters with a scale at its left and the facts below.
 fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: Option<usize>) {
-    let name = columns.map_or_else(|| line.name.clone(), |columns| shortened(&line.name, columns));
+    let name = name(panel, line);
+    let name = columns.map_or_else(|| name.clone(), |columns| shortened(&name, columns));
     let columns = columns.unwrap_or(WIDTH);
     let units = Units::of(&panel.measure);
     let axis = axis(panel, line);
-    let (low, high) = axis.ends();
-    let numbers = units.scale(high, Some(low));
-    let scale = [high, f64::midpoint(low, high), low].map(|value| numbers.with_unit(value));
+    let [high, middle, low] = [1.0, 0.5, 0.0].map(|place| axis.value(place));
+    let scale = match axis.is_logarithmic() {
+        true => [high, middle, low].map(|value| units.format(value)),
+        false => {
+            let numbers = units.scale(high, Some(low));
+            [high, middle, low].map(|value| numbers.with_unit(value))
+        }
+    };
     let scale_width = scale.iter().map(|text| text.width()).max().unwrap_or(0);
     let cells = columns - scale_width.min(columns / 2) - 3;
     let (wide, tall) = (2 * cells, 4 * ROWS);

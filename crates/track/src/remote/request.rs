@@ -1,11 +1,13 @@
 //! What is sent: `POST /v0/run`, with results in Bencher Metric Format.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use time::format_description::well_known::Rfc3339;
 
 use super::Submission;
 use crate::{
-    model::{BenchmarkName, Threshold, threshold::Test},
+    model::{BenchmarkName, Threshold, name::strip_ignored, threshold::Test},
     results::Results,
 };
 
@@ -109,7 +111,7 @@ fn refusal(threshold: &Threshold) -> Option<String> {
 /// Bencher Metric Format.
 fn bmf(results: &Results) -> Value {
     let mut benchmarks = Map::new();
-    for benchmark in &results.benchmarks {
+    for (benchmark, name) in results.benchmarks.iter().zip(sent_names(results)) {
         let measures: Map<String, Value> = benchmark
             .metrics
             .iter()
@@ -125,16 +127,32 @@ fn bmf(results: &Results) -> Value {
                 (measure.slug.to_string(), value)
             })
             .collect();
-        benchmarks
-            .insert(sent_name(&benchmark.name, benchmark.is_ignored), Value::Object(measures));
+        benchmarks.insert(name, Value::Object(measures));
     }
     Value::Object(benchmarks)
 }
 
+/// What the benchmarks are called: as Bencher's client calls them, so that a series of its goes on. Of
+/// several to which it gives one name it keeps the last; that has the name here, too, and the others have
+/// those of our own.
+fn sent_names(results: &Results) -> Vec<String> {
+    let own: HashSet<&str> = results.benchmarks.iter().map(|one| one.name.as_str()).collect();
+    let mut given = HashSet::new();
+    let last_first = results.benchmarks.iter().rev().map(|benchmark| {
+        let (own_name, theirs) = (benchmark.name.as_str(), results.bencher_name(&benchmark.name));
+        let is_free = !own.contains(theirs) && given.insert(theirs);
+        with_ending(if is_free { theirs } else { own_name }, benchmark.is_ignored)
+    });
+    let mut names: Vec<_> = last_first.collect();
+    names.reverse();
+    names
+}
+
 /// With the ending that asks for no alert, if there is room for it.
-fn sent_name(name: &BenchmarkName, is_ignored: bool) -> String {
+fn with_ending(name: &str, is_ignored: bool) -> String {
+    let is_marked = !is_ignored || strip_ignored(name).is_some();
     let marked = format!("{name}{IGNORED}");
-    if is_ignored && BenchmarkName::new(&*marked).is_ok() { marked } else { name.to_string() }
+    if is_marked || BenchmarkName::new(&*marked).is_err() { name.to_owned() } else { marked }
 }
 
 /// A commit as Bencher takes it: the 40 digits of SHA-1.

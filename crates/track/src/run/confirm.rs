@@ -95,9 +95,9 @@ pub(super) fn confirm(
 /// Benchmarks with an alert, or with a value that is none only because it may be a spike.
 fn suspects(finding: &Finding) -> Vec<BenchmarkName> {
     let alerts = finding.report.alerts.iter().map(|alert| alert.benchmark.clone());
-    let verdicts = &finding.report.verdicts;
-    let suspects = finding.suspects.iter().filter_map(|&place| verdicts.get(place));
-    let mut names: Vec<_> = alerts.chain(suspects.map(|it| it.benchmark.clone())).collect();
+    let judged = finding.report.verdicts.iter().zip(&finding.thresholds);
+    let suspects = judged.filter(|(verdict, model)| verdict.may_raise_alert(model.as_ref()));
+    let mut names: Vec<_> = alerts.chain(suspects.map(|(it, _)| it.benchmark.clone())).collect();
     names.sort();
     names.dedup();
     names
@@ -120,7 +120,7 @@ fn values(report: &Report) -> Vec<Repeat> {
 }
 
 /// The command for those benchmarks only, where the harness takes a filter; else as it is.
-fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
+pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
     let regex = || {
         let escaped: Vec<String> = names.iter().map(|name| escape(name.as_str())).collect();
         format!("^({})$", escaped.join("|"))

@@ -39,6 +39,7 @@ impl Fold {
         let mut columns: Vec<Column> = Vec::new();
         let mut places: HashMap<BenchmarkName, usize> = HashMap::new();
         for results in iterations {
+            folded.add_bencher_names(&results);
             for failure in results.failures {
                 if !folded.failures.contains(&failure) {
                     folded.failures.push(failure);

@@ -119,7 +119,7 @@ pub(super) fn gather(
             criterion::add_samples(&mut results, &request.directory, started);
             iterations.push(results);
         } else {
-            iterations.extend(read_files(request)?);
+            iterations.extend(read_files(request, &printed.stdout)?);
             for (path, before) in source.files.iter().zip(before) {
                 if before == state(path) {
                     let command = command.display();
@@ -146,7 +146,7 @@ fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
         return Ok(vec![results]);
     }
     if !source.files.is_empty() {
-        return read_files(request);
+        return read_files(request, b"");
     }
     let mut stdin = io::stdin();
     if stdin.is_terminal() {
@@ -160,11 +160,13 @@ fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
     }
 }
 
-fn read_files(request: &Request) -> Result<Vec<Results>, GatherError> {
+/// Reads the files, beside what the command printed.
+fn read_files(request: &Request, printed: &[u8]) -> Result<Vec<Results>, GatherError> {
     let one = |path: &PathBuf| {
         let text =
             fs::read(path).map_err(|source| GatherError::File { path: path.clone(), source })?;
-        read(request, &text, &path.display().to_string())
+        let results = request.adapter.parse_file(&text, printed, request.average);
+        results.map_err(|source| GatherError::Adapter { from: path.display().to_string(), source })
     };
     request.source.files.iter().map(one).collect()
 }

@@ -25,11 +25,16 @@ pub fn is_dirty(directory: &Path) -> Option<bool> {
     Some(!told.trim().is_empty())
 }
 
+/// The folder of the working tree, as an absolute path.
+#[must_use]
+pub fn root(directory: &Path) -> Option<String> {
+    ask(directory, &["rev-parse", "--show-toplevel"])
+}
+
 /// Name of the folder that the repository lies in.
 #[must_use]
 pub fn repository_name(directory: &Path) -> Option<String> {
-    let root = ask(directory, &["rev-parse", "--show-toplevel"])?;
-    Path::new(&root).file_name().map(|name| name.to_string_lossy().into_owned())
+    Path::new(&root(directory)?).file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// The commit at which the checked out one and a branch part. Either side may be the newer one: in a CI

@@ -1,6 +1,11 @@
 //! What a report is measured on, as far as the system tells.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    thread::{self, JoinHandle},
+};
 
 use super::git;
 use crate::model::Environment;
@@ -44,23 +49,47 @@ impl Moment {
     }
 }
 
-/// The environment of a measurement that began at `before` and ends now.
-#[must_use]
-pub fn environment(directory: &Path, before: &Moment) -> Environment {
-    let cores = std::thread::available_parallelism().ok();
-    Environment {
-        kernel: first_line("uname", &["-sr"]),
-        cpu_model: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu_model(&text)),
-        governor: fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-            .ok()
-            .map(|text| text.trim().to_owned()),
-        cores: cores.and_then(|cores| u32::try_from(cores.get()).ok()),
-        load: before.load,
-        steal: before.steal_until(&Moment::now()),
-        compiler: first_line("rustc", &["--version"]),
-        git_hash: git::head(directory),
-        is_dirty: git::is_dirty(directory),
-        wingbeat: Some(env!("CARGO_PKG_VERSION").to_owned()),
+/// Questions to other programs, which are answered while the benchmarks run: each takes some
+/// milliseconds, for which nobody is to wait at the end.
+#[derive(Debug)]
+pub struct Questions {
+    compiler: JoinHandle<Option<String>>,
+    git_hash: JoinHandle<Option<String>>,
+    is_dirty: JoinHandle<Option<bool>>,
+}
+
+impl Questions {
+    /// Asks. What git says is about the moment before the benchmarks may change files.
+    #[must_use]
+    pub fn ask(directory: &Path) -> Self {
+        let (here, also_here) = (directory.to_owned(), directory.to_owned());
+        Self {
+            compiler: thread::spawn(|| first_line("rustc", &["--version"])),
+            git_hash: thread::spawn(move || git::head(&here)),
+            is_dirty: thread::spawn(move || git::is_dirty(&also_here)),
+        }
+    }
+
+    /// The environment of a measurement that began at `before` and ends now.
+    #[must_use]
+    pub fn environment(self, before: &Moment) -> Environment {
+        let cores = thread::available_parallelism().ok();
+        let system = rustix::system::uname();
+        let (name, release) = (system.sysname(), system.release());
+        Environment {
+            kernel: Some(format!("{} {}", name.to_string_lossy(), release.to_string_lossy())),
+            cpu_model: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| cpu_model(&text)),
+            governor: fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+                .ok()
+                .map(|text| text.trim().to_owned()),
+            cores: cores.and_then(|cores| u32::try_from(cores.get()).ok()),
+            load: before.load,
+            steal: before.steal_until(&Moment::now()),
+            compiler: self.compiler.join().ok().flatten(),
+            git_hash: self.git_hash.join().ok().flatten(),
+            is_dirty: self.is_dirty.join().ok().flatten(),
+            wingbeat: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 pub struct Interrupt {
     signal: Arc<AtomicUsize>,
     child: Arc<Mutex<Option<OwnedFd>>>,
+    keeps_results: Arc<AtomicBool>,
 }
 
 /// A command that runs. At its end it is forgotten.
@@ -40,7 +41,21 @@ impl Interrupt {
         self.lock().as_ref().and_then(|child| child.try_clone().ok())
     }
 
-    pub(super) fn is_raised(&self) -> bool {
+    /// Whether a signal ends the measurement only, and what was measured is kept. Then whoever waits for
+    /// signals leaves the process alone until a second one comes.
+    #[must_use]
+    pub fn keeps_results(&self) -> bool {
+        self.keeps_results.load(Ordering::Relaxed)
+    }
+
+    /// From now on [`keeps_results`](Self::keeps_results) holds.
+    pub(super) fn keep_results(&self) {
+        self.keeps_results.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a signal has come.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::{ComparedWith, Finding, Request, RunError, idle};
+use super::{ComparedWith, Finding, Request, RunError, absorbed, idle};
 use crate::{
     decide::{self, Decision, Outcome, Point, ReportInput, Series, Verdict},
     model::{
@@ -12,7 +12,7 @@ use crate::{
         threshold::{Test, best_of},
     },
     output::number::Scale,
-    store::{HistoryQuery, Past, Store},
+    store::{HistoryQuery, Past, PastReport, Store},
 };
 
 /// Newest reports of a history that are read at most. Tests that want more of them say so.
@@ -44,6 +44,33 @@ impl Background {
             silenced: store.silenced(&report.project, &branches, &report.testbed)?,
         })
     }
+
+    /// Whether the user silenced alerts of the series.
+    fn is_silenced(&self, verdict: &Verdict) -> bool {
+        self.silenced.contains(&(verdict.benchmark.clone(), verdict.measure.clone()))
+    }
+
+    /// The alert that a verdict raises.
+    pub(super) fn alert(&self, verdict: &Verdict) -> Alert {
+        let is_silenced = self.is_silenced(verdict);
+        Alert {
+            uuid: Uuid::now_v7(),
+            iteration: verdict.iteration,
+            benchmark: verdict.benchmark.clone(),
+            measure: verdict.measure.clone(),
+            // An alert without a limit that was crossed is one of exact measures that rose.
+            limit: verdict.limit.unwrap_or(Limit::Upper),
+            status: if is_silenced { Status::Silenced } else { Status::Active },
+            reason: None,
+        }
+    }
+
+    /// The newest report of history that has a value of one of these benchmarks.
+    pub(super) fn nearest(&self, benchmarks: &[BenchmarkName]) -> Option<&PastReport> {
+        let of_one = self.past.series.iter().filter(|it| benchmarks.contains(&it.benchmark));
+        let newest = of_one.filter_map(|series| series.points.last()).map(|point| point.report);
+        self.past.reports.get(newest.max()?)
+    }
 }
 
 /// A value that was measured again to confirm an alert.
@@ -62,6 +89,8 @@ struct Line<'a> {
     measure: &'a Measure,
     metric: &'a crate::model::Metric,
     points: Vec<Point<'a>>,
+    /// How many of the newest points raised an alert, one after the other, that nobody has dismissed.
+    open_alerts: usize,
     repeats: Vec<f64>,
     model: Option<ThresholdModel>,
 }
@@ -89,9 +118,13 @@ pub(super) fn judge(
         .collect();
     let input =
         ReportInput { start_time: report.start_time, environment: &report.environment, series };
-    let Decision { mut verdicts, mut alerts, suspects, mut notices } =
+    let Decision { mut verdicts, mut alerts, looks, mut notices } =
         decide::decide(&input, &request.settings);
     notices.extend(idle::notices(&request.thresholds, &report));
+    let told = lines.iter().zip(&verdicts).filter(|(_, verdict)| !background.is_silenced(verdict));
+    notices.extend(absorbed::notices(
+        told.map(|(line, verdict)| (line.measure, &line.points[..], line.open_alerts, verdict)),
+    ));
     alerts.retain(|&index| match (lines.get(index), verdicts.get_mut(index)) {
         (Some(line), Some(verdict)) => recurs(line, verdict),
         _ => true,
@@ -99,20 +132,7 @@ pub(super) fn judge(
     let alerts = alerts
         .into_iter()
         .filter_map(|index| verdicts.get(index))
-        .map(|verdict| {
-            let key = (verdict.benchmark.clone(), verdict.measure.clone());
-            let is_silenced = background.silenced.contains(&key);
-            Alert {
-                uuid: Uuid::now_v7(),
-                iteration: verdict.iteration,
-                benchmark: verdict.benchmark.clone(),
-                measure: verdict.measure.clone(),
-                // An alert without a limit that was crossed is one of exact measures that rose.
-                limit: verdict.limit.unwrap_or(Limit::Upper),
-                status: if is_silenced { Status::Silenced } else { Status::Active },
-                reason: None,
-            }
-        })
+        .map(|verdict| background.alert(verdict))
         .collect();
     let thresholds = lines.into_iter().map(|line| line.model).collect();
     report.verdicts = verdicts;
@@ -122,7 +142,7 @@ pub(super) fn judge(
         confirmations: Vec::new(),
         thresholds,
         notices,
-        suspects,
+        looks,
         remarks: Vec::new(),
         compared_with: background
             .past
@@ -179,6 +199,11 @@ fn lines<'a>(
                     measure,
                     metric,
                     points: points.iter().filter_map(|point| point_of(point, past)).collect(),
+                    open_alerts: points
+                        .iter()
+                        .rev()
+                        .take_while(|point| has_open_alert(point))
+                        .count(),
                     repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
                     model: model(request, benchmark.name.as_str(), &measure.slug),
                 });
@@ -188,16 +213,18 @@ fn lines<'a>(
     lines
 }
 
+fn has_open_alert(point: &crate::store::Point) -> bool {
+    point.alert.is_some_and(|(_, status)| status != Status::Dismissed)
+}
+
 fn point_of<'a>(point: &'a crate::store::Point, past: &'a Past) -> Option<Point<'a>> {
     let report = past.reports.get(point.report)?;
-    let is_alert = point.alert.is_some_and(|(_, status)| status != Status::Dismissed);
     Some(Point {
         value: point.value,
         samples: &point.samples,
         start_time: report.start_time,
         environment: Some(&report.environment),
         hash: report.hash.as_deref(),
-        is_alert,
     })
 }
 

@@ -13,10 +13,14 @@ use uuid::Uuid;
 
 use super::{
     InvalidReport, ReportFilter, Store, StoreError,
+    census::check_indexes,
+    checksum::ALERT_CHANGE,
     columns::{Id, Text, Time, Word, time_ns},
     prepare,
     read::{BOUNDARY, MEASURE, alert, boundary, measure, time},
     rows::{name_row, project_row},
+    sums::verify,
+    total::Total,
 };
 use crate::{
     decide::Boundary,
@@ -87,7 +91,17 @@ impl Store {
         filter: &AlertFilter,
         limit: usize,
     ) -> Result<Vec<StoredAlert>, StoreError> {
-        alerts(&self.connection, filter, limit).map_err(self.error("listing alerts"))
+        let list = || {
+            let found = alerts(&self.connection, filter, limit)?;
+            // What a list leaves out does not show; alerts are few.
+            check_indexes(&self.connection, "alert")?;
+            let reports: HashSet<_> = found.iter().map(|alert| alert.report).collect();
+            for report in reports {
+                verify(&self.connection, report)?;
+            }
+            Ok(found)
+        };
+        list().map_err(self.error("listing alerts"))
     }
 
     /// Changes the status of an alert now. The change that was made is returned. Who says nothing about
@@ -160,16 +174,21 @@ pub(super) fn insert_change(
     connection: &Connection,
     change: &AlertChange,
 ) -> rusqlite::Result<bool> {
-    let sql = "INSERT INTO alert_change (uuid, alert, time_ns, status, reason)
-               VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (uuid) DO NOTHING";
-    let added = prepare(connection, sql)?.execute(params![
+    let known = "SELECT 1 FROM alert_change WHERE uuid = ?1";
+    if prepare(connection, known)?.exists([Id(change.uuid)])? {
+        return Ok(false);
+    }
+    let checksum = ALERT_CHANGE.inserter(connection)?.insert(params![
         Id(change.uuid),
         Id(change.alert),
         Time(change.time),
         Word(change.status),
         change.reason,
     ])?;
-    Ok(added == 1)
+    let mut total = Total::read(connection)?;
+    total.alert_changes.add(checksum);
+    total.write(connection)?;
+    Ok(true)
 }
 
 /// The change that tells the status of an alert.
@@ -182,16 +201,8 @@ pub(super) fn last_change(
     prepare(connection, sql)?.query_row([Id(alert)], change).optional()
 }
 
-/// The change of a UUID.
-pub(super) fn read_change(
-    connection: &Connection,
-    uuid: Uuid,
-) -> rusqlite::Result<Option<AlertChange>> {
-    let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change WHERE uuid = ?1";
-    prepare(connection, sql)?.query_row([Id(uuid)], change).optional()
-}
-
-fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
+/// The change of columns named as in the table.
+pub(super) fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
     Ok(AlertChange {
         uuid: row.get::<_, Id>("uuid")?.0,
         alert: row.get::<_, Id>("alert")?.0,

@@ -8,7 +8,7 @@ use std::{
 use rusqlite::ErrorCode;
 use uuid::Uuid;
 
-use super::migrations::VERSION;
+use super::{checksum::Damage, migrations::VERSION};
 
 /// Why a store could not be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
@@ -94,8 +94,8 @@ pub enum StoreError {
     },
     /// Its content is damaged.
     #[error(
-        "the store {} is damaged, seen while {doing}: {detail}; move it away and bring back an exported \
-         or saved copy (`sqlite3 FILE .recover` may rescue more)", .path.display()
+        "the store {} is damaged, seen while {doing}: {detail}; `wingbeat log --check` lists what is \
+         damaged and what `wingbeat export` can still save", .path.display()
     )]
     Corrupt {
         /// The file.
@@ -158,17 +158,47 @@ impl StoreError {
             Some(ErrorCode::NotADatabase) => {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
             }
-            None if is_of_content(&source) => corrupt(source.to_string()),
+            None if is_of_content(&source) => corrupt(detail(&source)),
+            _ if is_of_tables(&source) => corrupt(source.to_string()),
             _ => Self::Sqlite { path, doing, source },
         }
     }
 }
 
+/// Whether an error tells of damage, so that what lies elsewhere may be whole.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    code == Some(ErrorCode::DatabaseCorrupt) || is_of_tables(error) || is_of_content(error)
+}
+
+/// Whether a statement does not fit the tables. The statements are right, so the tables are not.
+fn is_of_tables(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqlInputError { .. })
+        || error.sqlite_error_code() == Some(ErrorCode::Unknown)
+}
+
 /// Whether a value was read that no wingbeat has written.
 fn is_of_content(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows,
+    };
     matches!(
         error,
-        FromSqlConversionFailure(..) | InvalidColumnType(..) | IntegralValueOutOfRange(..)
+        FromSqlConversionFailure(..)
+            | InvalidColumnType(..)
+            | IntegralValueOutOfRange(..)
+            // Where there may be no row, that is no error.
+            | QueryReturnedNoRows
     )
+}
+
+/// What is wrong with the content.
+pub(super) fn detail(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(_, _, source) if source.is::<Damage>() => {
+            source.to_string()
+        }
+        rusqlite::Error::QueryReturnedNoRows => "a row that others refer to is missing".to_owned(),
+        error => error.to_string(),
+    }
 }

@@ -13,9 +13,11 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    Insertion, Store, StoreError,
-    alerts::{insert_change, read_change, validate_change},
-    columns::{Id, Time},
+    AlertChange, Damaged, Insertion, Store, StoreError,
+    alerts::{insert_change, validate_change},
+    check::{Listed, Listing, list_all},
+    columns::Id,
+    error::is_damage,
     files::{self, ChangeContent, Content, Document, Kind, ReportContent},
     insert::insert,
     prepare,
@@ -25,6 +27,9 @@ use super::{
 
 /// Files that are stored in one transaction: others that write wait for it.
 const BATCH: usize = 64;
+
+/// Metrics from which on a batch is stored: they are in memory.
+const BATCH_METRICS: usize = 4_096;
 
 /// Why an export or an import was given up. What it has done until then stays.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +47,14 @@ pub enum ExchangeError {
         /// What the system says.
         source: io::Error,
     },
+    /// A file that is taken in whole or not at all cannot be used.
+    #[error("{} was not taken in, nothing of it: {reason}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 /// What an export has done.
@@ -53,6 +66,8 @@ pub struct Exported {
     pub alert_changes: usize,
     /// Reports and changes that had a file.
     pub already_there: usize,
+    /// What is damaged and was left out.
+    pub damaged: Vec<Damaged>,
 }
 
 /// What an import has done.
@@ -79,7 +94,7 @@ pub struct Skipped {
 
 impl Store {
     /// Writes what has no file yet in a folder, which is made if need be. Files that are there stay as
-    /// they are.
+    /// they are. What is damaged is left out, and named.
     ///
     /// # Errors
     ///
@@ -91,27 +106,30 @@ impl Store {
         let known: HashSet<_> = names.iter().filter_map(|name| files::parse_name(name)).collect();
         let mut exported = Exported::default();
         let wrap = self.error("reading it for export");
-        for (kind, uuid, Time(time)) in everything(&self.connection).map_err(&wrap)? {
-            let name = files::name(kind, time, uuid);
-            let is_new = !known.contains(&(kind, uuid))
-                && match kind {
-                    Kind::Report => {
-                        // Nothing is ever removed from a store.
-                        let report = read(&self.connection, uuid, Alerts::Raised).map_err(&wrap)?;
-                        let Some(report) = report else { continue };
-                        write(folder, &name, ReportContent { report })?
+        let Listing { reports, changes, damaged } = list_all(&self.connection).map_err(&wrap)?;
+        exported.damaged = damaged;
+        for Listed { row, uuid, time } in reports {
+            let name = files::name(Kind::Report, time, uuid);
+            let is_new = !known.contains(&(Kind::Report, uuid))
+                && match read(&self.connection, row, Alerts::Raised) {
+                    Ok(report) => write(folder, &name, ReportContent { report })?,
+                    Err(error) if is_damage(&error) => {
+                        exported.damaged.push(Damaged::report(uuid, &error));
+                        continue;
                     }
-                    Kind::AlertChange => {
-                        let change = read_change(&self.connection, uuid).map_err(&wrap)?;
-                        let Some(alert_change) = change else { continue };
-                        write(folder, &name, ChangeContent { alert_change })?
-                    }
+                    Err(error) => return Err(wrap(error).into()),
                 };
-            match (is_new, kind) {
-                (false, _) => exported.already_there += 1,
-                (true, Kind::Report) => exported.reports += 1,
-                (true, Kind::AlertChange) => exported.alert_changes += 1,
-            }
+            let count = if is_new { &mut exported.reports } else { &mut exported.already_there };
+            *count += 1;
+        }
+        for alert_change in changes {
+            let AlertChange { uuid, time, .. } = alert_change;
+            let name = files::name(Kind::AlertChange, time, uuid);
+            let is_new = !known.contains(&(Kind::AlertChange, uuid))
+                && write(folder, &name, ChangeContent { alert_change })?;
+            let count =
+                if is_new { &mut exported.alert_changes } else { &mut exported.already_there };
+            *count += 1;
         }
         // The names are to be on the disk as well.
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -135,6 +153,7 @@ impl Store {
         let mut imported = Imported::default();
         let wrap = self.error("importing reports");
         let mut batch = Vec::new();
+        let mut metrics = 0;
         for name in names {
             let path = folder.join(&name);
             if let Some((kind, uuid)) = files::parse_name(&name)
@@ -144,10 +163,14 @@ impl Store {
                 continue;
             }
             match files::read(&path).and_then(valid) {
-                Ok(content) => batch.push((path, content)),
+                Ok(content) => {
+                    metrics += content.metrics();
+                    batch.push((path, content));
+                }
                 Err(reason) => imported.skipped.push(Skipped { path, reason }),
             }
-            if batch.len() == BATCH {
+            if batch.len() == BATCH || metrics >= BATCH_METRICS {
+                metrics = 0;
                 take_in(&self.connection, &mut batch, &mut imported).map_err(&wrap)?;
             }
         }
@@ -195,7 +218,7 @@ fn take_in(
 }
 
 /// Whether one file is to blame: it has an alert of another report.
-fn is_contradiction(error: &rusqlite::Error) -> bool {
+pub(super) fn is_contradiction(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
@@ -208,24 +231,6 @@ fn valid(content: Content) -> Result<Content, String> {
     Ok(content)
 }
 
-/// All reports and changes, in the order of time.
-fn everything(connection: &Connection) -> rusqlite::Result<Vec<(Kind, Uuid, Time)>> {
-    let lists = [
-        (Kind::Report, "SELECT uuid, start_time_ns FROM report ORDER BY start_time_ns, uuid"),
-        (Kind::AlertChange, "SELECT uuid, time_ns FROM alert_change ORDER BY time_ns, uuid"),
-    ];
-    let mut all = Vec::new();
-    for (kind, sql) in lists {
-        let mut statement = prepare(connection, sql)?;
-        let rows = statement
-            .query_map([], |row| Ok((kind, row.get::<_, Id>(0)?.0, row.get::<_, Time>(1)?)))?;
-        for row in rows {
-            all.push(row?);
-        }
-    }
-    Ok(all)
-}
-
 fn is_known(connection: &Connection, kind: Kind, uuid: Uuid) -> rusqlite::Result<bool> {
     let sql = match kind {
         Kind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
@@ -236,13 +241,7 @@ fn is_known(connection: &Connection, kind: Kind, uuid: Uuid) -> rusqlite::Result
 
 fn write(folder: &Path, name: &str, content: impl Serialize) -> Result<bool, ExchangeError> {
     let path = folder.join(name);
-    let bytes = serde_json::to_vec(&Document::new(content)).map(|mut bytes| {
-        bytes.push(b'\n');
-        bytes
-    });
-    let written =
-        bytes.map_err(io::Error::from).and_then(|bytes| files::write(folder, name, &bytes));
-    written.map_err(io_error("write the file", &path))
+    files::write(folder, name, &Document::new(content)).map_err(io_error("write the file", &path))
 }
 
 /// The names in a folder. One that is no text is of others.
@@ -254,7 +253,7 @@ fn list(folder: &Path) -> Result<Vec<String>, ExchangeError> {
     list().map_err(io_error("read the folder", folder))
 }
 
-fn io_error<'p>(
+pub(super) fn io_error<'p>(
     doing: &'static str,
     path: &'p Path,
 ) -> impl FnOnce(io::Error) -> ExchangeError + use<'p> {

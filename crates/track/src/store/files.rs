@@ -1,17 +1,18 @@
 //! The files of an exported store: their names, their content, and how they come to a disk whole.
 
 use std::{
-    fs::{self, Permissions},
-    io::Write as _,
+    fs::{File, Permissions},
+    io::{BufWriter, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
 use serde::{Deserialize, Serialize, de::IgnoredAny};
+use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use super::AlertChange;
+use super::{AlertChange, stream::unpacked};
 use crate::model::Report;
 
 /// The format of the files. One that is newer is not read.
@@ -69,6 +70,20 @@ pub(super) enum Content {
     AlertChange(AlertChange),
 }
 
+impl Content {
+    /// How many metrics it has.
+    pub(super) fn metrics(&self) -> usize {
+        match self {
+            Self::Report(report) => {
+                let benchmarks =
+                    report.iterations.iter().flat_map(|iteration| &iteration.benchmarks);
+                benchmarks.map(|benchmark| benchmark.metrics.len()).sum()
+            }
+            Self::AlertChange(_) => 0,
+        }
+    }
+}
+
 impl<T> Document<T> {
     pub(super) fn new(content: T) -> Self {
         Self { format: FORMAT, content }
@@ -107,13 +122,21 @@ pub(super) fn is_of_others(name: &str) -> bool {
     name.starts_with('.') || !name.ends_with(REPORT_END)
 }
 
-/// Writes a new file, whole or not at all. One that is there stays; then `false` is returned.
-pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<bool> {
+/// A file that has no name yet.
+pub(super) fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     // As other new files: the umask takes from it.
     let permissions = Permissions::from_mode(0o666);
-    let mut file =
-        tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)?;
-    file.write_all(content)?;
+    tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)
+}
+
+/// Writes a new file, whole or not at all. One that is there stays; then `false` is returned.
+pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> std::io::Result<bool> {
+    let mut file = new_file(folder)?;
+    let mut buffer = BufWriter::new(&mut file);
+    serde_json::to_writer(&mut buffer, content)?;
+    buffer.write_all(b"\n")?;
+    buffer.flush()?;
+    drop(buffer);
     // Else the name might reach the disk without the content.
     file.as_file().sync_all()?;
     match file.persist_noclobber(folder.join(name)) {
@@ -123,26 +146,34 @@ pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Resul
     }
 }
 
+/// Why a document of a newer format is refused.
+pub(super) fn newer(format: u32) -> String {
+    format!(
+        "it has format {format}, and this wingbeat knows formats up to {FORMAT}; a newer wingbeat has \
+         written it and can read it"
+    )
+}
+
 /// Reads a file. An error says what is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Content, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    // Twice, rather than to keep the text.
+    let text = || {
+        let file = File::open(path).and_then(unpacked);
+        file.map_err(|error| format!("it cannot be read: {error}"))
+    };
     let broken = |error: serde_json::Error| format!("it is broken: {error}");
-    let claim: Claim = serde_json::from_str(&text).map_err(|error| match error.is_data() {
+    let claim: Claim = serde_json::from_reader(text()?).map_err(|error| match error.is_data() {
         true => "it is no file of `wingbeat export`: it has no format".to_owned(),
         false => broken(error),
     })?;
     if claim.format > FORMAT {
-        return Err(format!(
-            "it has format {}, and this wingbeat knows formats up to {FORMAT}; a newer wingbeat has \
-             written it and can read it",
-            claim.format
-        ));
+        return Err(newer(claim.format));
     }
     if claim.alert_change.is_some() {
-        let content: ChangeContent = serde_json::from_str(&text).map_err(broken)?;
+        let content: ChangeContent = serde_json::from_reader(text()?).map_err(broken)?;
         return Ok(Content::AlertChange(content.alert_change));
     }
-    let content: ReportContent = serde_json::from_str(&text).map_err(broken)?;
+    let content: ReportContent = serde_json::from_reader(text()?).map_err(broken)?;
     Ok(Content::Report(Box::new(content.report)))
 }
 

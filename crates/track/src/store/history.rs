@@ -13,7 +13,7 @@ use super::{
     Past, PastReport, Store, StoreError,
     columns::{Id, limit_ns},
     log::branch_head,
-    past::{past, past_report},
+    past::{SUMS, past, past_report},
     prepare,
     read::ENVIRONMENT,
     rows::{name_row, project_row},
@@ -130,7 +130,7 @@ impl Stretch {
         most: usize,
     ) -> rusqlite::Result<Vec<PastReport>> {
         let sql = format!(
-            "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns, {ENVIRONMENT}
+            "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns, {SUMS}, {ENVIRONMENT}
              FROM report r
              JOIN branch b ON b.id = r.branch
              JOIN environment e ON e.id = r.environment

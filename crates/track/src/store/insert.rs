@@ -6,12 +6,19 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 
 use super::{
     Store, StoreError,
+    checksum::{
+        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, Inserter, MEASURE, METRIC,
+        PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT,
+    },
     columns::{Id, Numbers, Time, Word},
     prepare,
+    rows::name_row,
+    sums::Sums,
+    total::Total,
     validate::{MetricKey, validate},
 };
 use crate::{
-    decide::Verdict,
+    decide::{Outcome, Verdict},
     model::{Alert, Environment, Measure, Metric, Report},
 };
 
@@ -56,18 +63,27 @@ pub(super) fn insert(connection: &Connection, report: &Report) -> rusqlite::Resu
     if is_known(connection, report)? {
         return Ok(Insertion::AlreadyThere);
     }
+    // The row of the report comes last, since it tells sums of the others, which refer to it.
+    connection.pragma_update(None, "defer_foreign_keys", true)?;
     let project = project(connection, report.project.as_str())?;
-    let row = insert_report(connection, project, report)?;
-    let metrics = insert_metrics(connection, project, row, report)?;
-    insert_failures(connection, project, row, report)?;
+    let row = REPORT.next(connection)?;
+    let mut sums = Sums::default();
+    let metrics = insert_metrics(connection, project, row, report, &mut sums)?;
+    insert_failures(connection, project, row, report, &mut sums)?;
+    let mut verdicts = VERDICT.inserter(connection)?;
     for (position, verdict) in (0..).zip(&report.verdicts) {
         let key = (verdict.iteration, &verdict.benchmark, &verdict.measure);
-        insert_verdict(connection, row, metrics[&key], position, verdict)?;
+        insert_verdict(&mut verdicts, row, metrics[&key], position, verdict, &mut sums)?;
     }
+    let mut alerts = ALERT.inserter(connection)?;
     for (position, alert) in (0..).zip(&report.alerts) {
         let key = (alert.iteration, &alert.benchmark, &alert.measure);
-        insert_alert(connection, row, metrics[&key], position, alert)?;
+        insert_alert(&mut alerts, row, metrics[&key], position, alert, &mut sums)?;
     }
+    let checksum = insert_report(connection, project, row, report, &sums)?;
+    let mut total = Total::read(connection)?;
+    total.reports.add(checksum);
+    total.write(connection)?;
     Ok(Insertion::Stored)
 }
 
@@ -75,21 +91,21 @@ fn is_known(connection: &Connection, report: &Report) -> rusqlite::Result<bool> 
     prepare(connection, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])
 }
 
-fn insert_report(connection: &Connection, project: i64, report: &Report) -> rusqlite::Result<i64> {
-    let branch = named(connection, "branch", project, report.branch.as_str())?;
-    let testbed = named(connection, "testbed", project, report.testbed.as_str())?;
+fn insert_report(
+    connection: &Connection,
+    project: i64,
+    row: i64,
+    report: &Report,
+    sums: &Sums,
+) -> rusqlite::Result<Checksum> {
+    let branch = named(connection, BRANCH, project, report.branch.as_str())?;
+    let testbed = named(connection, TESTBED, project, report.testbed.as_str())?;
     let environment = environment(connection, &report.environment)?;
     let start = report.start_point.as_ref();
-    let start_branch = start
-        .map(|start| named(connection, "branch", project, start.branch.as_str()))
-        .transpose()?;
-    let sql = "INSERT INTO report (
-            uuid, project, branch, testbed, hash, epoch,
-            start_branch, start_hash, start_until_ns, start_versions_max,
-            start_time_ns, end_time_ns, adapter, environment, load, steal, git_hash, is_dirty,
-            iterations, confirms
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
-    prepare(connection, sql)?.insert(params![
+    let start_branch =
+        start.map(|start| named(connection, BRANCH, project, start.branch.as_str())).transpose()?;
+    REPORT.inserter(connection)?.insert(params![
+        row,
         Id(report.uuid),
         project,
         branch,
@@ -110,6 +126,12 @@ fn insert_report(connection: &Connection, project: i64, report: &Report) -> rusq
         report.environment.is_dirty,
         number(report.iterations.len()),
         report.confirms.map(Id),
+        sums.metrics,
+        sums.failures,
+        sums.alerts,
+        sums.content.whole(),
+        sums.values.whole(),
+        sums.marks.whole(),
     ])
 }
 
@@ -118,14 +140,17 @@ fn insert_metrics<'r>(
     project: i64,
     report: i64,
     content: &'r Report,
+    sums: &mut Sums,
 ) -> rusqlite::Result<HashMap<MetricKey<'r>, Rows>> {
     let mut rows = HashMap::new();
+    let mut metrics = METRIC.inserter(connection)?;
+    let mut samples = SampleRows::new(connection)?;
     let mut measures: Vec<(&Measure, i64)> = Vec::new();
     let mut position = 0;
     for (iteration, results) in (0..).zip(&content.iterations) {
         for benchmark in &results.benchmarks {
             let name = &benchmark.name;
-            let benchmark_row = named(connection, "benchmark", project, name.as_str())?;
+            let benchmark_row = named(connection, BENCHMARK, project, name.as_str())?;
             for (measure, metric) in &benchmark.metrics {
                 // A report has few measures.
                 let known = measures.iter().find(|known| known.0 == measure).map(|known| known.1);
@@ -136,11 +161,7 @@ fn insert_metrics<'r>(
                 if known.is_none() {
                     measures.push((measure, measure_row));
                 }
-                let sql = "INSERT INTO metric (
-                        report, benchmark, measure, iteration, position, is_ignored,
-                        value, lower, upper, samples
-                    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-                prepare(connection, sql)?.execute(params![
+                let checksum = metrics.insert(params![
                     report,
                     benchmark_row,
                     measure_row,
@@ -150,8 +171,10 @@ fn insert_metrics<'r>(
                     metric.value,
                     metric.lower_value,
                     metric.upper_value,
-                    samples(connection, metric)?,
+                    samples.insert(metric, sums)?,
                 ])?;
+                let value = Checksum::of_value(benchmark_row, measure_row, iteration, metric.value);
+                sums.metric(checksum, value);
                 rows.insert((iteration, name, &measure.slug), (benchmark_row, measure_row));
                 position += 1;
             }
@@ -160,12 +183,27 @@ fn insert_metrics<'r>(
     Ok(rows)
 }
 
-fn samples(connection: &Connection, metric: &Metric) -> rusqlite::Result<Option<i64>> {
-    if metric.samples.is_empty() {
-        return Ok(None);
+/// Adds the samples of metrics.
+struct SampleRows<'c> {
+    next: i64,
+    rows: Inserter<'c>,
+}
+
+impl<'c> SampleRows<'c> {
+    fn new(connection: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Self { next: SAMPLES.next(connection)?, rows: SAMPLES.inserter(connection)? })
     }
-    let sql = "INSERT INTO samples (bytes) VALUES (?1)";
-    prepare(connection, sql)?.insert([Numbers(metric.samples.clone())]).map(Some)
+
+    /// The row of a metric's samples, if it has any.
+    fn insert(&mut self, metric: &Metric, sums: &mut Sums) -> rusqlite::Result<Option<i64>> {
+        if metric.samples.is_empty() {
+            return Ok(None);
+        }
+        let row = self.next;
+        sums.samples(self.rows.insert(params![row, Numbers(metric.samples.clone())])?);
+        self.next += 1;
+        Ok(Some(row))
+    }
 }
 
 fn insert_failures(
@@ -173,43 +211,38 @@ fn insert_failures(
     project: i64,
     report: i64,
     content: &Report,
+    sums: &mut Sums,
 ) -> rusqlite::Result<()> {
     let iterations = (0..).zip(&content.iterations);
     let failures = iterations.flat_map(|(iteration, results)| {
         results.failures.iter().map(move |failure| (iteration, failure))
     });
     for (position, (iteration, failure)) in (0_i64..).zip(failures) {
-        let benchmark = named(connection, "benchmark", project, failure.name.as_str())?;
-        let sql = "INSERT INTO failure (report, position, iteration, benchmark, reason)
-                   VALUES (?1, ?2, ?3, ?4, ?5)";
-        let row: (i64, i64, u32, i64, &str) =
-            (report, position, iteration, benchmark, &failure.reason);
-        prepare(connection, sql)?.execute(row)?;
+        let benchmark = named(connection, BENCHMARK, project, failure.name.as_str())?;
+        let values = params![report, position, iteration, benchmark, failure.reason];
+        sums.failure(FAILURE.inserter(connection)?.insert(values)?);
     }
     Ok(())
 }
 
 fn insert_verdict(
-    connection: &Connection,
+    verdicts: &mut Inserter<'_>,
     report: i64,
     (benchmark, measure): Rows,
     position: i64,
     verdict: &Verdict,
+    sums: &mut Sums,
 ) -> rusqlite::Result<()> {
     let boundary = verdict.boundary.unwrap_or_default();
     let change = verdict.change;
-    let sql = "INSERT INTO verdict (
-            report, benchmark, measure, iteration, position, outcome, test,
-            has_boundary, baseline, lower_limit, upper_limit, crossed,
-            change, change_lower, change_upper, p, smallest_visible, points, reason
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
-    prepare(connection, sql)?.execute(params![
+    let outcome = Word(verdict.outcome);
+    let checksum = verdicts.insert(params![
         report,
         benchmark,
         measure,
         verdict.iteration,
         position,
-        Word(verdict.outcome),
+        outcome,
         verdict.test.map(Word),
         verdict.boundary.is_some(),
         boundary.baseline,
@@ -224,30 +257,31 @@ fn insert_verdict(
         number(verdict.points),
         verdict.reason,
     ])?;
+    let is_outstanding = matches!(
+        verdict.outcome,
+        Outcome::Worse | Outcome::Better | Outcome::Changed | Outcome::MovedTogether
+    );
+    let values = params![benchmark, measure, verdict.iteration, outcome];
+    let mark = is_outstanding.then(|| Checksum::of(values)).transpose()?;
+    sums.verdict(checksum, mark);
     Ok(())
 }
 
 fn insert_alert(
-    connection: &Connection,
+    alerts: &mut Inserter<'_>,
     report: i64,
     (benchmark, measure): Rows,
     position: i64,
     alert: &Alert,
+    sums: &mut Sums,
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO alert (
-            uuid, report, benchmark, measure, iteration, position, crossed, status, reason
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    prepare(connection, sql)?.execute(params![
-        Id(alert.uuid),
-        report,
-        benchmark,
-        measure,
-        alert.iteration,
-        position,
-        Word(alert.limit),
-        Word(alert.status),
-        alert.reason,
-    ])?;
+    let Alert { uuid, iteration, limit, status, reason, .. } = alert;
+    let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
+    let values =
+        params![uuid, report, benchmark, measure, iteration, position, limit, status, reason];
+    let checksum = alerts.insert(values)?;
+    let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
+    sums.alert(checksum, mark);
     Ok(())
 }
 
@@ -257,21 +291,15 @@ fn project(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
         .optional()?;
     match known {
         Some(row) => Ok(row),
-        None => prepare(connection, "INSERT INTO project (name) VALUES (?1)")?.insert([name]),
+        None => PROJECT.insert_next(connection, params![name]),
     }
 }
 
 /// The row of a name in a table of names, made if need be.
-fn named(connection: &Connection, table: &str, project: i64, name: &str) -> rusqlite::Result<i64> {
-    let select = format!("SELECT id FROM {table} WHERE project = ?1 AND name = ?2");
-    let known =
-        prepare(connection, &select)?.query_row((project, name), |row| row.get(0)).optional()?;
-    match known {
+fn named(connection: &Connection, table: Table, project: i64, name: &str) -> rusqlite::Result<i64> {
+    match name_row(connection, table.name, project, name)? {
         Some(row) => Ok(row),
-        None => {
-            let insert = format!("INSERT INTO {table} (project, name) VALUES (?1, ?2)");
-            prepare(connection, &insert)?.insert((project, name))
-        }
+        None => table.insert_next(connection, params![project, name]),
     }
 }
 
@@ -288,11 +316,7 @@ fn measure(connection: &Connection, measure: &Measure) -> rusqlite::Result<i64> 
     let known = prepare(connection, select)?.query_row(values, |row| row.get(0)).optional()?;
     match known {
         Some(row) => Ok(row),
-        None => {
-            let insert = "INSERT INTO measure (slug, name, units, direction, kind)
-                          VALUES (?1, ?2, ?3, ?4, ?5)";
-            prepare(connection, insert)?.insert(values)
-        }
+        None => MEASURE.insert_next(connection, values),
     }
 }
 
@@ -311,12 +335,7 @@ fn environment(connection: &Connection, environment: &Environment) -> rusqlite::
     let known = prepare(connection, select)?.query_row(values, |row| row.get(0)).optional()?;
     match known {
         Some(row) => Ok(row),
-        None => {
-            let insert =
-                "INSERT INTO environment (kernel, cpu_model, governor, cores, compiler, wingbeat)
-                          VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-            prepare(connection, insert)?.insert(values)
-        }
+        None => ENVIRONMENT.insert_next(connection, values),
     }
 }
 

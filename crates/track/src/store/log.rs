@@ -6,6 +6,8 @@ use uuid::Uuid;
 
 use super::{
     Store, StoreError,
+    census::{check_indexes, verified},
+    checksum::{BENCHMARK, damage},
     columns::{Id, Text, Word, limit_ns},
     prepare,
     read::{environment, start_point, time},
@@ -223,6 +225,8 @@ impl Store {
             let Some(project) = project_row(&self.connection, project)? else {
                 return Ok(Known::default());
             };
+            verified(&self.connection, BENCHMARK)?;
+            check_indexes(&self.connection, BENCHMARK.name)?;
             let of =
                 |table: &str| format!("SELECT name FROM {table} WHERE project = ?1 ORDER BY name");
             Ok(Known {
@@ -246,9 +250,8 @@ fn reports(
     limit: usize,
 ) -> rusqlite::Result<Vec<ReportSummary>> {
     let columns = "p.name AS project, r.epoch, r.end_time_ns, r.adapter, r.iterations, r.confirms,
-         (SELECT count(*) FROM metric m WHERE m.report = r.id) AS metrics,
-         (SELECT count(*) FROM failure f WHERE f.report = r.id) AS failures,
-         (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts,
+         r.metrics, r.failures, r.alerts,
+         (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts_found,
          (SELECT count(*) FROM alert a WHERE a.report = r.id AND 'active' = coalesce(
              (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
               ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)) AS active_alerts";
@@ -257,6 +260,10 @@ fn reports(
 
 fn summary(row: &Row<'_>) -> rusqlite::Result<ReportSummary> {
     let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
+    let alerts = count("alerts")?;
+    if count("alerts_found")? != alerts {
+        return Err(damage("alerts of a report are missing"));
+    }
     Ok(ReportSummary {
         uuid: row.get::<_, Id>("uuid")?.0,
         project: row.get::<_, Text<_>>("project")?.0,
@@ -271,7 +278,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<ReportSummary> {
         iterations: row.get("iterations")?,
         metrics: count("metrics")?,
         failures: count("failures")?,
-        alerts: count("alerts")?,
+        alerts,
         active_alerts: count("active_alerts")?,
         confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
     })

@@ -3,8 +3,21 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::upgrade;
+
 /// What makes each version of the one before it. What was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("schema/1.sql"), then: |_| Ok(()) },
+    Migration { sql: include_str!("schema/2.sql"), then: upgrade::add_checksums },
+];
+
+/// One step to the next version.
+#[derive(Clone, Copy)]
+struct Migration {
+    sql: &'static str,
+    /// What SQL cannot do, after it.
+    then: fn(&Connection) -> rusqlite::Result<()>,
+}
 
 /// The version of the tables that this wingbeat writes.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -44,7 +57,7 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Identity>
     migrate_by(connection, MIGRATIONS)
 }
 
-fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<Identity> {
+fn migrate_by(connection: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<Identity> {
     let newest = migrations.len() as i64;
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let identity = identify(&transaction)?;
@@ -54,7 +67,8 @@ fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Res
         Identity::Store(_) | Identity::Foreign => return Ok(identity),
     };
     for migration in &migrations[version as usize..] {
-        transaction.execute_batch(migration)?;
+        transaction.execute_batch(migration.sql)?;
+        (migration.then)(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", newest)?;
@@ -69,6 +83,10 @@ mod tests {
     /// A version as a later wingbeat may have it.
     const NOTES: &str = "ALTER TABLE report ADD COLUMN note TEXT;
                          UPDATE report SET note = 'from version 1';";
+
+    fn with(sql: &'static str) -> Migration {
+        Migration { sql, then: |_| Ok(()) }
+    }
 
     fn version_1() -> Connection {
         let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures/version-1.db");
@@ -93,13 +111,14 @@ mod tests {
         let reports = "SELECT count(*) FROM report";
         let before: i64 = connection.query_row(reports, [], |row| row.get(0)).expect("a count");
         assert!(before > 0, "the fixture has reports");
-        let found = migrate_by(&mut connection, &[MIGRATIONS[0], NOTES]).expect("migrated");
+        let found = migrate_by(&mut connection, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
         assert_eq!(found, Identity::Store(1));
         assert_eq!(identify(&connection), Ok(Identity::Store(2)));
         let with_note = "SELECT count(*) FROM report WHERE note = 'from version 1'";
         assert_eq!(connection.query_row(with_note, [], |row| row.get(0)), Ok(before));
         // Once more changes nothing.
-        let found = migrate_by(&mut connection, &[MIGRATIONS[0], NOTES]).expect("nothing to do");
+        let found =
+            migrate_by(&mut connection, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
         assert_eq!(found, Identity::Store(2));
     }
 
@@ -107,7 +126,7 @@ mod tests {
     fn a_migration_that_fails_leaves_the_version_before() {
         let mut connection = version_1();
         let broken = "ALTER TABLE report ADD COLUMN note TEXT; SELECT * FROM nowhere;";
-        migrate_by(&mut connection, &[MIGRATIONS[0], broken]).expect_err("broken");
+        migrate_by(&mut connection, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
         assert_eq!(identify(&connection), Ok(Identity::Store(1)));
         let column = "SELECT note FROM report";
         assert!(connection.prepare(column).is_err(), "the column went with the rest");

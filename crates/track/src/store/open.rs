@@ -41,7 +41,9 @@ impl Store {
         if store.is_read_only()? {
             return Err(StoreError::ReadOnly { path: store.path, doing: OPENING });
         }
-        store.prepare_for_writing()
+        let store = store.prepare_for_writing()?;
+        store.take_census()?;
+        Ok(store)
     }
 
     /// Opens a store that is there. One that cannot be written is opened for reading.
@@ -51,6 +53,18 @@ impl Store {
     /// As [`Store::open`], and when there is none, or when it cannot be written and is of an older
     /// version.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let store = Self::open_to_save(path)?;
+        store.take_census()?;
+        Ok(store)
+    }
+
+    /// Opens a store that is there and may be damaged, to check it or to export what is whole. Its lists
+    /// are not to be relied upon.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open_existing`], damage apart that does not keep SQLite from opening it.
+    pub fn open_to_save(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
         if !path.exists() {
             return Err(StoreError::Missing { path });
@@ -119,10 +133,10 @@ impl Store {
             .unchecked_transaction()
             .and_then(|view| migrations::identify(&view))
             .map_err(self.error(OPENING))?;
-        self.check(identity)
+        self.recognize(identity)
     }
 
-    fn check(&self, identity: Identity) -> Result<Identity, StoreError> {
+    fn recognize(&self, identity: Identity) -> Result<Identity, StoreError> {
         let path = self.path.clone();
         match identity {
             Identity::Store(found) if found > VERSION => Err(StoreError::Newer { path, found }),
@@ -142,7 +156,7 @@ impl Store {
             .and_then(|()| self.connection.pragma_update(None, "synchronous", "FULL"))
             .and_then(|()| migrations::migrate(&mut self.connection));
         let identity = prepared.map_err(self.error(OPENING))?;
-        self.check(identity)?;
+        self.recognize(identity)?;
         Ok(self)
     }
 }

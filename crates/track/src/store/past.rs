@@ -11,9 +11,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
+    checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
     columns::{Id, Numbers, Text, Word},
     prepare,
     read::{MEASURE, environment, measure, time},
+    sums::mark,
 };
 use crate::{
     decide::Outcome,
@@ -43,6 +45,8 @@ pub struct PastReport {
     /// What it was measured on.
     pub environment: Environment,
     pub(super) row: i64,
+    pub(super) values: Checksum,
+    pub(super) marks: Checksum,
 }
 
 /// The values of one measure of one benchmark, all in the same units.
@@ -74,6 +78,16 @@ pub struct Point {
     pub outcome: Option<Outcome>,
 }
 
+impl PastReport {
+    /// Compares a sum with that of what was stored.
+    pub(super) fn verify(&self, stored: Checksum, found: Checksum) -> rusqlite::Result<()> {
+        match stored == found {
+            true => Ok(()),
+            false => Err(damage(format!("values of the report {} are not as written", self.uuid))),
+        }
+    }
+}
+
 impl Past {
     /// The series of a benchmark's measure in the same units.
     #[must_use]
@@ -86,7 +100,12 @@ impl Past {
     }
 }
 
-/// A report of columns `row`, `uuid`, `branch`, `hash`, `start_time_ns` and those of its environment.
+/// Columns of the sums of the report `r`.
+pub(super) const SUMS: &str =
+    "r.values_checksum AS values_checksum, r.marks_checksum AS marks_checksum";
+
+/// A report of columns `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and those of its
+/// environment.
 pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<PastReport> {
     Ok(PastReport {
         uuid: row.get::<_, Id>("uuid")?.0,
@@ -95,6 +114,8 @@ pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<PastReport> {
         start_time: time(row, "start_time_ns")?,
         environment: environment(row)?,
         row: row.get("row")?,
+        values: Checksum::stored(row.get("values_checksum")?),
+        marks: Checksum::stored(row.get("marks_checksum")?),
     })
 }
 
@@ -110,28 +131,39 @@ pub(super) fn past(
     let mut index = HashMap::new();
     // Every column counts: a history has some hundred thousand values.
     let values = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
-    let sampled =
-        "SELECT benchmark, measure, iteration, value, samples FROM metric WHERE report = ?1";
-    let (mut values, mut sampled) = (prepare(connection, values)?, prepare(connection, sampled)?);
+    let sampled = format!(
+        "SELECT benchmark, measure, iteration, value, {} FROM metric WHERE report = ?1",
+        METRIC.list("")
+    );
+    let (mut values, mut sampled) = (prepare(connection, values)?, prepare(connection, &sampled)?);
     for (at, report) in reports.iter().enumerate() {
-        let marks = marks(connection, report.row)?;
+        let marks = marks(connection, report)?;
+        let mut sum = Checksum::default();
         let is_sampled = at >= first_sampled;
         let statement = if is_sampled { &mut sampled } else { &mut values };
         let mut rows = statement.query([report.row])?;
         let mut next = 0;
         while let Some(row) = rows.next()? {
-            let of_metric = metric_key(row)?;
-            let samples: Option<i64> = if is_sampled { row.get(4)? } else { None };
+            let of_metric = metric_key(row, 0)?;
+            let samples: Option<i64> = match is_sampled {
+                true => {
+                    METRIC.verify(row, 4)?;
+                    row.get("samples")?
+                }
+                false => None,
+            };
             let mark = match marks.is_empty() {
                 true => Mark::default(),
                 false => marks.get(&of_metric).copied().unwrap_or_default(),
             };
             let (benchmark, measure, iteration) = of_metric;
             let key = (benchmark, measure);
+            let value = row.get(3)?;
+            sum.add(Checksum::of_value(benchmark, measure, iteration, value));
             let point = Point {
                 report: at,
                 iteration,
-                value: row.get(3)?,
+                value,
                 samples: match samples {
                     Some(samples) => read_samples(connection, samples)?,
                     None => Vec::new(),
@@ -149,6 +181,7 @@ pub(super) fn past(
             series[next].points.push(point);
             next += 1;
         }
+        report.verify(report.values, sum)?;
     }
     Ok(Past { reports, series: name_series(connection, series)? })
 }
@@ -160,16 +193,19 @@ struct RawSeries {
 }
 
 fn read_samples(connection: &Connection, row: i64) -> rusqlite::Result<Vec<f64>> {
-    let mut statement = prepare(connection, "SELECT bytes FROM samples WHERE id = ?1")?;
-    statement.query_row([row], |row| Ok(row.get::<_, Numbers>(0)?.0))
+    let sql = format!("{} WHERE id = ?1", SAMPLES.select());
+    prepare(connection, &sql)?.query_row([row], |row| {
+        SAMPLES.verify(row, 0)?;
+        Ok(row.get::<_, Numbers>(1)?.0)
+    })
 }
 
 /// A metric within its report: rows of its benchmark and its measure, and its iteration.
 pub(super) type MetricRow = (i64, i64, u32);
 
-/// The first three columns: `benchmark`, `measure`, `iteration`.
-pub(super) fn metric_key(row: &Row<'_>) -> rusqlite::Result<MetricRow> {
-    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+/// Three columns from `first` on: `benchmark`, `measure`, `iteration`.
+pub(super) fn metric_key(row: &Row<'_>, first: usize) -> rusqlite::Result<MetricRow> {
+    Ok((row.get(first)?, row.get(first + 1)?, row.get(first + 2)?))
 }
 
 /// What was decided about a metric, if it stood out.
@@ -182,27 +218,35 @@ pub(super) struct Mark {
 /// The marks of a report.
 pub(super) fn marks(
     connection: &Connection,
-    report: i64,
+    report: &PastReport,
 ) -> rusqlite::Result<FxHashMap<MetricRow, Mark>> {
     let mut marks = FxHashMap::<_, Mark>::default();
+    let mut sum = Checksum::default();
+    // Most reports have none.
+    if report.marks == sum {
+        return Ok(marks);
+    }
     let outcomes = "SELECT benchmark, measure, iteration, outcome FROM verdict
                     WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'moved-together')";
     let mut statement = prepare(connection, outcomes)?;
-    let mut rows = statement.query([report])?;
+    let mut rows = statement.query([report.row])?;
     while let Some(row) = rows.next()? {
+        sum.add(mark(row, [0, 1, 2, 3])?);
         let outcome = row.get::<_, Word<_>>(3)?.0;
-        marks.entry(metric_key(row)?).or_default().outcome = Some(outcome);
+        marks.entry(metric_key(row, 0)?).or_default().outcome = Some(outcome);
     }
     let alerts = "SELECT a.benchmark, a.measure, a.iteration, a.crossed, coalesce(
                       (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
-                       ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)
+                       ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status), a.status, a.uuid
                   FROM alert a WHERE a.report = ?1";
     let mut statement = prepare(connection, alerts)?;
-    let mut rows = statement.query([report])?;
+    let mut rows = statement.query([report.row])?;
     while let Some(row) = rows.next()? {
+        sum.add(mark(row, [0, 1, 2, 3, 5, 6])?);
         let alert = (row.get::<_, Word<_>>(3)?.0, row.get::<_, Word<_>>(4)?.0);
-        marks.entry(metric_key(row)?).or_default().alert = Some(alert);
+        marks.entry(metric_key(row, 0)?).or_default().alert = Some(alert);
     }
+    report.verify(report.marks, sum)?;
     Ok(marks)
 }
 
@@ -238,8 +282,11 @@ fn name_series(connection: &Connection, raw: Vec<RawSeries>) -> rusqlite::Result
 
 /// The name of the benchmark in a row.
 pub(super) fn benchmark_name(connection: &Connection, row: i64) -> rusqlite::Result<BenchmarkName> {
-    let mut statement = prepare(connection, "SELECT name FROM benchmark WHERE id = ?1")?;
-    statement.query_row([row], |row| Ok(row.get::<_, Text<_>>(0)?.0))
+    let sql = format!("{} WHERE id = ?1", BENCHMARK.select());
+    prepare(connection, &sql)?.query_row([row], |row| {
+        BENCHMARK.verify(row, 0)?;
+        Ok(row.get::<_, Text<_>>(2)?.0)
+    })
 }
 
 /// The measure in a row.

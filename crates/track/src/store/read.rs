@@ -6,8 +6,10 @@ use uuid::Uuid;
 
 use super::{
     Store, StoreError, alerts,
+    checksum::REPORT,
     columns::{Id, Numbers, Text, Time, Word},
     prepare,
+    sums::verify_report,
 };
 use crate::{
     decide::{Boundary, Change, Verdict},
@@ -44,21 +46,28 @@ impl Store {
     ///
     /// When the store cannot be read.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
-        read(&self.connection, uuid, Alerts::Present).map_err(self.error("reading a report"))
+        let read = || match row_of(&self.connection, uuid)? {
+            Some(row) => read(&self.connection, row, Alerts::Present).map(Some),
+            None => Ok(None),
+        };
+        read().map_err(self.error("reading a report"))
     }
 }
 
-/// Reads one report.
-pub(super) fn read(
-    connection: &Connection,
-    uuid: Uuid,
-    which: Alerts,
-) -> rusqlite::Result<Option<Report>> {
+/// The row of a report.
+fn row_of(connection: &Connection, uuid: Uuid) -> rusqlite::Result<Option<i64>> {
+    prepare(connection, "SELECT id FROM report WHERE uuid = ?1")?
+        .query_row([Id(uuid)], |row| row.get(0))
+        .optional()
+}
+
+/// Verifies and reads the report of a row.
+pub(super) fn read(connection: &Connection, row: i64, which: Alerts) -> rusqlite::Result<Report> {
     // One view of the store, also if somebody writes meanwhile.
     let view =
         connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let sql = format!(
-        "SELECT r.id AS row, r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
+        "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
                 r.epoch, s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max,
                 r.start_time_ns, r.end_time_ns, r.adapter, r.iterations, r.confirms, {ENVIRONMENT}
          FROM report r
@@ -67,12 +76,11 @@ pub(super) fn read(
          JOIN testbed t ON t.id = r.testbed
          JOIN environment e ON e.id = r.environment
          LEFT JOIN branch s ON s.id = r.start_branch
-         WHERE r.uuid = ?1"
+         WHERE r.id = ?1"
     );
-    let head = prepare(connection, &sql)?
-        .query_row([Id(uuid)], |row| Ok((row.get("row")?, head(row)?)))
-        .optional()?;
-    let Some((row, mut report)) = head else { return Ok(None) };
+    let whole = format!("{} WHERE id = ?1", REPORT.select());
+    prepare(connection, &whole)?.query_row([row], |row| verify_report(connection, row))?;
+    let mut report = prepare(connection, &sql)?.query_row([row], head)?;
     read_metrics(connection, row, &mut report)?;
     read_failures(connection, row, &mut report)?;
     report.verdicts = verdicts(connection, row)?;
@@ -85,7 +93,7 @@ pub(super) fn read(
         }
     }
     drop(view);
-    Ok(Some(report))
+    Ok(report)
 }
 
 /// A report without its content: as many iterations as it has, all empty.

@@ -8,8 +8,12 @@ use time::OffsetDateTime;
 
 use super::{
     Store, StoreError,
+    census::check_indexes,
+    checksum::{BENCHMARK, Checksum, METRIC, VERDICT},
     columns::{Text, limit_ns},
-    past::{MetricRow, PastReport, benchmark_name, marks, measure_of, metric_key, past_report},
+    past::{
+        MetricRow, PastReport, SUMS, benchmark_name, marks, measure_of, metric_key, past_report,
+    },
     prepare,
     rows::{Conditions, is_one_of, name_row, newest, project_row},
 };
@@ -129,6 +133,10 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
     let testbeds = rows("testbed", query.testbeds.iter().map(TestbedName::as_str).collect())?;
     let benchmarks =
         rows("benchmark", query.benchmarks.iter().map(BenchmarkName::as_str).collect())?;
+    if benchmarks.is_some() {
+        // What the index has lost would be no series.
+        check_indexes(&view, BENCHMARK.name)?;
+    }
     let measures = measure_rows(&view, &query.measures)?;
     let mut conditions = Conditions::default();
     conditions.add("r.project =", Some(project));
@@ -137,8 +145,8 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
     conditions.add("r.start_time_ns >=", query.since.map(limit_ns));
     conditions.add("r.start_time_ns <=", query.until.map(limit_ns));
     conditions.require("r.confirms IS NULL");
-    let columns = "r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row";
-    let mut sources = newest(&view, columns, conditions, query.reports_max, source)?;
+    let columns = format!("r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, {SUMS}");
+    let mut sources = newest(&view, &columns, conditions, query.reports_max, source)?;
     sources.reverse();
     let mut metrics = Metrics::prepare(&view, benchmarks.as_deref(), measures.as_deref())?;
     let mut plot = Plot::default();
@@ -192,6 +200,8 @@ struct Metrics<'c> {
     connection: &'c Connection,
     metrics: CachedStatement<'c>,
     boundaries: CachedStatement<'c>,
+    /// Whether all metrics of a report are read.
+    is_all: bool,
 }
 
 impl<'c> Metrics<'c> {
@@ -208,17 +218,11 @@ impl<'c> Metrics<'c> {
                 among.push_str(&is_one_of(column, rows));
             }
         }
-        let metrics = format!(
-            "SELECT benchmark, measure, iteration, value, lower, upper
-             FROM metric WHERE report = ?1 {among}"
-        );
-        let boundaries = format!(
-            "SELECT benchmark, measure, iteration, baseline, lower_limit, upper_limit
-             FROM verdict WHERE report = ?1 {among} AND has_boundary"
-        );
+        let metrics = format!("{} WHERE report = ?1 {among}", METRIC.select());
+        let boundaries = format!("{} WHERE report = ?1 {among}", VERDICT.select());
         let metrics = prepare(connection, &metrics)?;
         let boundaries = prepare(connection, &boundaries)?;
-        Ok(Self { connection, metrics, boundaries })
+        Ok(Self { connection, metrics, boundaries, is_all: among.is_empty() })
     }
 
     /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
@@ -228,38 +232,46 @@ impl<'c> Metrics<'c> {
         at: usize,
         mut hand_on: impl FnMut((i64, i64), PlotPoint) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
-        let marks = marks(self.connection, report.row)?;
+        let marks = marks(self.connection, report)?;
+        let mut sum = Checksum::default();
         let boundaries = self.boundaries(report.row)?;
         let mut rows = self.metrics.query([report.row])?;
         while let Some(row) = rows.next()? {
-            let key = metric_key(row)?;
+            METRIC.verify(row, 0)?;
+            let key = metric_key(row, 1)?;
+            let value = row.get(6)?;
+            sum.add(Checksum::of_value(key.0, key.1, key.2, value));
             let mark = marks.get(&key).copied().unwrap_or_default();
             let point = PlotPoint {
                 report: at,
                 iteration: key.2,
-                value: row.get(3)?,
-                lower: row.get(4)?,
-                upper: row.get(5)?,
+                value,
+                lower: row.get(7)?,
+                upper: row.get(8)?,
                 boundary: boundaries.get(&key).copied(),
                 outcome: mark.outcome,
                 alert: mark.alert,
             };
             hand_on((key.0, key.1), point)?;
         }
-        Ok(())
+        if self.is_all { report.verify(report.values, sum) } else { Ok(()) }
     }
 
     fn boundaries(&mut self, report: i64) -> rusqlite::Result<FxHashMap<MetricRow, Boundary>> {
         let mut boundaries = FxHashMap::default();
         let mut rows = self.boundaries.query([report])?;
         while let Some(row) = rows.next()? {
+            VERDICT.verify(row, 0)?;
+            if !row.get::<_, bool>(7)? {
+                continue;
+            }
             let boundary = Boundary {
-                baseline: row.get(3)?,
-                lower_limit: row.get(4)?,
-                upper_limit: row.get(5)?,
+                baseline: row.get(8)?,
+                lower_limit: row.get(9)?,
+                upper_limit: row.get(10)?,
             };
             // Of several verdicts about a metric the first counts.
-            boundaries.entry(metric_key(row)?).or_insert(boundary);
+            boundaries.entry(metric_key(row, 1)?).or_insert(boundary);
         }
         Ok(boundaries)
     }

@@ -85,6 +85,7 @@ fn a_stop_that_comes_early_leaves_nothing_behind() {
         adapter: Adapter::Magic,
         average: None,
         time: Duration::from_secs(1),
+        until: None,
         settings: Settings::default(),
         seed: 1,
     };

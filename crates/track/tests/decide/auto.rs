@@ -21,7 +21,7 @@ fn large_changes_are_found_and_noise_is_not() {
     check(&history, 120.0, Outcome::Worse);
     check(&history, 80.0, Outcome::Better);
     check(&history[..4], 1_000.0, Outcome::TooLittleHistory);
-    check(&history[..5], 1_000.0, Outcome::Worse);
+    check(&history[..5], 200.0, Outcome::MaybeWorse);
     check(&[], 1.0, Outcome::TooLittleHistory);
 }
 
@@ -40,66 +40,28 @@ fn verdicts_tell_what_they_rest_on() {
     assert!(spreads.is_some_and(|count: f64| (7.0..13.0).contains(&count)), "{}", found.reason);
 }
 
+/// A dozen reports of five benchmarks with a spread of a few percent, one of which takes twice as long:
+/// shown at once, and an alert when it does so again.
 #[test]
-fn spikes_are_learned() {
-    let mut history = noise(60, 100.0, 2.0, 2);
-    check(&history, 130.0, Outcome::Worse);
-    history.iter_mut().skip(5).step_by(15).for_each(|value| *value = 130.0);
-    check(&history, 131.0, Outcome::NoChange);
-}
-
-/// One value that stands out is an alert, and says whether it may be a spike.
-#[test]
-fn a_short_history_may_not_know_its_spikes() {
-    let check = |points, repeats: &[f64], outcome, is_suspect| {
-        let history = noise(points, 100.0, 2.0, 3);
-        let made = Made { repeats: repeats.to_vec(), ..latency(&history, 128.0) };
-        let decision = judge(&[made]);
-        let found = &decision.verdicts[0];
-        assert_eq!(found.outcome, outcome, "{points} {repeats:?}: {}", found.reason);
-        assert_eq!(decision.alerts.is_empty(), outcome != Outcome::Worse, "{points} {repeats:?}");
-        assert_eq!(!decision.suspects.is_empty(), is_suspect, "{points} {repeats:?}");
-        let is_told = found.reason.contains("--confirm 1 measures again");
-        assert_eq!(is_told, is_suspect, "{points} {repeats:?}: {}", found.reason);
-    };
-    check(12, &[], Outcome::Worse, true);
-    check(12, &[127.0], Outcome::Worse, false);
-    check(12, &[101.0], Outcome::NoChange, false);
-    check(100, &[], Outcome::Worse, false);
-}
-
-/// What is better raises no alert, so nothing is to be measured again.
-#[test]
-fn suspects_are_alerts() {
-    let decision = judge(&[latency(&noise(12, 100.0, 2.0, 3), 72.0)]);
-    assert_eq!(decision.verdicts[0].outcome, Outcome::Better);
-    assert!(decision.alerts.is_empty() && decision.suspects.is_empty());
-}
-
-/// A dozen reports of five benchmarks with a spread of a few percent, one of which takes twice as long.
-#[test]
-fn twice_as_slow_after_a_dozen_reports_is_an_alert() {
-    for slow in 0..5 {
-        let all: Vec<Made> = (0..5)
-            .map(|i| {
-                let history = noise(12, 100.0, 4.0, 20 + i);
+fn twice_as_slow_after_a_dozen_reports_is_seen() {
+    for slow in 0..5_u64 {
+        let report = |older: &[f64], repeats: &[f64]| {
+            let of = |i| {
+                let mut history = noise(12, 100.0, 4.0, 20 + i);
+                history.extend(older.iter().map(|&value| if i == slow { value } else { 100.0 }));
                 let value = if i == slow { 200.0 } else { 100.0 };
-                Made { name: format!("b{i}"), ..latency(&history, value) }
-            })
-            .collect();
-        let decision = judge(&all);
-        assert_eq!(decision.alerts, [slow as usize], "{:?}", decision.verdicts);
+                let repeats = if i == slow { repeats.to_vec() } else { Vec::new() };
+                Made { name: format!("b{i}"), repeats, ..latency(&history, value) }
+            };
+            judge(&(0..5).map(of).collect::<Vec<_>>())
+        };
+        let shown = report(&[], &[]);
+        assert_eq!(shown.verdicts[slow as usize].outcome, Outcome::MaybeWorse, "{shown:?}");
+        assert!(shown.alerts.is_empty());
+        assert_eq!(report(&[203.0], &[]).alerts, [slow as usize]);
+        assert_eq!(report(&[], &[203.0]).alerts, [slow as usize]);
+        assert!(report(&[], &[101.0]).alerts.is_empty());
     }
-}
-
-/// The first alert waits for an answer and does not weaken the second.
-#[test]
-fn the_second_of_two_is_an_alert_as_well() {
-    let mut history = noise(12, 100.0, 2.0, 3);
-    history.push(128.0);
-    let found = verdict(Made { alerts: 1, ..latency(&history, 127.0) });
-    assert_eq!(found.outcome, Outcome::Worse, "{}", found.reason);
-    assert!(found.reason.contains("as was the one before"), "{}", found.reason);
 }
 
 #[test]
@@ -133,27 +95,31 @@ fn small_changes_do_not_count() {
 #[test]
 fn equal_values_are_neither_silent_nor_a_trap() {
     check(&[100.0; 30], 100.0, Outcome::NoChange);
-    check(&[100.0; 30], 900.0, Outcome::Worse);
-    // The clock ticks in whole milliseconds.
-    check(&[2e6; 15], 3e6, Outcome::NoChange);
-    check(&[2.000_123e6; 15], 3e6, Outcome::Worse);
-    check(&[2e6; 15], 4e6, Outcome::Worse);
-    // Had the true value been near to the next tick, it would have shown by now.
-    check(&[2e6; 40], 3e6, Outcome::Worse);
+    check(&[100.0; 8], 130.0, Outcome::MaybeWorse);
+    check(&[100.0; 100], 900.0, Outcome::Worse);
+    // The clock ticks in whole milliseconds: one tick more may come and go.
+    check(&[2e6; 15], 3e6, Outcome::MaybeWorse);
+    check(&[&[2e6; 15][..], &[3e6; 2]].concat(), 3e6, Outcome::Worse);
     check(&[0.0; 30], 0.0, Outcome::NoChange);
 }
 
-/// Whatever the digits are, and among noisy benchmarks too.
+/// Whatever the digits are, and among noisy benchmarks too: shown, and an alert when it comes again.
 #[test]
-fn a_tenth_more_after_forty_equal_values_is_an_alert() {
+fn a_tenth_more_after_forty_equal_values_is_seen() {
     for (level, others) in [(1.0, 0), (10.0, 0), (20.0, 0), (50.0, 0), (100.0, 9), (1e6, 99)] {
-        let mut all = vec![latency(&[level; 40], 1.1 * level)];
-        all.extend((0..others).map(|i| {
-            let history = noise(40, 100.0, 3.0, i);
-            Made { name: format!("b{i}"), ..latency(&history, 100.0) }
-        }));
-        let decision = judge(&all);
-        assert_eq!(decision.alerts, [0], "{level} {others}: {:?}", decision.verdicts[0]);
+        let report = |repeats: &[f64]| {
+            let mut all =
+                vec![Made { repeats: repeats.to_vec(), ..latency(&[level; 40], 1.1 * level) }];
+            all.extend((0..others).map(|i| {
+                let history = noise(40, 100.0, 3.0, i);
+                Made { name: format!("b{i}"), ..latency(&history, 100.0) }
+            }));
+            judge(&all)
+        };
+        let found = report(&[]).verdicts[0].outcome;
+        assert!(matches!(found, Outcome::MaybeWorse | Outcome::Worse), "{level}: {found:?}");
+        let found = report(&[1.1 * level; 2]);
+        assert_eq!(found.alerts, [0], "{level} {others}: {:?}", found.verdicts[0]);
     }
 }
 
@@ -171,7 +137,12 @@ fn intervals_and_verdicts_do_not_contradict_each_other() {
             assert!(lower >= -1.0 && lower <= change.relative, "{found:?}");
             let is_away = lower > 0.0 || upper < 0.0;
             let is_told = found.reason.contains(apart);
-            assert_eq!(is_away, is_told || found.outcome != Outcome::NoChange, "{found:?}");
+            let is_quiet = matches!(found.outcome, Outcome::NoChange | Outcome::TooNoisy);
+            assert!(
+                !is_away || is_told || !is_quiet || found.outcome == Outcome::TooNoisy,
+                "{found:?}"
+            );
+            assert!(is_away || is_quiet, "{found:?}");
         }
     }
     let falling = verdict(latency(&noise(60, 0.0, 1.0, 1), -2.0)).change.expect("a change");
@@ -183,20 +154,11 @@ fn a_new_level_is_found_late_and_becomes_the_baseline() {
     let mut history = noise(60, 100.0, 2.0, 5);
     history.extend(noise(4, 106.5, 2.0, 6));
     let found = check(&history, 106.5, Outcome::Worse);
-    assert!(found.reason.contains("since 5 points"), "{}", found.reason);
+    assert!(found.reason.contains("the newest 4 reports are off"), "{}", found.reason);
     history.extend(noise(20, 106.5, 2.0, 7));
     let found = check(&history, 106.5, Outcome::NoChange);
     let baseline = found.boundary.and_then(|boundary| boundary.baseline).expect("a baseline");
     assert!((105.0..108.0).contains(&baseline), "{baseline}");
-}
-
-#[test]
-fn alerts_without_an_answer_do_not_hide_the_next() {
-    let mut history = noise(60, 100.0, 2.0, 8);
-    history.extend([130.0, 131.0, 129.0]);
-    let found = verdict(Made { alerts: 3, ..latency(&history, 130.0) });
-    assert_eq!(found.outcome, Outcome::Worse, "{}", found.reason);
-    assert!(found.reason.contains("as were the 3 before"), "{}", found.reason);
 }
 
 #[test]
@@ -213,9 +175,6 @@ fn samples_confirm_and_hardly_ever_decide() {
     check(60, 130.0, &slow, Outcome::Worse);
     check(60, 130.0, &wild, Outcome::NoChange);
     check(60, 130.0, &slow[..5], Outcome::Worse);
-    check(1, 130.0, &slow, Outcome::Worse);
-    check(1, 130.0, &wild, Outcome::TooLittleHistory);
-    check(1, 115.0, &noise(30, 115.0, 1.0, 12), Outcome::TooLittleHistory);
 }
 
 /// A hundred benchmarks are judged more severely than one, and none has to be less noisy for it.

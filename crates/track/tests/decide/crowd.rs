@@ -14,7 +14,7 @@ fn report(factors: &[f64]) -> Vec<Made> {
         .enumerate()
         .map(|(i, factor)| {
             let level = 10.0_f64.powi(i as i32 % 4);
-            let history = noise(60, level, 0.02 * level, i as u64);
+            let history = noise(300, level, 0.02 * level, i as u64);
             Made { name: format!("b{i}"), ..latency(&history, level * factor) }
         })
         .collect()
@@ -56,7 +56,7 @@ fn higher_is_better() {
 #[test]
 fn the_notice_names_what_is_new() {
     let mut all = report(&[1.3; 6]);
-    all.iter_mut().for_each(|made| made.environments = vec![kernel("6.12"); 60]);
+    all.iter_mut().for_each(|made| made.environments = vec![kernel("6.12"); 300]);
     let decision = judge_in(&all, &kernel("6.18"));
     let [Notice::EnvironmentChanged { changes }, Notice::MovedTogether { environment, reason, .. }] =
         decision.notices.as_slice()

@@ -6,6 +6,8 @@ mod exact;
 mod formulas;
 mod history;
 mod properties;
+mod short;
+mod spikes;
 
 use time::{Duration, OffsetDateTime};
 use wingbeat_stats::{normal, random::Random};
@@ -17,7 +19,7 @@ use wingbeat_track::{
 /// When the reports under test begin.
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::days(1_000));
 
-/// A metric with what was measured before, one report a day.
+/// A metric with what was measured before, one report a day. The newest points make whole reports.
 #[derive(Clone)]
 struct Made {
     name: String,
@@ -30,7 +32,7 @@ struct Made {
     repeats: Vec<f64>,
     samples: (Vec<f64>, Vec<f64>),
     environments: Vec<Environment>,
-    alerts: usize,
+    points_per_report: usize,
 }
 
 /// A latency that `auto` judges.
@@ -46,7 +48,7 @@ fn latency(history: &[f64], value: f64) -> Made {
         repeats: Vec::new(),
         samples: (Vec::new(), Vec::new()),
         environments: Vec::new(),
-        alerts: 0,
+        points_per_report: 1,
     }
 }
 
@@ -77,10 +79,10 @@ fn judge_in(all: &[Made], environment: &Environment) -> Decision {
                 .map(|(place, &value)| Point {
                     value,
                     samples: &made.samples.0,
-                    start_time: NOW - Duration::days((count - place) as i64),
+                    start_time: NOW
+                        - Duration::days((count - place).div_ceil(made.points_per_report) as i64),
                     environment: made.environments.get(place),
                     hash: Some("0123456789abcdef"),
-                    is_alert: place + made.alerts >= count,
                 })
                 .collect()
         })

@@ -84,11 +84,14 @@ proptest! {
         let flipped = match lower {
             Outcome::Worse => Outcome::Better,
             Outcome::Better => Outcome::Worse,
+            Outcome::MaybeWorse => Outcome::MaybeBetter,
+            Outcome::MaybeBetter => Outcome::MaybeWorse,
             same => same,
         };
         prop_assert_eq!(higher, flipped);
         let is_change = matches!(lower, Outcome::Worse | Outcome::Better);
         prop_assert_eq!(unknown == Outcome::Changed, is_change);
+        prop_assert_eq!(unknown.is_suspect(), lower.is_suspect());
     }
 
     #[test]
@@ -103,6 +106,8 @@ proptest! {
             let flipped = match plain.outcome {
                 Outcome::Worse => Outcome::Better,
                 Outcome::Better => Outcome::Worse,
+                Outcome::MaybeWorse => Outcome::MaybeBetter,
+                Outcome::MaybeBetter => Outcome::MaybeWorse,
                 same => same,
             };
             prop_assert_eq!(other.outcome, flipped, "{}", test);
@@ -132,12 +137,18 @@ proptest! {
     }
 }
 
-/// The larger the value, the worse.
+/// The larger the value, the worse: none, then perhaps, then for sure. Also where all values were equal,
+/// whatever their digits are.
 #[test]
 fn verdicts_are_monotonic() {
-    let history = noise(40, 100.0, 2.0, 1);
-    let worse: Vec<bool> = (100..200)
-        .map(|value| verdict(latency(&history, f64::from(value))).outcome == Outcome::Worse)
-        .collect();
-    assert!(worse.is_sorted() && worse.contains(&true), "{worse:?}");
+    let rank = |history: &[f64], value| match verdict(latency(history, value)).outcome {
+        Outcome::Worse => 2,
+        Outcome::MaybeWorse => 1,
+        _ => 0,
+    };
+    let spiky = [noise(30, 100.0, 2.0, 1), vec![130.0, 140.0], noise(10, 100.0, 2.0, 2)].concat();
+    for history in [noise(40, 100.0, 2.0, 1), noise(200, 100.0, 2.0, 1), spiky, vec![100.0; 8]] {
+        let ranks: Vec<u8> = (100..400).map(|value| rank(&history, f64::from(value))).collect();
+        assert!(ranks.is_sorted() && ranks.last() > ranks.first(), "{ranks:?}");
+    }
 }

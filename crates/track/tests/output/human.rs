@@ -3,7 +3,7 @@
 use wingbeat_track::{
     decide::{Notice, Outcome},
     model::{Metric, Status},
-    output::{Style, human, verdict},
+    output::{Style, human, json, markdown, verdict},
 };
 
 use crate::sample::{Case, Sample, custom, mixed, quiet, slug};
@@ -167,9 +167,12 @@ fn the_last_line() {
 }
 
 #[test]
-fn notices_and_suspects_are_told() {
-    let mut sample = quiet(2);
-    sample.suspects = vec![1];
+fn notices_and_doubts_are_told() {
+    let mut sample = Sample::of(vec![
+        Case { reason: "off, or a spike", ..Case::new("a", "latency", 1.0, Outcome::MaybeWorse) },
+        Case { reason: "too many spikes", ..Case::new("b", "latency", 1.0, Outcome::TooNoisy) },
+        Case::new("c", "latency", 1.0, Outcome::NoChange),
+    ]);
     sample.notices.push(Notice::MovedTogether {
         iteration: 0,
         measure: slug("latency"),
@@ -181,7 +184,19 @@ fn notices_and_suspects_are_told() {
     });
     let text = human(&sample.page(), PLAIN);
     assert!(text.contains("notice  9 of 10 benchmarks moved"), "{text}");
-    assert!(text.contains("note    1 metric may be a spike"), "{text}");
-    assert!(text.contains("no change, spike?"), "{text}");
-    assert!(text.contains("no change ≥ 1.3 %"), "{text}");
+    assert!(text.contains("worse, spike?"), "{text}");
+    assert!(text.contains("too noisy"), "{text}");
+    assert!(text.contains("spike?  a latency: 1.000 ns; off, or a spike"), "{text}");
+    assert!(text.contains("noisy   b latency: too many spikes"), "{text}");
+    assert!(text.contains("1 may be a spike, 1 too noisy to judge"), "{text}");
+    assert!(!text.contains("alert   "), "{text}");
+    let (comment, json) = (markdown(&sample.page(), None), json(&sample.page()).to_string());
+    for reason in ["off, or a spike", "too many spikes"] {
+        assert!(
+            comment.contains(&reason.replace(' ', "\u{a0}")) || comment.contains(reason),
+            "{comment}"
+        );
+        assert!(json.contains(reason), "{json}");
+    }
+    assert!(json.contains("maybe-worse") && json.contains("too-noisy"), "{json}");
 }

@@ -20,7 +20,6 @@ pub(crate) struct Sample {
     pub(crate) thresholds: Vec<Option<ThresholdModel>>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) remarks: Vec<String>,
-    pub(crate) suspects: Vec<usize>,
 }
 
 /// One metric and its verdict.
@@ -92,13 +91,8 @@ impl Sample {
             alerts: Vec::new(),
             confirms: None,
         };
-        let mut sample = Self {
-            report,
-            thresholds: Vec::new(),
-            notices: Vec::new(),
-            remarks: Vec::new(),
-            suspects: Vec::new(),
-        };
+        let mut sample =
+            Self { report, thresholds: Vec::new(), notices: Vec::new(), remarks: Vec::new() };
         for case in cases {
             sample.add(0, case);
         }
@@ -161,7 +155,6 @@ impl Sample {
             notices: &self.notices,
             remarks: &self.remarks,
             store: None,
-            suspects: &self.suspects,
         }
     }
 }

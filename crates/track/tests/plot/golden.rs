@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 
 use wingbeat_track::plot::{Chart, svg, terminal};
 
-use crate::histories::{busy, iterations, odd, single};
+use crate::histories::{busy, iterations, odd, single, steps_together, wide};
 
 fn check(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plot/golden").join(name);
@@ -37,6 +37,8 @@ fn pictures() {
     check("single.svg", &svg(&single()));
     check("iterations.svg", &svg(&iterations()));
     check("odd.svg", &svg(&odd()));
+    check("wide.svg", &svg(&wide()));
+    check("steps.svg", &svg(&steps_together()));
 }
 
 #[test]
@@ -44,4 +46,5 @@ fn terminals() {
     check("busy.txt", &shown(&busy(), 100));
     check("single.txt", &shown(&single(), 60));
     check("odd.txt", &shown(&odd(), 80));
+    check("wide.txt", &shown(&wide(), 80));
 }

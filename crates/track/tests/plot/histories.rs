@@ -73,8 +73,10 @@ pub(crate) fn alert(line: &mut Line, index: usize, status: Status) {
     line.dots[index].outcome = Some(Outcome::Worse);
 }
 
+/// A panel of lines, named by the first.
 pub(crate) fn panel(slug: &str, lines: Vec<Line>) -> Panel {
-    Panel { measure: Measure::named(slug), part: (1, 1), lines }
+    let benchmark = lines.first().map(|line| line.name.clone()).unwrap_or_default();
+    Panel { benchmark, measure: Measure::named(slug), lines }
 }
 
 pub(crate) fn chart(title: &str, count: usize, apart: Duration, panels: Vec<Panel>) -> Chart {
@@ -120,23 +122,60 @@ pub(crate) fn busy() -> Chart {
     chart
 }
 
-/// Forty benchmarks, sizes from nanoseconds to seconds.
+/// Eighteen benchmarks of three branches.
 pub(crate) fn many() -> Chart {
     let mut dice = Dice(2);
-    let lines: Vec<Line> = (0..18)
-        .map(|index| {
-            let size = 1000.0 * (1.0 + 0.07 * f64::from(index));
-            line(
-                &format!("group_{}/case_{index}", index / 5),
-                (0..30).map(|_| size * (1.0 + 0.01 * dice.normal())),
-            )
-        })
-        .collect();
-    let panels = lines
-        .chunks(6)
-        .enumerate()
-        .map(|(index, lines)| Panel { part: (index + 1, 3), ..panel("latency", lines.to_vec()) });
+    let panels = (0..18).map(|index| {
+        let size = 1000.0 * (1.0 + 0.07 * f64::from(index));
+        let mut branch =
+            |name: &str| line(name, (0..30).map(|_| size * (1.0 + 0.01 * dice.normal())));
+        let lines = ["main", "feature/one", "feature/two"].map(&mut branch).to_vec();
+        let benchmark = format!("group_{}/case_{index}", index / 5);
+        Panel { benchmark, ..panel("latency", lines) }
+    });
     chart("many benchmarks", 30, Duration::minutes(3), panels.collect())
+}
+
+/// From nanoseconds to half a second and back, with a limit and a spread that reach below zero.
+pub(crate) fn wide() -> Chart {
+    let mut dice = Dice(6);
+    let level = |index: usize| match index {
+        0..20 => 30.0,
+        20..40 => 450e6,
+        _ => 40.0,
+    };
+    let values = (0..60).map(|index| level(index) * (1.0 + 0.02 * dice.normal()));
+    let mut main = line("main", values);
+    main.steps = vec![
+        Step { dot: 20, before: 30.0, after: 450e6 },
+        Step { dot: 40, before: 450e6, after: 40.0 },
+    ];
+    main.dots[20].lower = Some(-100e6);
+    for dot in &mut main.dots[21..30] {
+        (dot.lower_limit, dot.upper_limit) = (Some(-1e6), Some(900e6));
+    }
+    alert(&mut main, 20, Status::Active);
+    let next = bare(line("next", (0..60).map(|index| if index < 50 { 33.0 } else { 36.0 })));
+    let panels =
+        vec![Panel { benchmark: "sample".to_owned(), ..panel("latency", vec![main, next]) }];
+    chart("from 30 ns to 450 ms", 60, Duration::hours(5), panels)
+}
+
+/// Lines of one panel whose levels change at the same reports.
+pub(crate) fn steps_together() -> Chart {
+    let lines = (0..5).map(|index| {
+        let level = 1000.0 + 4.0 * f64::from(index);
+        let stairs = [1.0, 1.05, 1.02, 1.08];
+        let mut line = line(&format!("branch-{index}"), (0..40).map(|at| level * stairs[at / 10]));
+        let step = |at: usize| Step {
+            dot: at * 10,
+            before: level * stairs[at - 1],
+            after: level * stairs[at],
+        };
+        line.steps = (1..4).map(step).collect();
+        line
+    });
+    chart("steps", 40, Duration::hours(1), vec![panel("latency", lines.collect())])
 }
 
 /// One report only.

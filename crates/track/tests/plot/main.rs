@@ -4,4 +4,5 @@ mod golden;
 mod histories;
 mod properties;
 mod rules;
+mod script;
 mod through_a_store;

@@ -11,13 +11,17 @@ use wingbeat_track::{
 
 use crate::{
     golden::plain,
-    histories::{alert, busy, chart, iterations, line, long, many, odd, panel, single},
+    histories::{
+        alert, busy, chart, iterations, line, long, many, odd, panel, single, steps_together, wide,
+    },
     properties::well_formed,
 };
 
 #[test]
 fn all_histories_are_well_formed() {
-    for chart in [busy(), many(), single(), odd(), iterations(), long(1_000)] {
+    for chart in
+        [busy(), many(), single(), odd(), iterations(), long(1_000), wide(), steps_together()]
+    {
         well_formed(&svg(&chart));
     }
     let empty = chart("nothing", 0, Duration::ZERO, Vec::new());
@@ -70,7 +74,9 @@ fn what_is_in_sight_is_explained() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for chart in [busy(), many(), single(), odd(), iterations(), long(1_000)] {
+    for chart in
+        [busy(), many(), single(), odd(), iterations(), long(1_000), wide(), steps_together()]
+    {
         for columns in [0, 40, 60, 80, 300] {
             for line in plain(&terminal(&chart, Some(columns))).lines() {
                 assert!(line.width() <= columns.max(40), "{columns}: {line}");
@@ -111,5 +117,60 @@ fn a_name_keeps_its_colour() {
         assert_eq!(panels(names).colours(), expected, "{names:?}");
     };
     check(&[&["b", "a"], &["a"]], &[&[1, 0], &[0]]);
-    check(&[&["a", "b", "c", "d", "e", "f"], &["g", "a"]], &[&[0, 1, 2, 3, 4, 5], &[0, 1]]);
+    let letters = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"];
+    let coloured: Vec<usize> = (0..12).chain([12, 12]).collect();
+    check(&[&letters, &["n", "a"]], &[&coloured, &[0, 1]]);
+}
+
+/// The rectangles of texts of a class, about: left, top, right, bottom.
+fn texts(picture: &str, class: &str) -> Vec<(f64, f64, f64, f64)> {
+    let begin = format!("<text class=\"{class}\" x=\"");
+    let text = |part: &str| {
+        let (x, rest) = part.split_once("\" y=\"").expect("y");
+        let (y, rest) = rest.split_once("\">").expect("an end");
+        let text = rest.split_once('<').expect("a text").0;
+        let (x, y): (f64, f64) = (x.parse().expect("x"), y.parse().expect("y"));
+        // Digits of this font are at least that wide.
+        (x - 6.0 * text.chars().count() as f64, y - 10.0, x, y)
+    };
+    picture.split(&begin).skip(1).map(text).collect()
+}
+
+#[test]
+fn texts_of_steps_do_not_overlap() {
+    let picture = svg(&steps_together());
+    let texts = texts(&picture, "change");
+    assert_eq!(texts.len(), 15, "each step has one");
+    for (index, a) in texts.iter().enumerate() {
+        for b in &texts[..index] {
+            let apart = a.2 <= b.0 || b.2 <= a.0 || a.3 <= b.1 || b.3 <= a.1;
+            assert!(apart, "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn steps_over_seven_decades_are_seen() {
+    let picture = svg(&wide());
+    assert!(picture.contains("logarithmic"));
+    for text in [">100 ns<", ">10 µs<", ">100 ms<"] {
+        assert!(picture.contains(text), "{text}");
+    }
+    // The step from 33 to 36 ns of the other branch is some pixels high.
+    let small = svg(&{
+        let mut chart = wide();
+        chart.panels[0].lines.remove(0);
+        chart
+    });
+    assert!(!small.contains("logarithmic"));
+}
+
+#[test]
+fn the_key_has_a_space_between_sign_and_meaning() {
+    let picture = svg(&busy());
+    let (sign, rest) = picture.split_once(">± %</text><text x=\"").expect("the key");
+    assert!(sign.ends_with("y=\"4\""));
+    let x: f64 = rest.split_once('"').expect("x").0.parse().expect("a number");
+    // DejaVu Sans, which is wide, takes 26 pixels.
+    assert!(x >= 32.0, "{x}");
 }

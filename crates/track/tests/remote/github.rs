@@ -105,7 +105,6 @@ impl Job {
             notices: &[],
             remarks: &[],
             store: None,
-            suspects: &[],
         };
         self.actions.tell(&Message::of_page(&page, options.id.as_deref()), options)
     }

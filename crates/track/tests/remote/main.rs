@@ -2,6 +2,7 @@
 //! loopback that follow the facts.
 
 mod github;
+mod names;
 mod sample;
 mod send;
 mod stub;

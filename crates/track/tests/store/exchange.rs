@@ -22,7 +22,10 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let first = with_alert(report("main", 0, 1.5));
     temporary.store.insert(&first).expect("stored");
     let exported = temporary.store.export(&folder).expect("exported");
-    assert_eq!(exported, Exported { reports: 1, alert_changes: 0, already_there: 0 });
+    assert_eq!(
+        exported,
+        Exported { reports: 1, alert_changes: 0, already_there: 0, ..Exported::default() }
+    );
     let name = format!("2026-11-21T22-04-32Z-{}.json", first.uuid);
     let before = files(&folder);
     assert_eq!(before.keys().collect::<Vec<_>>(), [&name]);
@@ -31,13 +34,19 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let change = change.expect("changed");
     temporary.store.insert(&report("main", 60, 2.5)).expect("stored");
     let exported = temporary.store.export(&folder).expect("exported");
-    assert_eq!(exported, Exported { reports: 1, alert_changes: 1, already_there: 1 });
+    assert_eq!(
+        exported,
+        Exported { reports: 1, alert_changes: 1, already_there: 1, ..Exported::default() }
+    );
     let after = files(&folder);
     assert_eq!(after.len(), 3);
     assert_eq!(after[&name], before[&name]);
     assert!(after.keys().any(|name| name.ends_with(&format!("Z-{}.alert.json", change.uuid))));
     let exported = temporary.store.export(&folder).expect("exported");
-    assert_eq!(exported, Exported { reports: 0, alert_changes: 0, already_there: 3 });
+    assert_eq!(
+        exported,
+        Exported { reports: 0, alert_changes: 0, already_there: 3, ..Exported::default() }
+    );
     assert_eq!(files(&folder), after);
 }
 
@@ -172,7 +181,10 @@ fn an_export_of_many_reports_writes_only_what_is_new() {
     assert_eq!(from.store.export(&folder).expect("exported").reports, 300);
     from.store.insert(&report("main", 300, 1.0)).expect("stored");
     let exported = from.store.export(&folder).expect("exported");
-    assert_eq!(exported, Exported { reports: 1, alert_changes: 0, already_there: 300 });
+    assert_eq!(
+        exported,
+        Exported { reports: 1, alert_changes: 0, already_there: 300, ..Exported::default() }
+    );
     // More than one batch.
     let mut to = Store::open(from.folder.path().join("to.db")).expect("a store");
     assert_eq!(to.import(&folder).expect("imported").reports, 301);

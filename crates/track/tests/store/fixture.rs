@@ -1,17 +1,17 @@
-//! A store of version 1 as it was written then, and the files that were exported from it. Both have to
+//! A store of each version as it was written then, and the files that were exported from it. Both have to
 //! be readable for ever, and to say the same.
 //!
 //! ```text
 //! cargo test -p wingbeat-track --test store make_the_fixture -- --ignored
 //! ```
 //!
-//! makes them anew, which is right only as long as version 1 is not released.
+//! makes that of the present version, once.
 
 use std::{fs, path::PathBuf};
 
 use wingbeat_track::{
     model::{Report, Status},
-    store::{ReportFilter, Store},
+    store::{ReportFilter, Store, VERSION},
 };
 
 use crate::support::{at, content, report, rich, start_point, temporary};
@@ -21,13 +21,19 @@ fn fixtures() -> PathBuf {
 }
 
 #[test]
-fn version_1_is_read_and_written() {
+fn every_version_is_read_and_written() {
+    for version in 1..=VERSION {
+        check(&format!("version-{version}"));
+    }
+}
+
+fn check(version: &str) {
     let temporary = temporary();
-    let path = temporary.folder.path().join("version-1.db");
-    fs::copy(fixtures().join("version-1.db"), &path).expect("the fixture");
+    let path = temporary.folder.path().join("older.db");
+    fs::copy(fixtures().join(version).with_added_extension("db"), &path).expect("the fixture");
     let mut store = Store::open(&path).expect("it is brought to the present version");
     let mut imported = temporary.store;
-    let files = imported.import(fixtures().join("version-1")).expect("imported");
+    let files = imported.import(fixtures().join(version)).expect("imported");
     assert_eq!((files.reports, files.alert_changes, files.skipped.len()), (4, 1, 0));
     assert_eq!(content(&store), content(&imported));
     let reports = store.reports(&ReportFilter::default(), 100).expect("a list");
@@ -40,6 +46,9 @@ fn version_1_is_read_and_written() {
     let feature = store.report(reports[0].uuid).expect("read").expect("a report");
     assert_eq!(feature.start_point, Some(start_point("main", Some(at(2)), 255)));
     store.insert(&rich(9, 3)).expect("stored");
+    let check = store.check().expect("checked");
+    assert_eq!((check.whole_reports, check.alert_changes), (5, 1), "{check:?}");
+    assert_eq!(check.damaged, []);
 }
 
 #[test]
@@ -47,9 +56,8 @@ fn version_1_is_read_and_written() {
 fn make_the_fixture() {
     let folder = fixtures();
     fs::create_dir_all(&folder).expect("a folder");
-    let path = folder.join("version-1.db");
-    let _ = fs::remove_file(&path);
-    let _ = fs::remove_dir_all(folder.join("version-1"));
+    let path = folder.join(format!("version-{VERSION}.db"));
+    assert!(!path.exists(), "this version is released");
     let mut store = Store::open(&path).expect("a store");
     for number in 1..=3 {
         store.insert(&rich(number, 3)).expect("stored");
@@ -64,5 +72,5 @@ fn make_the_fixture() {
     let alert = rich(2, 0).alerts[0].uuid;
     let reason = Some("a change of the host".to_owned());
     store.set_alert_status(alert, Status::Silenced, reason).expect("changed");
-    store.export(folder.join("version-1")).expect("exported");
+    store.export(folder.join(format!("version-{VERSION}"))).expect("exported");
 }

@@ -5,6 +5,7 @@ mod child;
 mod concurrency;
 mod exchange;
 mod fixture;
+mod flips;
 mod history;
 mod killed;
 mod log;

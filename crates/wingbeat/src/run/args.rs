@@ -81,10 +81,11 @@ pub(crate) struct RunArgs {
     /// Exit with 1 if there are alerts, or benchmarks that failed
     #[arg(long, visible_alias = "error-on-alert", help_heading = "Decision")]
     pub err: bool,
-    /// Measure what looks bad again, up to N times: only what recurs is an alert
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Decision")]
+    /// Measure what looks bad again, up to N times: only what recurs is an alert; 0: never measure again
+    /// [default: only what looks worse than fewer than five reports, in turns with the commit before]
+    #[arg(long, value_name = "N", help_heading = "Decision")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
-    pub confirm: u32,
+    pub confirm: Option<u32>,
 
     /// File with the reports [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
     #[arg(long, value_name = "FILE")]

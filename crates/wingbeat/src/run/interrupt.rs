@@ -1,5 +1,6 @@
 //! Ctrl-C and its kin: the command is told, its end is awaited, and then this process dies of the same
-//! signal, so that a shell's loop ends too. A second signal does not wait.
+//! signal, so that a shell's loop ends too. Where results are kept, it stores and tells them before. A
+//! second signal does not wait.
 
 use std::{
     fs,
@@ -66,6 +67,13 @@ pub(super) fn or_die<T>(found: Result<T, RunError>) -> Result<T, RunError> {
     }
 }
 
+/// Dies of the signal that has come meanwhile, if results were kept in spite of it.
+pub(super) fn die_if_raised(interrupt: &Interrupt) {
+    if interrupt.keeps_results() && interrupt.is_raised() {
+        die(interrupt);
+    }
+}
+
 /// Waits for a signal, then for the end of the command, and ends the process.
 fn end(interrupt: &Interrupt, mut signals: UnixStream) {
     let mut one = [0];
@@ -73,14 +81,24 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
         return;
     }
     let signal = interrupt.signal();
-    if let Some(child) = interrupt.child() {
+    if interrupt.keeps_results() {
+        tell!("interrupted; what was measured before is kept");
+        // The end comes by itself, or with a second signal.
+        if signals.read_exact(&mut one).is_err() {
+            return;
+        }
+    } else if let Some(child) = interrupt.child() {
         pass_on(&child, &signal);
         if !has_ended(&child, &signals) {
             let _ = pidfd_send_signal(&child, Signal::KILL);
         }
         tell!("{}: interrupted; nothing was stored", cli::styled_error());
     }
-    let number = i32::try_from(signal.load(Ordering::Relaxed)).unwrap_or(SIGTERM);
+    die(interrupt);
+}
+
+fn die(interrupt: &Interrupt) {
+    let number = i32::try_from(interrupt.signal().load(Ordering::Relaxed)).unwrap_or(SIGTERM);
     // It does not come back, because these signals end a process unless somebody handles them.
     let _ = emulate_default_handler(number);
 }

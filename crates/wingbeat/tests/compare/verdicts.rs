@@ -1,5 +1,7 @@
 //! What is found, and what becomes of the exit code.
 
+use std::time::{Duration, SystemTime};
+
 use serde_json::Value;
 
 use crate::support::{Ran, Repository, printing, script};
@@ -15,6 +17,27 @@ fn a_slowdown_of_the_working_tree_is_found() {
     assert!(stdout.ends_with("  worse\n\n1 worse of 1 result\n"), "{stdout}");
     assert!(stdout.contains("pairs of runs by turns in"), "{stdout}");
     repository.assert_no_worktrees();
+}
+
+/// Files have the time of the second in which they were written, so that an edit right after a commit
+/// may leave no trace but the content.
+#[test]
+fn an_edit_in_the_second_of_the_commit_is_found() {
+    let repository = Repository::new(&script(1000));
+    let at_once = |path: &str| {
+        let path = repository.path().join(path);
+        let file = std::fs::File::options().write(true).open(path).expect("a file");
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).expect("set");
+    };
+    repository.git(&["config", "core.trustctime", "false"]);
+    at_once("bench.sh");
+    repository.git(&["update-index", "--refresh"]);
+    repository.write("bench.sh", &script(1050));
+    at_once("bench.sh");
+    at_once(".git/index");
+    let Ran { code, stdout, stderr } = repository.compare(&["--base", "main"], &["./bench.sh"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains(" with uncommitted changes) against main ("), "{stdout}");
 }
 
 #[test]

@@ -62,6 +62,26 @@ fn files() {
     assert!(missing.stderr.contains("cannot read three.json"), "{}", missing.stderr);
 }
 
+/// pytest-benchmark writes the figures of a test that failed afterwards, and tells the failure on stdout.
+#[test]
+fn a_failure_that_only_the_output_tells() {
+    let repository = Repository::new();
+    let one = |name: &str| {
+        format!("{{\"fullname\": \"tests/b.py::{name}\", \"stats\": {{\"mean\": 1.0}}}}")
+    };
+    repository.write("new", format!("{{\"benchmarks\": [{}, {}]}}", one("good"), one("bad")));
+    let line = "cat new > b.json; echo 'FAILED b.py::bad - assert 1 == 2'";
+    for adapter in ["magic", "python_pytest"] {
+        let ran = repository.run(&["--adapter", adapter, "--file", "b.json", "--err", line]);
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        let report = &repository.reports()[0];
+        let results = &report.iterations[0];
+        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["tests/b.py::good"], "{adapter}");
+        assert_eq!(results.failures[0].reason, "assert 1 == 2");
+    }
+}
+
 #[test]
 fn sizes_of_files() {
     let repository = Repository::new();

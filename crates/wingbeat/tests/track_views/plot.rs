@@ -14,12 +14,17 @@ fn files_by_their_suffix() {
     assert!(error.contains("perf.svg (4 series of 25 reports"), "{error}");
     let picture = fs::read_to_string(place.folder.path().join("perf.svg")).expect("a picture");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
-    for part in ["parse/small · main", "+30", "class=\"alert\"", "kernel Linux 6.12 → Linux 6.18"]
-    {
+    for part in [
+        "parse/small · Latency",
+        ">main<",
+        "+30",
+        "class=\"alert\"",
+        "kernel Linux 6.12 → Linux 6.18",
+    ] {
         assert!(picture.contains(part), "{part}");
     }
     let page = fs::read_to_string(place.folder.path().join("perf.html")).expect("a page");
-    assert!(page.contains(picture.trim_end()), "the page holds the picture");
+    assert_eq!(page.matches("<figure><svg").count(), 2, "a chart for each benchmark");
     place.wingbeat(&["plot", "-o", "perf.png"]).code(2);
     place.wingbeat(&["plot", "-o", "no/such/folder/perf.svg"]).code(1);
 }
@@ -28,9 +33,12 @@ fn files_by_their_suffix() {
 fn in_the_terminal() {
     let place = Place::with_history();
     let text = stdout(&place.wingbeat(&["plot", "--branch", "main"]).success());
-    for part in
-        ["Latency\n", "parse/small\n", "level +30.0 % 10 values ago, 1 alert", "24 reports, "]
-    {
+    for part in [
+        "Latency, with alerts\n",
+        "parse/small · main\n",
+        "level +30.0 % 10 values ago, 1 alert",
+        "24 reports, ",
+    ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
     assert!(!text.contains('\u{1b}'), "no colours in a pipe");

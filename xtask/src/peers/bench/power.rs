@@ -7,9 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    super::{stats::Spread, tables::Table},
+    super::{numbers::Share, stats::Spread, tables::Table},
     Bed, Common, Origin, Pace, finish,
-    numbers::Share,
     ours::{Change, Verdict},
 };
 

@@ -7,9 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    super::{stats::Spread, tables::Table},
+    super::{numbers::deviation, stats::Spread, tables::Table},
     Bed, Common, Origin, bpftool, finish,
-    numbers::deviation,
     object::Work,
     ours::Figures,
     place::Load,

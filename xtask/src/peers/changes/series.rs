@@ -46,6 +46,54 @@ pub(super) fn plain(
     Made { values: values.collect(), changes }
 }
 
+/// Two levels that alternate every so many points, in Gaussian noise. Stays of up to
+/// [`OUTAGE_MAX`] points are no levels, so there is nothing to be found in them.
+pub(super) fn turns(count: usize, every: usize, step_sigmas: f64, random: &mut Random) -> Made {
+    let is_up_first = random.coin();
+    let values = Kind::Gaussian.values(count, random).into_iter().enumerate();
+    let level = |place: usize| {
+        if (place / every).is_multiple_of(2) == is_up_first { step_sigmas } else { 0.0 }
+    };
+    let values = values.map(|(place, noise)| LEVEL + SIGMA * (noise + level(place))).collect();
+    // A level at the end may go on outside the series, so it may be shorter.
+    let steps = (every..=count - END_MIN).step_by(every);
+    Made { values, changes: if every > OUTAGE_MAX { steps.collect() } else { Vec::new() } }
+}
+
+/// Points that the last level lasts, at least.
+pub(super) const END_MIN: usize = 4;
+
+/// Points that an outage lasts, at most.
+pub(super) const OUTAGE_MAX: usize = 8;
+
+/// Noise with outages of two to eight points and 5 to 20 standard deviations, every 40 to 80 points.
+pub(super) fn outages(kind: Kind, count: usize, random: &mut Random) -> Made {
+    let mut noise = kind.values(count, random);
+    let mut place = 40;
+    while place + 40 <= count {
+        let size = 5.0 + 15.0 * random.unit();
+        let by = if random.coin() { size } else { -size };
+        let points = 2 + random.below(OUTAGE_MAX - 1);
+        noise[place..place + points].iter_mut().for_each(|value| *value += by);
+        place += 40 + random.below(40);
+    }
+    unchanged(kind, noise)
+}
+
+/// Noise whose level drifts by so many standard deviations from the first to the last point.
+pub(super) fn drift(kind: Kind, count: usize, sigmas: f64, random: &mut Random) -> Made {
+    let mut noise = kind.values(count, random);
+    for (place, value) in noise.iter_mut().enumerate() {
+        *value += sigmas * place as f64 / count as f64;
+    }
+    unchanged(kind, noise)
+}
+
+fn unchanged(kind: Kind, noise: Vec<f64>) -> Made {
+    let values = noise.into_iter().map(|value| LEVEL + SIGMA * kind.written(value)).collect();
+    Made { values, changes: Vec::new() }
+}
+
 /// Steps below this many standard deviations nobody would mark: they are there, and count as noise.
 const MARKED_SIGMAS: f64 = 1.0;
 

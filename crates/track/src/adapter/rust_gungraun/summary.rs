@@ -9,7 +9,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::measures::measure;
 use crate::{
-    adapter::{Adapter, AdapterError, line::At, objects::objects},
+    adapter::{Adapter, AdapterError, line::At, naming, objects::objects, once::Once},
     model::Metric,
     results::Results,
 };
@@ -87,10 +87,11 @@ struct Values {
 /// The summaries in a text; none, if there is no JSON of Gungraun in it.
 pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     let mut results = Results::default();
+    let mut once = Once::default();
     for document in objects::<Summary>(text) {
         let at = At { adapter: Adapter::RustGungraun, line: document.line };
         match document.content {
-            Ok(summary) => add(&mut results, at, summary)?,
+            Ok(summary) => add(&mut results, &mut once, at, summary)?,
             Err(error) if MARKS.iter().all(|mark| document.head.contains(mark)) => {
                 return Err(at.malformed(format!("the summary is broken: {error}")));
             }
@@ -101,25 +102,35 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     Ok(results)
 }
 
-fn add(results: &mut Results, at: At, summary: Summary) -> Result<(), AdapterError> {
+fn add(
+    results: &mut Results,
+    once: &mut Once,
+    at: At,
+    summary: Summary,
+) -> Result<(), AdapterError> {
     if !matches!(summary.version.as_str(), "6" | "7") {
         let version = summary.version;
         return Err(at.malformed(format!("the summary has version {version}; 6 and 7 can be read")));
     }
-    let name = match &summary.id {
+    let theirs = match &summary.id {
         Some(id) if !id.is_empty() => format!("{}::{id}", summary.module_path),
         _ => summary.module_path,
     };
-    let name = at.name(&name)?;
+    let name = at.name(&naming::in_one_line(&theirs))?;
+    results.set_bencher_name(&name, &theirs);
     let has_callgrind = summary.profiles.iter().any(|profile| profile.tool == "Callgrind");
     if summary.profiles.is_empty() {
         results.fail(name, "it has no result; the runner tells why on stderr");
         return Ok(());
     }
+    let mut is_measured = false;
     for profile in summary.profiles {
         let tool = profile.tool;
         for (metric, value) in values(profile.summaries, profile.data) {
             let measure = measure(&tool, &metric, has_callgrind);
+            if !std::mem::replace(&mut is_measured, true) {
+                once.benchmark(at, results, name.as_str())?;
+            }
             results.add(name.clone(), measure, Metric::new(value))?;
         }
     }
@@ -186,6 +197,19 @@ mod tests {
         check(&format!("text\n{}", document("8", "")), "line 2: the summary has version 8");
         let whole = document("6", "");
         check(&whole[..whole.len() - 2], "the summary is broken: EOF");
+    }
+
+    #[test]
+    fn names_are_whole_and_come_once() {
+        let profile = r#"{"tool":"Callgrind","data":{"parts":[],"total":{"metrics":{"Ir":{"values":{"new":7}}}}}}"#;
+        let one = document("7", profile);
+        let other = one.replace("\"x\"", "\"x\\ny\"");
+        let results = parse(&format!("{one}\n{other}")).expect("results");
+        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["a::b::c::x", "a::b::c::x y"]);
+        assert_eq!(results.bencher_name(&results.benchmarks[1].name), "a::b::c::x\ny");
+        let error = parse(&format!("{one}\n\n{one}")).expect_err("twice").to_string();
+        assert!(error.contains("line 3: \"a::b::c::x\" has a result in line 1 already"), "{error}");
     }
 
     #[test]

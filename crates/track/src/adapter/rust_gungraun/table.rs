@@ -1,13 +1,17 @@
-//! The text: a line with the benchmark's name, and below it `METRIC: NEW|OLD (change)`, by tool.
+//! The text: the benchmark's name, and below it `METRIC: NEW|OLD (change)`, by tool.
 //!
-//! A run of several processes or threads has a section for each and one for their total, which counts.
-//! Gungraun ends at the first benchmark that fails, after it has printed its name.
+//! A name ends with the benchmark's arguments as they stand in the source, so it may be of several lines:
+//! all up to the first figures. A run of several processes or threads has a section for each and one for
+//! their total, which counts. Gungraun ends at the first benchmark that fails, after it has printed its
+//! name.
 
 use super::measures::measure;
 use crate::{
     adapter::{
         Adapter, AdapterError,
         line::{At, numbered},
+        naming,
+        once::Once,
         unit,
     },
     model::{BenchmarkName, Metric},
@@ -15,50 +19,106 @@ use crate::{
 };
 
 /// A benchmark whose lines are being read.
-struct Open {
-    name: BenchmarkName,
+struct Open<'t> {
+    /// Where its name begins.
+    at: At,
+    /// The lines of its name, and then whatever stands above its figures.
+    lines: Vec<&'t str>,
+    /// How many of them are its name.
+    name_lines: usize,
+    /// Whether the benchmark's own output stands between its name and its figures.
+    has_output: bool,
+    /// Its name, when the first figures have come.
+    name: Option<BenchmarkName>,
+    /// Whether it has a metric.
+    is_measured: bool,
     tool: String,
     has_callgrind: bool,
-    /// Whether there was anything below its name.
-    has_content: bool,
     /// Whether the lines are of a part, or of a comparison with another benchmark.
     is_passed_over: bool,
 }
 
 pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     let mut results = Results::default();
-    let mut open: Option<Open> = None;
+    let mut once = Once::default();
+    let mut open: Option<Open<'_>> = None;
     for (line, content) in numbered(text) {
         let at = At { adapter: Adapter::RustGungraun, line };
-        let inner = content.strip_prefix("  ").or_else(|| content.strip_prefix("|-"));
-        match (inner, &mut open) {
-            (Some(inner), Some(open)) => {
-                open.has_content = true;
-                read(&mut results, at, open, inner.trim())?;
+        if is_heading(content) {
+            end(&mut results, open.take())?;
+            open = Some(Open {
+                at,
+                lines: vec![content],
+                name_lines: 1,
+                has_output: false,
+                name: None,
+                is_measured: false,
+                tool: String::new(),
+                has_callgrind: true,
+                is_passed_over: false,
+            });
+            continue;
+        }
+        let Some(open) = &mut open else { continue };
+        match content.strip_prefix("  ").or_else(|| content.strip_prefix("|-")).map(str::trim) {
+            Some(inner) if open.name.is_some() || is_content(inner) => {
+                if open.name.is_none() {
+                    open.name = Some(open.named(&mut results)?);
+                }
+                read(&mut results, &mut once, at, open, inner)?;
             }
-            (None, _) if is_heading(content) => {
-                end(&mut results, open.take());
-                open = Some(Open {
-                    name: at.name(content)?,
-                    tool: String::new(),
-                    has_callgrind: true,
-                    has_content: false,
-                    is_passed_over: false,
-                });
+            // Below a name, either what Gungraun says before the figures, or an indented line of the name:
+            // then another line of it follows.
+            Some(_) => open.lines.push(content),
+            None if open.name.is_some() => open.is_passed_over = true,
+            None if content.starts_with("- end of std") => {
+                open.has_output = true;
+                open.name_lines = 1;
             }
-            (None, Some(open)) if open.has_content => open.is_passed_over = true,
-            _ => {}
+            None if open.has_output => {}
+            None => {
+                open.lines.push(content);
+                open.name_lines = open.lines.len();
+            }
         }
     }
-    end(&mut results, open);
+    end(&mut results, open)?;
     Ok(results)
 }
 
-/// A benchmark without anything below its name is one that failed.
-fn end(results: &mut Results, open: Option<Open>) {
-    if let Some(open) = open.filter(|open| !open.has_content) {
-        results.fail(open.name, "it printed no result; the runner tells why on stderr");
+impl Open<'_> {
+    /// The name in one line, and what Bencher makes of it: the lines as they are, up to the first that is
+    /// indented.
+    fn named(&self, results: &mut Results) -> Result<BenchmarkName, AdapterError> {
+        let lines = &self.lines[..self.name_lines];
+        let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
+        let theirs: Vec<_> =
+            lines.iter().take_while(|line| !line.starts_with("  ")).copied().collect();
+        results.set_bencher_name(&name, theirs.join("\n").trim());
+        Ok(name)
     }
+}
+
+/// A benchmark without figures below its name is one that failed. What stands there instead is no part of
+/// its name.
+fn end(results: &mut Results, open: Option<Open<'_>>) -> Result<(), AdapterError> {
+    if let Some(open) = open.filter(|open| open.name.is_none()) {
+        let name = open.at.name(open.lines[0])?;
+        results.fail(name, "it printed no result; the runner tells why on stderr");
+    }
+    Ok(())
+}
+
+/// Whether a line below a name is one that Gungraun writes there: a tool, a part, a figure.
+fn is_content(line: &str) -> bool {
+    line.starts_with("======= ") || line.starts_with("## ") || figure(line).is_some()
+}
+
+/// Title, new and old value of a figure.
+fn figure(line: &str) -> Option<(&str, &str, &str)> {
+    let (title, values) = line.split_once(':')?;
+    let (new, old) = values.trim().split_once('|')?;
+    has_two_values(new, old).then_some((title, new.trim(), old))
 }
 
 /// `file::group::benchmark`, and maybe ` id:arguments`.
@@ -72,7 +132,13 @@ fn is_heading(line: &str) -> bool {
     path.split("::").count() >= 3 && path.split("::").all(is_name)
 }
 
-fn read(results: &mut Results, at: At, open: &mut Open, line: &str) -> Result<(), AdapterError> {
+fn read(
+    results: &mut Results,
+    once: &mut Once,
+    at: At,
+    open: &mut Open<'_>,
+    line: &str,
+) -> Result<(), AdapterError> {
     if let Some(tool) = line.strip_prefix("======= ") {
         let tool = tool.trim_end_matches('=').trim().to_owned();
         // Callgrind always comes first.
@@ -87,11 +153,9 @@ fn read(results: &mut Results, at: At, open: &mut Open, line: &str) -> Result<()
     } else if line.starts_with("Comparison with ") {
         open.is_passed_over = true;
     } else if !open.is_passed_over
-        && let Some((metric, values)) = line.split_once(':')
-        && let Some((new, old)) = values.trim().split_once('|')
-        && has_two_values(new, old)
+        && let Some((metric, new, _)) = figure(line)
+        && let Some(name) = &open.name
     {
-        let new = new.trim();
         // Only an older run has it.
         if matches!(new, "" | "N/A") {
             return Ok(());
@@ -99,7 +163,10 @@ fn read(results: &mut Results, at: At, open: &mut Open, line: &str) -> Result<()
         let value = unit::number(new)
             .ok_or_else(|| at.malformed(format!("{metric} is {new:?}, which is no number")))?;
         let measure = measure(&open.tool, metric, open.has_callgrind);
-        results.add(open.name.clone(), measure, Metric::new(value))?;
+        if !std::mem::replace(&mut open.is_measured, true) {
+            once.benchmark(open.at, results, name.as_str())?;
+        }
+        results.add(name.clone(), measure, Metric::new(value))?;
     }
     Ok(())
 }
@@ -166,6 +233,43 @@ mod tests {
         assert_eq!(
             slugs,
             ["instructions", "cachegrind-instructions", "total-bytes", "instructions"]
+        );
+    }
+
+    #[test]
+    fn names_of_several_lines_stay_whole() {
+        let figures =
+            |value| format!("  Instructions:  {value}|N/A  (***)\n  L1 Hits:  {value}|N/A (***)\n");
+        let check = |name: &str, expected: &str, theirs: &str| {
+            let text = format!("a::b::c id:one\n{}{name}\n{}", figures(1), figures(7));
+            let results = parse(&text).expect(&text);
+            let found: Vec<_> = results
+                .benchmarks
+                .iter()
+                .map(|b| (b.name.as_str(), b.metrics[0].1.value))
+                .collect();
+            assert_eq!(found, [("a::b::c id:one", 1.0), (expected, 7.0)], "{text}");
+            assert_eq!(results.bencher_name(&results.benchmarks[1].name), theirs, "{text}");
+        };
+        check("a::b::c id:two", "a::b::c id:two", "a::b::c id:two");
+        check("a::b::c id:one\nand two", "a::b::c id:one and two", "a::b::c id:one\nand two");
+        check("a::b::c id:one\r\nand two\r", "a::b::c id:one and two", "a::b::c id:one\nand two");
+        check("a::b::c id:(\n    1,\n)", "a::b::c id:(     1, )", "a::b::c id:(");
+        check("a::b::c id:two\n\nlines", "a::b::c id:two lines", "a::b::c id:two\n\nlines");
+        let cargo = "a::b::c id:two\n{\"reason\":\"build-finished\",\"success\":true}";
+        check(cargo, "a::b::c id:two", "a::b::c id:two");
+        // What the benchmark prints is no part of its name.
+        let printed = "a::b::c id:two\nhello\n- end of stdout\nwhy\n- end of stderr";
+        check(printed, "a::b::c id:two", "a::b::c id:two");
+    }
+
+    #[test]
+    fn one_name_of_two_benchmarks_is_refused() {
+        let text = "a::b::c x:1\n  Instructions:  1|N/A (***)\na::b::c x:1\n  Instructions:  7|N/A (***)\n";
+        let error = parse(text).expect_err("twice").to_string();
+        assert!(
+            error.contains("line 3: \"a::b::c x:1\" has a result in line 1 already"),
+            "{error}"
         );
     }
 

@@ -1,10 +1,12 @@
-//! A history cut into levels, with what waits for an answer set aside.
+//! A history cut into levels, with what is too short for a level set aside.
 
 use wingbeat_stats::{
     changes,
-    prediction::{decimal_step, smallest_step},
-    sample::quantile_of_sorted,
+    noise::Noise,
+    sample,
+    steps::{decimal_step, smallest_step},
     student,
+    usual::Usual,
 };
 
 use super::{
@@ -12,18 +14,12 @@ use super::{
     Case, POINTS_MIN, Settings,
 };
 
-/// Alerts in a row that are set aside at most; more are a level.
-const PENDING_MAX: usize = 4;
-
 /// The spread is at least this part of the smallest step that the values show.
 const STEP_PART: f64 = 0.4;
 
-/// So many equal values may still be one step from the next. More of them leave the spread a smaller
-/// part of the step, or they would not be equal.
-const EQUAL_MAX: f64 = 16.0;
-
-/// Digits suggest no larger step than this share of the level: 100 and 900 are not one step apart.
-const DIGITS_MAX: f64 = 0.4;
+/// A single value says nothing about the spread, and of `n` equal ones the next may be so far off, divided
+/// by `n`, as a share of the level.
+const EQUAL_PART: f64 = 0.1;
 
 /// The spread is at least this part of the least change that counts.
 const CHANGE_PART: f64 = 0.1;
@@ -40,6 +36,8 @@ pub(super) struct NewLevel {
     pub(super) points: usize,
     /// Values at the level before.
     pub(super) points_before: usize,
+    /// Values of the shorter of the two levels that are nearer to it than to the other.
+    pub(super) far: usize,
     /// Chance in a series without changes.
     pub(super) p_value: f64,
 }
@@ -51,7 +49,10 @@ pub(super) struct Pieces {
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
-    set_aside: usize,
+    /// Values at the end that are the beginning of a level, and too few yet for one.
+    short: usize,
+    /// The spread that the values cannot go below: they are rounded, and nobody asks.
+    pub(super) least: f64,
 }
 
 impl Pieces {
@@ -63,6 +64,17 @@ impl Pieces {
             changes::Settings { change_min: least.0.min(least.1), ..changes::Settings::default() };
         values.push(case.series.metric.value);
         let found = changes::find(&values, &asked);
+        let far = |last: &changes::Change, start: usize| {
+            let (before, after) = (&values[start..last.index], &values[last.index..]);
+            let middle = f64::midpoint(last.before, last.after);
+            let is_after = |value: &&f64| (**value > middle) == (last.after > last.before);
+            match after.len() <= before.len() {
+                true => after.iter().filter(is_after).count(),
+                false => before.iter().filter(|value| !is_after(value)).count(),
+            }
+        };
+        let start = found.iter().rev().nth(1).map_or(0, |one| one.index);
+        let far = found.last().map_or(0, |last| far(last, start));
         values.pop();
         let new_level = found.last().and_then(|last| {
             let points = count + 1 - last.index;
@@ -74,7 +86,8 @@ impl Pieces {
                 before: last.before,
                 after: last.after,
                 points,
-                points_before: last.index - found.iter().rev().nth(1).map_or(0, |one| one.index),
+                points_before: last.index - start,
+                far,
                 p_value: last.p_value,
             })
         });
@@ -82,52 +95,36 @@ impl Pieces {
         let mut starts = vec![0];
         starts
             .extend(found.iter().map(|change| change.index).filter(|&at| at + POINTS_MIN <= count));
-        let last_start = starts.last().copied().unwrap_or(0);
-        let alerts = case.history.points.iter().rev().take_while(|point| point.is_alert).count();
-        let alerts = if alerts > PENDING_MAX { 0 } else { alerts };
         let short = found.last().map_or(0, |last| count.saturating_sub(last.index));
         let short = if short < POINTS_MIN { short } else { 0 };
-        let kept = count - alerts.max(short);
-        let set_aside = if kept >= last_start + POINTS_MIN { count - kept } else { 0 };
-        values.truncate(count - set_aside);
-        Self { values, starts, new_level, set_aside }
+        let least = least_spread(&values, settings);
+        Self { values, starts, new_level, short, least }
     }
 
-    /// The pieces, the newest last.
-    pub(super) fn slices(&self) -> Vec<&[f64]> {
-        let ends = self.starts[1..].iter().copied().chain([self.values.len()]);
-        self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect()
+    /// The pieces before the newest of so many reports, the newest piece last; `None` if it is too short
+    /// then.
+    pub(super) fn before(&self, reports: usize) -> Option<Vec<&[f64]>> {
+        let last = *self.starts.last()?;
+        let enough = |left_out: usize| {
+            let end = self.values.len().checked_sub(left_out)?;
+            (end >= last + POINTS_MIN).then_some(end)
+        };
+        let end = match enough(self.short.max(reports - 1)) {
+            None if reports == 1 => self.values.len(),
+            end => end?,
+        };
+        let ends = self.starts[1..].iter().copied().chain([end]);
+        Some(self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect())
+    }
+
+    /// The newest so many values of history.
+    pub(super) fn newest(&self, count: usize) -> &[f64] {
+        &self.values[self.values.len().saturating_sub(count)..]
     }
 
     /// Whether no value is below 0.
     pub(super) fn are_positive(&self) -> bool {
         self.values.iter().all(|&value| value >= 0.0)
-    }
-
-    /// Values that count.
-    pub(super) fn count(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Median of the last piece.
-    pub(super) fn level(&self) -> f64 {
-        let start = self.starts.last().copied().unwrap_or(0);
-        let mut last = self.values[start..].to_vec();
-        last.sort_unstable_by(f64::total_cmp);
-        quantile_of_sorted(&last, 0.5)
-    }
-
-    /// The spread that the values cannot go below: their digits show no less, and nobody asks.
-    pub(super) fn least_spread(&self, new: f64, settings: &Settings) -> f64 {
-        let level = self.level();
-        let by_digits = || {
-            let step = decimal_step(level, new).min(DIGITS_MAX * level.abs());
-            let are_equal = self.values.iter().all(|&value| value == level);
-            let equal = if are_equal { self.values.len() as f64 } else { 1.0 };
-            step * (EQUAL_MAX / equal).min(1.0)
-        };
-        let step = smallest_step(&self.values).unwrap_or_else(by_digits);
-        (STEP_PART * step).max(CHANGE_PART * settings.change_min * level.abs())
     }
 
     pub(super) fn new_level(&self) -> Option<NewLevel> {
@@ -136,22 +133,46 @@ impl Pieces {
 
     /// The chance of the new level, 1 if there is none, where neighbours hang together by the
     /// correlation `rho`: then a few values in a row say less.
-    pub(super) fn chance_of_new_level(&self, rho: f64, spread: f64) -> f64 {
+    pub(super) fn chance_of_new_level(&self, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
         let Some(new) = self.new_level else { return 1.0 };
         let (after, before) = (new.points as f64, new.points_before as f64);
         let inflation = (1.0 + rho) / (1.0 - rho);
-        let error = spread * ((1.0 / after + 1.0 / before) * inflation).sqrt();
+        let error = usual.spread * ((1.0 / after + 1.0 / before) * inflation).sqrt();
         let t = (new.after - new.before).abs() / error;
         // A variance suffers less from dependent values than a mean does.
         let independent = self.values.len() as f64 * (1.0 - rho * rho) / (1.0 + rho * rho);
         let degrees = (independent - 1.0).max(DEGREES_MIN);
         let places = if new.points <= FRESH_MAX { FRESH_MAX - POINTS_MIN + 1 } else { new.points };
-        let chance = 2.0 * student::cdf(-t, degrees) * places as f64;
-        chance.max(new.p_value)
+        let by_noise = 2.0 * student::cdf(-t, degrees);
+        // Half way to the other level and beyond.
+        let far = (new.after - new.before).abs() / (2.0 * usual.spread);
+        let each = noise.chance_of_usual(far) + noise.chance_of_spikes(far, 1);
+        let by_spikes = at_least(new.far, new.points.min(new.points_before), each.min(1.0));
+        (by_noise.max(by_spikes) * places as f64).max(new.p_value)
     }
+}
 
-    /// Values at the end that wait for an answer and do not count.
-    pub(super) fn set_aside(&self) -> usize {
-        self.set_aside
+/// The chance of so many of `count` or more, where each has the chance `p`.
+fn at_least(least: usize, count: usize, p: f64) -> f64 {
+    let mut chance = 0.0;
+    let mut term = (count as f64 * (-p).ln_1p()).exp();
+    for hits in 0..=count {
+        if hits >= least {
+            chance += term;
+        }
+        term *= (count - hits) as f64 / (hits + 1) as f64 * p / (1.0 - p).max(f64::MIN_POSITIVE);
     }
+    chance.min(1.0)
+}
+
+/// Rounded values show no less spread than a part of their step, and changes below the least that counts
+/// are not asked for.
+fn least_spread(values: &[f64], settings: &Settings) -> f64 {
+    let level = sample::median(values.to_vec());
+    let by_digits = || {
+        let equal = values.iter().filter(|&&value| value == level).count().max(1);
+        (STEP_PART * decimal_step(level)).min(EQUAL_PART / equal as f64 * level.abs())
+    };
+    let by_step = smallest_step(values).map_or_else(by_digits, |step| STEP_PART * step);
+    by_step.max(CHANGE_PART * settings.change_min * level.abs())
 }

@@ -17,7 +17,7 @@ pub(super) fn of_row(row: &Row<'_>) -> Value {
         "points": verdict.map(|verdict| verdict.points),
         "reason": verdict.map(|verdict| &verdict.reason),
         "limit": verdict.and_then(|verdict| verdict.limit),
-        "is_suspect": row.is_suspect,
+        "is_suspect": row.outcome().is_suspect(),
         "is_ignored": row.benchmark.is_ignored,
         "samples": row.metric.samples.len(),
         "direction": row.measure.direction,

@@ -87,8 +87,20 @@ impl Units {
         found.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
     }
 
+    /// Whether prefixes stand for powers of 1,024.
+    pub(crate) fn is_binary(&self) -> bool {
+        self.rungs.iter().any(|rung| rung.0 == 1024.0)
+    }
+
+    /// How many of the measure's own units one of another measure's units is, if both are times.
+    pub(crate) fn factor_from(&self, other: &Self) -> Option<f64> {
+        let second =
+            |units: &Self| units.rungs.iter().find(|rung| rung.1 == "s").map(|rung| rung.0);
+        Some(second(self)? / second(other)?)
+    }
+
     /// The measure's own units.
-    fn own(&self) -> (f64, &str) {
+    pub(crate) fn own(&self) -> (f64, &str) {
         let own = self.rungs.iter().find(|rung| rung.0 == 1.0);
         own.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
     }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::{super::layout::Frame, Note, marks, px};
+use super::{Note, marks, px, signs};
 use crate::{
     model::Direction,
     output::number,
     plot::{
         axis::{places, time_text},
-        chart::{Chart, Line, Panel},
-        layout::{FONT, FONT_SMALL, LABELS_WIDTH, Layout, PANEL_HEIGHT, spread},
+        chart::{Chart, LINES_MAX, Line, Panel},
+        layout::{FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, spread},
         words::{escape, fit, width},
     },
 };
@@ -17,12 +17,16 @@ use crate::{
 /// Distance of the texts below a panel.
 const TICK_DISTANCE: f64 = 92.0;
 
-/// Height of a label of two lines.
-const LABEL_HEIGHT: f64 = 31.0;
+/// Lines beyond this many have the colours of the first again, and are dashed.
+const COLOURS: usize = LINES_MAX / 2;
+
+/// Size of the text of titles.
+const TITLE_FONT: f64 = 14.0;
 
 /// Commits are cut off to that many characters.
 const HASH_LENGTH: usize = 8;
 
+/// A panel, whose top is at 0.
 pub(super) fn panel(
     out: &mut String,
     chart: &Chart,
@@ -32,57 +36,83 @@ pub(super) fn panel(
     notes: &[Note<'_>],
 ) {
     let (panel, frame) = (&chart.panels[index], &layout.panels[index]);
-    let (left, top, width) = (px(layout.left), px(frame.top), px(layout.width));
+    let (left, width, height) = (px(layout.left), px(layout.width), px(frame.plot_height));
     let _ = writeln!(
         out,
-        "<g class=\"panel\" id=\"panel-{index}\">\n<clipPath id=\"clip-{index}\"><rect x=\"{left}\" y=\"{top}\" \
-         width=\"{width}\" height=\"{PANEL_HEIGHT}\"/></clipPath>"
+        "<clipPath id=\"clip-{index}\"><rect x=\"{left}\" y=\"{PLOT_TOP}\" width=\"{width}\" \
+         height=\"{height}\"/></clipPath>"
     );
     title(out, panel, layout, frame);
     vertical(out, layout, frame);
     horizontal(out, chart, layout, frame);
     news(out, chart, layout, frame, notes);
-    let _ = writeln!(out, "<g class=\"data\" clip-path=\"url(#clip-{index})\">");
-    for (line, colour) in panel.lines.iter().zip(colours) {
-        let _ = writeln!(out, "<g class=\"c{colour}\">");
-        marks::line(out, chart, layout, frame, line);
+    let _ = writeln!(out, "<g clip-path=\"url(#clip-{index})\">");
+    let mut curves = Vec::new();
+    // The most important line comes last, which is on top.
+    for (line, &colour) in panel.lines.iter().zip(colours).rev() {
+        let _ = writeln!(out, "<g class=\"{}\">", class(colour));
+        curves.push(marks::line(out, chart, layout, frame, line));
         out.push_str("</g>\n");
     }
     out.push_str("</g>\n");
-    out.push_str("<g class=\"signs\">\n");
-    let mut taken = Vec::new();
-    for (line, colour) in panel.lines.iter().zip(colours) {
-        let _ = writeln!(out, "<g class=\"c{colour}\">");
-        marks::signs(out, chart, layout, frame, line, &mut taken);
+    let mut room = signs::Room::new(layout, frame, curves);
+    for (line, &colour) in panel.lines.iter().zip(colours) {
+        let _ = writeln!(out, "<g class=\"{}\">", class(colour));
+        signs::steps(out, chart, layout, frame, line, &mut room);
+        signs::alerts(out, chart, layout, frame, line);
         out.push_str("</g>\n");
     }
-    out.push_str("</g>\n");
     labels(out, chart, (panel, colours), layout, frame);
-    out.push_str("</g>\n");
+}
+
+fn class(colour: usize) -> String {
+    match colour {
+        LINES_MAX.. => "rest".to_owned(),
+        COLOURS.. => format!("c{} second", colour - COLOURS),
+        _ => format!("c{colour}"),
+    }
 }
 
 fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
-    let (x, y) = (px(layout.left), px(frame.top - 12.0));
-    let name = match frame.symbol.is_empty() {
-        true => panel.measure.name.to_string(),
-        false => format!("{}, {}", panel.measure.name, frame.symbol),
-    };
+    let (x, y) = (px(layout.left), px(PLOT_TOP - 12.0));
+    let symbol = &frame.ticks.symbol;
+    let unit = if symbol.is_empty() { String::new() } else { format!(", {symbol}") };
     let mut about = Vec::new();
     match panel.measure.direction {
         Direction::LowerIsBetter => about.push("lower is better".to_owned()),
         Direction::HigherIsBetter => about.push("higher is better".to_owned()),
         Direction::Unknown => {}
     }
-    if panel.part.1 > 1 {
-        about.push(format!("{} of {}", panel.part.0, panel.part.1));
+    if frame.axis.is_logarithmic() {
+        about.push("logarithmic".to_owned());
     }
-    let name = fit(&name, layout.width * 0.75, 14.0);
+    if panel.lines.len() > LINES_MAX {
+        about.push(format!("{} more in grey", number::count(panel.lines.len() - LINES_MAX)));
+    }
     let _ = writeln!(
         out,
-        "<text class=\"title\" x=\"{x}\" y=\"{y}\">{}<tspan class=\"quiet\" dx=\"10\">{}</tspan></text>",
-        escape(&name),
-        escape(&about.join(" · "))
+        "<text class=\"title\" x=\"{x}\" y=\"{y}\">{}{}<tspan class=\"quiet\" dx=\"10\">{}</tspan></text>",
+        escape(&name(panel, layout)),
+        escape(&unit),
+        about.join(" · ")
     );
+}
+
+/// Benchmark and measure, as far as there is room.
+pub(in crate::plot) fn name(panel: &Panel, layout: &Layout) -> String {
+    let measure = fit(&format!(" · {}", panel.measure.name), layout.width * 0.4, TITLE_FONT);
+    // The measure stays whole where the name of a benchmark does not fit.
+    let room = layout.width * 0.8 - width(&measure, TITLE_FONT);
+    fit(&panel.benchmark, room, TITLE_FONT) + &measure
+}
+
+/// The name of a line, as far as there is room, its newest value and how far that is from those before.
+pub(in crate::plot) fn label(line: &Line, frame: &Frame) -> [String; 3] {
+    [
+        fit(&line.name, LABELS_WIDTH - 36.0, FONT),
+        line.last().map_or_else(String::new, |dot| frame.units.format(dot.value)),
+        line.last_change().map_or_else(String::new, number::change),
+    ]
 }
 
 fn vertical(out: &mut String, layout: &Layout, frame: &Frame) {
@@ -90,7 +120,7 @@ fn vertical(out: &mut String, layout: &Layout, frame: &Frame) {
     let (left, right) = (layout.left, px(layout.left + layout.width));
     for (value, text) in &frame.ticks.marks {
         let y = frame.y(*value);
-        let (line, base) = (px(y), px(y + 4.0));
+        let (line, base, text) = (px(y), px(y + 4.0), escape(text));
         let _ = writeln!(
             out,
             "<path class=\"grid\" d=\"M{} {line}H{right}\"/><text x=\"{}\" y=\"{base}\">{text}</text>",
@@ -138,7 +168,7 @@ fn horizontal(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame) {
 /// A line where the environment changed, with the numbers of the notes.
 fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: &[Note<'_>]) {
     out.push_str("<g class=\"environment\">\n");
-    let (top, bottom) = (px(frame.top), px(frame.bottom()));
+    let (top, bottom) = (px(PLOT_TOP), px(frame.bottom()));
     let mut last_column = None;
     for (index, stamp) in chart.stamps.iter().enumerate() {
         let x = layout.x(index as f64 - 0.5);
@@ -160,7 +190,7 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
     for (x, first, last) in badges {
         let text = if first == last { first.to_string() } else { format!("{first}–{last}") };
         let room = width(&text, FONT_SMALL) + 8.0;
-        let (left, y, text_y) = (px(x - room / 2.0), px(frame.top - 7.0), px(frame.top + 4.0));
+        let (left, y, text_y) = (px(x - room / 2.0), px(PLOT_TOP - 7.0), px(PLOT_TOP + 4.0));
         let _ = writeln!(
             out,
             "<rect class=\"badge\" x=\"{left}\" y=\"{y}\" width=\"{}\" height=\"14\" rx=\"7\"/>\
@@ -181,7 +211,7 @@ fn labels(
     frame: &Frame,
 ) {
     let mut ends: Vec<(f64, f64, usize, &Line)> = Vec::new();
-    for (line, &colour) in panel.lines.iter().zip(colours) {
+    for (line, &colour) in panel.lines.iter().zip(colours).take(LINES_MAX) {
         if let Some(last) = line.last() {
             let (x, y) = frame.point(layout, chart, last);
             ends.push((y, x, colour, line));
@@ -189,19 +219,18 @@ fn labels(
     }
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
     let wanted: Vec<f64> = ends.iter().map(|end| end.0).collect();
-    let places = spread(&wanted, LABEL_HEIGHT, frame.top + 4.0, frame.bottom() - 4.0);
+    let places = spread(&wanted, LABEL_HEIGHT, PLOT_TOP + 4.0, frame.bottom() - 10.0);
     let right = layout.left + layout.width;
-    let room = LABELS_WIDTH - 36.0;
     for ((y, x, colour, line), place) in ends.into_iter().zip(places) {
-        let name = escape(&fit(&line.name, room, FONT));
-        let value = line.last().map_or_else(String::new, |dot| frame.units.format(dot.value));
-        let change = line.last_change().map_or_else(String::new, |change| {
-            format!("<tspan class=\"quiet\" dx=\"8\">{}</tspan>", number::change(change))
-        });
+        let [name, value, change] = label(line, frame);
+        let change = match change.is_empty() {
+            true => String::new(),
+            false => format!("<tspan class=\"quiet\" dx=\"8\">{change}</tspan>"),
+        };
         let _ = writeln!(
             out,
-            "<g class=\"label c{colour}\"><title>{}</title><path class=\"lead\" d=\"M{} {}L{} {}L{} {}\"/>\
-             <text x=\"{tx}\" y=\"{}\">{name}</text><text class=\"value\" x=\"{tx}\" y=\"{}\">{}{change}\
+            "<g class=\"label {class}\"><title>{}</title><path class=\"lead\" d=\"M{} {}L{} {}L{} {}\"/>\
+             <text x=\"{tx}\" y=\"{}\">{}</text><text class=\"value\" x=\"{tx}\" y=\"{}\">{}{change}\
              </text></g>",
             escape(&line.name),
             px(x + 3.0),
@@ -211,8 +240,10 @@ fn labels(
             px(right + 14.0),
             px(place),
             px(place),
+            escape(&name),
             px(place + 14.0),
             escape(&value),
+            class = class(colour),
             tx = px(right + 18.0),
         );
     }

@@ -1,18 +1,12 @@
-//! The marks of a line: spread, limits, the line itself, its points; and the signs upon it, which are
-//! changes of level and alerts.
+//! The marks of a line: spread, limits, levels, the line itself, its points.
 
 use std::fmt::Write as _;
 
 use super::px;
-use crate::{
-    model::{Limit, Status},
-    output::number::change,
-    plot::{
-        chart::{Chart, Dot, Line, Step},
-        layout::{FONT_SMALL, Frame, Layout},
-        thin::thin,
-        words::width,
-    },
+use crate::plot::{
+    chart::{Chart, Dot, Line, Step},
+    layout::{Frame, Layout},
+    thin::thin,
 };
 
 /// Points are drawn singly if they are at least that many pixels apart.
@@ -21,14 +15,14 @@ const DOT_DISTANCE: f64 = 6.0;
 /// Columns of pixels within which points are thinned out.
 const COLUMN: f64 = 1.0;
 
-/// Distance of the upper end of a sign's text from the value.
-const TEXT_DISTANCE: f64 = 12.0;
-
-/// A rectangle in which there is text: left, top, right, bottom.
-pub(super) type Taken = (f64, f64, f64, f64);
-
-/// Spread, limits, line, points.
-pub(super) fn line(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, line: &Line) {
+/// Draws spread, limits, levels, line and points. The points of the line come back.
+pub(super) fn line(
+    out: &mut String,
+    chart: &Chart,
+    layout: &Layout,
+    frame: &Frame,
+    line: &Line,
+) -> Vec<(f64, f64)> {
     let places: Vec<f64> = line.dots.iter().map(|dot| layout.x(chart.x(dot))).collect();
     let column = |index: usize| (layout.column(places[index]) as f64 / COLUMN) as usize;
     let kept = thin(line.dots.len(), column, |index| line.dots[index].value);
@@ -53,7 +47,7 @@ pub(super) fn line(out: &mut String, chart: &Chart, layout: &Layout, frame: &Fra
         let _ = writeln!(out, "<path class=\"line\" d=\"{}\"/>", path(points.iter().copied()));
     }
     if is_sparse(&places) {
-        for (x, y) in points {
+        for &(x, y) in &points {
             let _ = writeln!(
                 out,
                 "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"2.2\"/>",
@@ -62,6 +56,7 @@ pub(super) fn line(out: &mut String, chart: &Chart, layout: &Layout, frame: &Fra
             );
         }
     }
+    points
 }
 
 fn is_sparse(places: &[f64]) -> bool {
@@ -166,71 +161,6 @@ fn levels(line: &Line, places: &[f64], frame: &Frame) -> String {
 }
 
 /// Between the last point of the old level and the first of the new one.
-fn border(step: &Step, places: &[f64]) -> f64 {
+pub(super) fn border(step: &Step, places: &[f64]) -> f64 {
     (places[step.dot.saturating_sub(1)] + places[step.dot]) / 2.0
-}
-
-/// Changes of level with how large they are, and alerts. Texts that would lie upon others are left out.
-pub(super) fn signs(
-    out: &mut String,
-    chart: &Chart,
-    layout: &Layout,
-    frame: &Frame,
-    line: &Line,
-    taken: &mut Vec<Taken>,
-) {
-    let places: Vec<f64> = line.dots.iter().map(|dot| layout.x(chart.x(dot))).collect();
-    for step in &line.steps {
-        let x = border(step, &places);
-        let (from, to) = (frame.y(step.before), frame.y(step.after));
-        let _ =
-            writeln!(out, "<path class=\"step\" d=\"M{x} {}V{}\"/>", px(from), px(to), x = px(x));
-        let Some(share) = step.relative() else { continue };
-        let text = change(share);
-        let room = width(&text, FONT_SMALL) + 4.0;
-        // Before the step, on the side of the new level, there is most room.
-        let right = (x - 5.0).max(layout.left + room);
-        let base = match to < from {
-            true => (to + TEXT_DISTANCE).min(from - 2.0),
-            false => to,
-        };
-        let base = base.clamp(frame.top + TEXT_DISTANCE + 2.0, frame.bottom() - 4.0);
-        let area = (right - room, base - TEXT_DISTANCE, right, base + 3.0);
-        if taken.iter().any(|other| overlap(&area, other)) {
-            continue;
-        }
-        taken.push(area);
-        let _ = writeln!(
-            out,
-            "<text class=\"change\" x=\"{}\" y=\"{}\">{text}</text>",
-            px(right),
-            px(base)
-        );
-    }
-    let mut drawn = Vec::new();
-    for (dot, x) in line.dots.iter().zip(places) {
-        let Some((limit, status)) = dot.alert else { continue };
-        let y = frame.y(dot.value);
-        // Of many in one place one is enough.
-        let place = (x as i64, (y / 2.0) as i64, status);
-        if drawn.contains(&place) {
-            continue;
-        }
-        drawn.push(place);
-        let class = if status == Status::Active { "alert" } else { "settled" };
-        let side = match limit {
-            Limit::Upper => "above the upper limit",
-            Limit::Lower => "below the lower limit",
-        };
-        let _ = writeln!(
-            out,
-            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"5\"><title>{status} alert: {side}</title></circle>",
-            px(x),
-            px(y)
-        );
-    }
-}
-
-fn overlap(a: &Taken, b: &Taken) -> bool {
-    a.0 < b.2 && b.0 < a.2 && a.1 < b.3 && b.1 < a.3
 }

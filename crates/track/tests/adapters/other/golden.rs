@@ -21,6 +21,7 @@ fn google_benchmark() {
     check("cpp_google/benchmark-1.7.1-aggregates.json");
     check("cpp_google/benchmark-1.7.1-aborted.json");
     check("cpp_google/python-1.9.5.json");
+    check("cpp_google/schema-1.9-console.txt");
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn check_average(file: &str, average: Average) {
 fn libtest() {
     check("rust_bench/libtest-1.95.txt");
     check("rust_bench/libtest-1.95-nocapture.txt");
+    check("rust_bench/libtest-1.97-json.txt");
     check("rust_bench/criterion-0.8.2.txt");
 }
 

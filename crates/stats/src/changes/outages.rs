@@ -1,0 +1,47 @@
+//! Short stays away from a level that goes on behind them: outages, whatever their height.
+//!
+//! A host that was busy for an afternoon, a broken dependency: the values leave their level and come
+//! back to it. Nobody who asks where the level changed for good means that, however clear both steps are.
+
+use super::evidence::Judge;
+
+/// Points that a stay away lasts at most.
+const STAY_MAX: usize = 8;
+
+/// Removes the boundaries of stays away; whether there were any.
+///
+/// Stays side by side go together: levels that alternate every few points are a restless stretch, not
+/// each other's outages. Of such a stretch between two different levels the clearest step remains.
+pub(super) fn remove(judge: &Judge<'_>, boundaries: &mut Vec<usize>) -> bool {
+    let levels = boundaries.len() + 1;
+    let start = |level: usize| if level == 0 { 0 } else { boundaries[level - 1] };
+    let end = |level: usize| boundaries.get(level).copied().unwrap_or(judge.clean.len());
+    let range = |level: usize| (start(level), end(level));
+    let is_stay = |level: usize| {
+        end(level) - start(level) <= STAY_MAX && judge.is_same(range(level - 1), range(level + 1))
+    };
+    let mut stays = vec![true; boundaries.len()];
+    let mut level = 1;
+    // The first and the last level may go on outside the series.
+    while level + 1 < levels {
+        let first = level;
+        while level + 1 < levels && is_stay(level) {
+            level += 1;
+        }
+        if level > first {
+            // Boundary i is the beginning of level i + 1.
+            let stretch = first - 1..level;
+            stays[stretch.clone()].fill(false);
+            if !judge.is_same(range(first - 1), range(level)) {
+                let t = |at: usize| judge.evidence(start(at), boundaries[at], end(at + 1)).t;
+                let clearest = stretch.max_by(|&a, &b| t(a).total_cmp(&t(b)));
+                clearest.into_iter().for_each(|at| stays[at] = true);
+            }
+        }
+        level += 1;
+    }
+    let count = boundaries.len();
+    let mut stays = stays.into_iter();
+    boundaries.retain(|_| stays.next().unwrap_or(true));
+    boundaries.len() < count
+}

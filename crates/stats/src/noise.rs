@@ -1,0 +1,174 @@
+//! How often a value is as far off without a cause, and whether a new level explains the newest values
+//! better.
+//!
+//! Nobody knows what the noise of a series is like. So some fifty kinds of it are held possible at once
+//! ([`Kinds`]): values are normal or heavier in the tails, and a share of them are spikes, several times
+//! as wide (Tukey's contaminated normal distribution). Each kind is weighed by how well it explains all
+//! that was seen, together with how large the spread really is, which few values do not tell exactly.
+//! What follows is the mean over all of them: a posterior predictive distribution. A spike is one like
+//! those that were seen, or a new one (Blackwell & MacQueen, "Ferguson distributions via Pólya urn
+//! schemes", Annals of Statistics 1, 1973).
+//!
+//! Sizes are in spreads of [`crate::usual`].
+
+mod kinds;
+mod ratio;
+mod tables;
+
+pub use kinds::{Common, Kinds};
+pub use ratio::Value;
+
+use self::{
+    kinds::{KINDS, Kind, SIZES, TAILS},
+    tables::{SCALES, TABLES, place, scale},
+};
+use crate::{
+    normal,
+    others::Expected,
+    usual::{Error, Usual},
+};
+
+/// A spike like one that was seen is as far off as that one, give or take the noise of both.
+const ALIKE: f64 = std::f64::consts::SQRT_2;
+
+/// Degrees of freedom of the doubt whether a series is like the others of its report.
+const UNLIKE_DEGREES: f64 = 3.0;
+
+/// Sizes beyond are taken for this one, in spreads.
+const SIZE_MAX: f64 = 4096.0;
+
+/// What the noise of a series may be, by what was seen of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noise {
+    /// Chance of each kind with each scale of the spread.
+    weights: Vec<[f64; SCALES]>,
+    /// Chance of a usual value, by tail and scale.
+    usual: [[f64; SCALES]; TAILS.len()],
+    /// Chance of a spike, by size and scale.
+    spike: [[f64; SCALES]; SIZES.len()],
+    /// The spikes that were seen, in spreads.
+    seen: Vec<f64>,
+}
+
+impl Noise {
+    /// By the errors of the past, where `kinds` are the chances of the kinds before, and other series say
+    /// what spread to expect.
+    #[must_use]
+    pub fn of(past: &Usual, kinds: &Kinds, expected: Option<&Expected>) -> Self {
+        let size = |error: &Error| error.size.abs().max(past.least_error);
+        let bins = tables::bins(past.errors.iter().map(|error| (size(error), error.weight)));
+        let count: f64 = past.errors.iter().map(|error| error.weight).sum();
+        let scale_prior = scale_prior(past, expected);
+        let mut logs = Vec::with_capacity(KINDS);
+        let mut largest = f64::NEG_INFINITY;
+        for (kind, prior) in kinds.0.iter().enumerate() {
+            let densities = &TABLES.log_density[kind];
+            let row: [f64; SCALES] = std::array::from_fn(|at| {
+                let shift = tables::shift(at);
+                let seen = bins.iter().map(|&(bin, count)| count * densities[bin + shift]);
+                prior.ln() + scale_prior[at] - count * scale(at).ln() + seen.sum::<f64>()
+            });
+            largest = row.iter().copied().fold(largest, f64::max);
+            logs.push(row);
+        }
+        let mut weights: Vec<[f64; SCALES]> =
+            logs.into_iter().map(|row| row.map(|log| (log - largest).exp())).collect();
+        let sum: f64 = weights.iter().flatten().sum();
+        let mut usual = [[0.0; SCALES]; TAILS.len()];
+        let mut spike = [[0.0; SCALES]; SIZES.len()];
+        for (place, row) in weights.iter_mut().enumerate() {
+            let kind = Kind::at(place);
+            for (at, weight) in row.iter_mut().enumerate() {
+                *weight /= sum;
+                usual[kind.tail][at] += *weight * (1.0 - kind.share);
+                spike[kind.size][at] += *weight * kind.share;
+            }
+        }
+        let seen = past.errors.iter().filter(|error| error.is_spike).map(|error| error.size);
+        Self { weights, usual, spike, seen: seen.collect() }
+    }
+
+    /// The chances of the kinds.
+    #[must_use]
+    pub fn kinds(&self) -> Kinds {
+        Kinds(std::array::from_fn(|kind| self.weights[kind].iter().sum()))
+    }
+
+    /// The chance of a value as far off as `size`, on either side, that is no spike.
+    #[must_use]
+    pub fn chance_of_usual(&self, size: f64) -> f64 {
+        mixture(&self.usual, &TABLES.tail, size)
+    }
+
+    /// The chance that so many values in a row are all spikes at least as large as `size`.
+    #[must_use]
+    pub fn chance_of_spikes(&self, size: f64, times: usize) -> f64 {
+        let size = size.abs().min(SIZE_MAX);
+        let times = i32::try_from(times).unwrap_or(i32::MAX);
+        let larger = |seen: &f64| normal::cdf((seen.abs() - size) / ALIKE);
+        let (seen, count) = (self.seen.iter().map(larger).sum::<f64>(), self.seen.len() as f64);
+        let of_size = |size: usize| {
+            let new = TABLES.spike_tail[size];
+            move |at: usize, place: f64| (tables::at(&new, at, place) + seen) / (1.0 + count)
+        };
+        let place = place(size);
+        let mut chance = 0.0;
+        for (index, row) in self.weights.iter().enumerate() {
+            let kind = Kind::at(index);
+            let larger = of_size(kind.size);
+            for (at, weight) in row.iter().enumerate().filter(|_| kind.share > 0.0) {
+                chance += weight * (kind.share * larger(at, place)).powi(times);
+            }
+        }
+        chance
+    }
+
+    /// The size that a value which is no spike has with this chance.
+    #[must_use]
+    pub fn limit(&self, chance: f64) -> f64 {
+        size_where(|size| self.chance_of_usual(size) <= chance)
+    }
+}
+
+/// Logarithms of the chances of the scales before the values are looked at: any is as likely as another,
+/// unless other series say what spread to expect.
+fn scale_prior(past: &Usual, expected: Option<&Expected>) -> [f64; SCALES] {
+    let Some(expected) = expected.filter(|_| past.level != 0.0 && past.spread > 0.0) else {
+        return [0.0; SCALES];
+    };
+    let log_expected = expected.log_share + past.level.abs().ln() - past.spread.ln();
+    let variance = expected.variance.max(tables::STEP_VARIANCE);
+    std::array::from_fn(|at| {
+        let square = (scale(at).ln() - log_expected).powi(2) / variance;
+        -(UNLIKE_DEGREES + 1.0) / 2.0 * (square / UNLIKE_DEGREES).ln_1p()
+    })
+}
+
+/// The mean of functions of size ÷ scale.
+fn mixture<const N: usize>(
+    weights: &[[f64; SCALES]; N],
+    tables: &[tables::Table; N],
+    size: f64,
+) -> f64 {
+    let place = place(size.abs().min(SIZE_MAX));
+    let mut sum = 0.0;
+    for (row, table) in weights.iter().zip(tables) {
+        for (at, weight) in row.iter().enumerate().filter(|(_, weight)| **weight > 1e-15) {
+            sum += weight * tables::at(table, at, place);
+        }
+    }
+    sum
+}
+
+/// The least size, to a ten thousandth, of which it holds; [`SIZE_MAX`] if it holds of none.
+fn size_where(holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.01_f64.ln(), SIZE_MAX.ln());
+    while high - low > 1e-4 {
+        let middle = f64::midpoint(low, high);
+        if holds(middle.exp()) { high = middle } else { low = middle }
+    }
+    high.exp()
+}
+
+#[cfg(test)]
+mod tests;

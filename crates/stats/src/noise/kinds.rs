@@ -1,0 +1,121 @@
+//! The kinds of noise that are held possible.
+
+/// Degrees of freedom of Student's t distribution that usual values have, with their chances before
+/// anything was seen: normal to very heavy.
+pub(super) const TAILS: [(f64, f64); 4] =
+    [(f64::INFINITY, 0.4), (5.0, 0.3), (3.0, 0.2), (2.0, 0.1)];
+
+/// Shares of values that are spikes, with their chances; without spikes they have no size.
+pub(super) const SHARES: [(f64, f64); 6] =
+    [(0.0, 0.4), (0.01, 0.12), (0.03, 0.12), (0.08, 0.12), (0.15, 0.12), (0.22, 0.12)];
+
+/// How many times as wide as usual values spikes are; each is as likely as the others.
+pub(super) const SIZES: [f64; 3] = [4.0, 12.0, 40.0];
+
+/// Degrees of freedom of spikes: they may have any size, the larger the rarer.
+pub(super) const SPIKE_DEGREES: f64 = 1.0;
+
+/// Kinds with the same tail.
+const OF_TAIL: usize = 1 + (SHARES.len() - 1) * SIZES.len();
+
+/// How many kinds there are.
+pub(super) const KINDS: usize = TAILS.len() * OF_TAIL;
+
+/// Chances of the kinds of noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kinds(pub(super) [f64; KINDS]);
+
+/// One kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Kind {
+    /// Place in [`TAILS`].
+    pub(super) tail: usize,
+    /// Share of spikes.
+    pub(super) share: f64,
+    /// Place in [`SIZES`].
+    pub(super) size: usize,
+}
+
+impl Kind {
+    pub(super) fn at(place: usize) -> Self {
+        let (tail, rest) = (place / OF_TAIL, place % OF_TAIL);
+        match rest.checked_sub(1) {
+            None => Self { tail, share: SHARES[0].0, size: 0 },
+            Some(rest) => {
+                Self { tail, share: SHARES[1 + rest / SIZES.len()].0, size: rest % SIZES.len() }
+            }
+        }
+    }
+}
+
+impl Default for Kinds {
+    /// Before anything was seen.
+    fn default() -> Self {
+        Self(std::array::from_fn(|place| {
+            let tail = TAILS[place / OF_TAIL].1;
+            match (place % OF_TAIL).checked_sub(1) {
+                None => tail * SHARES[0].1,
+                Some(rest) => tail * SHARES[1 + rest / SIZES.len()].1 / SIZES.len() as f64,
+            }
+        }))
+    }
+}
+
+/// What the series of a report are like as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Common {
+    /// Chances of the kinds, by all series.
+    kinds: Kinds,
+    /// How many there are.
+    count: usize,
+}
+
+/// How often the kinds of each series and those of all are worked out from each other. They hardly change
+/// any more then.
+const ROUNDS: usize = 20;
+
+impl Common {
+    /// Of series whose kinds were worked out each by itself, from [`Kinds::default`] (empirical Bayes, by
+    /// the EM algorithm). What was known before counts as one more series.
+    #[must_use]
+    pub fn of(series: &[&Kinds]) -> Self {
+        let before = Kinds::default();
+        let mut common = Self { kinds: before.clone(), count: series.len() };
+        for _ in 0..ROUNDS {
+            let mut sum = before.0;
+            for one in series {
+                let one = common.of_one(one);
+                sum.iter_mut().zip(&one.0).for_each(|(sum, chance)| *sum += chance);
+            }
+            common.kinds = Kinds(sum.map(|chance| chance / (series.len() as f64 + 1.0)));
+        }
+        common
+    }
+
+    /// How many series there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// What is to be expected of one of the series by all others.
+    #[must_use]
+    pub fn without(&self, one: &Kinds) -> Kinds {
+        let (own, before) = (self.of_one(one), Kinds::default());
+        let all = self.count as f64 + 1.0;
+        let others = self.count.max(1) as f64;
+        Kinds(std::array::from_fn(|at| {
+            // Never less than what was known before, against rounding.
+            ((self.kinds.0[at] * all - own.0[at]) / others).max(before.0[at] / all)
+        }))
+    }
+
+    /// The kinds of one of the series by what it shows itself and by all.
+    fn of_one(&self, one: &Kinds) -> Kinds {
+        let before = Kinds::default();
+        let seen: [f64; KINDS] =
+            std::array::from_fn(|at| self.kinds.0[at] * one.0[at] / before.0[at]);
+        let sum: f64 = seen.iter().sum();
+        Kinds(seen.map(|chance| chance / sum))
+    }
+}

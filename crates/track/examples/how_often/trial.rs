@@ -1,0 +1,175 @@
+//! Reports that are made up, judged one after the other.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use time::OffsetDateTime;
+use wingbeat_stats::random::Random;
+use wingbeat_track::{
+    decide::{Outcome, Point, ReportInput, Series, Settings, decide},
+    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+};
+
+use crate::noise::Kind;
+
+/// Reports that are judged after a change, at most.
+pub(crate) const REPORTS: usize = 3;
+
+/// What reports are made of, and how they are judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Trial {
+    pub(crate) kind: Kind,
+    pub(crate) benchmarks: usize,
+    /// Points before the first report.
+    pub(crate) history: usize,
+    /// By how many standard deviations the first benchmark became slower with the first report.
+    pub(crate) slowdown: Option<f64>,
+    /// Reports after each other, 1 to [`REPORTS`].
+    pub(crate) reports: usize,
+    /// Whether none of them is a spike itself.
+    pub(crate) calm: bool,
+    /// Whether what looks bad is measured again, once (`--confirm 1`).
+    pub(crate) confirm: bool,
+    pub(crate) test: Test,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Gaussian,
+            benchmarks: 1,
+            history: 10,
+            slowdown: None,
+            reports: 1,
+            calm: false,
+            confirm: false,
+            test: Test::Auto,
+        }
+    }
+}
+
+/// How often something was seen, as shares of the trials.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// A benchmark that did not change is worse or better.
+    pub(crate) wrong: f64,
+    /// The slow one raised an alert by the first, second, third report.
+    pub(crate) by: [f64; REPORTS],
+    /// The slow one was shown with the first report, if only as a spike perhaps.
+    pub(crate) shown: f64,
+}
+
+/// The counts behind [`Seen`].
+#[derive(Default)]
+struct Counts {
+    wrong: AtomicUsize,
+    by: [AtomicUsize; REPORTS],
+    shown: AtomicUsize,
+}
+
+impl Trial {
+    /// The values of one benchmark: history, those of the reports, and what measuring each again gives.
+    fn values(&self, benchmark: usize, random: &mut Random) -> (Vec<f64>, Vec<f64>) {
+        let kind = self.kind.of(benchmark);
+        let count = self.history + self.reports;
+        let slower = self.slowdown.filter(|_| benchmark == 0).unwrap_or(0.0);
+        let calm = if self.calm { self.history } else { usize::MAX };
+        let noise = kind.noise(count + self.reports, self.history, calm, random);
+        let mut values: Vec<f64> = Vec::with_capacity(noise.len());
+        for (place, &sigmas) in noise.iter().enumerate() {
+            values.push(kind.value(if place < self.history { sigmas } else { sigmas + slower }));
+        }
+        let again = values.split_off(count);
+        (values, again)
+    }
+
+    /// Judges the reports of one seed.
+    fn judge(&self, random: &mut Random, counts: &Counts) {
+        let time = OffsetDateTime::UNIX_EPOCH;
+        let point = |&value: &f64| Point {
+            value,
+            samples: &[],
+            start_time: time,
+            environment: None,
+            hash: None,
+        };
+        let (environment, measure) = (Environment::default(), Measure::latency());
+        let is_t_test = self.test == Test::TTest;
+        let model = ThresholdModel {
+            upper_boundary: is_t_test.then_some(0.99),
+            max_sample_size: is_t_test.then_some(64),
+            ..ThresholdModel::new(self.test)
+        };
+        let name = |i| BenchmarkName::new(format!("b{i}")).expect("a name");
+        let names: Vec<BenchmarkName> = (0..self.benchmarks).map(name).collect();
+        let made: Vec<(Vec<f64>, Vec<f64>)> =
+            (0..self.benchmarks).map(|benchmark| self.values(benchmark, random)).collect();
+        let points: Vec<Vec<Point<'_>>> =
+            made.iter().map(|(values, _)| values.iter().map(point).collect()).collect();
+        let (mut is_found, mut is_wrong) = (false, false);
+        for report in 0..self.reports {
+            let at = self.history + report;
+            let metrics: Vec<Metric> =
+                made.iter().map(|(values, _)| Metric::new(values[at])).collect();
+            let series = (0..self.benchmarks).map(|i| Series {
+                iteration: 0,
+                repeats: &[],
+                benchmark: &names[i],
+                measure: &measure,
+                metric: &metrics[i],
+                is_ignored: false,
+                model: Some(&model),
+                history: &points[i][..at],
+            });
+            let mut input = ReportInput {
+                start_time: time,
+                environment: &environment,
+                series: series.collect(),
+            };
+            let mut decision = decide(&input, &Settings::default());
+            if self.confirm {
+                for (place, verdict) in decision.verdicts.iter().enumerate() {
+                    let is_beyond = matches!(verdict.outcome, Outcome::Better | Outcome::Worse);
+                    if is_beyond || verdict.outcome.is_suspect() {
+                        input.series[place].repeats = std::slice::from_ref(&made[place].1[report]);
+                    }
+                }
+                decision = decide(&input, &Settings::default());
+            }
+            for (place, verdict) in decision.verdicts.iter().enumerate() {
+                let outcome = verdict.outcome;
+                if place == 0 && self.slowdown.is_some() {
+                    is_found |= outcome == Outcome::Worse;
+                    let is_shown = matches!(outcome, Outcome::Worse | Outcome::MaybeWorse);
+                    if report == 0 && is_shown {
+                        counts.shown.fetch_add(1, Ordering::Relaxed);
+                    }
+                } else {
+                    is_wrong |= matches!(outcome, Outcome::Worse | Outcome::Better);
+                }
+            }
+            counts.by[report].fetch_add(usize::from(is_found), Ordering::Relaxed);
+        }
+        counts.wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
+    }
+
+    /// So many trials.
+    pub(crate) fn run(&self, trials: usize) -> Seen {
+        let (counts, next) = (Counts::default(), AtomicUsize::new(0));
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= trials {
+                            break;
+                        }
+                        self.judge(&mut Random::new(seed as u64), &counts);
+                    }
+                });
+            }
+        });
+        let share = |count: AtomicUsize| count.into_inner() as f64 / trials as f64;
+        Seen { wrong: share(counts.wrong), by: counts.by.map(share), shown: share(counts.shown) }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the newest values of a metric say, in chances.
+
+use wingbeat_stats::{
+    noise::{Common, Kinds, Noise},
+    others::Expected,
+    usual::Usual,
+};
+
+use super::{
+    Ready, Settings,
+    neighbours::Neighbours,
+    run::{self, Run},
+};
+
+/// Shares of the budget of false alarms: of the newest value by itself, of the newest values together, of
+/// a new level in the series as a whole.
+const VALUE_SHARE: f64 = 0.35;
+const RUN_SHARE: f64 = 0.5;
+const LEVEL_SHARE: f64 = 0.15;
+
+/// What was found for one metric.
+pub(super) struct Evidence {
+    /// Level and spread of its history.
+    pub(super) usual: Usual,
+    /// The value that is judged: the newest, or what was measured again and is nearer to the level.
+    pub(super) value: f64,
+    /// How far off it is.
+    pub(super) error: f64,
+    /// Error from which on a value is no usual one.
+    pub(super) limit: f64,
+    /// Errors that 95 of 100 values stay below, at most the limit; and that 90 do on one side.
+    pub(super) half_width: f64,
+    pub(super) one_side: f64,
+    /// Chance of a usual value that is so far off. With spikes; of the newest values together; of the new
+    /// level: each of these by its share, so that the least of them counts.
+    pub(super) p_usual: f64,
+    pub(super) p_value: f64,
+    pub(super) p_run: f64,
+    pub(super) p_level: f64,
+    /// The newest values that are off to the same side, where they are best explained by a new level.
+    pub(super) run: Option<Run>,
+}
+
+/// What the series of the report say about each other.
+pub(super) struct Others {
+    expected: Option<Expected>,
+    common: Common,
+    pub(super) neighbours: Neighbours,
+}
+
+impl Others {
+    /// The noise of one of them, whose own kinds are `own`.
+    pub(super) fn noise(&self, past: &Usual, own: &Kinds) -> Noise {
+        Noise::of(past, &self.common.without(own), self.expected.as_ref())
+    }
+}
+
+/// Weighs all metrics.
+pub(super) fn weigh(ready: &[Ready<'_>], share: &Settings) -> Vec<Option<Evidence>> {
+    let usual = |ready: &Ready<'_>| {
+        let pieces = ready.pieces.before(1)?;
+        Usual::of(&pieces, ready.pieces.least)
+    };
+    let usual: Vec<Option<Usual>> = ready.iter().map(usual).collect();
+    let firsts = || {
+        let all = ready.iter().zip(&usual).filter(|(ready, _)| ready.is_first);
+        all.filter_map(|(_, usual)| usual.as_ref())
+    };
+    let share_of_level = |usual: &Usual| (usual.spread / usual.level, usual.errors.len());
+    let expected = Expected::from_shares(firsts().map(share_of_level));
+    // Each by itself at first, then as one of the others.
+    let alone: Vec<Option<Noise>> = usual
+        .iter()
+        .map(|usual| Some(Noise::of(usual.as_ref()?, &Kinds::default(), expected.as_ref())))
+        .collect();
+    let own: Vec<Option<Kinds>> = alone.iter().map(|noise| Some(noise.as_ref()?.kinds())).collect();
+    let kinds = ready.iter().zip(&own).filter(|(ready, _)| ready.is_first);
+    let kinds: Vec<&Kinds> = kinds.filter_map(|(_, kinds)| kinds.as_ref()).collect();
+    let others = Others {
+        expected,
+        common: Common::of(&kinds),
+        neighbours: firsts()
+            .map(|usual| Neighbours::of(&usual.errors))
+            .fold(Neighbours::default(), Neighbours::and),
+    };
+    let mut evidence = Vec::with_capacity(ready.len());
+    for (((ready, usual), own), alone) in ready.iter().zip(usual).zip(&own).zip(alone) {
+        let known = usual.zip(own.as_ref()).zip(alone);
+        evidence.push(known.map(|((usual, own), alone)| {
+            let noise = if others.common.count() < 2 { alone } else { others.noise(&usual, own) };
+            of_one(ready, usual, &noise, own, &others, share)
+        }));
+    }
+    evidence
+}
+
+fn of_one(
+    ready: &Ready<'_>,
+    usual: Usual,
+    noise: &Noise,
+    own: &Kinds,
+    others: &Others,
+    share: &Settings,
+) -> Evidence {
+    let series = ready.case.series;
+    let values = series.repeats.iter().copied().chain([series.metric.value]);
+    let distance = |value: &f64| (value - usual.level).abs();
+    let value =
+        values.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(series.metric.value);
+    let error = usual.error(value);
+    let limit = noise.limit(share.false_alarm_chance);
+    let p_usual = noise.chance_of_usual(error);
+    let p_value = p_usual + noise.chance_of_spikes(error, 1 + series.repeats.len());
+    let correlation =
+        Neighbours::of(&usual.errors).correlation_max().max(others.neighbours.correlation_max());
+    let p_level = ready.pieces.chance_of_new_level(correlation, &usual, noise);
+    let (p_run, run) = run::find(ready, own, others);
+    Evidence {
+        value,
+        error,
+        limit,
+        half_width: seen(&usual, 0.95).max(noise.limit(0.05)).min(limit),
+        one_side: noise.limit(0.2),
+        p_usual,
+        p_value: p_value / VALUE_SHARE,
+        p_run: p_run / RUN_SHARE,
+        p_level: p_level / LEVEL_SHARE,
+        run,
+        usual,
+    }
+}
+
+/// The size that this share of the errors of the past stays below.
+fn seen(usual: &Usual, share: f64) -> f64 {
+    let mut sizes: Vec<f64> = usual.errors.iter().map(|error| error.size.abs()).collect();
+    let at = (share * (sizes.len() as f64 + 1.0)).ceil() as usize;
+    let at = at.saturating_sub(1).min(sizes.len().saturating_sub(1));
+    if sizes.is_empty() {
+        return 0.0;
+    }
+    *sizes.select_nth_unstable_by(at, f64::total_cmp).1
+}

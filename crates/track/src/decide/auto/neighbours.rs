@@ -1,0 +1,51 @@
+//! How much errors hang together with their predecessors.
+
+use wingbeat_stats::usual::Error;
+
+/// Larger errors count as if they were this one, in spreads.
+const ERROR_MAX: f64 = 3.0;
+
+/// What neighbours in a history, or in several, have in common.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Neighbours {
+    /// Sum of the products of neighbours.
+    product: f64,
+    /// Sum of squares.
+    square: f64,
+    /// Number of errors.
+    count: f64,
+    /// Number of series.
+    series: f64,
+}
+
+impl Neighbours {
+    pub(super) fn of(errors: &[Error]) -> Self {
+        let near = |error: Error| error.size.clamp(-ERROR_MAX, ERROR_MAX);
+        Self {
+            product: errors.windows(2).map(|pair| near(pair[0]) * near(pair[1])).sum(),
+            square: errors.iter().map(|&error| near(error).powi(2)).sum(),
+            count: errors.len() as f64,
+            series: 1.0,
+        }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            product: self.product + other.product,
+            square: self.square + other.square,
+            count: self.count + other.count,
+            series: self.series + other.series,
+        }
+    }
+
+    /// What the correlation is at most, by one standard error; from 0 to 0.9.
+    pub(super) fn correlation_max(&self) -> f64 {
+        if self.square == 0.0 {
+            return 0.0;
+        }
+        let seen = self.product / self.square;
+        // Errors around a level of their own values seem less correlated than they are.
+        let hidden = (1.0 + 3.0 * seen.max(0.0)) * self.series / self.count;
+        (seen + hidden + 1.0 / self.count.sqrt()).clamp(0.0, 0.9)
+    }
+}

@@ -1,0 +1,95 @@
+//! The newest reports together: several values in a row that are off to the same side, and as far as each
+//! other, are a new level rather than spikes.
+
+use std::ops::RangeInclusive;
+
+use wingbeat_stats::{
+    noise::{Kinds, Value},
+    usual::Usual,
+};
+
+use super::{Ready, evidence::Others, neighbours::Neighbours};
+
+/// How many of the newest reports are looked at together. One report has several values when it was
+/// measured again.
+const REPORTS: RangeInclusive<usize> = 1..=4;
+
+/// The newest value and most of the others are off by as many spreads at least.
+const FROM: f64 = 2.0;
+
+/// What was measured again within minutes finds the machine as it was.
+const CORRELATION_OF_REPEATS: f64 = 0.9;
+
+/// The chance of a ratio `r` without a new level is `RATIO_CHANCE` ÷ r^`RATIO_POWER`, by simulation. By
+/// theory (Markov) it is 1 ÷ r at most, were the noise one of the kinds that are held possible; it never
+/// is exactly, and then large ratios are more frequent than that.
+const RATIO_CHANCE: f64 = 0.02;
+const RATIO_POWER: f64 = 0.6;
+
+/// What a ratio of two values counts for, and of more: two spikes that agree are far more frequent than
+/// three.
+const WEIGHT_OF_TWO: f64 = 0.02;
+const WEIGHT_OF_MORE: f64 = 0.5;
+
+/// The newest values, most of them off to the same side.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Run {
+    /// Reports, the newest included.
+    pub(super) reports: usize,
+    /// Whether each value is off, and not only most of them.
+    pub(super) are_all_off: bool,
+    /// Level before them.
+    pub(super) before: f64,
+    /// The one of their values that is in the middle, and how many spreads it is off.
+    pub(super) middle: f64,
+    pub(super) error: f64,
+    /// How many times better a new level explains them than spikes and noise do.
+    pub(super) ratio: f64,
+}
+
+/// The run that is best explained by a new level, and the chance of any so good without one.
+pub(super) fn find(ready: &Ready<'_>, own: &Kinds, others: &Others) -> (f64, Option<Run>) {
+    let repeats = ready.case.series.repeats.len();
+    let mut sum = 0.0;
+    let mut best: Option<(f64, Run)> = None;
+    for reports in REPORTS.filter(|reports| reports + repeats > 1) {
+        let run = of_reports(reports, ready, own, others);
+        let Some(run) = run else { continue };
+        let weight = if reports + repeats > 2 { WEIGHT_OF_MORE } else { WEIGHT_OF_TWO };
+        sum += weight * run.ratio;
+        if best.is_none_or(|(best, _)| weight * run.ratio > best) {
+            best = Some((weight * run.ratio, run));
+        }
+    }
+    let chance = RATIO_CHANCE / sum.powf(RATIO_POWER);
+    (chance.min(1.0), best.map(|(_, run)| run))
+}
+
+fn of_reports(reports: usize, ready: &Ready<'_>, own: &Kinds, others: &Others) -> Option<Run> {
+    let series = ready.case.series;
+    let pieces = ready.pieces.before(reports)?;
+    let older = ready.pieces.newest(reports - 1);
+    let values: Vec<f64> =
+        older.iter().chain([&series.metric.value]).chain(series.repeats).copied().collect();
+    let usual = Usual::of(&pieces, ready.pieces.least)?;
+    let errors: Vec<f64> =
+        values.iter().map(|value| (value - usual.level) / usual.spread).collect();
+    let side = errors.get(reports - 1)?.signum();
+    let is_off = |error: &&f64| **error * side >= FROM;
+    let off = errors.iter().filter(is_off).count();
+    let is_newest_off = errors[reports - 1..].iter().all(|error| is_off(&error));
+    if !is_newest_off || 2 * off <= errors.len() {
+        return None;
+    }
+    let correlation =
+        Neighbours::of(&usual.errors).correlation_max().max(others.neighbours.correlation_max());
+    let all = errors.iter().enumerate().map(|(place, &error)| Value {
+        error,
+        correlation: if place >= reports { CORRELATION_OF_REPEATS } else { correlation },
+    });
+    let ratio = others.noise(&usual, own).ratio(&all.collect::<Vec<_>>(), usual.level_doubt());
+    let middle = wingbeat_stats::sample::median(values);
+    let error = (middle - usual.level) / usual.spread;
+    let are_all_off = off == errors.len();
+    Some(Run { reports, are_all_off, before: usual.level, middle, error, ratio })
+}

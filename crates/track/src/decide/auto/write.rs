@@ -1,0 +1,206 @@
+//! Writes the verdict about one metric.
+
+use super::{
+    super::{
+        Boundary,
+        words::{chance, in_spreads, with_news},
+    },
+    Case, Change, Outcome, Ready, Settings, Verdict, corrected, crossed,
+    evidence::Evidence,
+    least_changes, number,
+    run::Run,
+    samples,
+};
+use crate::model::Limit;
+
+/// Where less would not have been seen than this, as a share of the level, nothing can be judged.
+const VISIBLE_MAX: f64 = 1.0;
+
+/// `share` holds what of the budget is this metric's.
+pub(super) fn write(
+    ready: &Ready<'_>,
+    evidence: &Evidence,
+    share: &Settings,
+    judged_count: usize,
+    verdict: &mut Verdict,
+) {
+    let Case { series, model, history, .. } = ready.case;
+    let Evidence { usual, value, limit, .. } = evidence;
+    let least = least_changes(model, share);
+    let (level, scale) = (usual.level, usual.scale());
+    let bound = |level: f64, limit: f64| {
+        let distance = |least: f64| (limit * scale).max(least * level.abs());
+        Boundary {
+            baseline: Some(level),
+            lower_limit: Some(level - distance(least.0)),
+            upper_limit: Some(level + distance(least.1)),
+        }
+    };
+    verdict.boundary = Some(bound(level, *limit));
+    verdict.change = evidence.change(*value >= 0.0 && ready.pieces.are_positive());
+    let visible = (limit + evidence.one_side) * scale / level.abs();
+    let visible = visible.is_finite().then(|| visible.max(least.0.min(least.1)));
+    verdict.smallest_visible = visible;
+    let p = evidence.p_value.min(evidence.p_run).min(evidence.p_level);
+    let p = corrected(p, judged_count);
+    verdict.p = Some(p);
+    verdict.outcome = Outcome::NoChange;
+
+    let is_rare = |p: f64| p <= share.false_alarm_chance;
+    let side = crossed(level, *value, least);
+    let disagree = |limit: Limit, baseline| {
+        let is_up = limit == Limit::Upper;
+        !samples::agree(&series.metric.samples, &history.points, baseline, is_up)
+    };
+    let run = evidence.run.filter(|_| is_rare(evidence.p_run));
+    let run = run.and_then(|run| Some((run, crossed(run.before, run.middle, least)?)));
+    let new = ready.pieces.new_level().filter(|_| is_rare(evidence.p_level));
+    let new = new.and_then(|new| Some((new, crossed(new.before, new.after, least)?)));
+    // What is back when it is measured again is no part of a new level.
+    let new = new.filter(|(new, _)| {
+        let recurs = |value: &f64| (value - new.after).abs() < (value - new.before).abs();
+        series.repeats.iter().all(recurs)
+    });
+    let reason = match (side.filter(|_| is_rare(evidence.p_usual)), run, new) {
+        (Some(side), ..) if disagree(side, level) => {
+            "the value is beyond the limit, but the raw samples of the runs do not differ so: a few wild \
+             samples made it"
+                .to_owned()
+        }
+        (Some(side), ..) if is_rare(evidence.p_value) => {
+            verdict.cross(side, series);
+            let (error, needed) = (in_spreads(evidence.error.abs()), in_spreads(*limit));
+            format!("{error} spreads from the usual level, where {needed} are needed ({})", chance(p))
+        }
+        (_, Some((run, side)), _) if !disagree(side, run.before) => {
+            verdict.cross(side, series);
+            verdict.boundary = Some(bound(run.before, 0.0));
+            if run.reports > 1 {
+                verdict.change = Change::exactly(run.middle, run.before);
+            }
+            reason_of_run(&run, series.repeats.len(), p)
+        }
+        (_, _, Some((new, side))) => {
+            verdict.cross(side, series);
+            verdict.change = Change::exactly(new.after, new.before);
+            verdict.boundary = Some(bound(new.before, 0.0));
+            format!("a new level since {} points, this one included ({})", new.points, chance(p))
+        }
+        (Some(side), ..) => {
+            verdict.suspect(side, series);
+            reason_of_suspect(evidence, series.repeats.len())
+        }
+        _ => match visible.filter(|visible| *visible > VISIBLE_MAX) {
+            Some(_) => {
+                verdict.outcome = Outcome::TooNoisy;
+                verdict.smallest_visible = None;
+                reason_of_noise(evidence)
+            }
+            None => quiet_reason(evidence, least),
+        },
+    };
+    verdict.reason = match verdict.limit {
+        Some(_) => with_news(reason, &history.news),
+        None => reason,
+    };
+}
+
+impl Evidence {
+    /// The change of the level behind the value, with the interval of this metric by itself: values are
+    /// off by as much as its half width 95 times in 100 at most. What is positive loses no more than all
+    /// of it.
+    fn change(&self, is_positive: bool) -> Option<Change> {
+        let level = self.usual.level;
+        let half_width = self.half_width * self.usual.scale() / level.abs();
+        let change = Change::exactly(self.value, level)?;
+        let (lower, upper) = (change.relative - half_width, change.relative + half_width);
+        let lower = if is_positive { lower.max(-1.0) } else { lower };
+        // From next to nothing, a share may be too large for a number.
+        (lower.is_finite() && upper.is_finite()).then_some(Change {
+            lower: Some(lower),
+            upper: Some(upper),
+            ..change
+        })
+    }
+
+    /// `3 of 20 points are spikes`; `None` if none is.
+    fn spikes(&self) -> Option<String> {
+        let (spikes, points) = (self.usual.spikes, self.usual.errors.len());
+        match spikes {
+            0 => None,
+            1 => Some(format!("1 of {points} points is a spike")),
+            _ => Some(format!("{spikes} of {points} points are spikes")),
+        }
+    }
+}
+
+fn reason_of_run(run: &Run, repeats: usize, p: f64) -> String {
+    let what = match (run.reports, repeats) {
+        (1, 1) => "measured twice, it is off".to_owned(),
+        (1, _) => format!("measured {} times, it is off", 1 + repeats),
+        (reports, _) if run.are_all_off => format!("the newest {reports} reports are off"),
+        (reports, _) => format!("most of the newest {reports} reports are off"),
+    };
+    let ratio = match run.ratio {
+        ratio if ratio < 1e6 => number::count(ratio as usize),
+        _ => "a million".to_owned(),
+    };
+    format!(
+        "{what} to the same side, by {} spreads in the middle: a new level explains that {ratio} times \
+         better than spikes do ({})",
+        in_spreads(run.error.abs()),
+        chance(p)
+    )
+}
+
+fn reason_of_suspect(evidence: &Evidence, repeats: usize) -> String {
+    let why = match evidence.spikes() {
+        Some(spikes) => format!("{spikes}, so this may be one"),
+        None => {
+            let points = evidence.usual.errors.len();
+            format!("a history of {points} points cannot rule out a spike")
+        }
+    };
+    let next = match repeats {
+        0 => "--confirm 1 measures again, or the next report decides",
+        _ => "even measured again; the next report decides",
+    };
+    format!(
+        "{} spreads from the usual level, more than the {} that noise explains; but {why}: {next}",
+        in_spreads(evidence.error.abs()),
+        in_spreads(evidence.limit)
+    )
+}
+
+/// Why nothing can be judged.
+fn reason_of_noise(evidence: &Evidence) -> String {
+    let why = evidence.spikes().unwrap_or_else(|| {
+        let spread = evidence.usual.spread / evidence.usual.level.abs();
+        let points = evidence.usual.errors.len();
+        format!("the {points} points differ by {} from run to run", number::size(spread))
+    });
+    format!("history too noisy to judge: {why}; --confirm or more iterations")
+}
+
+/// Why there is no change.
+fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {
+    let (error, needed) = (evidence.error.abs(), evidence.limit);
+    if error > needed {
+        let is_down = evidence.value < evidence.usual.level;
+        let asked = number::size(if is_down { least.0 } else { least.1 });
+        return format!(
+            "more than chance explains, but below the least change that counts, {asked}"
+        );
+    }
+    // The limit is for the whole report, the interval for this metric.
+    let apart = match error > evidence.half_width {
+        true => "; by chance alone 1 in 20 intervals leaves out 0, as this one does",
+        false => "",
+    };
+    format!(
+        "{} spreads from the level of {} points, where {} would be a change{apart}",
+        in_spreads(error),
+        evidence.usual.values,
+        in_spreads(needed)
+    )
+}

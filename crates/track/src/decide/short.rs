@@ -1,0 +1,67 @@
+//! Histories of fewer than five reports. They do not tell how much runs differ, and raw samples tell even
+//! less of that: each run has its own place in memory, and its own neighbours on the machine. So nothing
+//! is decided, and no alert raised. What looks changed by its samples is listed for the caller, who can
+//! measure it again beside the code of a report of history.
+
+use wingbeat_stats::sample::quantile_of_sorted;
+
+use super::{
+    Change, Look, Outcome, Settings, Verdict,
+    auto::Case,
+    level::{crossed, least_changes},
+    samples,
+    words::chance,
+};
+use crate::model::Limit;
+
+/// Reports of history without which nothing is decided.
+pub(super) const REPORTS_MIN: usize = 5;
+
+/// Runs of the same program on a shared machine often differ by as much: less is not worth a look.
+const RUN_TO_RUN: f64 = 0.2;
+
+/// Writes the verdicts, and lists what looks changed.
+pub(super) fn judge(
+    cases: &[Case<'_>],
+    settings: &Settings,
+    verdicts: &mut [Verdict],
+) -> Vec<Look> {
+    let looks = cases.iter().filter_map(|case| {
+        let verdict = &mut verdicts[case.index];
+        verdict.outcome = Outcome::TooLittleHistory;
+        verdict.reason = case.history.shortage_in_reports(REPORTS_MIN);
+        look(case, settings, verdict)
+    });
+    looks.collect()
+}
+
+/// How it looks, if it looks changed. Writes the change into the verdict.
+fn look(case: &Case<'_>, settings: &Settings, verdict: &mut Verdict) -> Option<Look> {
+    let Case { index, series, model, history } = case;
+    let mut values = history.values();
+    values.sort_unstable_by(f64::total_cmp);
+    if values.is_empty() {
+        return None;
+    }
+    let baseline = quantile_of_sorted(&values, 0.5);
+    let change = Change::exactly(series.metric.value, baseline)?;
+    verdict.change = Some(change);
+    let least = least_changes(model, settings);
+    let large = (least.0.max(RUN_TO_RUN), least.1.max(RUN_TO_RUN));
+    let limit = crossed(baseline, series.metric.value, large)?;
+    let (p, is_larger) = samples::compare(&series.metric.samples, &history.points, baseline)?;
+    let is_up = limit == Limit::Upper;
+    if p > samples::DIFFER_CHANCE || is_larger != is_up || series.is_ignored {
+        return None;
+    }
+    let differ = format!("; its raw samples differ from theirs ({})", chance(p));
+    verdict.reason += &differ;
+    Some(Look {
+        place: *index,
+        outcome: Outcome::beyond(limit, series.measure.direction),
+        limit,
+        change: change.relative,
+        change_min: if is_up { least.1 } else { least.0 },
+        reports: history.reports(),
+    })
+}

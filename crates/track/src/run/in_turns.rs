@@ -1,0 +1,199 @@
+//! Settles what looks worse than a history of fewer than five reports: measures this commit again in turns
+//! with that of the nearest report, as `wingbeat compare` does, and lets the comparison decide. What
+//! cannot be settled is a notice, with the reason.
+//!
+//! [`plan`] tells what to compare, or why nothing can be; [`turns`] compares within a limit of time.
+
+mod plan;
+mod turns;
+
+use std::time::Duration;
+
+use super::{Echo, Finding, Request, judge::Background};
+use crate::{
+    compare::{self, Comparison, Row},
+    decide::{Change, Look, Notice, Outcome},
+    model::BenchmarkName,
+    output::number::{self, plural},
+};
+
+/// How long all of it may take: the builds of both commits, and their runs.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// How long the runs may take, unless the six pairs that a verdict needs take longer.
+const RUNS: Duration = Duration::from_secs(2 * 60);
+
+/// A change of this share is seen in nine of ten cases when the runs end early. Those in question are
+/// twice as large.
+const PRECISION: f64 = 0.1;
+
+/// Metrics that a sentence names.
+const NAMED_MAX: usize = 3;
+
+/// Measures again what looks worse. What was decided becomes verdicts and alerts, the rest notices.
+pub(super) fn settle(
+    finding: &mut Finding,
+    request: &Request,
+    background: &Background,
+    echo: &mut Echo<'_>,
+) {
+    let (worse, others): (Vec<Look>, Vec<Look>) =
+        finding.looks.iter().copied().partition(|look| look.outcome == Outcome::Worse);
+    if !worse.is_empty() {
+        match measure(finding, &worse, request, background, echo) {
+            Ok(comparison) => take_over(finding, &worse, &comparison, background),
+            Err(why) => {
+                let why = format!("they were not measured again: {why}");
+                tell(finding, &worse, &why);
+            }
+        }
+    }
+    tell(finding, &others, "they were not measured again, since nothing looks worse");
+}
+
+fn measure(
+    finding: &Finding,
+    worse: &[Look],
+    request: &Request,
+    background: &Background,
+    echo: &mut Echo<'_>,
+) -> Result<Comparison, String> {
+    if !request.takes_turns {
+        return Err("--confirm 0 says so".to_owned());
+    }
+    let benchmarks = benchmarks(finding, worse);
+    let plan = plan::plan(request, &finding.report, &benchmarks, background)?;
+    let which = names(finding, worse);
+    let (base, minutes) = (short(&plan.base), LIMIT.as_secs() / 60);
+    let line = format!(
+        "{which} looks worse than a history that is too short to decide; measuring in turns with {base} \
+         ({minutes} minutes at most; --confirm 0 never does)\n"
+    );
+    echo(line.as_bytes());
+    turns::compare(plan, &request.interrupt, echo)
+}
+
+/// Makes verdicts of a comparison. What it could not decide is a notice.
+fn take_over(
+    finding: &mut Finding,
+    worse: &[Look],
+    comparison: &Comparison,
+    background: &Background,
+) {
+    let beside = format!(
+        "measured again in turns with {} ({} of runs in {:.0} s)",
+        short(&comparison.base.commit),
+        plural(comparison.pairs, "pair"),
+        comparison.elapsed_s
+    );
+    let mut undecided: Vec<Look> = Vec::new();
+    let mut told: Vec<String> = Vec::new();
+    for look in worse {
+        let Some(verdict) = finding.report.verdicts.get_mut(look.place) else { continue };
+        let is_it =
+            |row: &&Row| row.benchmark == verdict.benchmark && row.measure.slug == verdict.measure;
+        let row = comparison.rows.iter().find(is_it);
+        let Some((row, outcome)) = row.and_then(|row| Some((row, decided(row, look)?))) else {
+            undecided.push(*look);
+            continue;
+        };
+        verdict.outcome = outcome;
+        verdict.change = row.change.map(|relative| Change { relative, lower: None, upper: None });
+        verdict.smallest_visible = row.smallest_visible;
+        let found = found(row, outcome);
+        verdict.reason = format!(
+            "{beside}: {found}; beside history it was {}, but {}",
+            number::change(look.change),
+            verdict.reason
+        );
+        let line = format!("{} {}: {found}", row.benchmark, row.measure.slug);
+        if !told.contains(&line) {
+            told.push(line);
+        }
+        if outcome == Outcome::Worse {
+            verdict.limit = Some(look.limit);
+            finding.report.alerts.push(background.alert(verdict));
+        }
+    }
+    if !told.is_empty() {
+        finding.remarks.push(format!("{beside}: {}", told.join("; ")));
+    }
+    tell(finding, &undecided, &format!("{beside} they showed too little to decide"));
+}
+
+/// What a row says about a metric that looks worse; `None` if a change as large as it looks might have
+/// stayed unseen.
+fn decided(row: &Row, look: &Look) -> Option<Outcome> {
+    let is_large = row.change.is_none_or(|change| change.abs() > look.change_min);
+    match row.verdict {
+        compare::Verdict::Worse if is_large => Some(Outcome::Worse),
+        compare::Verdict::Worse | compare::Verdict::Better | compare::Verdict::Same => {
+            Some(Outcome::NoChange)
+        }
+        compare::Verdict::NoChangeSeen => {
+            let is_seen = |visible: f64| visible <= look.change.abs();
+            row.smallest_visible.is_none_or(is_seen).then_some(Outcome::NoChange)
+        }
+        compare::Verdict::Changed | compare::Verdict::TooFewPairs | compare::Verdict::NotJudged => {
+            None
+        }
+    }
+}
+
+/// `worse by +31.0 % (99.7 % interval +29.5 to +32.6)`.
+fn found(row: &Row, outcome: Outcome) -> String {
+    let change = row.change.map(number::change).unwrap_or_default();
+    let interval = row.interval.map(|it| {
+        let (confidence, lies) =
+            (number::size(it.confidence), number::interval(it.lower, it.upper));
+        format!(" ({confidence} interval {lies})")
+    });
+    let word = if outcome == Outcome::Worse { "worse" } else { "not worse" };
+    format!("{word}, {change}{}", interval.unwrap_or_default())
+}
+
+/// Adds a notice about metrics that look alike.
+fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
+    for outcome in [Outcome::Worse, Outcome::Better, Outcome::Changed] {
+        let alike: Vec<Look> =
+            looks.iter().copied().filter(|look| look.outcome == outcome).collect();
+        let Some(most) = alike.iter().map(|look| look.reports).max() else { continue };
+        let word = crate::output::outcome_word(outcome);
+        let looks = if alike.len() == 1 { "looks" } else { "look" };
+        let reason = format!(
+            "{} {looks} {word}, but {} of history cannot tell how much runs differ; {why}",
+            names(finding, &alike),
+            plural(most, "report")
+        );
+        let metrics = alike.len();
+        finding.notices.push(Notice::LooksChanged { outcome, metrics, reason });
+    }
+}
+
+/// `a latency +31.0 %, b latency +28.0 % and 2 more`.
+fn names(finding: &Finding, looks: &[Look]) -> String {
+    let named = looks.iter().take(NAMED_MAX).filter_map(|look| {
+        let verdict = finding.report.verdicts.get(look.place)?;
+        let change = number::change(look.change);
+        Some(format!("{} {} {change}", verdict.benchmark, verdict.measure))
+    });
+    let named: Vec<String> = named.collect();
+    let more = match looks.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {} more", number::count(more)),
+    };
+    format!("{}{more}", named.join(", "))
+}
+
+fn benchmarks(finding: &Finding, looks: &[Look]) -> Vec<BenchmarkName> {
+    let verdicts = looks.iter().filter_map(|look| finding.report.verdicts.get(look.place));
+    let mut names: Vec<_> = verdicts.map(|verdict| verdict.benchmark.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The beginning of a hash, by which people know it.
+fn short(hash: &str) -> &str {
+    hash.get(..10).unwrap_or(hash)
+}

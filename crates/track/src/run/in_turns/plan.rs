@@ -1,0 +1,177 @@
+//! What to measure in turns, or why that cannot be: both sides have to be commits, and the command has to
+//! make all that it runs from what is checked out.
+
+use std::{ffi::OsString, path::Path, time::Instant};
+
+use super::{LIMIT, PRECISION, RUNS, short};
+use crate::{
+    compare::{self, judge::Settings},
+    model::{BenchmarkName, Report},
+    run::{Benchmark, Request, confirm, git, judge::Background},
+};
+
+/// The comparison of the report's commit with that of the nearest report of history, or why there is
+/// none.
+pub(super) fn plan(
+    request: &Request,
+    report: &Report,
+    benchmarks: &[BenchmarkName],
+    background: &Background,
+) -> Result<compare::Plan, String> {
+    let source = &request.source;
+    let Some(command) = &source.command else {
+        return Err("results without a command cannot be measured again".to_owned());
+    };
+    if !source.files.is_empty() {
+        return Err("the results are in files, and only what a command prints can be compared \
+                    (print them: `… && cat FILE`)"
+            .to_owned());
+    }
+    let command = words(confirm::only(command.clone(), request.adapter, benchmarks));
+    let [base, head] = commits(request, report, benchmarks, background)?;
+    if let Some(word) = word_in_working_tree(&command, &request.directory) {
+        return Err(format!(
+            "the command names {word:?} in this working tree, which is the same file for both commits; \
+             a relative path would be that of each commit"
+        ));
+    }
+    Ok(compare::Plan {
+        directory: request.directory.clone(),
+        base,
+        head: Some(head),
+        command,
+        build: None,
+        adapter: request.adapter,
+        average: request.average,
+        time: RUNS,
+        until: Instant::now().checked_add(LIMIT),
+        settings: Settings { precision: PRECISION, ..Settings::default() },
+        seed: report.uuid.as_u64_pair().1,
+    })
+}
+
+/// The commit of the nearest report, and that of this one.
+fn commits(
+    request: &Request,
+    report: &Report,
+    benchmarks: &[BenchmarkName],
+    background: &Background,
+) -> Result<[String; 2], String> {
+    let Some(checked_out) = git::head(&request.directory) else {
+        return Err(
+            "there is no git repository here, so the code of the report before is not known"
+                .to_owned(),
+        );
+    };
+    if report.environment.is_dirty == Some(true) {
+        return Err("the working tree has changes that are not committed, and only commits are \
+                    compared"
+            .to_owned());
+    }
+    if report.hash.as_ref() != Some(&checked_out) {
+        let checked_out = short(&checked_out);
+        return Err(format!(
+            "--hash names another commit than {checked_out}, which is checked out"
+        ));
+    }
+    let Some(nearest) = background.nearest(benchmarks) else {
+        return Err("no report of history has them".to_owned());
+    };
+    let Some(base) = nearest.hash.clone() else {
+        return Err("the report before does not tell its commit".to_owned());
+    };
+    let name = short(&base);
+    if nearest.environment.is_dirty == Some(true) {
+        return Err(format!("the report before had changes that were not committed beside {name}"));
+    }
+    if base == checked_out {
+        return Err(format!("the report before is of the same commit, {name}"));
+    }
+    if git::resolve(&request.directory, &base).is_none() {
+        return Err(format!(
+            "the commit of the report before, {name}, is not in this clone; `git fetch --unshallow` gets \
+             it (`fetch-depth: 0` on GitHub)"
+        ));
+    }
+    Ok([base, checked_out])
+}
+
+/// The words that `compare` takes. It gives a single one to `/bin/sh`.
+fn words(command: Benchmark) -> Vec<OsString> {
+    let shell = |words: [&str; 3], last: OsString| {
+        words.iter().map(OsString::from).chain([last]).collect::<Vec<_>>()
+    };
+    match command {
+        Benchmark::Exec(words) => match <[OsString; 1]>::try_from(words) {
+            Ok([program]) => shell(["/bin/sh", "-c", "exec \"$0\""], program),
+            Err(words) => words,
+        },
+        // Of such a line it knows how to build.
+        Benchmark::Shell { shell, flag, line } if shell == "/bin/sh" && flag == "-c" => vec![line],
+        Benchmark::Shell { shell, flag, line } => vec![shell, flag, line],
+    }
+}
+
+/// The first word that names a place in the working tree by its whole path.
+fn word_in_working_tree(command: &[OsString], directory: &Path) -> Option<String> {
+    let root = git::root(directory)?;
+    let root = root.trim_end_matches('/');
+    let is_inside = |word: &str| {
+        word.match_indices(root).any(|(at, _)| {
+            word[at + root.len()..].chars().next().is_none_or(|c| !is_part_of_name(c))
+        })
+    };
+    let words = command.iter().map(|word| word.to_string_lossy().into_owned());
+    words.flat_map(|line| split(&line)).find(|word| is_inside(word))
+}
+
+fn split(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether a character goes on with the name of a folder, so that it is another one.
+fn is_part_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "-_.".contains(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_their_meaning() {
+        let os = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let check = |command, expected: &[&str]| assert_eq!(words(command), os(expected));
+        let line = |shell: &str| Benchmark::Shell {
+            shell: shell.into(),
+            flag: "-c".into(),
+            line: "cargo bench | tee log".into(),
+        };
+        check(line("/bin/sh"), &["cargo bench | tee log"]);
+        check(line("/bin/bash"), &["/bin/bash", "-c", "cargo bench | tee log"]);
+        check(Benchmark::Exec(os(&["cargo", "bench"])), &["cargo", "bench"]);
+        check(Benchmark::Exec(os(&["./a b"])), &["/bin/sh", "-c", "exec \"$0\"", "./a b"]);
+    }
+
+    #[test]
+    fn whole_paths_into_the_working_tree_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let git =
+            std::process::Command::new("git").args(["init", "-q"]).arg(folder.path()).status();
+        assert!(git.expect("git runs").success());
+        let root = git::root(folder.path()).expect("a repository");
+        let check = |line: &str, expected: Option<&str>| {
+            let line = line.replace("ROOT", &root);
+            let found = word_in_working_tree(&[line.into()], folder.path());
+            assert_eq!(found, expected.map(|word| word.replace("ROOT", &root)));
+        };
+        check("ROOT/target/release/bench --quick", Some("ROOT/target/release/bench"));
+        check(
+            "cargo bench --manifest-path=ROOT/Cargo.toml",
+            Some("--manifest-path=ROOT/Cargo.toml"),
+        );
+        check("cd ROOT; ./bench", Some("ROOT;"));
+        check("ROOT-other/bench ./bench target/bench /usr/bin/bench", None);
+        check("cargo bench", None);
+    }
+}

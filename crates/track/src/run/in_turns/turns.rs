@@ -1,0 +1,63 @@
+//! Compares, until a signal comes or time is up. Whatever ends it, its worktrees are gone.
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::LIMIT;
+use crate::{
+    compare::{self, CompareError, Comparison, Event},
+    run::{Echo, Interrupt},
+};
+
+/// How soon a signal is noticed.
+const NOTICE: Duration = Duration::from_millis(50);
+
+/// The comparison, or why there is none.
+pub(super) fn compare(
+    plan: compare::Plan,
+    interrupt: &Interrupt,
+    echo: &mut Echo<'_>,
+) -> Result<Comparison, String> {
+    // What was measured before is to be stored all the same.
+    interrupt.keep_results();
+    let stop = AtomicBool::new(interrupt.is_raised());
+    let (end, ended) = mpsc::channel::<()>();
+    let compared = thread::scope(|scope| {
+        let (stop, until) = (&stop, plan.until);
+        scope.spawn(move || {
+            while ended.recv_timeout(NOTICE) == Err(RecvTimeoutError::Timeout) {
+                let is_late = until.is_some_and(|until| Instant::now() >= until);
+                if is_late || interrupt.is_raised() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let compared = compare::compare(&plan, stop, &mut |event| match event {
+            Event::Building(side, line) => {
+                echo(format!("building {}: {line}\n", side.name()).as_bytes());
+            }
+            Event::Notice(text) => echo(format!("{text}\n").as_bytes()),
+            Event::Output(..) | Event::Pairs(..) => {}
+        });
+        drop(end);
+        compared
+    });
+    compared.map_err(|error| match error {
+        CompareError::Interrupted if interrupt.is_raised() => "it was interrupted".to_owned(),
+        CompareError::Interrupted => {
+            format!("it would take more than {} minutes", LIMIT.as_secs() / 60)
+        }
+        error => in_a_line(&error.to_string()),
+    })
+}
+
+/// Without the last lines of a command's output, which are too much for a notice.
+fn in_a_line(error: &str) -> String {
+    error.lines().next().unwrap_or_default().trim_end_matches(['.', ':']).to_owned()
+}

@@ -1,0 +1,108 @@
+//! What is looked at when a store is opened, so that every list, which reads a few rows along an index,
+//! is of all that there is: the rows of all reports and of the names that they refer to, and the indexes
+//! that lead to them. It takes some 5 µs for each report. What belongs to a report is verified when it is
+//! read.
+
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+
+use super::{
+    Store, StoreError,
+    checksum::{
+        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, damage,
+    },
+    total::{Count, Total},
+};
+
+impl Store {
+    /// Verifies what every question to the store depends on.
+    pub(super) fn take_census(&self) -> Result<(), StoreError> {
+        take(&self.connection).map_err(self.error("opening it"))
+    }
+}
+
+fn take(connection: &Connection) -> rusqlite::Result<()> {
+    let view = connection.unchecked_transaction()?;
+    let names = Names::read(&view)?;
+    let mut reports = Count::default();
+    // Here and below the statements are not those of `prepare`: they are to read whole tables.
+    let mut statement = view.prepare(&REPORT.select())?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        reports.add(REPORT.verify(row, 0)?);
+        let of = |column| row.get::<_, i64>(column);
+        let start = row.get::<_, Option<i64>>(7)?;
+        let is_known = names.projects.contains(&of(2)?)
+            && names.branches.contains(&of(3)?)
+            && names.testbeds.contains(&of(4)?)
+            && start.is_none_or(|start| names.branches.contains(&start))
+            && names.environments.contains(&of(14)?);
+        if !is_known {
+            return Err(damage("a name that a report refers to is missing"));
+        }
+    }
+    let mut changes = Count::default();
+    let mut statement = view.prepare(&ALERT_CHANGE.select())?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        changes.add(ALERT_CHANGE.verify(row, 0)?);
+    }
+    let total = Total::read(&view)?;
+    compare("reports", reports, total.reports)?;
+    compare("changes of alerts", changes, total.alert_changes)?;
+    for table in ["report", "alert_change", "project", "branch", "testbed", "measure"] {
+        check_indexes(&view, table)?;
+    }
+    Ok(())
+}
+
+/// Compares what is there with what was counted when it was written.
+pub(super) fn compare(what: &str, found: Count, told: Count) -> rusqlite::Result<()> {
+    if found == told {
+        return Ok(());
+    }
+    Err(damage(match found.rows == told.rows {
+        true => format!("the {what} are not those that were stored"),
+        false => format!("it has {} {what}, and {} were stored", found.rows, told.rows),
+    }))
+}
+
+/// Lets SQLite compare a table with its indexes.
+pub(super) fn check_indexes(connection: &Connection, table: &str) -> rusqlite::Result<()> {
+    let sql = format!("PRAGMA integrity_check({table})");
+    let found: String = connection.query_row(&sql, [], |row| row.get(0))?;
+    if found == "ok" { Ok(()) } else { Err(damage(found)) }
+}
+
+/// The rows of the small tables.
+struct Names {
+    projects: HashSet<i64>,
+    branches: HashSet<i64>,
+    testbeds: HashSet<i64>,
+    environments: HashSet<i64>,
+}
+
+impl Names {
+    fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        verified(connection, MEASURE)?;
+        Ok(Self {
+            projects: verified(connection, PROJECT)?,
+            branches: verified(connection, BRANCH)?,
+            testbeds: verified(connection, TESTBED)?,
+            environments: verified(connection, ENVIRONMENT)?,
+        })
+    }
+}
+
+/// Verifies all rows of a table of names. Their numbers.
+pub(super) fn verified(connection: &Connection, table: Table) -> rusqlite::Result<HashSet<i64>> {
+    let mut statement = connection.prepare(&table.select())?;
+    let mut rows = statement.query([])?;
+    let mut ids = HashSet::new();
+    while let Some(row) = rows.next()? {
+        table.verify(row, 0)?;
+        ids.insert(row.get(0)?);
+    }
+    Ok(ids)
+}

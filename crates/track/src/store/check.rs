@@ -1,0 +1,242 @@
+//! Verifies a whole store, and lists what is in it without relying on its indexes.
+
+use rusqlite::{Connection, Row};
+use serde::Serialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    AlertChange, Store, StoreError, alerts,
+    census::compare,
+    checksum::{
+        ALERT_CHANGE, BENCHMARK, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table,
+    },
+    columns::{Id, Time},
+    error::{detail, is_damage},
+    sums::{Place, Sums, verify_report},
+    total::{Count, Total},
+};
+
+/// Damaged places that are named of one report at most.
+const PLACES_MAX: usize = 20;
+
+/// What a check has found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Check {
+    /// Reports that were found.
+    pub reports: usize,
+    /// Reports that are whole, so that they can be exported.
+    pub whole_reports: usize,
+    /// Metrics of the whole reports.
+    pub metrics: u64,
+    /// Changes of alerts that are whole.
+    pub alert_changes: usize,
+    /// What is damaged or missing.
+    pub damaged: Vec<Damaged>,
+}
+
+/// A damaged place.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Damaged {
+    /// The report that it belongs to, if it belongs to one.
+    pub report: Option<Uuid>,
+    /// The benchmark, if it is known.
+    pub benchmark: Option<String>,
+    /// The measure, if it is known.
+    pub measure: Option<String>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Damaged {
+    /// An error that was seen while a report was read.
+    pub(super) fn report(uuid: Uuid, error: &rusqlite::Error) -> Self {
+        Self { report: Some(uuid), what: detail(error), ..Self::default() }
+    }
+
+    fn elsewhere(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
+    }
+}
+
+impl Store {
+    /// Reads everything and compares it with its checksums. Damage is no error.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read for another reason than damage.
+    pub fn check(&self) -> Result<Check, StoreError> {
+        check(&self.connection).map_err(self.error("checking it"))
+    }
+}
+
+fn check(connection: &Connection) -> rusqlite::Result<Check> {
+    let view = connection.unchecked_transaction()?;
+    let mut found = Check::default();
+    for table in [PROJECT, BRANCH, TESTBED, BENCHMARK, MEASURE, ENVIRONMENT] {
+        let each = |row: &Row<'_>| table.verify(row, 0).map(drop);
+        rows(&view, &table.select(), &mut found.damaged, each)?;
+    }
+    let Listing { reports, changes, damaged } = list_all(&view)?;
+    found.damaged.extend(damaged);
+    found.reports = reports.len();
+    found.alert_changes = changes.len();
+    for report in reports {
+        if let Some(metrics) = metrics_if_whole(&view, &report, &mut found.damaged)? {
+            found.whole_reports += 1;
+            found.metrics += metrics;
+        }
+    }
+    // Last, since it can only say where in the file something is wrong.
+    rows(&view, "PRAGMA integrity_check", &mut found.damaged, |row| {
+        match row.get::<_, String>(0)?.as_str() {
+            "ok" => Ok(()),
+            other => Err(super::checksum::damage(format!("SQLite says: {other}"))),
+        }
+    })?;
+    Ok(found)
+}
+
+/// The metrics of a report that is whole. What is damaged is named.
+fn metrics_if_whole(
+    connection: &Connection,
+    report: &Listed,
+    damaged: &mut Vec<Damaged>,
+) -> rusqlite::Result<Option<u64>> {
+    let sql = format!("{} WHERE id = ?1", REPORT.select());
+    let verified = connection.prepare_cached(&sql)?.query_row([report.row], |row| {
+        verify_report(connection, row)?;
+        row.get::<_, i64>(21)
+    });
+    let error = match verified {
+        Ok(metrics) => return Ok(Some(metrics.unsigned_abs())),
+        Err(error) if is_damage(&error) => error,
+        Err(error) => return Err(error),
+    };
+    let before = damaged.len();
+    let mut more = 0;
+    let read = Sums::read(connection, report.row, &mut |place, error| {
+        if !is_damage(&error) {
+            return Err(error);
+        }
+        match damaged.len() - before < PLACES_MAX {
+            true => damaged.push(named(connection, report.uuid, place, &error)),
+            false => more += 1,
+        }
+        Ok(())
+    });
+    match read {
+        Err(error) if !is_damage(&error) => return Err(error),
+        // The rest of it cannot even be read.
+        Err(error) => damaged.push(Damaged::report(report.uuid, &error)),
+        // All rows that are there are whole.
+        Ok(_) if damaged.len() == before => damaged.push(Damaged::report(report.uuid, &error)),
+        Ok(_) => {}
+    }
+    if more > 0 {
+        let what = format!("{more} rows more are not as written");
+        damaged.push(Damaged { what, ..Damaged::report(report.uuid, &error) });
+    }
+    Ok(None)
+}
+
+/// Names a place as far as the names can be read.
+fn named(connection: &Connection, report: Uuid, place: Place, error: &rusqlite::Error) -> Damaged {
+    let text = |table: Table, column: &str, row: Option<i64>| {
+        let sql = format!("SELECT {column} FROM {} WHERE id = ?1", table.name);
+        let mut statement = connection.prepare_cached(&sql).ok()?;
+        statement.query_row([row?], |row| row.get::<_, String>(0)).ok()
+    };
+    let what = match detail(error) {
+        what if what.contains(place.table.name) => what,
+        what => format!("a row of the table {}: {what}", place.table.name),
+    };
+    Damaged {
+        report: Some(report),
+        benchmark: text(BENCHMARK, "name", place.benchmark),
+        measure: text(MEASURE, "slug", place.measure),
+        what,
+    }
+}
+
+/// A report that was found.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) row: i64,
+    pub(super) uuid: Uuid,
+    pub(super) time: OffsetDateTime,
+}
+
+/// All that is in a store.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) reports: Vec<Listed>,
+    pub(super) changes: Vec<AlertChange>,
+    /// What is in neither list, or missing.
+    pub(super) damaged: Vec<Damaged>,
+}
+
+/// Lists reports and changes of alerts in the order of time. Whole tables are read, since an index may
+/// have lost a row, and compared with the counts and sums of what was stored.
+pub(super) fn list_all(connection: &Connection) -> rusqlite::Result<Listing> {
+    let mut listing = Listing::default();
+    let mut reports = Count::default();
+    let damaged = &mut listing.damaged;
+    rows(connection, &REPORT.select(), damaged, |row| {
+        let uuid = row.get::<_, Id>(1)?.0;
+        // Its row is looked at again when the report is read, which names it then.
+        if let Ok(checksum) = REPORT.verify(row, 0) {
+            reports.add(checksum);
+        }
+        let time = row.get::<_, Time>(11)?.0;
+        listing.reports.push(Listed { row: row.get(0)?, uuid, time });
+        Ok(())
+    })?;
+    let mut changes = Count::default();
+    rows(connection, &ALERT_CHANGE.select(), damaged, |row| {
+        changes.add(ALERT_CHANGE.verify(row, 0)?);
+        listing.changes.push(alerts::change(row)?);
+        Ok(())
+    })?;
+    let compared = Total::read(connection).and_then(|total| {
+        compare("whole reports", reports, total.reports)?;
+        compare("whole changes of alerts", changes, total.alert_changes)
+    });
+    match compared {
+        Ok(()) => {}
+        Err(error) if is_damage(&error) => damaged.push(Damaged::elsewhere(detail(&error))),
+        Err(error) => return Err(error),
+    }
+    listing.reports.sort_by_key(|report| (report.time, report.uuid));
+    listing.changes.sort_by_key(|change| (change.time, change.uuid));
+    Ok(listing)
+}
+
+/// Goes through rows. Damage is noted; where SQLite cannot go on, that is noted too.
+fn rows(
+    connection: &Connection,
+    sql: &str,
+    damaged: &mut Vec<Damaged>,
+    mut each: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut go = || {
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            match each(row) {
+                Err(error) if is_damage(&error) => {
+                    damaged.push(Damaged::elsewhere(detail(&error)));
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    };
+    match go() {
+        Err(error) if is_damage(&error) => {
+            damaged.push(Damaged::elsewhere(detail(&error)));
+            Ok(())
+        }
+        done => done,
+    }
+}

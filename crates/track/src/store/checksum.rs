@@ -1,0 +1,392 @@
+//! Checksums of rows. SQLite notices broken pages, not a bit that flipped in a value.
+//!
+//! The checksum of a row covers its other columns, its keys included, so that a row that got into another
+//! place is noticed too. Sums of checksums, which do not depend on an order, tell rows that are missing.
+
+use rusqlite::{
+    CachedStatement, Connection, Row, ToSql,
+    types::{ToSqlOutput, Type, ValueRef},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::prepare;
+
+/// A table and its columns in the order in which their values make the checksum. What was released is
+/// never edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    /// Primary key first.
+    pub(super) columns: &'static [&'static str],
+    /// How many of them are the primary key.
+    pub(super) keys: usize,
+}
+
+pub(super) const PROJECT: Table = Table { name: "project", columns: &["id", "name"], keys: 1 };
+pub(super) const BRANCH: Table = named("branch");
+pub(super) const TESTBED: Table = named("testbed");
+pub(super) const BENCHMARK: Table = named("benchmark");
+pub(super) const MEASURE: Table = Table {
+    name: "measure",
+    columns: &["id", "slug", "name", "units", "direction", "kind"],
+    keys: 1,
+};
+pub(super) const ENVIRONMENT: Table = Table {
+    name: "environment",
+    columns: &["id", "kernel", "cpu_model", "governor", "cores", "compiler", "wingbeat"],
+    keys: 1,
+};
+pub(super) const REPORT: Table = Table {
+    name: "report",
+    columns: &[
+        "id",
+        "uuid",
+        "project",
+        "branch",
+        "testbed",
+        "hash",
+        "epoch",
+        "start_branch",
+        "start_hash",
+        "start_until_ns",
+        "start_versions_max",
+        "start_time_ns",
+        "end_time_ns",
+        "adapter",
+        "environment",
+        "load",
+        "steal",
+        "git_hash",
+        "is_dirty",
+        "iterations",
+        "confirms",
+        "metrics",
+        "failures",
+        "alerts",
+        "content_checksum",
+        "values_checksum",
+        "marks_checksum",
+    ],
+    keys: 1,
+};
+pub(super) const METRIC: Table = Table {
+    name: "metric",
+    columns: &[
+        "report",
+        "benchmark",
+        "measure",
+        "iteration",
+        "position",
+        "is_ignored",
+        "value",
+        "lower",
+        "upper",
+        "samples",
+    ],
+    keys: 4,
+};
+pub(super) const SAMPLES: Table = Table { name: "samples", columns: &["id", "bytes"], keys: 1 };
+pub(super) const FAILURE: Table = Table {
+    name: "failure",
+    columns: &["report", "position", "iteration", "benchmark", "reason"],
+    keys: 2,
+};
+pub(super) const VERDICT: Table = Table {
+    name: "verdict",
+    columns: &[
+        "report",
+        "benchmark",
+        "measure",
+        "iteration",
+        "position",
+        "outcome",
+        "test",
+        "has_boundary",
+        "baseline",
+        "lower_limit",
+        "upper_limit",
+        "crossed",
+        "change",
+        "change_lower",
+        "change_upper",
+        "p",
+        "smallest_visible",
+        "points",
+        "reason",
+    ],
+    keys: 5,
+};
+pub(super) const ALERT: Table = Table {
+    name: "alert",
+    columns: &[
+        "uuid",
+        "report",
+        "benchmark",
+        "measure",
+        "iteration",
+        "position",
+        "crossed",
+        "status",
+        "reason",
+    ],
+    keys: 1,
+};
+pub(super) const ALERT_CHANGE: Table = Table {
+    name: "alert_change",
+    columns: &["uuid", "alert", "time_ns", "status", "reason"],
+    keys: 1,
+};
+
+const fn named(name: &'static str) -> Table {
+    Table { name, columns: &["id", "project", "name"], keys: 1 }
+}
+
+impl Table {
+    /// The columns, with those of `alias` where there is one, and the checksum behind them.
+    pub(super) fn list(&self, alias: &str) -> String {
+        let of = |column: &&str| match alias {
+            "" => (*column).to_owned(),
+            alias => format!("{alias}.{column}"),
+        };
+        self.columns.iter().chain(&["checksum"]).map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Selects what [`Table::verify`] wants.
+    pub(super) fn select(&self) -> String {
+        format!("SELECT {} FROM {}", self.list(""), self.name)
+    }
+
+    /// What adds rows.
+    pub(super) fn inserter<'c>(
+        &self,
+        connection: &'c Connection,
+    ) -> rusqlite::Result<Inserter<'c>> {
+        let places = vec!["?"; self.columns.len() + 1].join(", ");
+        let sql = format!("INSERT INTO {} ({}) VALUES ({places})", self.name, self.list(""));
+        Ok(Inserter { statement: prepare(connection, &sql)? })
+    }
+
+    /// Adds a row under the next free number, which is returned.
+    pub(super) fn insert_next(
+        &self,
+        connection: &Connection,
+        values: &[&dyn ToSql],
+    ) -> rusqlite::Result<i64> {
+        let id = self.next(connection)?;
+        let mut all: Vec<&dyn ToSql> = vec![&id];
+        all.extend(values);
+        self.inserter(connection)?.insert(&all)?;
+        Ok(id)
+    }
+
+    /// The next free number. Only within a transaction that writes.
+    pub(super) fn next(&self, connection: &Connection) -> rusqlite::Result<i64> {
+        let sql = format!("SELECT coalesce(max(id), 0) + 1 FROM {}", self.name);
+        prepare(connection, &sql)?.query_row([], |row| row.get(0))
+    }
+
+    /// Verifies the row of that number. An error where it is missing.
+    pub(super) fn verify_row(&self, connection: &Connection, id: i64) -> rusqlite::Result<()> {
+        let sql = format!("{} WHERE id = ?1", self.select());
+        let mut statement = prepare(connection, &sql)?;
+        let mut rows = statement.query([id])?;
+        match rows.next()? {
+            Some(row) => self.verify(row, 0).map(drop),
+            None => Err(damage(format!("a row of the table {} is missing", self.name))),
+        }
+    }
+
+    /// The checksum of a row of [`Table::select`], whose columns begin at `first`. An error where it is
+    /// not the one that was written.
+    pub(super) fn verify(&self, row: &Row<'_>, first: usize) -> rusqlite::Result<Checksum> {
+        let checksum = self.checksum(row, first)?;
+        let written: Option<i64> = row.get(first + self.columns.len())?;
+        match written == Some(i64::from(checksum.short())) {
+            true => Ok(checksum),
+            false => Err(damage(format!("a row of the table {} is not as written", self.name))),
+        }
+    }
+
+    /// The checksum that a row should have.
+    pub(super) fn checksum(&self, row: &Row<'_>, first: usize) -> rusqlite::Result<Checksum> {
+        let mut bytes = Bytes::default();
+        for column in first..first + self.columns.len() {
+            bytes.add(row.get_ref(column)?);
+        }
+        Ok(bytes.checksum())
+    }
+}
+
+/// Adds rows to a table, their checksums included.
+pub(super) struct Inserter<'c> {
+    statement: CachedStatement<'c>,
+}
+
+impl Inserter<'_> {
+    /// Adds a row of the table's columns, and returns its checksum.
+    pub(super) fn insert(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<Checksum> {
+        let checksum = Checksum::of(values)?;
+        for (number, value) in (1..).zip(values) {
+            self.statement.raw_bind_parameter(number, value)?;
+        }
+        self.statement.raw_bind_parameter(values.len() + 1, checksum.short())?;
+        self.statement.raw_execute()?;
+        Ok(checksum)
+    }
+}
+
+/// The checksum of a row, or the sum of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Checksum(i64);
+
+impl Checksum {
+    /// Of values as they are bound.
+    pub(super) fn of(values: &[&dyn ToSql]) -> rusqlite::Result<Self> {
+        let mut bytes = Bytes::default();
+        for value in values {
+            match value.to_sql()? {
+                ToSqlOutput::Borrowed(value) => bytes.add(value),
+                ToSqlOutput::Owned(value) => bytes.add((&value).into()),
+                other => {
+                    let error = format!("{other:?} has no checksum").into();
+                    return Err(rusqlite::Error::ToSqlConversionFailure(error));
+                }
+            }
+        }
+        Ok(bytes.checksum())
+    }
+
+    /// Of values as they are read.
+    pub(super) fn of_read(values: &[ValueRef<'_>]) -> Self {
+        let mut bytes = Bytes::default();
+        values.iter().for_each(|value| bytes.add(*value));
+        bytes.checksum()
+    }
+
+    /// Of what a history reads of a metric.
+    pub(super) fn of_value(benchmark: i64, measure: i64, iteration: u32, value: f64) -> Self {
+        let mut bytes = [0; 32];
+        let parts =
+            [benchmark.cast_unsigned(), measure.cast_unsigned(), iteration.into(), bits(value)];
+        for (place, part) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(parts) {
+            *place = part.to_le_bytes();
+        }
+        Self(xxh3_64(&bytes).cast_signed())
+    }
+
+    /// A sum as it was stored.
+    pub(super) fn stored(sum: i64) -> Self {
+        Self(sum)
+    }
+
+    /// Adds to a sum.
+    pub(super) fn add(&mut self, other: Self) {
+        self.0 = self.0.wrapping_add(other.0);
+    }
+
+    /// All bits, as sums are stored.
+    pub(super) fn whole(self) -> i64 {
+        self.0
+    }
+
+    /// The lower half, as a row stores it: a flipped bit changes it but once in four billion times.
+    pub(super) fn short(self) -> i32 {
+        self.0 as i32
+    }
+}
+
+/// The values of a row, each so that it cannot be taken for another.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn add(&mut self, value: ValueRef<'_>) {
+        let bytes = &mut self.0;
+        match value {
+            ValueRef::Null => bytes.push(0),
+            ValueRef::Integer(number) => {
+                bytes.push(1);
+                bytes.extend(number.to_le_bytes());
+            }
+            ValueRef::Real(number) => {
+                bytes.push(2);
+                bytes.extend(bits(number).to_le_bytes());
+            }
+            ValueRef::Text(text) => {
+                bytes.push(3);
+                bytes.extend((text.len() as u64).to_le_bytes());
+                bytes.extend(text);
+            }
+            ValueRef::Blob(blob) => {
+                bytes.push(4);
+                bytes.extend((blob.len() as u64).to_le_bytes());
+                bytes.extend(blob);
+            }
+        }
+    }
+
+    fn checksum(&self) -> Checksum {
+        Checksum(xxh3_64(&self.0).cast_signed())
+    }
+}
+
+/// SQLite keeps -0.0 as 0.
+fn bits(number: f64) -> u64 {
+    (number + 0.0).to_bits()
+}
+
+/// Content that is not as it was written.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Damage(String);
+
+/// The error of damage, which passes through functions that return those of SQLite.
+pub(super) fn damage(what: impl Into<String>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, Box::new(Damage(what.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::params;
+
+    use super::*;
+
+    #[test]
+    fn each_value_counts_and_its_place() {
+        let of = |values: &[&dyn ToSql]| Checksum::of(values).expect("a checksum");
+        let rows: [&[&dyn ToSql]; 8] = [
+            params![1, 2.0, "a"],
+            params![2.0, 1, "a"],
+            params![1, 2, "a"],
+            params![1, 2.0, b"a".to_vec()],
+            params![1, 2.0, "a", None::<i64>],
+            params![1, 2.0, None::<String>],
+            params![1, 2.0, "", "a"],
+            params![1, 2.0, "a", ""],
+        ];
+        for (at, row) in rows.iter().enumerate() {
+            for other in &rows[at + 1..] {
+                assert_ne!(of(row), of(other));
+            }
+        }
+        assert_eq!(of(params![-0.0]), of(params![0.0]));
+    }
+
+    /// Checksums are in stores: they stay what they are.
+    #[test]
+    fn known_checksums() {
+        let row = Checksum::of(params![7, "main", 1.5, None::<i64>]).expect("a checksum");
+        assert_eq!(
+            row.whole(),
+            Checksum(
+                xxh3_64(
+                    b"\x01\x07\0\0\0\0\0\0\0\x03\x04\0\0\0\0\0\0\0main\x02\0\0\0\0\0\0\xf8\x3f\0",
+                )
+                .cast_signed()
+            )
+            .whole()
+        );
+        assert_eq!(row.short(), row.whole() as i32);
+        assert_ne!(Checksum::of_value(1, 2, 3, 4.0), Checksum::of_value(2, 1, 3, 4.0));
+    }
+}

@@ -1,0 +1,46 @@
+-- Version 2. Each row has a checksum of its other columns: XXH3 of their values in the order of
+-- checksum.rs. A report has sums of those of its rows besides, and `total` one of all reports, so that
+-- rows that are gone are noticed as well.
+
+ALTER TABLE project ADD COLUMN checksum INTEGER;
+ALTER TABLE branch ADD COLUMN checksum INTEGER;
+ALTER TABLE testbed ADD COLUMN checksum INTEGER;
+ALTER TABLE benchmark ADD COLUMN checksum INTEGER;
+ALTER TABLE measure ADD COLUMN checksum INTEGER;
+ALTER TABLE environment ADD COLUMN checksum INTEGER;
+ALTER TABLE metric ADD COLUMN checksum INTEGER;
+ALTER TABLE samples ADD COLUMN checksum INTEGER;
+ALTER TABLE failure ADD COLUMN checksum INTEGER;
+ALTER TABLE verdict ADD COLUMN checksum INTEGER;
+ALTER TABLE alert ADD COLUMN checksum INTEGER;
+ALTER TABLE alert_change ADD COLUMN checksum INTEGER;
+
+-- How many rows belong to the report.
+ALTER TABLE report ADD COLUMN metrics INTEGER;
+ALTER TABLE report ADD COLUMN failures INTEGER;
+ALTER TABLE report ADD COLUMN alerts INTEGER;
+-- Sums over all its rows; over what a history reads of its metrics; over what stands out.
+ALTER TABLE report ADD COLUMN content_checksum INTEGER;
+ALTER TABLE report ADD COLUMN values_checksum INTEGER;
+ALTER TABLE report ADD COLUMN marks_checksum INTEGER;
+ALTER TABLE report ADD COLUMN checksum INTEGER;
+
+-- One row: counts of reports and of changes of alerts, with the sums of their checksums.
+CREATE TABLE total (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    reports INTEGER NOT NULL,
+    reports_checksum INTEGER NOT NULL,
+    alert_changes INTEGER NOT NULL,
+    alert_changes_checksum INTEGER NOT NULL
+) STRICT;
+INSERT INTO total VALUES (1, 0, 0, 0, 0);
+
+-- A wingbeat that had the store open while it was brought to this version knows no checksums.
+CREATE TRIGGER report_without_checksum BEFORE INSERT ON report WHEN NEW.checksum IS NULL
+BEGIN
+    SELECT RAISE(ABORT, 'a newer wingbeat has brought this store to version 2 meanwhile');
+END;
+CREATE TRIGGER alert_change_without_checksum BEFORE INSERT ON alert_change WHEN NEW.checksum IS NULL
+BEGIN
+    SELECT RAISE(ABORT, 'a newer wingbeat has brought this store to version 2 meanwhile');
+END;

@@ -1,0 +1,286 @@
+//! A whole store in one file, or through a pipe: JSON lines, one document of a report or a change of an
+//! alert each, between a line that begins and a line that ends them. Only one document is in memory at a
+//! time.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    path::Path,
+};
+
+use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+
+use super::{
+    AlertChange, Damaged, ExchangeError, Exported, Imported, Store,
+    alerts::{insert_change, validate_change},
+    check::{Listing, list_all},
+    error::is_damage,
+    exchange::{io_error, is_contradiction},
+    files::{ChangeContent, Document, FORMAT, ReportContent, newer},
+    insert::insert,
+    read::{Alerts, read},
+    validate::validate,
+};
+use crate::{model::Report, store::Insertion};
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Begin {
+    export: Origin,
+}
+
+/// What wrote it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Origin {
+    wingbeat: String,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+struct End {
+    end: Counts,
+}
+
+/// How many documents stand before the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Counts {
+    reports: usize,
+    alert_changes: usize,
+}
+
+/// Any line, or the content of a file of a folder.
+#[derive(Debug, Deserialize)]
+struct Line {
+    #[serde(deserialize_with = "known_format")]
+    #[expect(dead_code, reason = "it is looked at while it is read")]
+    format: (),
+    export: Option<Origin>,
+    end: Option<Counts>,
+    report: Option<Box<Report>>,
+    alert_change: Option<AlertChange>,
+}
+
+/// It stands first, so that nothing of a newer format is read before it is refused.
+fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    match u32::deserialize(deserializer)? {
+        0..=FORMAT => Ok(()),
+        format => Err(D::Error::custom(newer(format))),
+    }
+}
+
+impl Store {
+    /// Writes everything to a new file, whole or not at all. What is damaged is left out, and named.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or the file not be written, or is there.
+    pub fn export_file(
+        &self,
+        path: impl AsRef<Path>,
+        is_gzip: bool,
+    ) -> Result<Exported, ExchangeError> {
+        let path = path.as_ref();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let error = || io_error("write the file", path);
+        if path.exists() {
+            return Err(error()(io::Error::new(io::ErrorKind::AlreadyExists, "it is there")));
+        }
+        let (file, exported) = super::files::new_file(folder.unwrap_or(Path::new(".")))
+            .map_err(error())
+            .and_then(|mut file| {
+                let exported = self.export_to(&mut file, is_gzip)?;
+                Ok((file, exported))
+            })?;
+        file.as_file().sync_all().map_err(error())?;
+        file.persist_noclobber(path).map_err(|failed| error()(failed.error))?;
+        Ok(exported)
+    }
+
+    /// As [`Store::export_file`], to wherever it is to go.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or `to` cannot be written.
+    pub fn export_to(&self, to: impl Write, is_gzip: bool) -> Result<Exported, ExchangeError> {
+        let to = BufWriter::new(to);
+        let finish =
+            |written: io::Result<()>| written.map_err(io_error("write", Path::new("the export")));
+        match is_gzip {
+            false => {
+                let mut to = to;
+                let exported = self.write_lines(&mut to)?;
+                finish(to.flush())?;
+                Ok(exported)
+            }
+            true => {
+                let mut to = GzEncoder::new(to, Compression::default());
+                let exported = self.write_lines(&mut to)?;
+                finish(to.finish().and_then(|mut to| to.flush()))?;
+                Ok(exported)
+            }
+        }
+    }
+
+    fn write_lines(&self, to: &mut impl Write) -> Result<Exported, ExchangeError> {
+        let wrap = self.error("reading it for export");
+        // One view of the store, so that the counts are right.
+        let view = self.connection.unchecked_transaction().map_err(&wrap)?;
+        let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
+        let mut exported = Exported { damaged, ..Exported::default() };
+        let wingbeat = env!("CARGO_PKG_VERSION").to_owned();
+        line(to, Begin { export: Origin { wingbeat } })?;
+        for listed in reports {
+            match read(&view, listed.row, Alerts::Raised) {
+                Ok(report) => line(to, ReportContent { report })?,
+                Err(error) if is_damage(&error) => {
+                    exported.damaged.push(Damaged::report(listed.uuid, &error));
+                    continue;
+                }
+                Err(error) => return Err(wrap(error).into()),
+            }
+            exported.reports += 1;
+        }
+        for alert_change in changes {
+            line(to, ChangeContent { alert_change })?;
+            exported.alert_changes += 1;
+        }
+        let Exported { reports, alert_changes, .. } = exported;
+        line(to, End { end: Counts { reports, alert_changes } })?;
+        Ok(exported)
+    }
+
+    /// Takes in a file of [`Store::export_file`], or any file of documents as they stand in a folder, one
+    /// after the other; all of it or nothing. It may be compressed by gzip.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be used, and when the store cannot be written.
+    pub fn import_file(&mut self, path: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
+        let path = path.as_ref();
+        let file = File::open(path).map_err(io_error("read the file", path))?;
+        self.import_from(file, path)
+    }
+
+    /// As [`Store::import_file`], from wherever it comes; `name` stands for it in errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::import_file`].
+    pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
+        let mut from = unpacked(from).map_err(io_error("read the file", name))?;
+        let wrap = self.error("importing reports");
+        let behaviour = TransactionBehavior::Immediate;
+        let view = Transaction::new_unchecked(&self.connection, behaviour).map_err(&wrap)?;
+        let imported = match take_lines(&view, &mut from) {
+            Ok(imported) => imported,
+            Err(Refusal::Store(error)) => return Err(wrap(error).into()),
+            Err(Refusal::File(reason)) => {
+                return Err(ExchangeError::File { path: name.to_owned(), reason });
+            }
+        };
+        view.commit().map_err(&wrap)?;
+        Ok(imported)
+    }
+}
+
+fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeError> {
+    let written = serde_json::to_writer(&mut *to, &Document::new(content)).map_err(io::Error::from);
+    written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))
+}
+
+/// What gzip has packed, unpacked; anything else as it is.
+pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    // RFC 1952: these two bytes begin each member. No JSON begins with them.
+    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
+        false => Box::new(from),
+    })
+}
+
+/// Why nothing of a file is taken in.
+enum Refusal {
+    Store(rusqlite::Error),
+    File(String),
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refusal> {
+    let mut imported = Imported::default();
+    let mut counts = Counts::default();
+    let (mut is_begun, mut is_ended) = (false, false);
+    let mut documents = 0_usize;
+    for line in serde_json::Deserializer::from_reader(from).into_iter::<Line>() {
+        documents += 1;
+        let line = line.map_err(|error| Refusal::File(reason(&error, documents)))?;
+        if is_ended {
+            return Err(Refusal::File(format!("document {documents} stands behind the end")));
+        }
+        match line {
+            Line { report: Some(report), .. } => {
+                counts.reports += 1;
+                validate(&report).map_err(|error| Refusal::File(error.to_string()))?;
+                match insert(connection, &report) {
+                    Ok(Insertion::Stored) => imported.reports += 1,
+                    Ok(Insertion::AlreadyThere) => imported.already_there += 1,
+                    Err(error) if is_contradiction(&error) => {
+                        return Err(Refusal::File(format!(
+                            "the report {} contradicts what is in the store: {error}",
+                            report.uuid
+                        )));
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Line { alert_change: Some(change), .. } => {
+                counts.alert_changes += 1;
+                validate_change(&change).map_err(|error| Refusal::File(error.to_string()))?;
+                match insert_change(connection, &change)? {
+                    true => imported.alert_changes += 1,
+                    false => imported.already_there += 1,
+                }
+            }
+            Line { export: Some(_), .. } => is_begun = true,
+            Line { end: Some(told), .. } if told == counts => is_ended = true,
+            Line { end: Some(told), .. } => {
+                return Err(Refusal::File(format!(
+                    "it ends after {} reports and {} changes of alerts, and should have {} and {}: \
+                     lines are missing or stand there twice",
+                    counts.reports, counts.alert_changes, told.reports, told.alert_changes
+                )));
+            }
+            Line { .. } => {
+                return Err(Refusal::File(format!(
+                    "document {documents} is neither a report nor a change of an alert"
+                )));
+            }
+        }
+    }
+    match (documents, is_begun, is_ended) {
+        (0, ..) => Err(Refusal::File("it is empty".to_owned())),
+        (_, true, false) => Err(Refusal::File(format!(
+            "it is cut off after {} reports: its last line is missing",
+            counts.reports
+        ))),
+        _ => Ok(imported),
+    }
+}
+
+/// What is wrong with a document.
+fn reason(error: &serde_json::Error, document: usize) -> String {
+    let cut = "it is cut off or damaged";
+    match (error.classify(), document) {
+        (serde_json::error::Category::Io, _) => format!("{cut}: {error}"),
+        (serde_json::error::Category::Eof, 2..) => format!("{cut} in document {document}: {error}"),
+        (_, 1) => format!("it is no file of `wingbeat export`: {error}"),
+        _ => format!("document {document} is broken: {error}"),
+    }
+}

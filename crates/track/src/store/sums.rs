@@ -1,0 +1,230 @@
+//! What a report says about the rows that belong to it: how many there are, and sums of their checksums.
+
+use rusqlite::{Connection, Row, types::ValueRef};
+use uuid::Uuid;
+
+use super::{
+    checksum::{
+        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
+        SAMPLES, TESTBED, Table, VERDICT, damage,
+    },
+    columns::Id,
+    prepare,
+};
+
+/// Outcomes of the verdicts that a history looks at.
+const OUTSTANDING: [&str; 4] = ["worse", "better", "changed", "moved-together"];
+
+/// Counts and sums over the rows of one report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sums {
+    pub(super) metrics: i64,
+    pub(super) failures: i64,
+    pub(super) alerts: i64,
+    /// Over all rows.
+    pub(super) content: Checksum,
+    /// Over what a history reads of the metrics.
+    pub(super) values: Checksum,
+    /// Over verdicts that stand out, and alerts.
+    pub(super) marks: Checksum,
+}
+
+/// Where a row of a report is damaged: rows of its benchmark and its measure, as far as they are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) table: Table,
+    pub(super) benchmark: Option<i64>,
+    pub(super) measure: Option<i64>,
+}
+
+impl Sums {
+    /// Counts a metric.
+    pub(super) fn metric(&mut self, row: Checksum, value: Checksum) {
+        self.metrics += 1;
+        self.content.add(row);
+        self.values.add(value);
+    }
+
+    /// Counts the samples of a metric.
+    pub(super) fn samples(&mut self, row: Checksum) {
+        self.content.add(row);
+    }
+
+    /// Counts a failure.
+    pub(super) fn failure(&mut self, row: Checksum) {
+        self.failures += 1;
+        self.content.add(row);
+    }
+
+    /// Counts a verdict.
+    pub(super) fn verdict(&mut self, row: Checksum, mark: Option<Checksum>) {
+        self.content.add(row);
+        mark.into_iter().for_each(|mark| self.marks.add(mark));
+    }
+
+    /// Counts an alert.
+    pub(super) fn alert(&mut self, row: Checksum, mark: Checksum) {
+        self.alerts += 1;
+        self.content.add(row);
+        self.marks.add(mark);
+    }
+
+    /// Those that the row of a report tells, where its columns begin at `first`.
+    pub(super) fn told(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self {
+            metrics: row.get(first)?,
+            failures: row.get(first + 1)?,
+            alerts: row.get(first + 2)?,
+            content: Checksum::stored(row.get(first + 3)?),
+            values: Checksum::stored(row.get(first + 4)?),
+            marks: Checksum::stored(row.get(first + 5)?),
+        })
+    }
+
+    /// Reads all rows of a report and those that they refer to. What is damaged is handed on, and is not
+    /// counted if that is no error.
+    pub(super) fn read(
+        connection: &Connection,
+        report: i64,
+        on_damage: &mut dyn FnMut(Place, rusqlite::Error) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<Self> {
+        let mut sums = Self::default();
+        let mut names = Names::default();
+        let rows =
+            [(METRIC, 1, Some(2)), (VERDICT, 1, Some(2)), (FAILURE, 3, None), (ALERT, 2, Some(3))];
+        for (table, benchmark, measure) in rows {
+            let sql = format!("{} WHERE report = ?1", table.select());
+            let mut statement = prepare(connection, &sql)?;
+            let mut rows = statement.query([report])?;
+            while let Some(row) = rows.next()? {
+                let place = Place {
+                    table,
+                    benchmark: integer(row, benchmark)?,
+                    measure: measure.map_or(Ok(None), |measure| integer(row, measure))?,
+                };
+                let counted = sums
+                    .count(connection, table, row)
+                    .and_then(|()| names.verify(connection, place.benchmark, place.measure));
+                if let Err(error) = counted {
+                    on_damage(place, error)?;
+                }
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Counts a row.
+    fn count(
+        &mut self,
+        connection: &Connection,
+        table: Table,
+        row: &Row<'_>,
+    ) -> rusqlite::Result<()> {
+        let checksum = table.verify(row, 0)?;
+        match table.name {
+            "metric" => {
+                let (benchmark, measure) = (row.get(1)?, row.get(2)?);
+                let value = Checksum::of_value(benchmark, measure, row.get(3)?, row.get(6)?);
+                if let Some(samples) = row.get::<_, Option<i64>>(9)? {
+                    self.samples(samples_checksum(connection, samples)?);
+                }
+                self.metric(checksum, value);
+            }
+            "verdict" => {
+                let mark = match row.get_ref(5)?.as_str()? {
+                    outcome if OUTSTANDING.contains(&outcome) => Some(mark(row, [1, 2, 3, 5])?),
+                    _ => None,
+                };
+                self.verdict(checksum, mark);
+            }
+            "alert" => self.alert(checksum, mark(row, [2, 3, 4, 6, 7, 0])?),
+            _ => self.failure(checksum),
+        }
+        Ok(())
+    }
+}
+
+/// Verifies all that belongs to a report of the store.
+pub(super) fn verify(connection: &Connection, report: Uuid) -> rusqlite::Result<()> {
+    let sql = format!("{} WHERE uuid = ?1", REPORT.select());
+    let mut statement = prepare(connection, &sql)?;
+    let mut rows = statement.query([Id(report)])?;
+    match rows.next()? {
+        Some(row) => verify_report(connection, row),
+        None => Err(damage(format!("the report {report} is missing"))),
+    }
+}
+
+/// Verifies a row of all columns of a report, and all that belongs to it.
+pub(super) fn verify_report(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<()> {
+    REPORT.verify(row, 0)?;
+    let report: i64 = row.get(0)?;
+    let uuid = row.get::<_, Id>(1)?.0;
+    for (table, column) in [(PROJECT, 2), (BRANCH, 3), (TESTBED, 4), (BRANCH, 7), (ENVIRONMENT, 14)]
+    {
+        if let Some(name) = row.get::<_, Option<i64>>(column)? {
+            table.verify_row(connection, name)?;
+        }
+    }
+    let found = Sums::read(connection, report, &mut |_, error| Err(error))?;
+    match found == Sums::told(row, FIRST)? {
+        true => Ok(()),
+        false => Err(damage(format!("rows of the report {uuid} are missing"))),
+    }
+}
+
+/// The first column of a report that tells sums.
+const FIRST: usize = 21;
+
+/// The checksum of some columns.
+pub(super) fn mark<const N: usize>(
+    row: &Row<'_>,
+    columns: [usize; N],
+) -> rusqlite::Result<Checksum> {
+    let mut values = [ValueRef::Null; N];
+    for (value, column) in values.iter_mut().zip(columns) {
+        *value = row.get_ref(column)?;
+    }
+    Ok(Checksum::of_read(&values))
+}
+
+fn samples_checksum(connection: &Connection, id: i64) -> rusqlite::Result<Checksum> {
+    let sql = format!("{} WHERE id = ?1", SAMPLES.select());
+    let mut statement = prepare(connection, &sql)?;
+    let mut rows = statement.query([id])?;
+    match rows.next()? {
+        Some(row) => SAMPLES.verify(row, 0),
+        None => Err(damage("samples are missing")),
+    }
+}
+
+/// A number, if that is what stands there.
+fn integer(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<i64>> {
+    Ok(row.get_ref(column)?.as_i64().ok())
+}
+
+/// Names that were verified. Rows come in the order of their benchmarks, and measures are few.
+#[derive(Default)]
+struct Names {
+    benchmark: Option<i64>,
+    measures: Vec<i64>,
+}
+
+impl Names {
+    fn verify(
+        &mut self,
+        connection: &Connection,
+        benchmark: Option<i64>,
+        measure: Option<i64>,
+    ) -> rusqlite::Result<()> {
+        if let Some(row) = benchmark.filter(|_| benchmark != self.benchmark) {
+            BENCHMARK.verify_row(connection, row)?;
+            self.benchmark = benchmark;
+        }
+        if let Some(row) = measure.filter(|row| !self.measures.contains(row)) {
+            MEASURE.verify_row(connection, row)?;
+            self.measures.push(row);
+        }
+        Ok(())
+    }
+}
