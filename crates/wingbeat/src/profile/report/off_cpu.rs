@@ -128,7 +128,7 @@ fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
     let state = row.state;
     let place = match row.place.join(" < ") {
         place if !place.is_empty() => place,
-        _ if state == State::Preempted.title() => "(new thread)".to_owned(),
+        _ if state == State::Preempted.title() => "(new thread, or not seen)".to_owned(),
         _ => "(no stack)".to_owned(),
     };
     let waker = row.woken_by.as_ref();
@@ -246,7 +246,7 @@ mod tests {
         );
         check(
             BlockedRow { state: State::Preempted.title(), ..row(&[], None) },
-            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  preempted: (new thread)",
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  preempted: (new thread, or not seen)",
         );
         check(
             row(&["read", "<a::very::Long<'_> as of::A::Name>::that_does_not_fit"], None),
