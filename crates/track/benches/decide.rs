@@ -25,6 +25,7 @@ fn decisions(criterion: &mut Criterion) {
     let time = OffsetDateTime::UNIX_EPOCH;
     let mut point = || Point {
         value: value(),
+        repeats: &[],
         samples: &[],
         start_time: time,
         environment: Some(&environment),

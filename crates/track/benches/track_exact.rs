@@ -59,6 +59,7 @@ fn decision(test: Test, values: &[f64]) {
     let (environment, time) = (Environment::default(), OffsetDateTime::UNIX_EPOCH);
     let point = |&value: &f64| Point {
         value,
+        repeats: &[],
         samples: &[],
         start_time: time,
         environment: Some(&environment),

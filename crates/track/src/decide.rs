@@ -117,6 +117,17 @@ pub struct Change {
 }
 
 impl Outcome {
+    /// Whether histories and plots show it: a change that was found, or that may be one.
+    #[must_use]
+    pub const fn stands_out(self) -> bool {
+        match self {
+            Self::Worse | Self::Better | Self::Changed => true,
+            Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged => true,
+            Self::MovedTogether => true,
+            Self::NoChange | Self::TooNoisy | Self::TooLittleHistory | Self::NotJudged => false,
+        }
+    }
+
     /// What crossing a limit means.
     fn beyond(limit: Limit, direction: Direction) -> Self {
         match (limit, direction) {

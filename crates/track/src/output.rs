@@ -26,7 +26,7 @@ use crate::{
 pub use cells::outcome_word;
 pub use fragment::{html, markdown};
 pub use human::human;
-pub use id::short_id;
+pub use id::{short_hash, short_id};
 pub use json::json;
 pub use lines::{Sentence, sentences};
 pub use marker::marker;

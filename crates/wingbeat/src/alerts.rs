@@ -10,6 +10,7 @@ use wingbeat_track::{
     output::{
         Column, GivesWay, Paint, Table,
         number::{self, Scale},
+        short_hash,
     },
     store::{AlertFilter, StoredAlert},
 };
@@ -126,7 +127,7 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
         false => stored.project.to_string(),
     };
     let hash = |stored: &StoredAlert| -> String {
-        stored.hash.iter().flat_map(|hash| hash.chars()).take(10).collect()
+        stored.hash.as_deref().map_or("", short_hash).to_owned()
     };
     let columns = vec![
         column("measure", false, GivesWay::Never, &|stored| stored.measure.slug.to_string()),

@@ -99,6 +99,7 @@ fn alarms(method: &Trial, histories: &[usize], trials: &dyn Fn(usize) -> usize) 
 fn power(method: &Trial, trials: &dyn Fn(usize) -> usize) {
     let columns = [
         "shown at once",
+        "by 3rd",
         "alert by 1st report",
         "2nd",
         "3rd",
@@ -130,8 +131,9 @@ fn power(method: &Trial, trials: &dyn Fn(usize) -> usize) {
                 true => run(Trial { calm: true, ..change(CHANGE, 3) }).by[2],
                 false => eight.by[2],
             };
-            let cells = [eight.shown, eight.by[0], eight.by[1], eight.by[2], calm];
-            let cells = cells.into_iter().chain([twice.shown, twice.by[0], twice.by[1]]);
+            let [first, .., third] = eight.shown;
+            let cells = [first, third, eight.by[0], eight.by[1], eight.by[2], calm];
+            let cells = cells.into_iter().chain([twice.shown[0], twice.by[0], twice.by[1]]);
             row(&format!("{}, {history}", kind.name()), cells.map(rounded));
         }
     }
@@ -149,7 +151,7 @@ fn sizes(method: &Trial, trials: &dyn Fn(usize) -> usize) {
                 let slowdown = Some(size);
                 let trial = Trial { kind, benchmarks, history, slowdown, reports: 3, ..*method };
                 let seen = trial.run(trials(40_000 / (benchmarks + 19)));
-                [seen.shown, seen.by[0], seen.by[2]].map(rounded).join(", ")
+                [seen.shown[0], seen.by[0], seen.by[2]].map(rounded).join(", ")
             });
             row(&format!("{}, {benchmarks}: {history}", kind.name()), cells.into_iter());
         }

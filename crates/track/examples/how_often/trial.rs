@@ -54,8 +54,8 @@ pub(crate) struct Seen {
     pub(crate) wrong: f64,
     /// The slow one raised an alert by the first, second, third report.
     pub(crate) by: [f64; REPORTS],
-    /// The slow one was shown with the first report, if only as a spike perhaps.
-    pub(crate) shown: f64,
+    /// The slow one was shown by the first, second, third report, if only as a spike perhaps.
+    pub(crate) shown: [f64; REPORTS],
 }
 
 /// The counts behind [`Seen`].
@@ -63,7 +63,7 @@ pub(crate) struct Seen {
 struct Counts {
     wrong: AtomicUsize,
     by: [AtomicUsize; REPORTS],
-    shown: AtomicUsize,
+    shown: [AtomicUsize; REPORTS],
 }
 
 impl Trial {
@@ -87,6 +87,7 @@ impl Trial {
         let time = OffsetDateTime::UNIX_EPOCH;
         let point = |&value: &f64| Point {
             value,
+            repeats: &[],
             samples: &[],
             start_time: time,
             environment: None,
@@ -105,7 +106,7 @@ impl Trial {
             (0..self.benchmarks).map(|benchmark| self.values(benchmark, random)).collect();
         let points: Vec<Vec<Point<'_>>> =
             made.iter().map(|(values, _)| values.iter().map(point).collect()).collect();
-        let (mut is_found, mut is_wrong) = (false, false);
+        let (mut is_found, mut is_shown, mut is_wrong) = (false, false, false);
         for report in 0..self.reports {
             let at = self.history + report;
             let metrics: Vec<Metric> =
@@ -139,15 +140,13 @@ impl Trial {
                 let outcome = verdict.outcome;
                 if place == 0 && self.slowdown.is_some() {
                     is_found |= outcome == Outcome::Worse;
-                    let is_shown = matches!(outcome, Outcome::Worse | Outcome::MaybeWorse);
-                    if report == 0 && is_shown {
-                        counts.shown.fetch_add(1, Ordering::Relaxed);
-                    }
+                    is_shown |= matches!(outcome, Outcome::Worse | Outcome::MaybeWorse);
                 } else {
                     is_wrong |= matches!(outcome, Outcome::Worse | Outcome::Better);
                 }
             }
             counts.by[report].fetch_add(usize::from(is_found), Ordering::Relaxed);
+            counts.shown[report].fetch_add(usize::from(is_shown), Ordering::Relaxed);
         }
         counts.wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
     }
@@ -170,6 +169,10 @@ impl Trial {
             }
         });
         let share = |count: AtomicUsize| count.into_inner() as f64 / trials as f64;
-        Seen { wrong: share(counts.wrong), by: counts.by.map(share), shown: share(counts.shown) }
+        Seen {
+            wrong: share(counts.wrong),
+            by: counts.by.map(share),
+            shown: counts.shown.map(share),
+        }
     }
 }

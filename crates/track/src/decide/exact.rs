@@ -3,7 +3,7 @@
 use super::{Boundary, Change, Outcome, Series, Verdict, history::History, words};
 use crate::{
     model::{Limit, ThresholdModel},
-    output::number::Scale,
+    output::{number::Scale, short_hash},
 };
 
 pub(super) fn judge(
@@ -32,7 +32,7 @@ pub(super) fn judge(
         () if value > upper => Some(Limit::Upper),
         () => None,
     };
-    let commit = last.hash.map(|hash| format!(" at {}", hash.get(..10).unwrap_or(hash)));
+    let commit = last.hash.map(|hash| format!(" at {}", short_hash(hash)));
     let commit = commit.unwrap_or_default();
     let Some(limit) = crossed else {
         verdict.outcome = Outcome::NoChange;

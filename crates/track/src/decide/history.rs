@@ -1,6 +1,7 @@
 //! Which points of a history count.
 
 use time::Duration;
+use wingbeat_stats::sample::median;
 
 use super::{Point, ReportInput, Series};
 use crate::model::{Environment, ThresholdModel, threshold::Test};
@@ -104,6 +105,22 @@ impl<'a> History<'a> {
 
     pub(super) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.value).collect()
+    }
+
+    /// The same, but what was measured again counts as whichever of its values is nearest to the middle of
+    /// all: a value that a repeat refuted is a spike, and not the first of a new level.
+    pub(super) fn settled_values(&self) -> Vec<f64> {
+        let values = self.values();
+        if self.points.iter().all(|point| point.repeats.is_empty()) {
+            return values;
+        }
+        let middle = median(values);
+        let distance = |value: &f64| (value - middle).abs();
+        let settled = |point: &Point<'_>| {
+            let values = point.repeats.iter().copied().chain([point.value]);
+            values.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(point.value)
+        };
+        self.points.iter().map(settled).collect()
     }
 }
 

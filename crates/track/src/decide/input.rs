@@ -44,6 +44,9 @@ pub struct Series<'a> {
 pub struct Point<'a> {
     /// What was measured. It is finite.
     pub value: f64,
+    /// What it was each time that it was measured again to confirm an alert. A value that a repeat refuted
+    /// is never the first of a new level.
+    pub repeats: &'a [f64],
     /// The single measurements, where the tool gave them.
     pub samples: &'a [f64],
     /// When the report began.

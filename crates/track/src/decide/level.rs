@@ -57,7 +57,7 @@ pub(super) fn judge(
         verdict.reason = history.shortage(least_points);
         return;
     }
-    let mut values = history.values();
+    let mut values = history.settled_values();
     values.push(series.metric.value);
     let least = least_changes(model, settings);
     let asked = changes::Settings {

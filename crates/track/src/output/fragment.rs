@@ -3,7 +3,9 @@
 use super::{
     Page,
     document::{Block, Heading, Line, Span, glued, unbroken},
-    html as html_text, lines, markdown as markdown_text,
+    html as html_text,
+    id::short_hash,
+    lines, markdown as markdown_text,
     marker::marker,
     number::plural,
     row::Row,
@@ -121,7 +123,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
 
 /// What was measured where.
 pub(crate) fn subject(report: &Report) -> Block {
-    let commit = |hash: &str| Span::code(hash.get(..10).unwrap_or(hash));
+    let commit = |hash: &str| Span::code(short_hash(hash));
     let mut branch = vec![Span::code(&report.branch)];
     if let Some(hash) = &report.hash {
         branch.extend([Span::text(" at "), commit(hash)]);

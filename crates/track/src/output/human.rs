@@ -2,7 +2,7 @@
 
 use super::{
     Page, Style,
-    id::short_id,
+    id::{short_hash, short_id},
     lines::{self, Sentence},
     number,
     row::Row,
@@ -69,7 +69,7 @@ fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
     let report = page.report;
     let mut text = format!("{} on {}", subject(report), report.testbed);
     if let Some(start) = &report.start_point {
-        let at = start.hash.as_deref().map(|hash| format!(" at {}", short(hash)));
+        let at = start.hash.as_deref().map(|hash| format!(" at {}", short_hash(hash)));
         text += &format!(", from {}{}", start.branch, at.unwrap_or_default());
     }
     if report.environment.is_dirty == Some(true) {
@@ -80,12 +80,9 @@ fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
 
 /// `project simple-profiler, branch main at 1a2b3c4d5e`.
 pub(super) fn subject(report: &Report) -> String {
-    let at = report.hash.as_deref().map(|hash| format!(" at {}", short(hash))).unwrap_or_default();
+    let at =
+        report.hash.as_deref().map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default();
     format!("{}: {}{at}", report.project, report.branch)
-}
-
-fn short(hash: &str) -> &str {
-    hash.get(..10).unwrap_or(hash)
 }
 
 fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {

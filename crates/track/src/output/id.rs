@@ -1,4 +1,5 @@
-//! UUIDs as people say them: by their last digits, since those made within a minute begin alike.
+//! UUIDs and hashes of commits as people say them. UUIDs by their last digits, since those made within a
+//! minute begin alike.
 
 use uuid::Uuid;
 
@@ -10,6 +11,12 @@ const LENGTH: usize = 8;
 pub fn short_id(uuid: Uuid) -> String {
     let digits = uuid.simple().to_string();
     digits[digits.len() - LENGTH..].to_owned()
+}
+
+/// The first ten digits of a commit's hash.
+#[must_use]
+pub fn short_hash(hash: &str) -> &str {
+    hash.get(..10).unwrap_or(hash)
 }
 
 #[cfg(test)]

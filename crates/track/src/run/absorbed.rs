@@ -6,7 +6,7 @@ use wingbeat_stats::sample::quantile_of_sorted;
 use crate::{
     decide::{Notice, Outcome, Point, Verdict},
     model::{Kind, Measure, threshold::Test},
-    output::number,
+    output::{number, short_hash},
 };
 
 /// Metrics that a sentence names.
@@ -29,7 +29,7 @@ pub(super) fn notices<'a>(
         .filter_map(|(_, points, open_alerts, verdict)| {
             let baseline = verdict.boundary?.baseline?;
             let (change, since) = absorbed(points, open_alerts, baseline)?;
-            let since = since.map(|hash| format!(" since {}", hash.get(..10).unwrap_or(hash)));
+            let since = since.map(|hash| format!(" since {}", short_hash(hash)));
             let (name, change) = (&verdict.benchmark, number::change(change));
             Some(format!("{name} {} {change}{}", verdict.measure, since.unwrap_or_default()))
         })
@@ -83,6 +83,7 @@ mod tests {
     fn alerts_that_became_the_level() {
         let point = |value: f64| Point {
             value,
+            repeats: &[],
             samples: &[],
             start_time: OffsetDateTime::UNIX_EPOCH,
             environment: None,

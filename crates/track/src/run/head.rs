@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use super::{Request, RunError, git};
 use crate::{
     model::{BranchName, Report, StartPoint},
+    output::short_hash,
     store::Store,
 };
 
@@ -106,9 +107,9 @@ fn find(
                     "{} has no report of commit {} on testbed {}; it is compared with the nearest one \
                      before it, {}",
                     place.branch,
-                    short(hash),
+                    short_hash(hash),
                     report.testbed,
-                    short(ancestor)
+                    short_hash(ancestor)
                 ));
                 place.until = Some(found.last);
                 return Ok(place);
@@ -123,12 +124,12 @@ fn find(
             place.branch, report.testbed, place.branch
         )),
         (Some(latest), Some(hash)) => {
-            let which = latest.hash.as_deref().map_or("without a commit".to_owned(), short);
+            let which = latest.hash.as_deref().map_or("without a commit", short_hash);
             remarks.push(format!(
                 "{} has no report of commit {} or of one before it on testbed {}; it is compared with \
                  the latest one, {which}",
                 place.branch,
-                short(&hash),
+                short_hash(&hash),
                 report.testbed,
             ));
             place.until = Some(latest.start_time);
@@ -147,9 +148,4 @@ fn find(
     }
     place.until = place.until.map(|until: OffsetDateTime| until.min(report.start_time));
     Ok(place)
-}
-
-/// The beginning of a hash, by which people know it.
-fn short(hash: &str) -> String {
-    hash.chars().take(10).collect()
 }

@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
-    compare::{self, Comparison, Row},
+    compare::{self, Comparison, End, Row},
     decide::{Change, Look, Notice, Outcome},
     model::BenchmarkName,
-    output::number::{self, plural},
+    output::{
+        number::{self, plural},
+        short_hash,
+    },
 };
 
 /// How long all of it may take: the builds of both commits, and their runs.
@@ -64,7 +67,7 @@ fn measure(
     let benchmarks = benchmarks(finding, worse);
     let plan = plan::plan(request, &finding.report, &benchmarks, background)?;
     let which = names(finding, worse);
-    let (base, minutes) = (short(&plan.base), LIMIT.as_secs() / 60);
+    let (base, minutes) = (short_hash(&plan.base), LIMIT.as_secs() / 60);
     let line = format!(
         "{which} looks worse than a history that is too short to decide; measuring in turns with {base} \
          ({minutes} minutes at most; --confirm 0 never does)\n"
@@ -82,7 +85,7 @@ fn take_over(
 ) {
     let beside = format!(
         "measured again in turns with {} ({} of runs in {:.0} s)",
-        short(&comparison.base.commit),
+        short_hash(&comparison.base.commit),
         plural(comparison.pairs, "pair"),
         comparison.elapsed_s
     );
@@ -118,7 +121,11 @@ fn take_over(
     if !told.is_empty() {
         finding.remarks.push(format!("{beside}: {}", told.join("; ")));
     }
-    tell(finding, &undecided, &format!("{beside} they showed too little to decide"));
+    let open = match comparison.end {
+        End::Interrupted => "they were interrupted before anything was decided",
+        End::Precise | End::TimeSpent => "they showed too little to decide",
+    };
+    tell(finding, &undecided, &format!("{beside} {open}"));
 }
 
 /// What a row says about a metric that looks worse; `None` if a change as large as it looks might have
@@ -191,9 +198,4 @@ fn benchmarks(finding: &Finding, looks: &[Look]) -> Vec<BenchmarkName> {
     names.sort();
     names.dedup();
     names
-}
-
-/// The beginning of a hash, by which people know it.
-fn short(hash: &str) -> &str {
-    hash.get(..10).unwrap_or(hash)
 }

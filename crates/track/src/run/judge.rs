@@ -221,6 +221,7 @@ fn point_of<'a>(point: &'a crate::store::Point, past: &'a Past) -> Option<Point<
     let report = past.reports.get(point.report)?;
     Some(Point {
         value: point.value,
+        repeats: &point.repeats,
         samples: &point.samples,
         start_time: report.start_time,
         environment: Some(&report.environment),

@@ -18,7 +18,7 @@ use super::{
 impl Store {
     /// Verifies what every question to the store depends on.
     pub(super) fn take_census(&self) -> Result<(), StoreError> {
-        take(&self.connection).map_err(self.error("opening it"))
+        take(&self.connection).map_err(self.error("counting what is in it"))
     }
 }
 

@@ -94,8 +94,7 @@ pub enum StoreError {
     },
     /// Its content is damaged.
     #[error(
-        "the store {} is damaged, seen while {doing}: {detail}; `wingbeat log --check` lists what is \
-         damaged and what `wingbeat export` can still save", .path.display()
+        "the store {} is damaged, seen while {doing}: {detail}; {}", .path.display(), after_damage(doing)
     )]
     Corrupt {
         /// The file.
@@ -161,6 +160,19 @@ impl StoreError {
             None if is_of_content(&source) => corrupt(detail(&source)),
             _ if is_of_tables(&source) => corrupt(source.to_string()),
             _ => Self::Sqlite { path, doing, source },
+        }
+    }
+}
+
+/// What to do next.
+fn after_damage(doing: &str) -> &'static str {
+    match doing == super::open::OPENING {
+        true => {
+            "no part of it can be read: take a copy or an export from before, or try `.recover` of the \
+             SQLite shell on a copy"
+        }
+        false => {
+            "`wingbeat log --check` lists what is damaged and what `wingbeat export` can still save"
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     validate::{MetricKey, validate},
 };
 use crate::{
-    decide::{Outcome, Verdict},
+    decide::Verdict,
     model::{Alert, Environment, Measure, Metric, Report},
 };
 
@@ -257,12 +257,8 @@ fn insert_verdict(
         number(verdict.points),
         verdict.reason,
     ])?;
-    let is_outstanding = matches!(
-        verdict.outcome,
-        Outcome::Worse | Outcome::Better | Outcome::Changed | Outcome::MovedTogether
-    );
     let values = params![benchmark, measure, verdict.iteration, outcome];
-    let mark = is_outstanding.then(|| Checksum::of(values)).transpose()?;
+    let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
     sums.verdict(checksum, mark);
     Ok(())
 }

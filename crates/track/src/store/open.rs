@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Statements that stay prepared: some more than there are.
 const STATEMENTS: usize = 64;
 
-const OPENING: &str = "opening it";
+pub(super) const OPENING: &str = "opening it";
 
 impl Store {
     /// Opens the store at `path` for reading and writing; makes it if there is none, with its folder. A

@@ -9,6 +9,7 @@ use rusqlite::{Connection, Row};
 use rustc_hash::FxHashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_stats::sample::median;
 
 use super::{
     checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
@@ -45,6 +46,7 @@ pub struct PastReport {
     /// What it was measured on.
     pub environment: Environment,
     pub(super) row: i64,
+    pub(super) is_confirmed: bool,
     pub(super) values: Checksum,
     pub(super) marks: Checksum,
 }
@@ -69,12 +71,13 @@ pub struct Point {
     pub iteration: u32,
     /// The value.
     pub value: f64,
+    /// What it was each time that it was measured again to confirm an alert.
+    pub repeats: Vec<f64>,
     /// Single measurements, if the report is among the newest that samples were asked of.
     pub samples: Vec<f64>,
     /// The alert that it raised, with its present status.
     pub alert: Option<(Limit, Status)>,
-    /// The decision about it where that was [`Outcome::MovedTogether`], [`Outcome::Worse`],
-    /// [`Outcome::Better`] or [`Outcome::Changed`].
+    /// The decision about it, if it [stands out](Outcome::stands_out).
     pub outcome: Option<Outcome>,
 }
 
@@ -100,9 +103,10 @@ impl Past {
     }
 }
 
-/// Columns of the sums of the report `r`.
+/// Columns of the report `r`: its sums, and whether others confirm it.
 pub(super) const SUMS: &str =
-    "r.values_checksum AS values_checksum, r.marks_checksum AS marks_checksum";
+    "r.values_checksum AS values_checksum, r.marks_checksum AS marks_checksum,
+     EXISTS (SELECT 1 FROM report c WHERE c.confirms = r.uuid) AS is_confirmed";
 
 /// A report of columns `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and those of its
 /// environment.
@@ -114,6 +118,7 @@ pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<PastReport> {
         start_time: time(row, "start_time_ns")?,
         environment: environment(row)?,
         row: row.get("row")?,
+        is_confirmed: row.get("is_confirmed")?,
         values: Checksum::stored(row.get("values_checksum")?),
         marks: Checksum::stored(row.get("marks_checksum")?),
     })
@@ -138,6 +143,7 @@ pub(super) fn past(
     let (mut values, mut sampled) = (prepare(connection, values)?, prepare(connection, &sampled)?);
     for (at, report) in reports.iter().enumerate() {
         let marks = marks(connection, report)?;
+        let repeats = repeats(connection, report)?;
         let mut sum = Checksum::default();
         let is_sampled = at >= first_sampled;
         let statement = if is_sampled { &mut sampled } else { &mut values };
@@ -164,6 +170,7 @@ pub(super) fn past(
                 report: at,
                 iteration,
                 value,
+                repeats: repeats.get(&key).cloned().unwrap_or_default(),
                 samples: match samples {
                     Some(samples) => read_samples(connection, samples)?,
                     None => Vec::new(),
@@ -190,6 +197,43 @@ pub(super) fn past(
 struct RawSeries {
     key: (i64, i64),
     points: Vec<Point>,
+}
+
+/// What the metrics of a report were each time that they were measured again. Several iterations of one
+/// repeat are one value, their median.
+fn repeats(
+    connection: &Connection,
+    report: &PastReport,
+) -> rusqlite::Result<FxHashMap<(i64, i64), Vec<f64>>> {
+    let mut repeats = FxHashMap::<_, Vec<f64>>::default();
+    if !report.is_confirmed {
+        return Ok(repeats);
+    }
+    let sql =
+        "SELECT id, values_checksum FROM report WHERE confirms = ?1 ORDER BY start_time_ns, uuid";
+    let mut statement = prepare(connection, sql)?;
+    let confirming = statement.query_map([Id(report.uuid)], |row| {
+        Ok((row.get::<_, i64>(0)?, Checksum::stored(row.get(1)?)))
+    })?;
+    for confirming in confirming {
+        let (row, stored) = confirming?;
+        let sql = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
+        let mut sum = Checksum::default();
+        let mut again = FxHashMap::<_, Vec<f64>>::default();
+        let mut statement = prepare(connection, sql)?;
+        let mut rows = statement.query([row])?;
+        while let Some(row) = rows.next()? {
+            let (benchmark, measure, iteration) = metric_key(row, 0)?;
+            let value = row.get(3)?;
+            sum.add(Checksum::of_value(benchmark, measure, iteration, value));
+            again.entry((benchmark, measure)).or_default().push(value);
+        }
+        report.verify(stored, sum)?;
+        for (key, values) in again {
+            repeats.entry(key).or_default().push(median(values));
+        }
+    }
+    Ok(repeats)
 }
 
 fn read_samples(connection: &Connection, row: i64) -> rusqlite::Result<Vec<f64>> {
@@ -227,7 +271,8 @@ pub(super) fn marks(
         return Ok(marks);
     }
     let outcomes = "SELECT benchmark, measure, iteration, outcome FROM verdict
-                    WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'moved-together')";
+                    WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'maybe-worse',
+                        'maybe-better', 'maybe-changed', 'moved-together')";
     let mut statement = prepare(connection, outcomes)?;
     let mut rows = statement.query([report.row])?;
     while let Some(row) = rows.next()? {

@@ -8,12 +8,10 @@ use super::{
         ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
         SAMPLES, TESTBED, Table, VERDICT, damage,
     },
-    columns::Id,
+    columns::{Id, Word},
     prepare,
 };
-
-/// Outcomes of the verdicts that a history looks at.
-const OUTSTANDING: [&str; 4] = ["worse", "better", "changed", "moved-together"];
+use crate::decide::Outcome;
 
 /// Counts and sums over the rows of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,10 +129,8 @@ impl Sums {
                 self.metric(checksum, value);
             }
             "verdict" => {
-                let mark = match row.get_ref(5)?.as_str()? {
-                    outcome if OUTSTANDING.contains(&outcome) => Some(mark(row, [1, 2, 3, 5])?),
-                    _ => None,
-                };
+                let outcome = row.get::<_, Word<Outcome>>(5)?.0;
+                let mark = outcome.stands_out().then(|| mark(row, [1, 2, 3, 5])).transpose()?;
                 self.verdict(checksum, mark);
             }
             "alert" => self.alert(checksum, mark(row, [2, 3, 4, 6, 7, 0])?),

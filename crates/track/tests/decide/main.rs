@@ -30,6 +30,8 @@ struct Made {
     is_ignored: bool,
     iteration: u32,
     repeats: Vec<f64>,
+    /// What points of history were when they were measured again.
+    repeats_before: Vec<Vec<f64>>,
     samples: (Vec<f64>, Vec<f64>),
     environments: Vec<Environment>,
     points_per_report: usize,
@@ -46,6 +48,7 @@ fn latency(history: &[f64], value: f64) -> Made {
         is_ignored: false,
         iteration: 0,
         repeats: Vec::new(),
+        repeats_before: Vec::new(),
         samples: (Vec::new(), Vec::new()),
         environments: Vec::new(),
         points_per_report: 1,
@@ -78,6 +81,7 @@ fn judge_in(all: &[Made], environment: &Environment) -> Decision {
                 .enumerate()
                 .map(|(place, &value)| Point {
                     value,
+                    repeats: made.repeats_before.get(place).map_or(&[], Vec::as_slice),
                     samples: &made.samples.0,
                     start_time: NOW
                         - Duration::days((count - place).div_ceil(made.points_per_report) as i64),

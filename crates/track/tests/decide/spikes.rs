@@ -72,6 +72,20 @@ fn a_fifth_more_is_an_alert_by_the_third_report() {
     assert!(shown >= all - 1 && alerts >= all - 1, "{shown} and {alerts} of {all}");
 }
 
+/// What a repeat refuted is no evidence in the next report.
+#[test]
+fn a_refuted_value_is_not_the_first_of_a_new_level() {
+    let mut history = noise(12, 100.0, 1.0, 8);
+    history.push(140.0);
+    let next = || latency(&history, 140.5);
+    assert_eq!(verdict(next()).outcome, Outcome::Worse);
+    let repeats_before = |again: f64| [vec![Vec::new(); 12], vec![vec![again]]].concat();
+    let refuted = verdict(Made { repeats_before: repeats_before(100.5), ..next() });
+    assert_eq!(refuted.outcome, Outcome::MaybeWorse, "{}", refuted.reason);
+    let recurred = verdict(Made { repeats_before: repeats_before(139.0), ..next() });
+    assert_eq!(recurred.outcome, Outcome::Worse, "{}", recurred.reason);
+}
+
 /// An alert goes on for as long as the new level is new; then it is the baseline.
 #[test]
 fn a_new_level_is_not_absorbed_unseen() {

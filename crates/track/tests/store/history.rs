@@ -54,6 +54,21 @@ fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
 }
 
 #[test]
+fn what_was_measured_again_stands_beside_its_point() {
+    let mut temporary = temporary();
+    let first = report("main", 2, 2.0);
+    let again =
+        |second, value| Report { confirms: Some(first.uuid), ..report("main", second, value) };
+    let reports = [report("main", 1, 1.0), first.clone(), again(4, 1.5), again(3, 1.25)];
+    store(&mut temporary.store, reports);
+    let query = HistoryQuery::of(&report("main", 8, 1.0));
+    let past = temporary.store.history(&query).expect("a history").baseline;
+    let points: Vec<(f64, &[f64])> =
+        past.series[0].points.iter().map(|point| (point.value, &point.repeats[..])).collect();
+    assert_eq!(points, [(1.0, &[][..]), (2.0, &[1.25, 1.5])]);
+}
+
+#[test]
 fn reports_of_the_same_time_are_ordered_by_uuid() {
     let mut temporary = temporary();
     let numbered =

@@ -45,6 +45,23 @@ fn what_is_no_store_is_left_alone() {
     check(database("PRAGMA application_id = 7"), foreign, is_no_store);
 }
 
+/// Where not even the tables can be listed, no verb that saves something helps.
+#[test]
+fn a_store_without_tables_that_can_be_read_is_given_up() {
+    let damaged = |path: &Path| {
+        drop(Store::open(path).expect("a store"));
+        let connection = Connection::open(path).expect("a database");
+        connection.pragma_update(None, "journal_mode", "DELETE").expect("set");
+        drop(connection);
+        // The page that lists the tables begins behind the header.
+        let mut bytes = fs::read(path).expect("read");
+        bytes[100..108].fill(0xff);
+        fs::write(path, bytes).expect("written");
+    };
+    let sentence = "no part of it can be read";
+    check(damaged, sentence, |error| matches!(error, StoreError::Corrupt { .. }));
+}
+
 #[test]
 fn a_store_of_a_newer_version_is_refused() {
     let newer = |path: &Path| {

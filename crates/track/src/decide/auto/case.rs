@@ -46,6 +46,8 @@ pub(super) struct NewLevel {
 #[derive(Debug)]
 pub(super) struct Pieces {
     values: Vec<f64>,
+    /// The same, without what a repeat refuted: levels are made of these.
+    settled: Vec<f64>,
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
@@ -57,15 +59,16 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub(super) fn cut(case: &Case<'_>, settings: &Settings) -> Self {
-        let mut values = case.history.values();
-        let count = values.len();
+        let values = case.history.values();
+        let mut settled = case.history.settled_values();
+        let count = settled.len();
         let least = least_changes(case.model, settings);
         let asked =
             changes::Settings { change_min: least.0.min(least.1), ..changes::Settings::default() };
-        values.push(case.series.metric.value);
-        let found = changes::find(&values, &asked);
+        settled.push(case.series.metric.value);
+        let found = changes::find(&settled, &asked);
         let far = |last: &changes::Change, start: usize| {
-            let (before, after) = (&values[start..last.index], &values[last.index..]);
+            let (before, after) = (&settled[start..last.index], &settled[last.index..]);
             let middle = f64::midpoint(last.before, last.after);
             let is_after = |value: &&f64| (**value > middle) == (last.after > last.before);
             match after.len() <= before.len() {
@@ -75,11 +78,11 @@ impl Pieces {
         };
         let start = found.iter().rev().nth(1).map_or(0, |one| one.index);
         let far = found.last().map_or(0, |last| far(last, start));
-        values.pop();
+        settled.pop();
         let new_level = found.last().and_then(|last| {
             let points = count + 1 - last.index;
             let was_known = || {
-                let before = changes::find(&values, &asked);
+                let before = changes::find(&settled, &asked);
                 before.last().is_some_and(|known| known.index.abs_diff(last.index) <= POINTS_MIN)
             };
             (points <= FRESH_MAX || !was_known()).then_some(NewLevel {
@@ -98,7 +101,7 @@ impl Pieces {
         let short = found.last().map_or(0, |last| count.saturating_sub(last.index));
         let short = if short < POINTS_MIN { short } else { 0 };
         let least = least_spread(&values, settings);
-        Self { values, starts, new_level, short, least }
+        Self { values, settled, starts, new_level, short, least }
     }
 
     /// The pieces before the newest of so many reports, the newest piece last; `None` if it is too short
@@ -117,9 +120,9 @@ impl Pieces {
         Some(self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect())
     }
 
-    /// The newest so many values of history.
+    /// The newest so many values of history, without what a repeat refuted.
     pub(super) fn newest(&self, count: usize) -> &[f64] {
-        &self.values[self.values.len().saturating_sub(count)..]
+        &self.settled[self.settled.len().saturating_sub(count)..]
     }
 
     /// Whether no value is below 0.

@@ -11,7 +11,7 @@ use super::{
     run::Run,
     samples,
 };
-use crate::model::Limit;
+use crate::{model::Limit, output::number::Scale};
 
 /// Where less would not have been seen than this, as a share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
@@ -96,7 +96,13 @@ pub(super) fn write(
                 verdict.smallest_visible = None;
                 reason_of_noise(evidence)
             }
-            None => quiet_reason(evidence, least),
+            None => match *value == series.metric.value {
+                true => quiet_reason(evidence, least),
+                false => {
+                    let again = Scale::of(series.measure, *value, None).with_unit(*value);
+                    format!("measured again it was {again}; {}", quiet_reason(evidence, least))
+                }
+            },
         },
     };
     verdict.reason = match verdict.limit {

@@ -3,10 +3,11 @@
 
 use std::{ffi::OsString, path::Path, time::Instant};
 
-use super::{LIMIT, PRECISION, RUNS, short};
+use super::{LIMIT, PRECISION, RUNS};
 use crate::{
     compare::{self, judge::Settings},
     model::{BenchmarkName, Report},
+    output::short_hash,
     run::{Benchmark, Request, confirm, git, judge::Background},
 };
 
@@ -69,7 +70,7 @@ fn commits(
             .to_owned());
     }
     if report.hash.as_ref() != Some(&checked_out) {
-        let checked_out = short(&checked_out);
+        let checked_out = short_hash(&checked_out);
         return Err(format!(
             "--hash names another commit than {checked_out}, which is checked out"
         ));
@@ -80,7 +81,7 @@ fn commits(
     let Some(base) = nearest.hash.clone() else {
         return Err("the report before does not tell its commit".to_owned());
     };
-    let name = short(&base);
+    let name = short_hash(&base);
     if nearest.environment.is_dirty == Some(true) {
         return Err(format!("the report before had changes that were not committed beside {name}"));
     }

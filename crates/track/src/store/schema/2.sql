@@ -25,6 +25,15 @@ ALTER TABLE report ADD COLUMN values_checksum INTEGER;
 ALTER TABLE report ADD COLUMN marks_checksum INTEGER;
 ALTER TABLE report ADD COLUMN checksum INTEGER;
 
+-- Plots and histories show what may be a spike, too. The condition is that of `marks` in past.rs.
+DROP INDEX verdict_that_stands_out;
+CREATE INDEX verdict_that_stands_out ON verdict (report, outcome)
+    WHERE outcome IN ('worse', 'better', 'changed', 'maybe-worse', 'maybe-better', 'maybe-changed',
+                      'moved-together');
+
+-- Few reports confirm another.
+CREATE INDEX report_that_confirms ON report (confirms) WHERE confirms IS NOT NULL;
+
 -- One row: counts of reports and of changes of alerts, with the sums of their checksums.
 CREATE TABLE total (
     id INTEGER PRIMARY KEY CHECK (id = 1),
