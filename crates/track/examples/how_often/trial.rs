@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use wingbeat_stats::random::Random;
 use wingbeat_track::{
     decide::{Outcome, Point, ReportInput, Series, Settings, decide},
@@ -84,12 +84,13 @@ impl Trial {
 
     /// Judges the reports of one seed.
     fn judge(&self, random: &mut Random, counts: &Counts) {
-        let time = OffsetDateTime::UNIX_EPOCH;
-        let point = |&value: &f64| Point {
+        // A report a day: what has the same time is one report.
+        let time = |place: usize| OffsetDateTime::UNIX_EPOCH + Duration::days(place as i64);
+        let point = |(place, &value): (usize, &f64)| Point {
             value,
             repeats: &[],
             samples: &[],
-            start_time: time,
+            start_time: time(place),
             environment: None,
             hash: None,
         };
@@ -105,7 +106,7 @@ impl Trial {
         let made: Vec<(Vec<f64>, Vec<f64>)> =
             (0..self.benchmarks).map(|benchmark| self.values(benchmark, random)).collect();
         let points: Vec<Vec<Point<'_>>> =
-            made.iter().map(|(values, _)| values.iter().map(point).collect()).collect();
+            made.iter().map(|(values, _)| values.iter().enumerate().map(point).collect()).collect();
         let (mut is_found, mut is_shown, mut is_wrong) = (false, false, false);
         for report in 0..self.reports {
             let at = self.history + report;
@@ -122,7 +123,7 @@ impl Trial {
                 history: &points[i][..at],
             });
             let mut input = ReportInput {
-                start_time: time,
+                start_time: time(at),
                 environment: &environment,
                 series: series.collect(),
             };
