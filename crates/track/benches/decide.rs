@@ -23,7 +23,8 @@ fn decisions(criterion: &mut Criterion) {
     let mut value = || 100.0 + 3.0 * normal::quantile(random.unit().max(1e-17));
     let environment = Environment::default();
     let time = OffsetDateTime::UNIX_EPOCH;
-    let mut point = || Point {
+    let mut point = |report| Point {
+        report,
         value: value(),
         repeats: &[],
         samples: &[],
@@ -35,7 +36,7 @@ fn decisions(criterion: &mut Criterion) {
     let names: Vec<BenchmarkName> =
         (0..count).map(|i| BenchmarkName::new(format!("b{i}")).expect("a name")).collect();
     let histories: Vec<Vec<Point<'_>>> =
-        (0..count).map(|_| (0..POINTS).map(|_| point()).collect()).collect();
+        (0..count).map(|_| (0..POINTS).map(&mut point).collect()).collect();
     let (measure, metric) = (Measure::latency(), Metric::new(101.0));
     let mut group = criterion.benchmark_group("1,000 series of 255 points");
     group.sample_size(20);

@@ -57,7 +57,8 @@ fn adapter(adapter: Adapter, output: &str) {
 /// One series with a history of [`POINTS`].
 fn decision(test: Test, values: &[f64]) {
     let (environment, time) = (Environment::default(), OffsetDateTime::UNIX_EPOCH);
-    let point = |&value: &f64| Point {
+    let point = |(report, &value): (usize, &f64)| Point {
+        report,
         value,
         repeats: &[],
         samples: &[],
@@ -65,7 +66,7 @@ fn decision(test: Test, values: &[f64]) {
         environment: Some(&environment),
         hash: None,
     };
-    let history: Vec<_> = values.iter().map(point).collect();
+    let history: Vec<_> = values.iter().enumerate().map(point).collect();
     let upper_boundary = (test == Test::TTest).then_some(0.99);
     let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
     let series = Series {

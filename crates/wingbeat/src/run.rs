@@ -52,9 +52,11 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
     // Before the command: it may take an hour, and the store be of no use.
     let mut store = open(args)?;
     let finding = interrupt::or_die(run::run(&request, store.as_ref(), &mut echo))?;
-    if let Some(store) = store.as_mut().filter(|_| !args.dry_run) {
-        run::store(&finding, store)?;
-    }
+    // If this fails, what was measured is told all the same.
+    let stored = match store.as_mut().filter(|_| !args.dry_run) {
+        Some(store) => run::store(&finding, store),
+        None => Ok(()),
+    };
     let number = |report: Option<_>| match (&store, report) {
         (Some(store), Some(report)) => store.version_number(report),
         _ => Ok(None),
@@ -63,14 +65,15 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
     let page = Page {
         report: &finding.report,
         thresholds: &finding.thresholds,
-        version_number: number(Some(finding.report.uuid))?,
+        version_number: number(stored.is_ok().then_some(finding.report.uuid))?,
         start_point_number: number(compared.map(|report| report.uuid))?,
         start_point_hash: compared.and_then(|report| report.hash.as_deref()),
         notices: &finding.notices,
         remarks: &finding.remarks,
-        store: store.as_ref().filter(|_| !args.dry_run).map(Store::path),
+        store: store.as_ref().filter(|_| !args.dry_run && stored.is_ok()).map(Store::path),
     };
     print(&text(&page, args, verbose))?;
+    stored?;
     github::tell_actions(args, |id| Message::of_page(&page, id));
     interrupt::die_if_raised(&interrupt);
     Ok(exit_code(args, finding.report.active_alerts() as u64, &finding))

@@ -84,9 +84,10 @@ impl Trial {
 
     /// Judges the reports of one seed.
     fn judge(&self, random: &mut Random, counts: &Counts) {
-        // A report a day: what has the same time is one report.
+        // A report a day.
         let time = |place: usize| OffsetDateTime::UNIX_EPOCH + Duration::days(place as i64);
         let point = |(place, &value): (usize, &f64)| Point {
+            report: place,
             value,
             repeats: &[],
             samples: &[],

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{model::ThresholdModel, output::number};
 
-/// Points that a level has at least.
+/// Reports that a level has at least.
 const POINTS_MIN: usize = 5;
 
 /// A thread is not worth its start for fewer cases.

@@ -6,6 +6,9 @@ use wingbeat_stats::sample::median;
 use super::{Point, ReportInput, Series};
 use crate::model::{Environment, ThresholdModel, threshold::Test};
 
+/// Points on each side that tell what a point that was measured again should have been.
+const AROUND: usize = 5;
+
 /// The points that count for one metric.
 #[derive(Debug, Clone)]
 pub(super) struct History<'a> {
@@ -79,7 +82,7 @@ impl<'a> History<'a> {
 
     /// Reports that the points come from.
     pub(super) fn reports(&self) -> usize {
-        self.points.chunk_by(|one, next| one.start_time == next.start_time).count()
+        self.points.chunk_by(|one, next| one.report == next.report).count()
     }
 
     /// Why there are too few reports, or too few points for what the threshold asks.
@@ -103,24 +106,31 @@ impl<'a> History<'a> {
         format!("history has {found} of the {least} {what} that are needed{others}")
     }
 
+    /// The report of each point.
+    pub(super) fn report_numbers(&self) -> Vec<usize> {
+        self.points.iter().map(|point| point.report).collect()
+    }
+
     pub(super) fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.value).collect()
     }
 
-    /// The same, but what was measured again counts as whichever of its values is nearest to the middle of
-    /// all: a value that a repeat refuted is a spike, and not the first of a new level.
+    /// The same, but what was measured again counts as whichever of its values is nearest to the points
+    /// around it: a value that a repeat refuted is a spike, and not the first of a new level.
     pub(super) fn settled_values(&self) -> Vec<f64> {
         let values = self.values();
         if self.points.iter().all(|point| point.repeats.is_empty()) {
             return values;
         }
-        let middle = median(values);
-        let distance = |value: &f64| (value - middle).abs();
-        let settled = |point: &Point<'_>| {
+        let settled = |(place, point): (usize, &Point<'_>)| {
+            let (from, to) = (place.saturating_sub(AROUND), (place + AROUND + 1).min(values.len()));
+            let around = [&values[from..place], &values[place + 1..to]].concat();
+            let middle = if around.is_empty() { point.value } else { median(around) };
+            let distance = |value: &f64| (value - middle).abs();
             let values = point.repeats.iter().copied().chain([point.value]);
             values.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(point.value)
         };
-        self.points.iter().map(settled).collect()
+        self.points.iter().enumerate().map(settled).collect()
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Series<'a> {
 /// One point of a history.
 #[derive(Debug, Clone, Copy)]
 pub struct Point<'a> {
+    /// Its report: a number that no other report of the history has.
+    pub report: usize,
     /// What was measured. It is finite.
     pub value: f64,
     /// What it was each time that it was measured again to confirm an alert. A value that a repeat refuted

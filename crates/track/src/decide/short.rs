@@ -3,7 +3,7 @@
 //! is decided, and no alert raised. What looks changed by its samples is listed for the caller, who can
 //! measure it again beside the code of a report of history.
 
-use wingbeat_stats::sample::quantile_of_sorted;
+use wingbeat_stats::sample::median;
 
 use super::{
     Change, Look, Outcome, Settings, Verdict,
@@ -38,17 +38,20 @@ pub(super) fn judge(
 /// How it looks, if it looks changed. Writes the change into the verdict.
 fn look(case: &Case<'_>, settings: &Settings, verdict: &mut Verdict) -> Option<Look> {
     let Case { index, series, model, history } = case;
-    let mut values = history.values();
-    values.sort_unstable_by(f64::total_cmp);
+    let values = history.values();
     if values.is_empty() {
         return None;
     }
-    let baseline = quantile_of_sorted(&values, 0.5);
+    let baseline = median(values);
     let change = Change::exactly(series.metric.value, baseline)?;
     verdict.change = Some(change);
     let least = least_changes(model, settings);
     let large = (least.0.max(RUN_TO_RUN), least.1.max(RUN_TO_RUN));
     let limit = crossed(baseline, series.metric.value, large)?;
+    // Reports enough, or fewer points than the threshold asks for: nothing is to be measured again.
+    if history.reports() >= REPORTS_MIN || !history.suffices(0) {
+        return None;
+    }
     let (p, is_larger) = samples::compare(&series.metric.samples, &history.points, baseline)?;
     let is_up = limit == Limit::Upper;
     if p > samples::DIFFER_CHANCE || is_larger != is_up || series.is_ignored {

@@ -1,7 +1,7 @@
 //! Alerts that nobody has answered, until their level became the usual one. From then on the same value
 //! raises no alert, which is to be said once.
 
-use wingbeat_stats::sample::quantile_of_sorted;
+use wingbeat_stats::sample;
 
 use crate::{
     decide::{Notice, Outcome, Point, Verdict},
@@ -68,9 +68,7 @@ fn absorbed<'a>(
 }
 
 fn median(points: &[Point<'_>]) -> f64 {
-    let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
-    values.sort_unstable_by(f64::total_cmp);
-    quantile_of_sorted(&values, 0.5)
+    sample::median(points.iter().map(|point| point.value).collect())
 }
 
 #[cfg(test)]
@@ -81,7 +79,8 @@ mod tests {
 
     #[test]
     fn alerts_that_became_the_level() {
-        let point = |value: f64| Point {
+        let point = |(report, value): (usize, f64)| Point {
+            report,
             value,
             repeats: &[],
             samples: &[],
@@ -90,7 +89,7 @@ mod tests {
             hash: Some(if value == 150.0 { "new" } else { "old" }),
         };
         let check = |values: &[f64], open_alerts, baseline, expected: Option<f64>| {
-            let points: Vec<Point<'_>> = values.iter().copied().map(point).collect();
+            let points: Vec<Point<'_>> = values.iter().copied().enumerate().map(point).collect();
             let found = absorbed(&points, open_alerts, baseline);
             assert_eq!(found.map(|(change, _)| change), expected, "{values:?}");
             assert!(found.is_none_or(|(_, hash)| hash == Some("new")));

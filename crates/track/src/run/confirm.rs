@@ -42,10 +42,17 @@ pub(super) fn confirm(
         again.source.command.map(|command| only(command, request.adapter, &suspects));
     let mut repeats = Vec::new();
     let mut confirmations = Vec::new();
+    // What was measured before is to be stored all the same.
+    request.interrupt.keep_results();
     for _ in 0..request.confirm {
         let measured = match measure(&again, echo) {
             Ok(measured) => measured,
-            Err(error @ RunError::Command(CommandError::Interrupted { .. })) => return Err(error),
+            Err(RunError::Command(CommandError::Interrupted { .. })) => {
+                finding
+                    .remarks
+                    .push("interrupted before it was known whether that recurs".to_owned());
+                break;
+            }
             // What was found stands. It is only not known whether it recurs.
             Err(error) => {
                 let why = match error {

@@ -49,25 +49,25 @@ impl Moment {
     }
 }
 
-/// Questions to other programs, which are answered while the benchmarks run: each takes some
-/// milliseconds, for which nobody is to wait at the end.
+/// Questions to other programs. The compiler answers while the benchmarks run: it takes some milliseconds,
+/// for which nobody is to wait at the end.
 #[derive(Debug)]
 pub struct Questions {
     compiler: JoinHandle<Option<String>>,
-    git_hash: JoinHandle<Option<String>>,
-    is_dirty: JoinHandle<Option<bool>>,
+    git_hash: Option<String>,
+    is_dirty: Option<bool>,
 }
 
 impl Questions {
-    /// Asks. What git says is about the moment before the benchmarks may change files.
+    /// Asks, and waits for git: the benchmarks may change files, and git would say so.
     #[must_use]
     pub fn ask(directory: &Path) -> Self {
-        let (here, also_here) = (directory.to_owned(), directory.to_owned());
-        Self {
-            compiler: thread::spawn(|| first_line("rustc", &["--version"])),
-            git_hash: thread::spawn(move || git::head(&here)),
-            is_dirty: thread::spawn(move || git::is_dirty(&also_here)),
-        }
+        let compiler = thread::spawn(|| first_line("rustc", &["--version"]));
+        thread::scope(|scope| {
+            let is_dirty = scope.spawn(|| git::is_dirty(directory));
+            let git_hash = git::head(directory);
+            Self { compiler, git_hash, is_dirty: is_dirty.join().ok().flatten() }
+        })
     }
 
     /// The environment of a measurement that began at `before` and ends now.
@@ -86,8 +86,8 @@ impl Questions {
             load: before.load,
             steal: before.steal_until(&Moment::now()),
             compiler: self.compiler.join().ok().flatten(),
-            git_hash: self.git_hash.join().ok().flatten(),
-            is_dirty: self.is_dirty.join().ok().flatten(),
+            git_hash: self.git_hash,
+            is_dirty: self.is_dirty,
             wingbeat: Some(env!("CARGO_PKG_VERSION").to_owned()),
         }
     }

@@ -220,6 +220,7 @@ fn has_open_alert(point: &crate::store::Point) -> bool {
 fn point_of<'a>(point: &'a crate::store::Point, past: &'a Past) -> Option<Point<'a>> {
     let report = past.reports.get(point.report)?;
     Some(Point {
+        report: point.report,
         value: point.value,
         repeats: &point.repeats,
         samples: &point.samples,

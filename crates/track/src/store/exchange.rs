@@ -106,12 +106,14 @@ impl Store {
         let known: HashSet<_> = names.iter().filter_map(|name| files::parse_name(name)).collect();
         let mut exported = Exported::default();
         let wrap = self.error("reading it for export");
-        let Listing { reports, changes, damaged } = list_all(&self.connection).map_err(&wrap)?;
+        // One view of the store, also if somebody writes meanwhile.
+        let view = self.connection.unchecked_transaction().map_err(&wrap)?;
+        let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
         exported.damaged = damaged;
         for Listed { row, uuid, time } in reports {
             let name = files::name(Kind::Report, time, uuid);
             let is_new = !known.contains(&(Kind::Report, uuid))
-                && match read(&self.connection, row, Alerts::Raised) {
+                && match read(&view, row, Alerts::Raised) {
                     Ok(report) => write(folder, &name, ReportContent { report })?,
                     Err(error) if is_damage(&error) => {
                         exported.damaged.push(Damaged::report(uuid, &error));

@@ -84,10 +84,14 @@ pub struct Point {
 impl PastReport {
     /// Compares a sum with that of what was stored.
     pub(super) fn verify(&self, stored: Checksum, found: Checksum) -> rusqlite::Result<()> {
-        match stored == found {
-            true => Ok(()),
-            false => Err(damage(format!("values of the report {} are not as written", self.uuid))),
-        }
+        verify(self.uuid, stored, found)
+    }
+}
+
+fn verify(report: Uuid, stored: Checksum, found: Checksum) -> rusqlite::Result<()> {
+    match stored == found {
+        true => Ok(()),
+        false => Err(damage(format!("values of the report {report} are not as written"))),
     }
 }
 
@@ -209,14 +213,13 @@ fn repeats(
     if !report.is_confirmed {
         return Ok(repeats);
     }
-    let sql =
-        "SELECT id, values_checksum FROM report WHERE confirms = ?1 ORDER BY start_time_ns, uuid";
+    let sql = "SELECT id, values_checksum, uuid FROM report WHERE confirms = ?1 ORDER BY start_time_ns, uuid";
     let mut statement = prepare(connection, sql)?;
     let confirming = statement.query_map([Id(report.uuid)], |row| {
-        Ok((row.get::<_, i64>(0)?, Checksum::stored(row.get(1)?)))
+        Ok((row.get::<_, i64>(0)?, Checksum::stored(row.get(1)?), row.get::<_, Id>(2)?.0))
     })?;
     for confirming in confirming {
-        let (row, stored) = confirming?;
+        let (row, stored, uuid) = confirming?;
         let sql = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
         let mut sum = Checksum::default();
         let mut again = FxHashMap::<_, Vec<f64>>::default();
@@ -228,7 +231,7 @@ fn repeats(
             sum.add(Checksum::of_value(benchmark, measure, iteration, value));
             again.entry((benchmark, measure)).or_default().push(value);
         }
-        report.verify(stored, sum)?;
+        verify(uuid, stored, sum)?;
         for (key, values) in again {
             repeats.entry(key).or_default().push(median(values));
         }

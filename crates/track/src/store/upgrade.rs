@@ -8,6 +8,7 @@ use super::{
         ALERT, ALERT_CHANGE, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC,
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT, damage,
     },
+    error::is_damage,
     sums::Sums,
     total::Total,
 };
@@ -27,7 +28,10 @@ pub(super) fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
         for table in [METRIC, FAILURE, VERDICT, ALERT] {
             seal(connection, table, "WHERE report = ?1", &[&report])?;
         }
-        let sums = Sums::read(connection, report, &mut |_, error| Err(error))?;
+        // A damaged row must not keep the whole store from being opened: later reads find the report damaged.
+        let sums = Sums::read(connection, report, &mut |_, error| {
+            if is_damage(&error) { Ok(()) } else { Err(error) }
+        })?;
         let sql = "UPDATE report SET metrics = ?2, failures = ?3, alerts = ?4,
                        content_checksum = ?5, values_checksum = ?6, marks_checksum = ?7
                    WHERE id = ?1";

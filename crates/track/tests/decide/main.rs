@@ -80,6 +80,7 @@ fn judge_in(all: &[Made], environment: &Environment) -> Decision {
                 .iter()
                 .enumerate()
                 .map(|(place, &value)| Point {
+                    report: count - (count - place).div_ceil(made.points_per_report),
                     value,
                     repeats: made.repeats_before.get(place).map_or(&[], Vec::as_slice),
                     samples: &made.samples.0,

@@ -54,6 +54,24 @@ fn what_is_not_worth_a_look() {
     assert_eq!(look(Made { model: Some(boundary), ..made(2, 500.0) }), None);
 }
 
+/// Where the threshold asks for more points, nothing is measured again before they are there.
+#[test]
+fn a_threshold_that_asks_for_more_points_is_heard() {
+    for (points, least) in [(3, 4), (10, 20)] {
+        let model =
+            ThresholdModel { min_sample_size: Some(least), ..ThresholdModel::new(Test::Auto) };
+        let decision = judge(&[Made { model: Some(model), ..made(points, 500.0) }]);
+        assert_eq!(decision.looks, [], "{points} of {least}");
+        assert_eq!(decision.verdicts[0].outcome, Outcome::TooLittleHistory);
+        let needed = format!("of the {least} points that are needed");
+        assert!(
+            points < 5 || decision.verdicts[0].reason.contains(&needed),
+            "{:?}",
+            decision.verdicts[0]
+        );
+    }
+}
+
 /// The iterations of one report have the state of the machine in common.
 #[test]
 fn reports_count_and_not_points() {

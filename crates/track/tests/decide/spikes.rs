@@ -86,6 +86,22 @@ fn a_refuted_value_is_not_the_first_of_a_new_level() {
     assert_eq!(recurred.outcome, Outcome::Worse, "{}", recurred.reason);
 }
 
+/// The iterations of one report are one report, and were measured while the machine was in one state.
+#[test]
+fn iterations_are_not_so_many_reports() {
+    let mut history = noise(24, 100.0, 1.0, 9);
+    history.extend([111.0, 111.4, 110.8]);
+    let iterations = verdict(Made { points_per_report: 3, ..latency(&history, 111.2) });
+    assert!(iterations.reason.contains("newest 2 reports"), "{}", iterations.reason);
+    let reports = verdict(latency(&history, 111.2));
+    assert_eq!(reports.outcome, Outcome::Worse, "{}", reports.reason);
+    assert!(reports.reason.contains("newest 4 reports"), "{}", reports.reason);
+    history.extend([111.1, 110.9, 111.3]);
+    let three = verdict(Made { points_per_report: 3, ..latency(&history, 111.2) });
+    assert_eq!(three.outcome, Outcome::Worse, "{}", three.reason);
+    assert!(three.reason.contains("newest 3 reports"), "{}", three.reason);
+}
+
 /// An alert goes on for as long as the new level is new; then it is the baseline.
 #[test]
 fn a_new_level_is_not_absorbed_unseen() {

@@ -9,6 +9,7 @@
 
 use std::{fs, path::PathBuf};
 
+use rusqlite::Connection;
 use wingbeat_track::{
     model::{Report, Status},
     store::{ReportFilter, Store, VERSION},
@@ -49,6 +50,24 @@ fn check(version: &str) {
     let check = store.check().expect("checked");
     assert_eq!((check.whole_reports, check.alert_changes), (5, 1), "{check:?}");
     assert_eq!(check.damaged, []);
+}
+
+/// What was damaged before there were checksums is one report less, and not a store less.
+#[test]
+fn damage_does_not_keep_an_older_store_shut() {
+    let temporary = temporary();
+    let path = temporary.folder.path().join("older.db");
+    fs::copy(fixtures().join("version-1.db"), &path).expect("the fixture");
+    let connection = Connection::open(&path).expect("a database");
+    let sql = "PRAGMA foreign_keys = OFF;
+               UPDATE metric SET samples = 999
+               WHERE report = (SELECT report FROM metric WHERE samples IS NOT NULL LIMIT 1);";
+    connection.execute_batch(sql).expect("damaged");
+    drop(connection);
+    let store = Store::open(&path).expect("it is brought to the present version");
+    let check = store.check().expect("checked");
+    assert_eq!((check.reports, check.whole_reports), (4, 3), "{check:?}");
+    assert!(check.damaged[0].what.contains("samples"), "{check:?}");
 }
 
 #[test]

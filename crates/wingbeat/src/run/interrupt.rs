@@ -83,6 +83,9 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
     let signal = interrupt.signal();
     if interrupt.keeps_results() {
         tell!("interrupted; what was measured before is kept");
+        if let Some(child) = interrupt.child() {
+            pass_on(&child, &signal);
+        }
         // The end comes by itself, or with a second signal.
         if signals.read_exact(&mut one).is_err() {
             return;

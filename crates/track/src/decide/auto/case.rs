@@ -24,6 +24,10 @@ const EQUAL_PART: f64 = 0.1;
 /// The spread is at least this part of the least change that counts.
 const CHANGE_PART: f64 = 0.1;
 
+/// Reports that a new level is made of at least, the newest included: the iterations of one report stay
+/// together whatever happens.
+const NEW_LEVEL_REPORTS: usize = 4;
+
 /// Degrees of freedom that a spread has at least.
 const DEGREES_MIN: f64 = 3.0;
 
@@ -48,6 +52,8 @@ pub(super) struct Pieces {
     values: Vec<f64>,
     /// The same, without what a repeat refuted: levels are made of these.
     settled: Vec<f64>,
+    /// The report of each value.
+    reports: Vec<usize>,
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
@@ -79,13 +85,18 @@ impl Pieces {
         let start = found.iter().rev().nth(1).map_or(0, |one| one.index);
         let far = found.last().map_or(0, |last| far(last, start));
         settled.pop();
-        let new_level = found.last().and_then(|last| {
+        let reports = case.history.report_numbers();
+        let reports_since =
+            |start: usize| reports[start.min(count)..].chunk_by(PartialEq::eq).count();
+        let with_this = |start| reports_since(start) + 1;
+        let last = found.last().filter(|last| with_this(last.index) >= NEW_LEVEL_REPORTS);
+        let new_level = last.and_then(|last| {
             let points = count + 1 - last.index;
             let was_known = || {
                 let before = changes::find(&settled, &asked);
                 before.last().is_some_and(|known| known.index.abs_diff(last.index) <= POINTS_MIN)
             };
-            (points <= FRESH_MAX || !was_known()).then_some(NewLevel {
+            (with_this(last.index) <= FRESH_MAX || !was_known()).then_some(NewLevel {
                 before: last.before,
                 after: last.after,
                 points,
@@ -95,13 +106,13 @@ impl Pieces {
             })
         });
         // A level has to be long enough to predict from; what is shorter waits.
+        let is_long = |at: usize| reports_since(at) >= POINTS_MIN;
         let mut starts = vec![0];
-        starts
-            .extend(found.iter().map(|change| change.index).filter(|&at| at + POINTS_MIN <= count));
-        let short = found.last().map_or(0, |last| count.saturating_sub(last.index));
-        let short = if short < POINTS_MIN { short } else { 0 };
+        starts.extend(found.iter().map(|change| change.index).filter(|&at| is_long(at)));
+        let short = found.last().filter(|last| !is_long(last.index));
+        let short = short.map_or(0, |last| count.saturating_sub(last.index));
         let least = least_spread(&values, settings);
-        Self { values, settled, starts, new_level, short, least }
+        Self { values, settled, reports, starts, new_level, short, least }
     }
 
     /// The pieces before the newest of so many reports, the newest piece last; `None` if it is too short
@@ -112,7 +123,7 @@ impl Pieces {
             let end = self.values.len().checked_sub(left_out)?;
             (end >= last + POINTS_MIN).then_some(end)
         };
-        let end = match enough(self.short.max(reports - 1)) {
+        let end = match enough(self.short.max(self.values_of_newest(reports - 1))) {
             None if reports == 1 => self.values.len(),
             end => end?,
         };
@@ -120,9 +131,23 @@ impl Pieces {
         Some(self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect())
     }
 
-    /// The newest so many values of history, without what a repeat refuted.
-    pub(super) fn newest(&self, count: usize) -> &[f64] {
-        &self.settled[self.settled.len().saturating_sub(count)..]
+    /// How many values the newest so many reports of history have.
+    fn values_of_newest(&self, reports: usize) -> usize {
+        let by_report = self.reports.chunk_by(PartialEq::eq);
+        by_report.rev().take(reports).map(<[usize]>::len).sum()
+    }
+
+    /// The newest so many reports of history, without what a repeat refuted. The iterations of a report are
+    /// one value, their median: what disturbs one of them disturbs all.
+    pub(super) fn newest(&self, reports: usize) -> Vec<f64> {
+        let mut at = self.settled.len() - self.values_of_newest(reports);
+        let by_report = self.reports[at..].chunk_by(PartialEq::eq);
+        let medians = by_report.map(|report| {
+            let from = at;
+            at += report.len();
+            sample::median(self.settled[from..at].to_vec())
+        });
+        medians.collect()
     }
 
     /// Whether no value is below 0.
@@ -157,13 +182,16 @@ impl Pieces {
 
 /// The chance of so many of `count` or more, where each has the chance `p`.
 fn at_least(least: usize, count: usize, p: f64) -> f64 {
+    // As logarithms: the first terms may be too small for a number where the later ones are not.
+    let none = (-p.min(1.0 - f64::EPSILON)).ln_1p();
+    let odds = p.ln() - none;
     let mut chance = 0.0;
-    let mut term = (count as f64 * (-p).ln_1p()).exp();
+    let mut term = count as f64 * none;
     for hits in 0..=count {
         if hits >= least {
-            chance += term;
+            chance += term.exp();
         }
-        term *= (count - hits) as f64 / (hits + 1) as f64 * p / (1.0 - p).max(f64::MIN_POSITIVE);
+        term += ((count - hits) as f64 / (hits + 1) as f64).ln() + odds;
     }
     chance.min(1.0)
 }
@@ -178,4 +206,23 @@ fn least_spread(values: &[f64], settings: &Settings) -> f64 {
     };
     let by_step = smallest_step(values).map_or_else(by_digits, |step| STEP_PART * step);
     by_step.max(CHANGE_PART * settings.change_min * level.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_of_many() {
+        let check = |least, count, p, expected: f64| {
+            let found = at_least(least, count, p);
+            assert!((found - expected).abs() < 1e-6, "{least} of {count}: {found}");
+        };
+        check(0, 5, 0.3, 1.0);
+        check(1, 2, 0.5, 0.75);
+        check(2, 2, 0.0, 0.0);
+        check(2, 2, 1.0, 1.0);
+        // Its first terms are too small for a number.
+        check(300, 500, 0.8, 1.0);
+    }
 }

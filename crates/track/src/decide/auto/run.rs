@@ -68,9 +68,9 @@ pub(super) fn find(ready: &Ready<'_>, own: &Kinds, others: &Others) -> (f64, Opt
 fn of_reports(reports: usize, ready: &Ready<'_>, own: &Kinds, others: &Others) -> Option<Run> {
     let series = ready.case.series;
     let pieces = ready.pieces.before(reports)?;
-    let older = ready.pieces.newest(reports - 1);
-    let values: Vec<f64> =
-        older.iter().chain([&series.metric.value]).chain(series.repeats).copied().collect();
+    let mut values = ready.pieces.newest(reports - 1);
+    values.push(series.metric.value);
+    values.extend(series.repeats);
     let usual = Usual::of(&pieces, ready.pieces.least)?;
     let errors: Vec<f64> =
         values.iter().map(|value| (value - usual.level) / usual.spread).collect();
