@@ -1,7 +1,7 @@
 //! How often a value is as far off without a cause, and whether a new level explains the newest values
 //! better.
 //!
-//! Nobody knows what the noise of a series is like. So some fifty kinds of it are held possible at once
+//! Nobody knows what the noise of a series is like. So 64 kinds of it are held possible at once
 //! ([`Kinds`]): values are normal or heavier in the tails, and a share of them are spikes, several times
 //! as wide (Tukey's contaminated normal distribution). Each kind is weighed by how well it explains all
 //! that was seen, together with how large the spread really is, which few values do not tell exactly.

@@ -233,16 +233,21 @@ impl Adapter {
         printed: &[u8],
         average: Option<Average>,
     ) -> Result<Results, AdapterError> {
-        let tool = match self {
-            Self::Magic => magic::find(&String::from_utf8_lossy(file))?.0,
-            named => named,
+        let (tool, found) = match self {
+            Self::Magic => {
+                let (tool, results) = magic::find(&String::from_utf8_lossy(file))?;
+                (tool, Some(results))
+            }
+            named => (named, None),
         };
-        match tool {
+        match (tool, found) {
             // Behind the file, whose lines keep their numbers.
-            Self::JavaJmh | Self::PythonPytest => {
+            (Self::JavaJmh | Self::PythonPytest, _) if !printed.is_empty() => {
                 tool.parse(&[file, b"\n", printed].concat(), average)
             }
-            _ => self.parse(file, average),
+            // They were found without the average that is asked for.
+            (_, Some(results)) if average.is_none() => Ok(results),
+            _ => tool.parse(file, average),
         }
     }
 

@@ -223,7 +223,7 @@ fn on_annotated(sets: &[Set], file: &Path, program: &Path) -> anyhow::Result<Str
     Ok(tables::annotated(sets, &tuning, &held_out))
 }
 
-/// All series, or every so manieth of them.
+/// All series, or every n-th of them.
 fn groups(seed: u64, thin: usize) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut random = Random::new(seed);

@@ -1,5 +1,5 @@
 //! `cargo xtask peers run`: whether `wingbeat run` keeps what it promises, with real benchmarks on a real
-//! and busy machine. What can be simulated is in `crates/track/examples/false_alarms.rs`.
+//! and busy machine. What can be simulated is in `crates/track/examples/how_often`.
 
 mod aa;
 mod neighbours;

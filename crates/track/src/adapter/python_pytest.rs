@@ -88,7 +88,8 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     // Without results the text is not known to be that of benchmarks.
     if !results.is_empty() {
         let mut known = HashSet::new();
-        for (failure, _) in failures.iter().zip(is_known).filter(|(_, is_known)| !is_known) {
+        let unknown = failures.iter().zip(is_known).filter(|(_, is_known)| !is_known);
+        for (failure, _) in unknown.filter(|(failure, _)| failure.is_certain()) {
             if known.insert(failure.parts().0) {
                 let at = At { adapter, line: 1 };
                 let (name, reason) = failure.parts();

@@ -221,7 +221,7 @@ function crossings([left, top, right, bottom], curve) {
   }
   return count;
 }
-// The best place for a text beside a step: upon no other text, and upon as few lines as can be.
+// The best place for a text beside a step: over no other text, and over as few lines as can be.
 function textPlace(data, panel, curves, taken, x, y, width) {
   const right = Math.max(data.left + data.width, data.left + width), top = TOP + 16, bottom = TOP + panel.height - 5;
   let best = null;
@@ -237,7 +237,7 @@ function textPlace(data, panel, curves, taken, x, y, width) {
   if (best) taken.push(best.area);
   return best && [best.area[2], best.area[3] - 3];
 }
-function drawSteps(data, panel, all, line, range, x, y, curves, taken) {
+function drawSteps(data, panel, all, line, x, y, curves, taken) {
   let out = "";
   for (const step of line.steps) {
     const [, before, after, text, width] = step, left = border(all, step, x), [from, to] = [y(before), y(after)];
@@ -280,7 +280,7 @@ function drawStamps(data, panel, range, x) {
   }
   return out;
 }
-function drawNews(data, panel, x, column) {
+function drawNews(data, panel, x) {
   const isInside = (left) => left >= data.left && left <= data.left + data.width;
   let out = "", last = null;
   data.stamps.forEach(({ 5: news }, at) => {
@@ -289,7 +289,7 @@ function drawNews(data, panel, x, column) {
     last = own;
     out += `<path class="news" d="M${px(left)} ${TOP}V${px(TOP + panel.height)}"/>\n`;
   });
-  // Numbers that would lie upon each other become one: 2–4.
+  // Numbers that would overlap become one: 2–4.
   const badges = [];
   data.notes.forEach(([stamp, number]) => {
     const left = x(stamp - 0.5), before = badges.at(-1);
@@ -350,7 +350,7 @@ function drawPanel(data, index, range) {
   out += "</g>\n";
   const taken = [];
   for (const { line, dots, name } of lines) {
-    out += `<g class="${name}">\n${drawSteps(data, panel, dots, line, range, x, y, curves, taken)}${drawAlerts(dots, range, x, y)}</g>\n`;
+    out += `<g class="${name}">\n${drawSteps(data, panel, dots, line, x, y, curves, taken)}${drawAlerts(dots, range, x, y)}</g>\n`;
   }
   return `${out}${drawLabels(data, panel, range, x, y)}</svg>`;
 }

@@ -130,13 +130,13 @@ pub(crate) struct ThresholdArgs {
     /// Test: auto, change_point, static, percentage, z_score, t_test, log_normal, iqr, delta_iqr
     #[arg(long = "threshold-test", value_name = "TEST")]
     pub test: Vec<String>,
-    /// Reports without which nothing is decided; `_` for none
+    /// Points of history without which nothing is decided; `_` for none
     #[arg(long = "threshold-min-sample-size", value_name = "N")]
     pub min_sample_size: Vec<String>,
-    /// Newest reports that count
+    /// Newest points that count
     #[arg(long = "threshold-max-sample-size", value_name = "N")]
     pub max_sample_size: Vec<String>,
-    /// Seconds for which a report counts
+    /// Seconds for which a point counts
     #[arg(long = "threshold-window", value_name = "SECONDS")]
     pub window: Vec<String>,
     /// Setting of the lower limit

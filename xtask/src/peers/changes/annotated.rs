@@ -61,8 +61,7 @@ pub(super) fn read(directory: &Path) -> anyhow::Result<Set> {
         turing(directory, &annotations)?
     } else {
         let files = files(directory, "csv")?;
-        let series = files.iter().map(|file| round_trips(file).map(|made| (file.clone(), made)));
-        series.collect::<anyhow::Result<Vec<_>>>()?.into_iter().map(|(_, made)| made).collect()
+        files.iter().map(|file| round_trips(file)).collect::<anyhow::Result<_>>()?
     };
     ensure!(
         !series.is_empty(),

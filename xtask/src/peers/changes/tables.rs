@@ -244,7 +244,29 @@ fn share(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
+
+    use super::{
+        super::{MARKS, MARKS_ANNOTATED},
+        *,
+    };
+    use crate::{command::repository, marked::between};
+
+    #[test]
+    fn the_document_has_the_headings_of_the_tables() {
+        let document = repository().join("docs/changes.md");
+        let document = fs::read_to_string(document).expect("docs/changes.md");
+        let headings = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect()
+        };
+        let tool = Tool { name: "wingbeat".to_owned(), scores: Vec::new() };
+        for (marks, made) in
+            [(MARKS, text(&[tool], &[], 1, &[])), (MARKS_ANNOTATED, annotated(&[], &[], &[]))]
+        {
+            let part = between(&document, marks).expect(marks);
+            assert_eq!(headings(part), headings(&made), "{marks}");
+        }
+    }
 
     #[test]
     fn goals_are_judged() {

@@ -32,7 +32,7 @@ const MARKS: &str = "peers run aa";
 /// Reports of history with which nothing is decided by them.
 const HISTORY_MAX: u32 = 4;
 
-/// In each so manieth round code that does twice the work is measured, too.
+/// In every n-th round code that does twice the work is measured, too.
 const DOUBLED_EACH: u32 = 4;
 
 /// False failures: one report in 200.

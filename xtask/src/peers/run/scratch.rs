@@ -43,7 +43,7 @@ pub(super) struct Scratch<'a> {
 /// What `wingbeat run --err` said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Said {
-    /// Whether its exit code was 1 because of an alert.
+    /// Whether an alert is active, for which `--err` fails.
     pub(super) failed: bool,
     /// Whether something looked worse by its samples.
     pub(super) looked_worse: bool,
@@ -85,7 +85,7 @@ impl<'a> Scratch<'a> {
             let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
             format!("`{}` gave no report: {stderr}", display(&command))
         })?;
-        Ok(Said { failed: !said.status.success(), ..said_of(&report) })
+        said_of(&report).with_context(|| format!("`{}` gave another report", display(&command)))
     }
 
     fn git(&self, arguments: &[&str]) -> anyhow::Result<()> {
@@ -126,8 +126,10 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// What a report says of metrics that looked worse.
-fn said_of(report: &Value) -> Said {
+/// What a report says of metrics that became worse or looked so; `None` if it counts no alerts. The exit
+/// code would not do: with `--err` it is also that of benchmarks that failed.
+fn said_of(report: &Value) -> Option<Said> {
+    let active = report["counts"]["alerts"]["active"].as_u64()?;
     let of = &report["wingbeat"];
     let notices = of["notices"].as_array().into_iter().flatten();
     let is_open = notices
@@ -137,7 +139,8 @@ fn said_of(report: &Value) -> Said {
     let is_in_turns = |remark: &Value| {
         remark.as_str().is_some_and(|text| text.starts_with("measured again in turns"))
     };
-    Said { failed: false, looked_worse: is_open || remarks.any(is_in_turns), is_open }
+    let looked_worse = is_open || remarks.any(is_in_turns);
+    Some(Said { failed: active > 0, looked_worse, is_open })
 }
 
 #[cfg(test)]
@@ -149,13 +152,20 @@ mod tests {
     #[test]
     fn reports_are_understood() {
         let check = |notices: Value, remarks: Value, looked_worse, is_open| {
-            let report = json!({"wingbeat": {"notices": notices, "remarks": remarks}});
-            assert_eq!(said_of(&report), Said { failed: false, looked_worse, is_open }, "{report}");
+            for active in [0, 2] {
+                let report = json!({
+                    "counts": {"alerts": {"total": 3, "active": active}},
+                    "wingbeat": {"notices": notices, "remarks": remarks},
+                });
+                let expected = Said { failed: active > 0, looked_worse, is_open };
+                assert_eq!(said_of(&report), Some(expected), "{report}");
+            }
         };
         let looks = |outcome| json!([{"kind": "looks-changed", "outcome": outcome}]);
         check(json!([]), json!([]), false, false);
         check(looks("worse"), json!([]), true, true);
         check(looks("better"), json!(["something else"]), false, false);
         check(json!([]), json!(["measured again in turns with 0a: …"]), true, false);
+        assert_eq!(said_of(&json!({})), None, "no report");
     }
 }

@@ -143,11 +143,14 @@ fn scaled(text: &str) -> Option<f64> {
 }
 
 /// Tells aggregates from benchmarks, and refuses a name that comes twice though nothing was repeated.
+/// Names that failed may come again: where fewer than two repetitions succeed, there are no aggregates.
 fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Result<Vec<Run>, AdapterError> {
     let names: HashSet<String> = rows.iter().map(|(_, run)| run.name.clone()).collect();
     let has_aggregates = |name: &str| {
         AGGREGATES[..3].iter().all(|ending| names.contains(&format!("{name}_{ending}")))
     };
+    let failed: HashSet<String> =
+        rows.iter().filter(|(_, run)| run.is_failed).map(|(_, run)| run.name.clone()).collect();
     let mut lines: HashMap<String, usize> = HashMap::new();
     let mut runs = Vec::with_capacity(rows.len());
     for (line, mut run) in rows {
@@ -160,6 +163,7 @@ fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Result<Vec<Run>, AdapterE
             (run.run_name, run.aggregate) = (Some(name), Some(ending));
         } else if let Some(first) = lines.insert(run.name.clone(), line)
             && !has_aggregates(&run.name)
+            && !failed.contains(&run.name)
         {
             return Err(once::again(At { line, ..at }, first, &run.name));
         }

@@ -46,6 +46,15 @@ impl<'t> Failure<'t> {
         }
     }
 
+    /// Whether it is one even if no benchmark has its name. With blanks before the name of a file, the line
+    /// may be one of a program's log that tells of that file.
+    pub(super) fn is_certain(&self) -> bool {
+        match self {
+            Self::Id(id) => file_of(id).is_some_and(|file| !file.contains(char::is_whitespace)),
+            Self::Title(..) => true,
+        }
+    }
+
     /// What to call the test where no benchmark has its name, and the reason, if pytest tells one.
     pub(super) fn parts(&self) -> (&'t str, &'t str) {
         match self {
@@ -68,12 +77,20 @@ fn id(line: &str) -> Option<&str> {
     let of_process = line.strip_prefix("[gw").and_then(|rest| rest.split_once("%] "));
     let begin = of_process.map_or(line, |(_, rest)| rest);
     let told = ["FAILED ", "ERROR "].iter().find_map(|word| begin.strip_prefix(word));
+    // A log fills up its levels: `ERROR    root:file.py:3 message`.
+    let told = told.filter(|id| !id.starts_with(' '));
     let shown = match line.rsplit_once('[') {
         Some((shown, progress)) if progress.ends_with("%]") => shown.trim_end(),
         _ => line,
     };
     let verbose = || [" FAILED", " ERROR"].iter().find_map(|word| shown.strip_suffix(word));
-    told.or_else(verbose).map(str::trim).filter(|id| id.contains("::"))
+    told.or_else(verbose).map(str::trim).filter(|id| file_of(id).is_some())
+}
+
+/// The file that an id names. Lines of a program's log begin and end with the same words, and may have
+/// `::` in them.
+fn file_of(id: &str) -> Option<&str> {
+    id.split_once("::").map(|(file, _)| file).filter(|file| file.ends_with(".py"))
 }
 
 /// The headings in pytest's sections of failures and errors, with what stands below each.
@@ -153,6 +170,8 @@ mod tests {
         check("FAILED b.py::C::t[a - b] - no", "b.py::C::t[a - b]", Some("no"));
         check("ERROR b.py::t - no", "b.py::t", Some("no"));
         check("ERROR    root:b.py:3 no", "b.py::t", None);
+        check("ERROR root: lost b.py::t", "b.py::t", None);
+        check("FAILED my tests/b.py::t - no", "my tests/b.py::t", Some("no"));
         // Names in the file are seen from the root folder, those in the summary from where pytest was called.
         check("FAILED b.py::t - no", "tests/b.py::t", Some("no"));
         check("FAILED ../tests/b.py::t - no", "tests/b.py::t", Some("no"));
@@ -165,6 +184,25 @@ mod tests {
         }
         check("b.py::t[x y] ERROR [ 50%]", "b.py::t[x y]", Some(""));
         check("b.py::t PASSED [ 50%]", "b.py::t", None);
+    }
+
+    #[test]
+    fn lines_of_a_log() {
+        for line in [
+            "ERROR    root:db.py:3 connect to ::1 refused",
+            "ERROR    root:db.py:3 lost x/b.py::t",
+            "ERROR root: connect to ::1 refused",
+            "db::connect ERROR",
+            "db::connect FAILED [ 50%]",
+        ] {
+            assert!(failures(line).is_empty(), "{line}");
+        }
+        let check = |line: &str, expected| {
+            assert_eq!(failures(line)[0].is_certain(), expected, "{line}");
+        };
+        check("ERROR root: lost b.py::t", false);
+        check("lost b.py::t ERROR", false);
+        check("FAILED x/b.py::t[a b] - no bees", true);
     }
 
     #[test]

@@ -178,7 +178,7 @@ fn news(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, notes: 
         last_column = Some(layout.column(x));
         let _ = writeln!(out, "<path class=\"news\" d=\"M{} {top}V{bottom}\"/>", px(x));
     }
-    // Numbers that would lie upon each other become one: 2–4.
+    // Numbers that would overlap become one: 2–4.
     let mut badges: Vec<(f64, usize, usize)> = Vec::new();
     for note in notes {
         let x = layout.x(note.stamp as f64 - 0.5);

@@ -20,7 +20,7 @@ const BELOW: f64 = 3.0;
 /// Distance of a text from the border of its step, and from the ends of the panel.
 const GAP: f64 = 5.0;
 
-/// What a text may lie upon: no other text, and as few lines as can be.
+/// Where texts fit: over no other text, and over as few lines as can be.
 pub(super) struct Room<'a> {
     layout: &'a Layout,
     frame: &'a Frame,

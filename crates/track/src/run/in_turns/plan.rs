@@ -107,7 +107,7 @@ fn words(command: Benchmark) -> Vec<OsString> {
             Ok([program]) => shell(["/bin/sh", "-c", "exec \"$0\""], program),
             Err(words) => words,
         },
-        // Of such a line it knows how to build.
+        // For a line of `/bin/sh`, given as one word, `compare` knows how to build.
         Benchmark::Shell { shell, flag, line } if shell == "/bin/sh" && flag == "-c" => vec![line],
         Benchmark::Shell { shell, flag, line } => vec![shell, flag, line],
     }

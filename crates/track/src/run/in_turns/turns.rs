@@ -1,4 +1,5 @@
-//! Compares, until a signal comes or time is up. Whatever ends it, its worktrees are gone.
+//! Compares, until a signal comes or time is up. Its worktrees are gone when it returns; a second signal
+//! kills at once, and leaves them to the next comparison.
 
 use std::{
     sync::{

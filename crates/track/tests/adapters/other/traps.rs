@@ -109,6 +109,37 @@ fn cpp_google() {
 }
 
 #[test]
+fn cpp_google_console() {
+    let check = |rows: &[&str], expected: &[&str]| {
+        let head = "Benchmark               Time             CPU   Iterations\n";
+        check(Adapter::CppGoogle, &format!("{head}-----\n{}\n", rows.join("\n")), expected);
+    };
+    let one = "a                    100 ns         99.4 ns      6000000";
+    let failed = "a              ERROR OCCURRED: 'no'";
+    let other = "b                      1 ns            1 ns          100";
+    let other_result = ["b | latency = 1", "b | cpu-time = 1"];
+    let expected = [&other_result[..], &["a ! no"]].concat();
+    // One repetition of several fails, or all do: nothing of the benchmark counts, as in the JSON.
+    check(&[one, failed, one, other], &expected);
+    check(&[failed, one, one, other], &expected);
+    check(&[failed, failed, failed, other], &expected);
+    check(&["a              SKIPPED: 'no'", "a              SKIPPED: 'no'", other], &expected);
+    let mean = "a_mean               100 ns         99.4 ns            2";
+    let [median, deviation] =
+        ["a_median", "a_stddev"].map(|name| format!("{name:<10}{}", &mean[10..]));
+    check(&[one, failed, one, mean, &median, &deviation, other], &expected);
+    // Nothing failed: these are two benchmarks.
+    check(
+        &[one, one],
+        &[
+            "error: the adapter cpp_google cannot read line 4: \"a\" has a result in line 3 already, and the \
+           tool measures each name once, so two benchmarks would become one; rename one of them, or repeat \
+           the whole run with --iter",
+        ],
+    );
+}
+
+#[test]
 fn shell_hyperfine() {
     let check = |output: &str, expected: &[&str]| {
         check(Adapter::ShellHyperfine, &output.replace('\'', "\""), expected);
@@ -189,6 +220,19 @@ fn python_pytest() {
         "{'benchmarks': [{'fullname': 'a.py::b', 'stats': {'mean': 1e-9, 'stddev': Infinity, 'ops': NaN}},
                          {'fullname': 'a.py::c', 'stats': null}]}\nFAILED a.py::d - no\nERROR here\n",
         &["a.py::b | latency = 1", "a.py::c ! it has no time", "a.py::d ! no"],
+    );
+    // What a program logs is no test.
+    let log = "ERROR    root:db.py:3 connect to ::1 refused\nERROR ::1 refused\ndb::connect ERROR\n\
+               ERROR    root:db.py:3 lost x/a.py::b\nlost b.py::connect ERROR\n";
+    check(
+        &format!("{{'benchmarks': [{{'fullname': 'a.py::b', 'stats': {{'mean': 1e-9}}}}]}}\n{log}"),
+        &["a.py::b | latency = 1"],
+    );
+    // A blank in a path leaves it what it is, if the test is known.
+    check(
+        "{'benchmarks': [{'fullname': 'my tests/a.py::b', 'stats': {'mean': 1e-9}}]}\n\
+         FAILED my tests/a.py::b - no\n",
+        &["my tests/a.py::b ! no"],
     );
     check(
         "FAILED a.py::d - no\n",
