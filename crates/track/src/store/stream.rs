@@ -115,9 +115,11 @@ impl Store {
                 Ok(exported)
             }
             true => {
-                let mut to = GzEncoder::new(to, Compression::default());
+                // JSON is written a few bytes at a time, each of which would be a call of the compressor.
+                let mut to = BufWriter::new(GzEncoder::new(to, Compression::default()));
                 let exported = self.write_lines(&mut to)?;
-                finish(to.finish().and_then(|mut to| to.flush()))?;
+                let packed = to.into_inner().map_err(io::IntoInnerError::into_error);
+                finish(packed.and_then(GzEncoder::finish).and_then(|mut to| to.flush()))?;
                 Ok(exported)
             }
         }
