@@ -133,8 +133,10 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
         column("measure", false, GivesWay::Never, &|stored| stored.measure.slug.to_string()),
         column("value", true, GivesWay::Never, &|stored| scale(stored).with_unit(stored.value)),
         column("limit", true, GivesWay::Never, &|stored| {
-            let number = limit(stored).map(|limit| scale(stored).with_unit(limit));
-            format!("{} {}", side(stored.alert.limit), number.unwrap_or_default())
+            // An alert of a comparison in turns has none.
+            limit(stored).map_or_else(String::new, |limit| {
+                format!("{} {}", side(stored.alert.limit), scale(stored).with_unit(limit))
+            })
         }),
         column("change", true, GivesWay::Never, &|stored| {
             change(stored).map_or_else(String::new, number::change)

@@ -1,6 +1,6 @@
 //! Whether a new level begins just before the newest value.
 
-use wingbeat_stats::{changes, normal, usual::Usual};
+use wingbeat_stats::{changes, usual::Usual};
 
 use super::{
     Boundary, Change, Outcome, Series, Settings, Verdict,
@@ -12,9 +12,6 @@ use crate::model::{Kind, Limit, ThresholdModel, threshold::Test};
 
 /// A new level that is as long at most is news, the newest value included.
 pub(super) const FRESH_MAX: usize = 7;
-
-/// Values that a level has to last, by the rule of `wingbeat_stats::changes`.
-const LEVEL_MIN: usize = changes::POINTS_MIN / 2;
 
 /// Whether this test judges the series.
 pub(super) fn is_asked(series: &Series<'_>) -> bool {
@@ -79,19 +76,17 @@ pub(super) fn judge(
         lower_limit: Some(baseline - least.0 * baseline.abs()),
         upper_limit: Some(baseline + least.1 * baseline.abs()),
     });
-    if let Some(here) = &here {
-        let places = values.len() as f64;
-        let error = here.spread * (1.0 / LEVEL_MIN as f64 + 1.0 / places).sqrt();
-        let needed = -normal::quantile(settings.false_alarm_chance / (2.0 * places));
-        let visible = (needed + normal::quantile(0.9)) * error / here.level.abs();
-        verdict.smallest_visible = visible.is_finite().then(|| visible.max(asked.change_min));
-    }
     verdict.outcome = Outcome::NoChange;
     let Some((change, limit)) = crossing else {
         verdict.change = here.and_then(|here| Change::exactly(series.metric.value, here.level));
         verdict.reason = match last {
-            None => format!("one level over all {} points", values.len()),
-            Some(_) => format!("one level over the last {} points", values.len() - start),
+            None => {
+                format!("one level over all {} points; one value is no new level", values.len())
+            }
+            Some(_) => format!(
+                "one level over the last {} points; one value is no new level",
+                values.len() - start
+            ),
         };
         return;
     };

@@ -11,8 +11,10 @@ const BENCHMARKS_MIN: usize = 5;
 /// Share of the benchmarks that have to move.
 const MOST: f64 = 0.75;
 
-/// Who moves by as many spreads has moved.
+/// Who moves by as many spreads has moved, if that is also this share of what the middle one moved by: the
+/// noise of a benchmark that stayed is no move along with one that doubled.
 const MOVED_SPREADS: f64 = 1.0;
+const MOVED_SHARE: f64 = 0.5;
 
 /// Finds crowds by iteration and measure, and turns the verdicts of their members into one notice.
 pub(super) fn gather(judged: &[Judged<'_>], settings: &Settings, decision: &mut Decision) {
@@ -75,9 +77,11 @@ fn common_move(group: &[&Judged<'_>], settings: &Settings) -> Option<f64> {
 }
 
 impl Judged<'_> {
-    /// Whether it moved in the direction of the middle one by more than its own spread.
+    /// Whether it moved in the direction of the middle one by more than its own spread, and at least half as
+    /// far.
     fn has_moved(&self, middle: f64) -> bool {
-        self.error * middle.signum() >= MOVED_SPREADS
+        let side = middle.signum();
+        self.error * side >= MOVED_SPREADS && self.log_ratio * side >= MOVED_SHARE * middle.abs()
     }
 
     /// Whether it moved about as far as the middle one.

@@ -98,6 +98,7 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
         heading: heading.to_owned(),
         is_number,
         gives_way: match heading {
+            _ if style.is_verbose => GivesWay::Never,
             "spread" => GivesWay::First,
             INTERVAL => GivesWay::Second,
             "baseline" => GivesWay::Last,

@@ -90,16 +90,23 @@ fn quiet(rows: &[Row<'_>]) -> String {
     let young = counted(Outcome::TooLittleHistory);
     let unnamed = counted(Outcome::NotJudged);
     for (count, words) in [
-        (settled, format!("{settled} {} dismissed or silenced", is(settled))),
+        (settled, format!("{} {} dismissed or silenced", number::count(settled), is(settled))),
         (
             suspects,
-            format!("{suspects} may be {}", if suspects == 1 { "a spike" } else { "spikes" }),
+            format!(
+                "{} may be {}",
+                number::count(suspects),
+                if suspects == 1 { "a spike" } else { "spikes" }
+            ),
         ),
-        (counted(Outcome::TooNoisy), format!("{} too noisy to judge", counted(Outcome::TooNoisy))),
-        (better, format!("{better} {} better", is(better))),
-        (moved, format!("{moved} moved together")),
-        (young, format!("{young} had too little history")),
-        (unnamed, format!("{unnamed} not judged")),
+        (
+            counted(Outcome::TooNoisy),
+            format!("{} too noisy to judge", number::count(counted(Outcome::TooNoisy))),
+        ),
+        (better, format!("{} {} better", number::count(better), is(better))),
+        (moved, format!("{} moved together", number::count(moved))),
+        (young, format!("{} had too little history", number::count(young))),
+        (unnamed, format!("{} not judged", number::count(unnamed))),
     ] {
         if count > 0 {
             text += &format!(", {words}");
@@ -120,8 +127,10 @@ fn visible(rows: &[Row<'_>]) -> Option<String> {
     }
     let mut noisy: Vec<f64> = seen.into_iter().filter(|share| *share > 0.0).collect();
     noisy.sort_unstable_by(f64::total_cmp);
+    let judged = rows.iter().filter(|row| row.outcome() != Outcome::TooLittleHistory).count();
     let (Some(most), Some(middle)) = (noisy.last(), noisy.get(noisy.len() / 2)) else {
-        return Some("any change would have been seen".to_owned());
+        let whose = if judged < rows.len() { " in the others" } else { "" };
+        return Some(format!("any change{whose} would have been seen"));
     };
     let (middle, most) = (number::size(*middle), number::size(*most));
     Some(match middle == most {

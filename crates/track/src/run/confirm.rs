@@ -88,9 +88,10 @@ pub(super) fn confirm(
         return Ok(());
     }
     let named: Vec<&str> = suspects.iter().map(BenchmarkName::as_str).collect();
-    let what = match finding.report.alerts.len() {
-        0 => "none recurred",
-        _ => "what recurred is an alert",
+    let what = match (finding.report.alerts.is_empty(), self::suspects(finding).is_empty()) {
+        (false, _) => "what recurred is an alert",
+        (true, true) => "none recurred",
+        (true, false) => "what recurred is as rare as spikes here, so the next report decides",
     };
     let plural = if times == 1 { "once" } else { "times" };
     let count = if times == 1 { String::new() } else { format!("{times} ") };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, Comparison, End, Row},
-    decide::{Change, Look, Notice, Outcome},
+    decide::{Boundary, Change, Look, Notice, Outcome},
     model::BenchmarkName,
     output::{
         number::{self, plural},
@@ -101,6 +101,7 @@ fn take_over(
             continue;
         };
         verdict.outcome = outcome;
+        verdict.boundary = Some(Boundary { baseline: Some(row.base), ..Boundary::default() });
         verdict.change = row.change.map(|relative| Change { relative, lower: None, upper: None });
         verdict.smallest_visible = row.smallest_visible;
         let found = found(row, outcome);

@@ -58,7 +58,29 @@ pub(super) fn compare(
     })
 }
 
-/// Without the last lines of a command's output, which are too much for a notice.
+/// Of the last lines of a command's output only the last one: more is too much for a notice.
 fn in_a_line(error: &str) -> String {
-    error.lines().next().unwrap_or_default().trim_end_matches(['.', ':']).to_owned()
+    let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().trim_end_matches(['.', ':']);
+    match (first.strip_suffix("; its last lines were"), lines.next_back()) {
+        (Some(what), Some(last)) => format!("{what}; its last line was \"{last}\""),
+        (what, _) => what.unwrap_or(first).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_in_a_line() {
+        let check = |error, expected: &str| assert_eq!(in_a_line(error), expected);
+        check("it failed: why.", "it failed: why");
+        check(
+            "it failed in head; its last lines were\n  a\n  no x\n",
+            "it failed in head; its last line was \"no x\"",
+        );
+        check("it failed in head; its last lines were:\n", "it failed in head");
+        check("", "");
+    }
 }
