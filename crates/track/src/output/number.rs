@@ -5,6 +5,6 @@ mod digits;
 mod share;
 mod units;
 
-pub use digits::{count, exponential, fixed, plural, rounded};
+pub use digits::{count, exponential, first_few, fixed, plural, rounded};
 pub use share::{change, interval, size};
 pub use units::{Scale, Units};

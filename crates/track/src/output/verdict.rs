@@ -7,9 +7,6 @@ use super::{
 };
 use crate::decide::Outcome;
 
-/// Metrics that the line names.
-const NAMED_MAX: usize = 3;
-
 /// The report in one line: `2 of 14 metrics are worse: …`.
 #[must_use]
 pub fn verdict(page: &Page<'_>) -> String {
@@ -60,12 +57,7 @@ fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
         };
         format!("{} {}{change}", row.benchmark.name, row.measure.slug)
     };
-    let names: Vec<_> = active.iter().take(NAMED_MAX).map(named).collect();
-    let more = match active.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {} more", number::count(more)),
-    };
-    format!("{}: {}{more}", parts.join(" and "), names.join(", "))
+    format!("{}: {}", parts.join(" and "), number::first_few(active.iter().map(named)))
 }
 
 /// `no alert in 14 metrics; a change of 1.3 % would have been seen`.

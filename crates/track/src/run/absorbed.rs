@@ -9,9 +9,6 @@ use crate::{
     output::{number, short_hash},
 };
 
-/// Metrics that a sentence names.
-const NAMED_MAX: usize = 3;
-
 /// Newest points before the alerts that tell the level from which they rose.
 const BEFORE_MAX: usize = 20;
 
@@ -34,18 +31,14 @@ pub(super) fn notices<'a>(
             Some(format!("{name} {} {change}{}", verdict.measure, since.unwrap_or_default()))
         })
         .collect();
-    let (metrics, named) = (found.len(), found.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>());
+    let metrics = found.len();
     if metrics == 0 {
         return Vec::new();
     }
-    let more = match metrics.saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {} more", number::count(more)),
-    };
     let reason = format!(
         "the level of alerts that nobody has answered is the usual one from now on, and raises no alert any \
-         more: {}{more}",
-        named.join(", ")
+         more: {}",
+        number::first_few(found.into_iter())
     );
     vec![Notice::AlertIsUsual { metrics, reason }]
 }

@@ -30,9 +30,6 @@ const RUNS: Duration = Duration::from_secs(2 * 60);
 /// twice as large.
 const PRECISION: f64 = 0.1;
 
-/// Metrics that a sentence names.
-const NAMED_MAX: usize = 3;
-
 /// Measures again what looks worse. What was decided becomes verdicts and alerts, the rest notices.
 pub(super) fn settle(
     finding: &mut Finding,
@@ -67,9 +64,10 @@ fn measure(
     let benchmarks = benchmarks(finding, worse);
     let plan = plan::plan(request, &finding.report, &benchmarks, background)?;
     let which = names(finding, worse);
+    let looks = if worse.len() == 1 { "looks" } else { "look" };
     let (base, minutes) = (short_hash(&plan.base), LIMIT.as_secs() / 60);
     let line = format!(
-        "{which} looks worse than a history that is too short to decide; measuring in turns with {base} \
+        "{which} {looks} worse than a history that is too short to decide; measuring in turns with {base} \
          ({minutes} minutes at most; --confirm 0 never does)\n"
     );
     echo(line.as_bytes());
@@ -148,7 +146,7 @@ fn decided(row: &Row, look: &Look) -> Option<Outcome> {
     }
 }
 
-/// `worse by +31.0 % (99.7 % interval +29.5 to +32.6)`.
+/// `worse, +31.0 % (99.7 % interval +29.5 to +32.6)`.
 fn found(row: &Row, outcome: Outcome) -> String {
     let change = row.change.map(number::change).unwrap_or_default();
     let interval = row.interval.map(|it| {
@@ -178,19 +176,13 @@ fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
     }
 }
 
-/// `a latency +31.0 %, b latency +28.0 % and 2 more`.
+/// `a latency +31.0 %, b latency +28.0 %`.
 fn names(finding: &Finding, looks: &[Look]) -> String {
-    let named = looks.iter().take(NAMED_MAX).filter_map(|look| {
+    number::first_few(looks.iter().filter_map(|look| {
         let verdict = finding.report.verdicts.get(look.place)?;
         let change = number::change(look.change);
         Some(format!("{} {} {change}", verdict.benchmark, verdict.measure))
-    });
-    let named: Vec<String> = named.collect();
-    let more = match looks.len().saturating_sub(NAMED_MAX) {
-        0 => String::new(),
-        more => format!(" and {} more", number::count(more)),
-    };
-    format!("{}{more}", named.join(", "))
+    }))
 }
 
 fn benchmarks(finding: &Finding, looks: &[Look]) -> Vec<BenchmarkName> {

@@ -1,6 +1,6 @@
-//! What is looked at when a store is opened, so that every list, which reads a few rows along an index,
-//! is of all that there is: the rows of all reports and of the names that they refer to, and the indexes
-//! that lead to them. It takes some 5 µs for each report. What belongs to a report is verified when it is
+//! What is verified when a store is opened: the rows of all reports, the names that they refer to, and the
+//! indexes that lead to them. Lists read a few rows along an index, so a row that the index has lost would
+//! be missing without a word. It takes some 5 µs for each report. What belongs to a report is verified when it is
 //! read.
 
 use std::collections::HashSet;

@@ -134,7 +134,7 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
     let benchmarks =
         rows("benchmark", query.benchmarks.iter().map(BenchmarkName::as_str).collect())?;
     if benchmarks.is_some() {
-        // What the index has lost would be no series.
+        // A benchmark that the index has lost would be missing from the plot without a word.
         check_indexes(&view, BENCHMARK.name)?;
     }
     let measures = measure_rows(&view, &query.measures)?;

@@ -32,6 +32,20 @@ pub fn plural(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
+/// Items that a sentence names.
+const NAMED_MAX: usize = 3;
+
+/// `a, b, c and 1,000 more`.
+#[must_use]
+pub fn first_few(mut all: impl Iterator<Item = String>) -> String {
+    let named: Vec<String> = all.by_ref().take(NAMED_MAX).collect();
+    let named = named.join(", ");
+    match all.count() {
+        0 => named,
+        more => format!("{named} and {} more", count(more)),
+    }
+}
+
 /// A number that is too large or too small to be written out: `1.235e12`.
 #[must_use]
 pub fn exponential(value: f64, decimals: usize) -> String {
@@ -71,6 +85,18 @@ fn grouped(number: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_few() {
+        let check = |count: u32, expected: &str| {
+            assert_eq!(first_few((0..count).map(|number| number.to_string())), expected);
+        };
+        check(0, "");
+        check(1, "0");
+        check(3, "0, 1, 2");
+        check(4, "0, 1, 2 and 1 more");
+        check(2_003, "0, 1, 2 and 2,000 more");
+    }
 
     #[test]
     fn digits() {
