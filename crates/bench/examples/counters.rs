@@ -22,7 +22,7 @@ use wingbeat_bench::{
 use wingbeat_bpf::{
     ProgramType,
     code::op,
-    live::{LiveMap, Loader, LoaderOptions, RunInput, run},
+    live::{Alarm, Effort, Explained, LiveMap, Loader, LoaderOptions, RunInput, run},
     spec::{Linked, ProgramSpec, Spec, TargetTypes},
 };
 use wingbeat_stats::{random::Random, sample::Sample};
@@ -135,12 +135,19 @@ impl<'a> Pair<'a> {
             throw_btf_id: None,
         };
         let codes = [&self.linked.code, &self.instrumented.code];
-        let both = wrapper::alternate(codes, count, XDP_PASS, random.below(PLACES), options)?;
+        let both = wrapper::alternate(codes, count, 1, XDP_PASS, random.below(PLACES), options)?;
         let notebook = LiveMap::notebook(both.value_size_bytes)?;
         let mut descriptors = first.descriptors();
         descriptors.extend(second.descriptors());
         descriptors.extend([counters.as_fd(), notebook.as_fd()]);
-        let program = self.loader.load(&self.linked.program, &both.code, &descriptors)?;
+        let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
+        let program = self.loader.load_image(
+            &self.linked.program,
+            &both.code,
+            &both.called,
+            &descriptors,
+            effort,
+        )?;
         let mut order = Vec::new();
         for _ in 0..pairs {
             let side = u8::from(random.coin());

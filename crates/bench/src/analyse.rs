@@ -39,6 +39,10 @@ const FLOOR: f64 = 0.1;
 /// Samples that a sound interval needs.
 const SAMPLES_WANTED: u64 = 20;
 
+/// Why there is no time.
+pub(crate) const NO_SAMPLES: &str =
+    "the time was over before its first batch; give more of it with --time";
+
 /// Everything that a measurement gives.
 #[derive(Debug)]
 pub struct Raw {
@@ -265,9 +269,7 @@ impl Base {
 
 fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
     let Ok(sample) = Sample::new(run.samples_ns.clone()) else {
-        return Part::Unavailable(
-            "the time was over before its first batch; give more of it with --time".to_owned(),
-        );
+        return Part::Unavailable(NO_SAMPLES.to_owned());
     };
     let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
     let median = |values: &[f64]| quantile_of_sorted(values, 0.5);

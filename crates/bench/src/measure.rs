@@ -7,12 +7,15 @@
 mod against;
 mod alternation;
 mod batch;
+mod budget;
+mod cases;
 mod counts;
 mod distribution;
 mod error;
 mod place;
 mod progress;
 mod ruler;
+mod runner;
 mod session;
 mod subject;
 mod turn;

@@ -4,6 +4,7 @@
 //! of `union bpf_attr` (include/uapi/linux/bpf.h, Linux 6.18); the kernel takes a shorter one and reads
 //! the rest as zero. Padding is spelled out, because the kernel insists that it is zero.
 
+mod child;
 mod info;
 mod link;
 mod map;
@@ -18,6 +19,7 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
+pub(crate) use child::{Child, Shared};
 pub(crate) use info::{
     enable_statistics, next_program_id, open_pinned, program_info, program_maps,
 };
@@ -28,7 +30,7 @@ pub(crate) use map::{
 };
 pub(crate) use perf::open_counter;
 pub(crate) use program::{LoadRequest, TestRun, load_btf, load_verified, test_run};
-pub(crate) use signals::block_signals;
+pub(crate) use signals::{accept_alarm_only, ring};
 pub(crate) use types::{btf_bytes, open_btf, program_function};
 
 const BPF_MAP_CREATE: libc::c_long = 0;

@@ -126,17 +126,6 @@ pub enum NotWrappable {
         /// What it is, with an article.
         what: &'static str,
     },
-    /// As [`Self::NeedsTypes`], where none can be had. For [`alternate()`].
-    #[error(
-        "instruction {insn_index} is {what}, which the kernel allows in a called function only with \
-         type information, and two programs in one image have none in common"
-    )]
-    NoTypesInCommon {
-        /// The instruction.
-        insn_index: usize,
-        /// What it is, with an article.
-        what: &'static str,
-    },
     /// All calls of one run share one allowance of tail calls (`MAX_TAIL_CALL_CNT`). For [`repeat()`].
     #[error(
         "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \
@@ -162,6 +151,20 @@ pub fn wrap(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
 }
 
 fn check(code: &Code, options: Options) -> Result<(), NotWrappable> {
+    check_callable(code, options)?;
+    // The kernel takes function information for all functions or for none.
+    if code.functions.iter().all(|function| function.type_id.is_some()) {
+        return Ok(());
+    }
+    let found = instructions(code).find_map(|(index, insn)| Some((index, needs_types(insn)?)));
+    match found {
+        Some((insn_index, what)) => Err(NotWrappable::NeedsTypes { insn_index, what }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what cannot be called like a function, whatever types it has.
+fn check_callable(code: &Code, options: Options) -> Result<(), NotWrappable> {
     if code.insns.is_empty() || code.functions.first().is_none_or(|entry| entry.insn_index != 0) {
         return Err(NotWrappable::NoEntry);
     }
@@ -173,16 +176,11 @@ fn check(code: &Code, options: Options) -> Result<(), NotWrappable> {
         ProgramType::EXT => return Err(NotWrappable::Extension),
         _ => {}
     }
-    // The kernel takes function information for all functions or for none.
-    let has_types = code.functions.iter().all(|function| function.type_id.is_some());
     for (insn_index, insn) in instructions(code) {
         let kfunc = (insn.opcode == op::CALL && insn.src() == op::PSEUDO_KFUNC_CALL)
             .then_some(insn.immediate);
         if kfunc.is_some() && kfunc == options.throw_btf_id && insn.offset == 0 {
             return Err(NotWrappable::Throws { insn_index });
-        }
-        if let Some(what) = needs_types(insn).filter(|_| !has_types) {
-            return Err(NotWrappable::NeedsTypes { insn_index, what });
         }
     }
     Ok(())

@@ -5,22 +5,22 @@
 //! pair loads both anew, in random order, runs their batches as ABBA or BAAB, and gives one number, the
 //! difference of the logarithms of their times. docs/how-numbers-are-judged.md has the rule.
 
-use std::time::{Duration, Instant};
-
 use wingbeat_bpf::{
     live::{Loader, LoaderOptions},
-    spec::{Linked, Spec},
+    spec::{Linked, ProgramSpec, Spec},
 };
 use wingbeat_stats::{random::Random, sample::Sample};
 
 use super::{
     BenchError, Progress, Watcher,
     alternation::{Alternation, Side},
-    batch::{FixedPart, calibrate, time_per_run_ns},
+    batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
+    budget::Budget,
     place,
     ruler::empty_program,
+    runner::Runner,
     session::{bench, case_name, contents, link},
-    subject::{Contents, Forms, Subject},
+    subject::{Contents, Subject},
 };
 use crate::{
     analyse::{
@@ -60,22 +60,21 @@ pub fn against(
     watcher: &Watcher<'_>,
 ) -> Result<Comparison, BenchError> {
     let cases = plan.choose(new)?.len() * plan.inputs.len();
-    let total = plan.time_for(cases, WEIGHT);
-    let alone = Plan { time: Some(total.mul_f64(REPORT_SHARE)), ..plan.clone() };
+    let budget = Budget::new(plan.time_for(cases, WEIGHT));
+    let alone = Plan { time: Some(budget.total().mul_f64(REPORT_SHARE)), ..plan.clone() };
     let report = bench(new, &alone, watcher)?;
     // No batches: its outcome, counts and verifier figures.
     let mut programs = in_both(&report, old);
     let verified = report.verified.iter().map(|program| program.name.clone());
     programs.extend(verified.filter(|name| old.program(name).is_ok()));
-    let old_plan = Plan { samples: Some(0), programs, ..plan.clone() };
+    let time = Some(budget.left_until(2.0 * REPORT_SHARE));
+    let old_plan = Plan { samples: Some(0), time, programs, ..plan.clone() };
     let before = match old_plan.programs.as_slice() {
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),
     };
-    let contested = std::thread::scope(|scope| {
-        let measure =
-            || Contest::run(new, old, &report, plan, total.mul_f64(1.0 - REPORT_SHARE), watcher);
-        scope.spawn(measure).join().unwrap_or(Err(BenchError::Thread))
+    let contested = place::on_thread_of_its_own(plan.cpu, watcher.stop, |runner| {
+        Contest::run(new, old, &report, plan, budget, watcher, runner)
     })?;
     let unmatched = unmatched(&report, new, old, plan);
     let old_file = old.file().to_owned();
@@ -126,15 +125,50 @@ struct Match<'a> {
     alternation: Result<Alternation<'a>, String>,
     /// The old one, then the new one.
     sides: [Subject<'a>; 2],
-    runs: [u32; 2],
+    lengths: [Length; 2],
     pairs: Vec<Pair>,
+}
+
+impl<'a> Match<'a> {
+    /// Loads both sides, and finds out how they can take turns.
+    fn new(
+        sides: [Side<'a>; 2],
+        input: &'a Input,
+        plan: &'a Plan,
+        runner: Runner<'a>,
+        random: &mut Random,
+    ) -> Result<Self, BenchError> {
+        let context = plan.context.as_slice();
+        let [mut a, mut b] = [sides[0].subject(runner)?, sides[1].subject(runner)?];
+        let mut run_ns = [0.0; 2];
+        let mut changes_packet = false;
+        for (subject, run_ns) in [&mut a, &mut b].into_iter().zip(&mut run_ns) {
+            let first = subject.run_first(input, context)?;
+            changes_packet |= has_changed_packet(subject.r#type(), &input.data, &first.data);
+            *run_ns = estimate_ns(subject.r#type(), &first, subject.pace(), || {
+                subject.run(input, context, 1)
+            })?;
+        }
+        let sides = [a.side(), b.side()];
+        let alternation = match changes_packet {
+            // The other would get it.
+            true => Err("one of them changes the packet that the other would get".to_owned()),
+            false => {
+                let longest_ns = run_ns[0].max(run_ns[1]);
+                Alternation::new(sides, (input, context), longest_ns, runner, random)
+            }
+        };
+        let lengths = [Length::of(a.r#type(), run_ns[0]), Length::of(b.r#type(), run_ns[1])];
+        let name = case_name(&a.linked.program, input, plan);
+        Ok(Self { name, input, alternation, sides: [a, b], lengths, pairs: Vec::new() })
+    }
 }
 
 struct Contest<'a> {
     plan: &'a Plan,
     watcher: &'a Watcher<'a>,
-    begun: Instant,
-    total: Duration,
+    runner: Runner<'a>,
+    budget: Budget,
     random: Random,
 }
 
@@ -144,17 +178,18 @@ impl Contest<'_> {
         old: &Spec,
         report: &Report,
         plan: &Plan,
-        total: Duration,
+        budget: Budget,
         watcher: &Watcher<'_>,
+        runner: Runner<'_>,
     ) -> Result<Vec<Contested>, BenchError> {
-        place::settle(plan.cpu)?;
+        runner.alarm.set(budget.deadline());
         let linked = [link(old)?, link(new)?];
         let loaders = [
             Loader::new(old, LoaderOptions::default())?,
             Loader::new(new, LoaderOptions::default())?,
         ];
         let contents = [contents(old, plan)?, contents(new, plan)?];
-        let mut random = Random::new(plan.seed);
+        let mut contest = Contest { plan, watcher, runner, budget, random: Random::new(plan.seed) };
         let mut matches = Vec::new();
         for program in in_both(report, old) {
             for input in &plan.inputs {
@@ -164,29 +199,20 @@ impl Contest<'_> {
                         linked,
                         loader: &loaders[side],
                         contents: &contents[side],
+                        maps: None,
                     })
                 };
                 let (Some(before), Some(after)) = (side(0), side(1)) else { continue };
-                let (a, b) = (before.subject()?, after.subject()?);
-                let alternation = match changes_packet(&[&a, &b], input, plan)? {
-                    true => {
-                        Err("one of them changes the packet that the other would get".to_owned())
-                    }
-                    false => Alternation::new([before, after], input, &plan.context, &mut random),
-                };
-                let name = case_name(&a.linked.program, input, plan);
-                let runs = [length(&a, input, plan)?, length(&b, input, plan)?];
-                matches.push(Match {
-                    name,
-                    input,
-                    alternation,
-                    sides: [a, b],
-                    runs,
-                    pairs: Vec::new(),
-                });
+                if runner.alarm.is_over() {
+                    break;
+                }
+                match Match::new([before, after], input, plan, runner, &mut contest.random) {
+                    Ok(found) => matches.push(found),
+                    Err(_) if runner.alarm.is_over() => break,
+                    Err(error) => return Err(error),
+                }
             }
         }
-        let mut contest = Contest { plan, watcher, begun: Instant::now(), total, random };
         contest.take_turns(&mut matches)?;
         let contested = matches.into_iter().map(|it| Contested {
             name: it.name,
@@ -197,26 +223,25 @@ impl Contest<'_> {
     }
 
     fn take_turns(&mut self, matches: &mut [Match<'_>]) -> Result<(), BenchError> {
-        let fixed = matches
+        let fixed: Vec<_> = matches
             .iter()
-            .map(|it| fixed_part(&it.sides[0].linked.program))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|it| fixed_part(&it.sides[0].linked.program, self.runner))
+            .collect::<Result<_, _>>()?;
         let mut order: Vec<usize> = (0..matches.len()).collect();
         for _ in 0..PAIRS_MAX {
             self.random.shuffle(&mut order);
             for &index in &order {
-                let is_over = self.begun.elapsed() >= self.total;
-                if is_over || self.watcher.is_stopped() {
-                    return Ok(());
-                }
                 let it = &mut matches[index];
                 (self.watcher.show)(&Progress {
                     doing: format!("{}: pair {} of loads", it.name, it.pairs.len() + 1),
-                    elapsed: self.begun.elapsed(),
-                    total: self.total,
+                    elapsed: self.budget.elapsed(),
+                    total: self.budget.total(),
                 });
-                let pair = self.pair(it, fixed[index])?;
-                it.pairs.extend(pair);
+                let pair = self.pair(it, fixed[index]);
+                if self.runner.alarm.is_over() {
+                    return Ok(());
+                }
+                it.pairs.extend(pair?);
             }
         }
         Ok(())
@@ -237,7 +262,8 @@ impl Contest<'_> {
             for side in [a, 1 - a, 1 - a, a] {
                 let subject = &mut it.sides[side];
                 subject.reset()?;
-                let run = subject.run(it.input, &self.plan.context, it.runs[side])?;
+                let run = subject.run(it.input, &self.plan.context, it.lengths[side].runs)?;
+                it.lengths[side].learn(subject.r#type(), &run);
                 times[side].push(time_per_run_ns(subject.r#type(), &run, fixed));
             }
         }
@@ -247,32 +273,16 @@ impl Contest<'_> {
     }
 }
 
-/// Whether one of the programs writes into the packet, which the other one would then find changed.
-fn changes_packet(
-    subjects: &[&Subject<'_>],
-    input: &Input,
-    plan: &Plan,
-) -> Result<bool, BenchError> {
-    for subject in subjects {
-        let run = subject.run(input, &plan.context, 1)?;
-        if has_changed_packet(subject.r#type(), &input.data, &run.data) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Runs per batch of one side.
-fn length(subject: &Subject<'_>, input: &Input, plan: &Plan) -> Result<u32, BenchError> {
-    calibrate(subject.r#type(), |runs| subject.run(input, &plan.context, runs))
-}
-
 /// What a call costs besides the runs, for the type of this program; 0 where it cannot be found out.
-fn fixed_part(like: &wingbeat_bpf::spec::ProgramSpec) -> Result<FixedPart, BenchError> {
+fn fixed_part(like: &ProgramSpec, runner: Runner<'_>) -> Result<FixedPart, BenchError> {
     let empty: Linked = empty_program(like);
     let loader = Loader::without_object();
     let nothing = Contents::new();
-    let subject = Subject::new(&empty, &loader, &nothing, Forms::PLAIN)?;
+    let mut subject = Subject::new(&empty, &loader, &nothing, runner)?;
     let input = Input::default_packet();
+    // Where an empty program cannot be run, nothing is known of it.
+    if subject.run_first(&input, &[]).is_err() {
+        return Ok(FixedPart::default());
+    }
     Ok(FixedPart::measure(|runs| subject.run(&input, &[], runs)).unwrap_or_default())
 }

@@ -4,7 +4,10 @@
 //! A run of this kind needs no repetition by the kernel, so XDP programs are spared the dispatcher's
 //! swap of 16 to 40 ms, and two neighbouring bursts are a few microseconds apart.
 
-use std::os::fd::AsFd as _;
+use std::{
+    os::fd::AsFd as _,
+    time::{Duration, Instant},
+};
 
 use wingbeat_bpf::{
     code::{Insn, op},
@@ -17,7 +20,8 @@ use wingbeat_stats::{random::Random, sample::Sample};
 use super::{
     BenchError,
     ruler::harmless_value,
-    subject::{Contents, Forms, Subject, fill, load_form, run_form},
+    runner::{Pace, Runner},
+    subject::{Contents, Subject, fill, first_line},
 };
 use crate::{
     analyse::compare::Pair,
@@ -46,18 +50,36 @@ const TRIMMED: f64 = 0.25;
 /// Which of the bursts of a run, from the fastest, is taken for undisturbed.
 const FASTEST: f64 = 0.05;
 
+/// Longest run of a program that takes turns, in nanoseconds: a burst of it is one run, and what
+/// disturbs one burst disturbs its neighbour too.
+const CALL_NS_MAX: f64 = 2e6;
+
 /// One side: what it is, and what it needs to come into the kernel.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Side<'a> {
     pub(super) linked: &'a Linked,
     pub(super) loader: &'a Loader,
     pub(super) contents: &'a Contents,
+    /// Maps that take long to create: all its loads have the same ones.
+    pub(super) maps: Option<LiveMaps>,
 }
 
 impl<'a> Side<'a> {
     /// The program alone.
-    pub(super) fn subject(self) -> Result<Subject<'a>, BenchError> {
-        Subject::new(self.linked, self.loader, self.contents, Forms::PLAIN)
+    pub(super) fn subject(&self, runner: Runner<'a>) -> Result<Subject<'a>, BenchError> {
+        Subject::new(self.linked, self.loader, self.contents, runner)
+    }
+
+    /// Maps as they are before the first run.
+    fn fresh_maps(&self) -> Result<LiveMaps, BenchError> {
+        if let Some(maps) = &self.maps
+            && maps.reset().is_ok()
+        {
+            return Ok(maps.clone());
+        }
+        let mut maps = self.loader.create_maps()?;
+        fill(&mut maps, self.contents)?;
+        Ok(maps)
     }
 }
 
@@ -79,18 +101,29 @@ pub(super) struct Alternation<'a> {
     sides: [Side<'a>; 2],
     input: &'a Input,
     context: &'a [u8],
+    runner: Runner<'a>,
     calls: [u32; 2],
     bursts: usize,
+    /// How long it took to load both and to let them take turns.
+    pub(super) sample_time: Duration,
 }
 
 impl<'a> Alternation<'a> {
     /// Loads both once and finds out how many calls make a burst; or says why they cannot take turns.
+    /// A run takes `run_ns` at most, roughly.
     pub(super) fn new(
         sides: [Side<'a>; 2],
-        input: &'a Input,
-        context: &'a [u8],
+        (input, context): (&'a Input, &'a [u8]),
+        run_ns: f64,
+        runner: Runner<'a>,
         random: &mut Random,
     ) -> Result<Self, String> {
+        if run_ns > CALL_NS_MAX {
+            return Err(format!(
+                "a run takes {:.1} ms, too long for bursts that meet the same machine",
+                run_ns / 1e6
+            ));
+        }
         if let Some(reason) = sides
             .iter()
             .zip([true, false])
@@ -98,8 +131,11 @@ impl<'a> Alternation<'a> {
         {
             return Err(reason.to_owned());
         }
-        let mut found = Self { sides, input, context, calls: [1, 1], bursts: 16 };
+        let begun = Instant::now();
+        let (calls, sample_time) = ([1, 1], Duration::ZERO);
+        let mut found = Self { sides, input, context, runner, calls, bursts: 16, sample_time };
         let live = found.load(random)?;
+        let load_time = begun.elapsed();
         // Twice: the first bursts of single calls tell the order of magnitude, longer ones the rest.
         for _ in 0..2 {
             let times = found.run(&live, random).map_err(|error| error.to_string())?;
@@ -115,6 +151,7 @@ impl<'a> Alternation<'a> {
                     / 2.0;
             found.bursts = (RUN_NS / burst_ns).clamp(2.0, BURSTS_MAX as f64) as usize & !1;
         }
+        found.sample_time = load_time + Duration::from_nanos(RUN_NS as u64);
         Ok(found)
     }
 
@@ -131,18 +168,14 @@ impl<'a> Alternation<'a> {
 
     fn load(&self, random: &mut Random) -> Result<Live, String> {
         let is_swapped = random.coin();
-        let sides = if is_swapped { [self.sides[1], self.sides[0]] } else { self.sides };
-        // The one under test: the other may be a ruler, which has another licence and no object.
-        let wanted = self.sides[1];
-        let make = |side: Side<'_>| -> Result<LiveMaps, BenchError> {
-            let mut maps = side.loader.create_maps()?;
-            fill(&mut maps, side.contents)?;
-            Ok(maps)
+        let (first, second) = match is_swapped {
+            true => (&self.sides[1], &self.sides[0]),
+            false => (&self.sides[0], &self.sides[1]),
         };
-        let [first, second] = sides;
-        let maps = [make(first), make(second)].map(|maps| maps.map_err(|error| error.to_string()));
-        let [first_maps, second_maps] = maps;
-        let (first_maps, second_maps) = (first_maps?, second_maps?);
+        // The one under test: the other may be a ruler, which has another licence and no object.
+        let wanted = &self.sides[1];
+        let first_maps = first.fresh_maps().map_err(|error| error.to_string())?;
+        let second_maps = second.fresh_maps().map_err(|error| error.to_string())?;
         let number = |count: usize| i32::try_from(count).map_err(|_| "too many maps".to_owned());
         let first_count = number(first_maps.all().len())?;
         let options = wrapper::Options {
@@ -153,14 +186,19 @@ impl<'a> Alternation<'a> {
         let padding = random.below(PLACES);
         let result = harmless_value(wanted.linked.program.r#type);
         let codes = [&first.linked.code, &second.linked.code];
-        let alternated = wrapper::alternate(codes, first_count, result, padding, options)
+        let home = usize::from(!is_swapped);
+        let image = wrapper::alternate(codes, first_count, home, result, padding, options)
             .map_err(|error| error.to_string())?;
-        let notebook = LiveMap::notebook(alternated.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LiveMap::notebook(image.value_size_bytes).map_err(|e| e.to_string())?;
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
-        let program =
-            load_form(wanted.linked, wanted.loader, descriptors, &notebook, &alternated.code)
-                .map_err(|reason| why_refused(&reason))?;
+        descriptors.push(notebook.as_fd());
+        let effort = self.runner.little_effort();
+        let (program, called) = (&wanted.linked.program, &image.called);
+        let program = wanted
+            .loader
+            .load_image(program, &image.code, called, &descriptors, effort)
+            .map_err(|error| why_refused(&first_line(&error)))?;
         Ok(Live { program, notebook, _maps: [first_maps, second_maps], is_swapped })
     }
 
@@ -175,7 +213,8 @@ impl<'a> Alternation<'a> {
         let turns = Turns { calls, order };
         live.notebook.write_notebook(&turns.to_value())?;
         let r#type = self.sides[0].linked.program.r#type;
-        run_form(live.program.as_fd(), r#type, self.input, self.context, 1)?;
+        let given = (self.input, self.context);
+        self.runner.run(live.program.as_fd(), r#type, given, 1, Pace::Short)?;
         let value = live.notebook.read_notebook()?;
         let side = |position: u8| if live.is_swapped { 1 - position } else { position };
         Ok(turns.read(&value).map(|(position, ns)| (side(position), ns)).collect())
@@ -186,8 +225,12 @@ impl<'a> Alternation<'a> {
 /// second side; `is_foreign` is for the first.
 fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
     let is_variable = |insn: &Insn| insn.is_ldimm64() && insn.src() == op::PSEUDO_BTF_ID;
-    if !linked.kfuncs.is_empty() {
-        return Some("a program that calls functions of the kernel needs types of its own");
+    if linked.throwing_calls().next().is_some() {
+        return Some("a program that throws exceptions would end the loop around it");
+    }
+    // Both are numbers that only the program's own object explains.
+    if is_foreign && !linked.kfuncs.is_empty() {
+        return Some("a program that calls functions of the kernel needs its own object");
     }
     let reads_kernel = is_foreign && linked.code.insns.iter().any(is_variable);
     reads_kernel.then_some("a program that reads variables of the kernel needs its own object")
@@ -277,7 +320,7 @@ mod tests {
             assert_eq!(found.map(|it| it.map(|text| &text[15..30])), expected);
         };
         check(op::PSEUDO_MAP_FD, false, [None, None]);
-        check(op::PSEUDO_MAP_FD, true, [Some("calls functions"); 2]);
+        check(op::PSEUDO_MAP_FD, true, [Some("calls functions"), None]);
         check(op::PSEUDO_BTF_ID, false, [Some("reads variables"), None]);
     }
 

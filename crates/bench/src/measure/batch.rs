@@ -5,21 +5,27 @@
 //! some 200 µs for XDP, whose program is put into the dispatcher and taken out again. So a sample is
 //! the CPU time less that fixed part, per run, held within the nanosecond that the kernel reports.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wingbeat_bpf::{ProgramType, live::Run};
 use wingbeat_stats::sample::Sample;
 
-use super::BenchError;
+use super::{BenchError, runner::Pace};
 
 /// Time in the program that a batch aims at. For XDP each batch costs two grace periods of RCU
 /// besides, 16 to 40 ms, and a batch that is much shorter than these would waste the time.
 const BATCH: Duration = Duration::from_millis(2);
 const BATCH_WITH_SWAP: Duration = Duration::from_millis(15);
 
-/// Bounds of a batch, in runs.
-const RUNS_MIN: u32 = 10;
+/// Most runs of a batch.
 const RUNS_MAX: u32 = 50_000_000;
+
+/// Single runs that tell how long the first batch may be, and the time that they may take.
+const SINGLE_RUNS: usize = 20;
+const SINGLE_RUNS_MAX: Duration = Duration::from_millis(20);
+
+/// How many times as long as it should be a batch may take, besides what the system call costs.
+const BATCH_PATIENCE: f64 = 30.0;
 
 /// Calls that tell the fixed part.
 const FIXED_CALLS: usize = 9;
@@ -58,31 +64,72 @@ pub(super) fn time_per_run_ns(r#type: ProgramType, run: &Run, fixed: FixedPart) 
     by_cpu_time.clamp(reported, reported + 0.999)
 }
 
-/// Runs per batch for a program, by making batches longer until one takes long enough.
-pub(super) fn calibrate(
+/// Time of a run, roughly, of a program of which only `first` is known, its first run: that of the
+/// fastest of some single ones. `run` makes one. A long run is not repeated for it.
+pub(super) fn estimate_ns(
     r#type: ProgramType,
-    mut run: impl FnMut(u32) -> Result<Run, BenchError>,
-) -> Result<u32, BenchError> {
-    let rules = r#type.test_run();
-    let swaps = rules.is_some_and(|rules| rules.swaps_dispatcher);
-    let target_ns = if swaps { BATCH_WITH_SWAP } else { BATCH }.as_nanos() as f64;
-    let mut runs = 1_000_u32;
-    // Each turn comes within reach of the aim or multiplies by a hundred at most; a handful is enough.
-    for _ in 0..6 {
-        let batch = run(runs)?;
-        let per_run_ns = match rules {
-            Some(rules) if rules.repeats => f64::from(batch.mean_ns).max(1.0),
-            _ => (batch.cpu_time_ns as f64 / f64::from(batch.runs.max(1))).max(1.0),
-        };
-        let wanted = (target_ns / per_run_ns).clamp(f64::from(RUNS_MIN), f64::from(RUNS_MAX));
-        let is_close = wanted < 1.5 * f64::from(runs);
-        // Within the bounds above, which fit.
-        runs = wanted.min(100.0 * f64::from(runs)) as u32;
-        if is_close {
+    first: &Run,
+    pace: Pace,
+    mut run: impl FnMut() -> Result<Run, BenchError>,
+) -> Result<f64, BenchError> {
+    let mut run_ns = per_run_ns(r#type, first);
+    let begun = Instant::now();
+    for _ in 0..SINGLE_RUNS {
+        if pace == Pace::Long || begun.elapsed() > SINGLE_RUNS_MAX {
             break;
         }
+        run_ns = run_ns.min(per_run_ns(r#type, &run()?));
     }
-    Ok(runs)
+    Ok(run_ns)
+}
+
+/// How long batches of one program are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Length {
+    /// Runs of a batch.
+    pub(super) runs: u32,
+    target_ns: f64,
+}
+
+impl Length {
+    /// That of a program whose runs take so long, roughly.
+    pub(super) fn of(r#type: ProgramType, run_ns: f64) -> Self {
+        let swaps = r#type.test_run().is_some_and(|rules| rules.swaps_dispatcher);
+        let target_ns = if swaps { BATCH_WITH_SWAP } else { BATCH }.as_nanos() as f64;
+        // Within 1 and RUNS_MAX.
+        let runs = (target_ns / run_ns.max(1.0)).clamp(1.0, f64::from(RUNS_MAX)) as u32;
+        Self { runs, target_ns }
+    }
+
+    /// Changes it to what a batch has shown. Whether that was long enough for a sample: half as long as
+    /// it should be.
+    pub(super) fn learn(&mut self, r#type: ProgramType, batch: &Run) -> bool {
+        let better = Self::of(r#type, per_run_ns(r#type, batch));
+        let is_enough = better.runs <= 2 * batch.runs;
+        // A little more or less is no reason to change it.
+        if !is_enough || better.runs < self.runs / 2 {
+            *self = better;
+        }
+        is_enough
+    }
+
+    /// A batch was not over in time.
+    pub(super) fn shorten(&mut self) {
+        self.runs = (self.runs / 8).max(1);
+    }
+
+    /// How long to wait for a batch: longer is not what it was meant to be.
+    pub(super) fn limit(self) -> Duration {
+        Duration::from_nanos((BATCH_PATIENCE * self.target_ns) as u64)
+    }
+}
+
+/// Time of a run, roughly and 1 ns at least.
+fn per_run_ns(r#type: ProgramType, run: &Run) -> f64 {
+    match r#type.test_run() {
+        Some(rules) if rules.repeats => f64::from(run.mean_ns).max(1.0),
+        _ => (run.cpu_time_ns as f64 / f64::from(run.runs.max(1))).max(1.0),
+    }
 }
 
 #[cfg(test)]
@@ -121,15 +168,36 @@ mod tests {
     }
 
     #[test]
-    fn batches_become_as_long_as_they_should() {
-        let check = |per_run_ns: u32, expected: u32| {
-            let found = calibrate(ProgramType::SCHED_CLS, |runs| {
-                Ok(run(runs, per_run_ns, u64::from(runs) * u64::from(per_run_ns)))
-            });
-            assert_eq!(found.ok(), Some(expected), "{per_run_ns}");
+    fn estimates_are_those_of_the_fastest_run() {
+        let check = |cold_ns: u32, warm_ns: u32, pace, expected: f64| {
+            let warm = || Ok(run(1, warm_ns, warm_ns.into()));
+            let first = run(1, cold_ns, cold_ns.into());
+            let found = estimate_ns(ProgramType::SCHED_CLS, &first, pace, warm).expect("runs");
+            assert!((found - expected).abs() < 1e-9, "{cold_ns} {warm_ns}: {found}");
         };
-        check(50, 40_000);
-        check(1_000, 2_000);
-        check(10_000_000, RUNS_MIN);
+        check(5_000, 50, Pace::Short, 50.0);
+        check(50, 5_000, Pace::Short, 50.0);
+        check(400_000_000, 50, Pace::Long, 400e6);
+        check(0, 0, Pace::Short, 1.0);
+    }
+
+    #[test]
+    fn batches_become_as_long_as_they_should() {
+        let check = |run_ns: f64, found_ns: u32, expected: (u32, bool, u32)| {
+            let mut length = Length::of(ProgramType::SCHED_CLS, run_ns);
+            let runs = length.runs;
+            let time_ns = u64::from(runs) * u64::from(found_ns);
+            let is_enough = length.learn(ProgramType::SCHED_CLS, &run(runs, found_ns, time_ns));
+            assert_eq!((runs, is_enough, length.runs), expected, "{run_ns} {found_ns}");
+        };
+        check(50.0, 50, (40_000, true, 40_000));
+        check(50.0, 40, (40_000, true, 40_000));
+        check(50.0, 10, (40_000, false, 200_000));
+        check(50.0, 500, (40_000, true, 4_000));
+        check(1e9, 1_000_000_000, (1, true, 1));
+        let mut length = Length::of(ProgramType::XDP, 50.0);
+        assert_eq!((length.runs, length.limit()), (300_000, Duration::from_millis(450)));
+        length.shorten();
+        assert_eq!(length.runs, 37_500);
     }
 }

@@ -11,7 +11,7 @@ use wingbeat_bpf::{
 use super::{
     BenchError, place,
     session::{contents, link},
-    subject::{Counted, Forms, Subject, run_form},
+    subject::{Counted, Subject},
 };
 use crate::{
     counts::Counts,
@@ -19,8 +19,11 @@ use crate::{
     plan::{Plan, find},
 };
 
-/// Runs after which the maps are taken to be in the state that the batches see.
+/// Runs after which the maps are taken to be in the state that the batches see; fewer where they would
+/// take longer than this, and none where not even so many fit.
 const SETTLING_RUNS: u32 = 4_096;
+const SETTLING_RUNS_MIN: u32 = 64;
+const SETTLING_NS: f64 = 100e6;
 
 /// What one program executed, over all inputs of a plan.
 #[derive(Debug)]
@@ -46,8 +49,7 @@ pub fn count_program(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<CountedProgram, BenchError> {
-    let count = || {
-        place::settle(plan.cpu)?;
+    place::on_thread_of_its_own(plan.cpu, stop, |runner| {
         let name = find(spec, program)?.name.clone();
         let linked = link(spec)?.into_iter().find(|linked| linked.program.name == name);
         let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
@@ -55,9 +57,10 @@ pub fn count_program(
         let contents = contents(spec, plan)?;
         let mut counts = Counts { runs: 0, executed: vec![0; linked.code.insns.len()] };
         let mut outcomes = Vec::new();
-        let mut subject = Subject::new(&linked, &loader, &contents, Forms::COUNTED)?;
+        let mut subject = Subject::new(&linked, &loader, &contents, runner)?;
+        subject.add_counted();
         for input in &plan.inputs {
-            if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if runner.alarm.is_over() {
                 break;
             }
             subject.reset()?;
@@ -67,9 +70,7 @@ pub fn count_program(
         }
         drop(subject);
         Ok(CountedProgram { types: loader.types().clone(), linked, counts, outcomes })
-    };
-    // A thread of its own, because it binds itself to a CPU and blocks signals.
-    std::thread::scope(|scope| scope.spawn(count).join().unwrap_or(Err(BenchError::Thread)))
+    })
 }
 
 /// Counts one run on maps that were just reset.
@@ -85,16 +86,22 @@ pub(super) fn first_run(
     one_run(subject, counted, input, context)
 }
 
-/// Counts one run after thousands on the same maps: what a batch sees.
+/// Counts one run after thousands on the same maps, what a batch sees; `None` where runs of `run_ns`
+/// are too long for that.
 pub(super) fn settled_run(
     subject: &Subject<'_>,
     input: &Input,
     context: &[u8],
-) -> Result<Counts, BenchError> {
-    let counted =
-        subject.state().counted.as_ref().map_err(|r| BenchError::NotMeasurable(r.clone()))?;
-    run_form(counted.program.as_fd(), subject.r#type(), input, context, SETTLING_RUNS)?;
-    Ok(one_run(subject, counted, input, context)?.1)
+    run_ns: f64,
+) -> Result<Option<Counts>, BenchError> {
+    let Ok(counted) = &subject.state().counted else { return Ok(None) };
+    // Within 0 and SETTLING_RUNS.
+    let runs = (SETTLING_NS / run_ns).clamp(0.0, f64::from(SETTLING_RUNS)) as u32;
+    if runs < SETTLING_RUNS_MIN {
+        return Ok(None);
+    }
+    subject.run_form(counted.program.as_fd(), input, context, runs)?;
+    Ok(Some(one_run(subject, counted, input, context)?.1))
 }
 
 fn one_run(
@@ -104,7 +111,7 @@ fn one_run(
     context: &[u8],
 ) -> Result<(Run, Counts), BenchError> {
     counted.notebook.clear_notebook()?;
-    let run = run_form(counted.program.as_fd(), subject.r#type(), input, context, 1)?;
+    let run = subject.run_form(counted.program.as_fd(), input, context, 1)?;
     let plan = &counted.instrumented.plan;
     let executed = plan.insn_counts(&plan.counters(&counted.notebook.read_notebook()?));
     Ok((run, Counts { runs: 1, executed }))

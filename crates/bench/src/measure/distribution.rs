@@ -2,10 +2,7 @@
 
 use std::os::fd::AsFd as _;
 
-use super::{
-    BenchError,
-    subject::{Subject, run_form},
-};
+use super::{BenchError, subject::Subject};
 use crate::{
     input::Input,
     instrument::wrapper::{Recorded, read_histogram},
@@ -29,7 +26,7 @@ impl Clockings {
     ) -> Result<(), BenchError> {
         let Ok(clocked) = &subject.state().clocked else { return Ok(()) };
         clocked.notebook.clear_notebook()?;
-        run_form(clocked.program.as_fd(), subject.r#type(), input, context, runs)?;
+        subject.run_form(clocked.program.as_fd(), input, context, runs)?;
         let value = clocked.notebook.read_notebook()?;
         let found =
             read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;

@@ -1,15 +1,22 @@
 //! One program in the kernel, in three forms: as it is, with counters, with a clock around it. All
 //! three share the same maps.
 
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::{
+    os::fd::{AsFd as _, BorrowedFd},
+    time::{Duration, Instant},
+};
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{LiveMap, LiveMaps, Loaded, Loader, ResetError, Run, RunInput, run},
+    live::{Effort, LiveMap, LiveMaps, LoadError, Loaded, Loader, ResetError, Run},
     spec::Linked,
 };
 
-use super::{BenchError, alternation::Side};
+use super::{
+    BenchError,
+    alternation::Side,
+    runner::{Pace, Runner},
+};
 use crate::{
     input::{Entry, Input, MapKind},
     instrument::{
@@ -21,27 +28,22 @@ use crate::{
 /// Entries for one map of the object, by its name.
 pub(super) type Contents = Vec<(String, MapKind, Vec<Entry>)>;
 
+/// Time from which on maps are created once for all loads of an image.
+const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
+
 /// What is needed to bring a program into the kernel, again and again.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) linked: &'a Linked,
     loader: &'a Loader,
     contents: &'a Contents,
-    forms: Forms,
+    runner: Runner<'a>,
     state: State,
-}
-
-/// The forms of a program that are wanted besides the plain one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Forms {
-    pub(super) counted: bool,
-    pub(super) clocked: bool,
-}
-
-impl Forms {
-    pub(super) const ALL: Self = Self { counted: true, clocked: true };
-    pub(super) const PLAIN: Self = Self { counted: false, clocked: false };
-    pub(super) const COUNTED: Self = Self { counted: true, clocked: false };
+    /// How long it took to create its maps, and to load the plain program.
+    maps_time: Duration,
+    pub(super) load_time: Duration,
+    /// Whether a run may be long; known after the first.
+    pace: Pace,
 }
 
 /// Everything of it that is in the kernel.
@@ -53,6 +55,8 @@ pub(super) struct State {
     pub(super) counted: Result<Counted, String>,
     /// With a clock, or why not.
     pub(super) clocked: Result<Clocked, String>,
+    /// How long it took to load the plain program.
+    load_time: Duration,
 }
 
 /// A program with counters.
@@ -71,20 +75,49 @@ pub(super) struct Clocked {
 }
 
 impl<'a> Subject<'a> {
-    /// Brings the program into the kernel.
+    /// Brings the plain program into the kernel.
     pub(super) fn new(
         linked: &'a Linked,
         loader: &'a Loader,
         contents: &'a Contents,
-        forms: Forms,
+        runner: Runner<'a>,
     ) -> Result<Self, BenchError> {
-        let state = State::load(linked, loader, contents, forms)?;
-        Ok(Self { linked, loader, contents, forms, state })
+        let begun = Instant::now();
+        let state = State::load(linked, loader, contents, runner)?;
+        let load_time = state.load_time;
+        let maps_time = begun.elapsed().saturating_sub(load_time);
+        let pace = Pace::Long;
+        Ok(Self { linked, loader, contents, runner, state, maps_time, load_time, pace })
+    }
+
+    /// Brings in the form with counters, or keeps the reason why that cannot be.
+    pub(super) fn add_counted(&mut self) {
+        self.state.counted = Counted::load(self.linked, self.loader, &self.state, self.runner);
+    }
+
+    /// Brings in the form with a clock, or keeps the reason why that cannot be.
+    pub(super) fn add_clocked(&mut self) {
+        self.state.clocked = Clocked::load(self.linked, self.loader, &self.state, self.runner);
+    }
+
+    /// Keeps a reason why there are no counters.
+    pub(super) fn leave_uncounted(&mut self, reason: String) {
+        self.state.counted = Err(reason);
+    }
+
+    /// Keeps a reason why there is no clock.
+    pub(super) fn leave_unclocked(&mut self, reason: String) {
+        self.state.clocked = Err(reason);
     }
 
     /// What brings it into the kernel once more.
     pub(super) fn side(&self) -> Side<'a> {
-        Side { linked: self.linked, loader: self.loader, contents: self.contents }
+        Side {
+            linked: self.linked,
+            loader: self.loader,
+            contents: self.contents,
+            maps: (self.maps_time > MAPS_TIME_MAX).then(|| self.state.maps.clone()),
+        }
     }
 
     pub(super) fn r#type(&self) -> ProgramType {
@@ -93,6 +126,10 @@ impl<'a> Subject<'a> {
 
     pub(super) fn state(&self) -> &State {
         &self.state
+    }
+
+    pub(super) fn runner(&self) -> Runner<'a> {
+        self.runner
     }
 
     /// Puts the maps back to what they were before the first run: in place where that is possible,
@@ -107,8 +144,26 @@ impl<'a> Subject<'a> {
 
     /// Loads everything once more: other addresses, fresh maps.
     pub(super) fn reload(&mut self) -> Result<(), BenchError> {
-        self.state = State::load(self.linked, self.loader, self.contents, self.forms)?;
+        let mut state = State::load(self.linked, self.loader, self.contents, self.runner)?;
+        // A form that could not be had once is not tried again.
+        state.counted = match &self.state.counted {
+            Ok(_) => Counted::load(self.linked, self.loader, &state, self.runner),
+            Err(reason) => Err(reason.clone()),
+        };
+        state.clocked = match &self.state.clocked {
+            Ok(_) => Clocked::load(self.linked, self.loader, &state, self.runner),
+            Err(reason) => Err(reason.clone()),
+        };
+        self.state = state;
         Ok(())
+    }
+
+    /// Runs the plain program once, in a process of its own, and learns how long a run is.
+    pub(super) fn run_first(&mut self, input: &Input, context: &[u8]) -> Result<Run, BenchError> {
+        let plain = self.state.plain.as_fd();
+        let run = self.runner.run(plain, self.r#type(), (input, context), 1, Pace::Long)?;
+        self.pace = Pace::of(&run);
+        Ok(run)
     }
 
     /// Runs the plain program.
@@ -118,19 +173,28 @@ impl<'a> Subject<'a> {
         context: &[u8],
         repeat: u32,
     ) -> Result<Run, BenchError> {
-        run_form(self.state.plain.as_fd(), self.r#type(), input, context, repeat)
+        self.run_form(self.state.plain.as_fd(), input, context, repeat)
     }
-}
 
-/// Runs a form of a program.
-pub(super) fn run_form(
-    program: BorrowedFd<'_>,
-    r#type: ProgramType,
-    input: &Input,
-    context: &[u8],
-    repeat: u32,
-) -> Result<Run, BenchError> {
-    Ok(run(program, r#type, RunInput { data: &input.data, context }, repeat)?)
+    /// Runs a form of the program.
+    pub(super) fn run_form(
+        &self,
+        form: BorrowedFd<'_>,
+        input: &Input,
+        context: &[u8],
+        repeat: u32,
+    ) -> Result<Run, BenchError> {
+        self.runner.run(form, self.r#type(), (input, context), repeat, self.pace)
+    }
+
+    /// How long it takes to bring in maps and plain program once more, roughly.
+    pub(super) fn whole_load_time(&self) -> Duration {
+        self.load_time + self.maps_time
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        self.pace
+    }
 }
 
 impl State {
@@ -138,21 +202,29 @@ impl State {
         linked: &Linked,
         loader: &Loader,
         contents: &Contents,
-        forms: Forms,
+        runner: Runner<'_>,
     ) -> Result<Self, BenchError> {
+        let load = |maps: LiveMaps, effort: Effort<'_>| {
+            let begun = Instant::now();
+            let descriptors = maps.descriptors();
+            let plain = loader.load_with(&linked.program, &linked.code, &descriptors, effort)?;
+            let load_time = begun.elapsed();
+            let not_yet = || "the time was over before".to_owned();
+            let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
+            Ok(Self { maps, plain, counted, clocked, load_time })
+        };
+        // What the program cannot write to need not be put back.
+        if loader.has_large_maps() {
+            let mut maps = loader.create_maps_to_read()?;
+            fill(&mut maps, contents)?;
+            match load(maps, runner.little_effort()) {
+                Err(LoadError::Rejected { .. }) => {}
+                other => return Ok(other?),
+            }
+        }
         let mut maps = loader.create_maps()?;
         fill(&mut maps, contents)?;
-        let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
-        let not_wanted = || "it was not asked for".to_owned();
-        let counted = match forms.counted {
-            true => Counted::load(linked, loader, &maps, &plain),
-            false => Err(not_wanted()),
-        };
-        let clocked = match forms.clocked {
-            true => Clocked::load(linked, loader, &maps),
-            false => Err(not_wanted()),
-        };
-        Ok(Self { maps, plain, counted, clocked })
+        Ok(load(maps, runner.effort())?)
     }
 }
 
@@ -160,29 +232,40 @@ impl Counted {
     fn load(
         linked: &Linked,
         loader: &Loader,
-        maps: &LiveMaps,
-        plain: &Loaded,
+        state: &State,
+        runner: Runner<'_>,
     ) -> Result<Self, String> {
-        let number = maps.all().len();
+        let number = state.maps.all().len();
         let options = counters::Options {
             map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
             may_throw: linked.throwing_calls().collect(),
-            stack_depths_bytes: plain.verifier.stack_depths.clone(),
+            stack_depths_bytes: state.plain.verifier.stack_depths.clone(),
         };
         let instrumented = counters::instrument(&linked.code, &options)
             .map_err(|error| format!("it cannot be given counters: {error}"))?;
         let notebook =
             LiveMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
-        let program = load_form(linked, loader, maps.descriptors(), &notebook, &instrumented.code)
-            .map_err(|reason| format!("the kernel refuses it with counters: {reason}"))?;
+        let mut descriptors = state.maps.descriptors();
+        descriptors.push(notebook.as_fd());
+        let effort = runner.little_effort();
+        let program =
+            loader.load_with(&linked.program, &instrumented.code, &descriptors, effort).map_err(
+                |error| format!("the kernel refuses it with counters: {}", first_line(&error)),
+            )?;
         Ok(Self { program, notebook, instrumented })
     }
 }
 
 impl Clocked {
-    fn load(linked: &Linked, loader: &Loader, maps: &LiveMaps) -> Result<Self, String> {
+    fn load(
+        linked: &Linked,
+        loader: &Loader,
+        state: &State,
+        runner: Runner<'_>,
+    ) -> Result<Self, String> {
+        let number = state.maps.all().len();
         let options = wrapper::Options {
-            map_fd: i32::try_from(maps.all().len()).map_err(|_| "too many maps".to_owned())?,
+            map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
             program_type: linked.program.r#type,
             throw_btf_id: None,
         };
@@ -191,25 +274,21 @@ impl Clocked {
         }
         let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
         let notebook = LiveMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
-        let program = load_form(linked, loader, maps.descriptors(), &notebook, &wrapped.code)
-            .map_err(|reason| format!("the kernel refuses it with a clock around it: {reason}"))?;
+        let mut descriptors = state.maps.descriptors();
+        descriptors.push(notebook.as_fd());
+        let effort = runner.little_effort();
+        let program = loader
+            .load_with(&linked.program, &wrapped.code, &descriptors, effort)
+            .map_err(|error| {
+                format!("the kernel refuses it with a clock around it: {}", first_line(&error))
+            })?;
         Ok(Self { program, notebook })
     }
 }
 
-/// Loads changed code of a program, with a notebook after the maps.
-pub(super) fn load_form<'a>(
-    linked: &Linked,
-    loader: &Loader,
-    mut descriptors: Vec<BorrowedFd<'a>>,
-    notebook: &'a LiveMap,
-    code: &wingbeat_bpf::code::Code,
-) -> Result<Loaded, String> {
-    descriptors.push(notebook.as_fd());
-    loader.load(&linked.program, code, &descriptors).map_err(|error| {
-        // The first line says it; the log is that of code which the user did not write.
-        error.to_string().lines().next().unwrap_or_default().to_owned()
-    })
+/// What an error says first; what follows is the log of code that the user did not write.
+pub(super) fn first_line(error: &LoadError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// Puts the contents into the maps.

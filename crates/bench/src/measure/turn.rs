@@ -1,31 +1,30 @@
 //! One thing that takes turns with others in a session: a program on an input, or a ruler; and what
 //! its turns have given.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use wingbeat_bpf::ProgramType;
+use wingbeat_bpf::{ProgramType, live::RunError};
 use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
     alternation::Alternation,
-    batch::{FixedPart, time_per_run_ns},
+    batch::{FixedPart, Length, time_per_run_ns},
     distribution::Clockings,
+    runner::Pace,
     subject::Subject,
 };
 use crate::{
-    analyse::{RawCase, RawRun},
+    analyse::{self, RawCase, RawRun},
     input::Input,
-    plan::Plan,
     result::Failure,
 };
 
-/// How long it may take to bring a program and the ruler into the kernel together, and to try them. It
-/// happens for each sample, so that one that takes longer is better measured in batches.
-const LOAD_MAX: Duration = Duration::from_millis(300);
-
 /// Why there are no bursts, unless something else is said. A ruler gets its bursts from a program.
 const NO_RULER: &str = "no program of its type could take turns with an empty one";
+
+/// Batches until the number of runs is right, at most.
+const TRIES: usize = 4;
 
 /// One thing that takes turns: a program on an input, or a ruler.
 #[derive(Debug)]
@@ -34,8 +33,10 @@ pub(super) struct Turn<'a> {
     pub(super) subject: usize,
     /// Which input of the plan.
     pub(super) input: usize,
-    /// Runs of a batch that the kernel repeats.
-    runs_per_batch: u32,
+    /// That of a batch which the kernel repeats.
+    length: Length,
+    /// Time of a run, roughly.
+    pub(super) run_ns: f64,
     /// In one image with the ruler, or why that cannot be.
     alternation: Result<Alternation<'a>, String>,
     /// Why it was given up.
@@ -49,11 +50,13 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(subject: usize, input: usize, runs_per_batch: u32) -> Self {
+    /// A turn of a program whose runs take so long, roughly.
+    pub(super) fn new(subject: usize, input: usize, r#type: ProgramType, run_ns: f64) -> Self {
         Self {
             subject,
             input,
-            runs_per_batch,
+            length: Length::of(r#type, run_ns),
+            run_ns,
             alternation: Err(NO_RULER.to_owned()),
             broken: None,
             raw: RawRun::default(),
@@ -63,27 +66,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Lets the program take turns with the ruler from now on, if that can be.
-    pub(super) fn beside(
-        self,
-        ruler: &Subject<'a>,
-        program: &Subject<'a>,
-        input: &'a Input,
-        plan: &'a Plan,
-        random: &mut Random,
-    ) -> Self {
-        let begun = Instant::now();
-        let sides = [ruler.side(), program.side()];
-        let alternation = Alternation::new(sides, input, &plan.context, random);
-        let taken = begun.elapsed();
-        let alternation = alternation.and_then(|it| match taken < LOAD_MAX {
-            true => Ok(it),
-            false => Err(format!(
-                "loading and running it with the empty program takes {} ms, too long for each sample",
-                taken.as_millis()
-            )),
-        });
-        Self { alternation, ..self }
+    /// Lets the program take turns with the ruler from now on, or keeps the reason why it cannot. What
+    /// was taken before is no sample besides bursts.
+    pub(super) fn alternate(&mut self, alternation: Result<Alternation<'a>, String>) {
+        if alternation.is_ok() {
+            self.raw.samples_ns.clear();
+        }
+        self.alternation = alternation;
     }
 
     /// Whether its samples are bursts within one run.
@@ -107,21 +96,47 @@ impl<'a> Turn<'a> {
         Ok(true)
     }
 
-    /// A batch that the kernel repeats. It is a sample where there are no bursts; else it tells what
-    /// the kernel makes of the program. Returns how often the call was interrupted.
+    /// A batch that the kernel repeats, on maps that are put back if it `is_fresh`. It is a sample where
+    /// there are no bursts; else it tells what the kernel makes of the program. Returns how often calls
+    /// were interrupted.
+    ///
+    /// One that turns out too short or too long is made again, with another number of runs.
     pub(super) fn take_batch(
         &mut self,
-        subject: &Subject<'_>,
-        input: &Input,
-        context: &[u8],
+        subject: &mut Subject<'_>,
+        (input, context): (&Input, &[u8]),
         fixed: FixedPart,
+        is_fresh: bool,
     ) -> Result<u64, BenchError> {
-        let run = subject.run(input, context, self.runs_per_batch)?;
-        self.raw.kernel_ns.push(run.mean_ns);
-        if self.alternation.is_err() {
-            self.raw.samples_ns.push(time_per_run_ns(subject.r#type(), &run, fixed));
+        let mut retries = 0;
+        for try_number in 1.. {
+            if is_fresh {
+                subject.reset()?;
+            }
+            let alarm = subject.runner().alarm;
+            let limit = match subject.pace() {
+                Pace::Short => self.length.limit(),
+                Pace::Long => Duration::MAX,
+            };
+            let run = match alarm.within(limit, || subject.run(input, context, self.length.runs)) {
+                Err(BenchError::Run(RunError::TimeOver(_)))
+                    if !alarm.is_over() && self.length.runs > 1 =>
+                {
+                    self.length.shorten();
+                    continue;
+                }
+                other => other?,
+            };
+            retries += u64::from(run.retries);
+            if self.length.learn(subject.r#type(), &run) || try_number >= TRIES {
+                self.raw.kernel_ns.push(run.mean_ns);
+                if self.alternation.is_err() {
+                    self.raw.samples_ns.push(time_per_run_ns(subject.r#type(), &run, fixed));
+                }
+                break;
+            }
         }
-        Ok(u64::from(run.retries))
+        Ok(retries)
     }
 
     /// A batch with the clock around each run.
@@ -131,25 +146,31 @@ impl<'a> Turn<'a> {
         input: &Input,
         context: &[u8],
     ) -> Result<(), BenchError> {
-        self.clockings.batch(subject, input, context, self.runs_per_batch)
+        self.clockings.batch(subject, input, context, self.length.runs)
+    }
+
+    /// Whether there is a sample.
+    pub(super) fn has_samples(&self) -> bool {
+        !self.raw.samples_ns.is_empty()
     }
 
     fn into_raw(self) -> RawRun {
         let (runs_per_batch, no_bursts) = match self.alternation {
             Ok(alternation) => (alternation.calls(1), None),
-            Err(reason) => (self.runs_per_batch, Some(reason)),
+            Err(reason) => (self.length.runs, Some(reason)),
         };
         RawRun { no_bursts, runs_per_batch, recorded: self.clockings.recorded, ..self.raw }
     }
 }
 
 /// Brings what was measured to where it belongs: the first `rulers` subjects are rulers, of the others
-/// there is a turn for each case.
+/// there is a turn for each case. One without a sample is a failure if it `is_timed`.
 pub(super) fn collect(
     subjects: &[Subject<'_>],
     rulers: usize,
     turns: Vec<Turn<'_>>,
     mut cases: Vec<RawCase>,
+    is_timed: bool,
     failures: &mut Vec<Failure>,
 ) -> (Vec<(ProgramType, RawRun)>, Vec<RawCase>) {
     let mut ruler_runs: Vec<(ProgramType, RawRun)> = Vec::new();
@@ -174,6 +195,8 @@ pub(super) fn collect(
         if let Some(case) = cases.get_mut(position) {
             if let Some(reason) = &turn.broken {
                 failures.push(Failure::new(&case.name, reason));
+            } else if is_timed && !turn.has_samples() {
+                failures.push(Failure::new(&case.name, analyse::NO_SAMPLES));
             }
             case.run = turn.into_raw();
         }

@@ -5,7 +5,11 @@ use wingbeat_bpf::{
     spec::{Linked, ProgramSpec},
 };
 
-use super::{BenchError, session::failure};
+use super::{
+    BenchError,
+    runner::Runner,
+    session::{Session, failure},
+};
 use crate::{
     plan::Plan,
     result::{Failure, Size, Verified, Verifier},
@@ -24,25 +28,25 @@ pub(super) struct Found {
 }
 
 /// Loads `programs`. One that was asked for by name is no mere omission, and neither is one that the
-/// verifier rejects.
-///
-/// # Errors
-///
-/// When they are `all` that there is, and not one can be loaded.
+/// verifier rejects or that the time was too short for.
 pub(super) fn load(
     programs: &[&ProgramSpec],
     linked: &[Linked],
     loader: &Loader,
     plan: &Plan,
-    are_all: bool,
-) -> Result<Found, BenchError> {
+    session: &mut Session<'_>,
+) -> Found {
     let mut found = Found::default();
-    let mut first_error = None;
     for program in programs {
         let Some(linked) = linked.iter().find(|it| it.program.name == program.name) else {
             continue;
         };
-        let left_out = match verify(linked, loader) {
+        if let Some(reason) = session.why_over("it was loaded") {
+            found.failures.push(Failure::new(&program.name, reason));
+            continue;
+        }
+        session.show(&format!("{}: loading", program.name));
+        let left_out = match verify(linked, loader, session.runner) {
             Ok(verified) => {
                 let reason = verified.reason.clone();
                 found.verified.push(verified);
@@ -53,11 +57,13 @@ pub(super) fn load(
                     found.failures.push(rejected);
                     continue;
                 }
+                over if session.runner.alarm.is_over() => {
+                    found.failures.push(over);
+                    continue;
+                }
                 other => {
                     let reason = RunError::NoHandler(program.r#type);
                     let reason = format!("{reason}; nor does the verifier tell: {}", other.reason);
-                    let text = format!("{}: {reason}", program.name);
-                    first_error = first_error.or(Some(BenchError::NotMeasurable(text)));
                     Failure::new(&program.name, reason)
                 }
             },
@@ -67,16 +73,13 @@ pub(super) fn load(
             false => found.failures.push(left_out),
         }
     }
-    let has_figures = !found.verified.is_empty() || found.failures.iter().any(|it| it.is_rejected);
-    match first_error {
-        Some(error) if are_all && !has_figures => Err(error),
-        _ => Ok(found),
-    }
+    found
 }
 
-fn verify(linked: &Linked, loader: &Loader) -> Result<Verified, BenchError> {
+fn verify(linked: &Linked, loader: &Loader, runner: Runner<'_>) -> Result<Verified, BenchError> {
     let maps = loader.create_maps()?;
-    let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
+    let descriptors = maps.descriptors();
+    let loaded = loader.load_with(&linked.program, &linked.code, &descriptors, runner.effort())?;
     Ok(Verified {
         name: linked.program.name.clone(),
         r#type: linked.program.r#type.name(),

@@ -16,7 +16,7 @@ use wingbeat_bench::instrument::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, op},
-    live::{LiveMap, Loader, RunInput, run},
+    live::{Alarm, Effort, Explained, LiveMap, Loader, RunInput, run},
     spec::ProgramSpec,
 };
 
@@ -81,7 +81,7 @@ fn run_turns(programs: [&Code; 2], maps: [&[&LiveMap]; 2], turns: &Turns) -> Vec
         program_type: ProgramType::XDP,
         throw_btf_id: None,
     };
-    let both = alternate(programs, counts[0], RESULT, 3, options).expect("they take turns");
+    let both = alternate(programs, counts[0], 1, RESULT, 3, options).expect("they take turns");
     let notebook = LiveMap::notebook(both.value_size_bytes).expect("a map");
     notebook.write_notebook(&turns.to_value()).expect("turns");
     let mut descriptors: Vec<BorrowedFd<'_>> =
@@ -96,7 +96,10 @@ fn run_turns(programs: [&Code; 2], maps: [&[&LiveMap]; 2], turns: &Turns) -> Vec
         attachment: None,
         insn_count: both.code.insns.len(),
     };
-    let program = Loader::without_object().load(&spec, &both.code, &descriptors).expect("loaded");
+    let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
+    let program = Loader::without_object()
+        .load_image(&spec, &both.code, &both.called, &descriptors, effort)
+        .expect("loaded");
     let input = RunInput { data: &PACKET, context: &[] };
     let found = run(program.as_fd(), spec.r#type, input, 1).expect("it runs");
     assert_eq!(found.return_value, RESULT as u32);

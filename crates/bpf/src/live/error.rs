@@ -1,6 +1,6 @@
 //! Why a program cannot be loaded.
 
-use std::io;
+use std::{io, time::Duration};
 
 use super::Rejection;
 use crate::{
@@ -58,6 +58,17 @@ pub enum LoadError {
         program: String,
         /// Why not.
         source: BtfError,
+    },
+    /// The alarm went off first.
+    #[error(
+        "the time was over before {program} was loaded: the verifier had been at it for {:.1} s",
+        .after.as_secs_f64()
+    )]
+    TimeOver {
+        /// Name of the program.
+        program: String,
+        /// How long it had been loading.
+        after: Duration,
     },
     /// Anything else.
     #[error("cannot load {program}: {source}")]

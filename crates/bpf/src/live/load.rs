@@ -3,38 +3,25 @@
 use std::{
     cell::OnceCell,
     ffi::CString,
-    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use super::{
-    LoadError, Rejection, VerifierStatistics,
-    externs::{self, MISSING_KFUNC},
+    Alarm, Effort, Explained, LoadError, VerifierStatistics, externs,
     maps::LiveMaps,
     records::{function_records, line_records, put_descriptors},
+    reset::is_large,
     settings,
+    verify::verify,
 };
 use crate::{
     btf::KernelTypes,
     code::Code,
     program::Info,
     program_type::ProgramType,
-    spec::{Attachment, Extern, MapSpec, ObjectTypes, ProgramSpec, Spec, UNRESOLVED},
+    spec::{Attachment, Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
     sys::{self, LoadRequest},
 };
-
-/// `BPF_LOG_LEVEL1` and `BPF_LOG_STATS` (include/linux/bpf_verifier.h, Linux 6.18).
-const LOG_INSTRUCTIONS: u32 = 1;
-const LOG_STATISTICS: u32 = 4;
-
-/// Room for the verifier's statistics, in bytes.
-const SHORT_LOG: usize = 16 << 10;
-
-/// Room for the log of a rejection: as much as one wants to keep, in bytes.
-const LONG_LOG_MAX: usize = 64 << 20;
-
-/// How often a load is tried when the kernel says `EAGAIN`, as libbpf does.
-const TRIES: u32 = 5;
 
 /// How to load.
 #[derive(Debug, Clone, Copy, Default)]
@@ -131,7 +118,26 @@ impl Loader {
     ///
     /// When the kernel refuses one.
     pub fn create_maps(&self) -> Result<LiveMaps, super::MapError> {
-        LiveMaps::create(&self.maps, self.btf.as_ref().map(|btf| (btf.as_fd(), &self.types)))
+        LiveMaps::create_with(&self.maps, self.typed(), false)
+    }
+
+    /// Creates them so that the kernel lets no program write to large arrays: one that loads with them
+    /// never does.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses one.
+    pub fn create_maps_to_read(&self) -> Result<LiveMaps, super::MapError> {
+        LiveMaps::create_with(&self.maps, self.typed(), true)
+    }
+
+    /// Whether there are large arrays that programs may write to, as far as the object says.
+    pub fn has_large_maps(&self) -> bool {
+        self.maps.iter().any(is_large)
+    }
+
+    fn typed(&self) -> Option<(BorrowedFd<'_>, &ObjectTypes)> {
+        self.btf.as_ref().map(|btf| (btf.as_fd(), &self.types))
     }
 
     /// Loads `code` as `program`. `maps` are what the numbers in the code stand for: the maps of the
@@ -149,16 +155,65 @@ impl Loader {
         code: &Code,
         maps: &[BorrowedFd<'_>],
     ) -> Result<Loaded, LoadError> {
-        let name = || program.name.clone();
+        let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
+        self.load_with(program, code, maps, effort)
+    }
+
+    /// The same with as much effort as is worth it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Loader::load`]; [`LoadError::TimeOver`] when the alarm goes off.
+    pub fn load_with(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        maps: &[BorrowedFd<'_>],
+        effort: Effort<'_>,
+    ) -> Result<Loaded, LoadError> {
+        let copies = self.with_static_copies(code);
+        let types = match &copies {
+            Some((btf, ids)) => (Some(btf.as_fd()), function_records(code, Some(ids))),
+            None => (self.btf.as_ref().map(AsFd::as_fd), function_records(code, None)),
+        };
+        self.submit(program, code, maps, types, effort)
+    }
+
+    /// Loads an image of several programs: a function in front, and the programs that it calls with
+    /// the context, which are the functions number `called`.
+    ///
+    /// These get types of our own as global functions, each of which the verifier looks at once, by
+    /// itself, however often it is called; a static function it follows from each call. The kernel
+    /// takes a context for an argument of such a function since Linux 6.8 (`arg:ctx`).
+    ///
+    /// # Errors
+    ///
+    /// As [`Loader::load_with`].
+    pub fn load_image(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        called: &[usize],
+        maps: &[BorrowedFd<'_>],
+        effort: Effort<'_>,
+    ) -> Result<Loaded, LoadError> {
+        let (types, ids) = self.types.with_called(&code.functions, called);
+        let failed = |source| LoadError::Failed { program: program.name.clone(), source };
+        let btf = sys::load_btf(types.bytes(), &mut []).map_err(failed)?;
+        let records = function_records(code, Some(&ids));
+        self.submit(program, code, maps, (Some(btf.as_fd()), records), effort)
+    }
+
+    fn submit(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        maps: &[BorrowedFd<'_>],
+        (btf, func_info): (Option<BorrowedFd<'_>>, Option<Vec<u8>>),
+        effort: Effort<'_>,
+    ) -> Result<Loaded, LoadError> {
         let attach_btf_id = self.attach_id(program)?;
         let insns = self.resolved(program, code, maps)?;
-        let wrapped = self.with_static_copies(code);
-        let btf = match &wrapped {
-            Some((btf, _)) => Some(btf.as_fd()),
-            None => self.btf.as_ref().map(AsFd::as_fd),
-        };
-        let ids = wrapped.as_ref().map(|(_, ids)| ids.as_slice());
-        let func_info = function_records(code, ids);
         // The kernel takes function records for all functions or for none.
         let btf = btf.filter(|_| func_info.is_some());
         let request = LoadRequest {
@@ -173,18 +228,13 @@ impl Loader {
             line_info: &line_records(code),
             attach_btf_id,
             attach_program: None,
-            log_level: LOG_STATISTICS,
+            log_level: 0,
             kern_version: self.kernel_version,
         };
-        let mut log = vec![0; SHORT_LOG];
-        match load_patiently(request, &mut log) {
-            Ok(fd) => {
-                let info = Info::of(&fd)
-                    .map_err(|source| LoadError::Failed { program: name(), source })?;
-                Ok(Loaded { fd, verifier: VerifierStatistics::parse(&text(&log)), info })
-            }
-            Err(error) => Err(explain(name(), request, error, &self.externs)),
-        }
+        let (fd, verifier) = verify(&program.name, request, effort, &self.externs)?;
+        let info = Info::of(&fd)
+            .map_err(|source| LoadError::Failed { program: program.name.clone(), source })?;
+        Ok(Loaded { fd, verifier, info })
     }
 
     /// The instructions with descriptors in place of the numbers of maps, and the kernel's ids in place
@@ -292,76 +342,4 @@ fn without_attachment(program: &ProgramSpec) -> Result<u32, LoadError> {
         _ => return Ok(0),
     };
     Err(LoadError::Target { program: program.name.clone(), reason })
-}
-
-/// Loads, also when the short log does not hold the statistics.
-fn load_patiently(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    match load_again(request, log) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-            sys::load_verified(LoadRequest { log_level: 0, ..request }, &mut [])
-        }
-        other => other,
-    }
-}
-
-/// Loads, also when the kernel is interrupted at it (`EAGAIN`, since Linux 5.0).
-fn load_again(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    let mut result = sys::load_verified(request, log);
-    for _ in 1..TRIES {
-        match &result {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {
-                result = sys::load_verified(request, log);
-            }
-            _ => break,
-        }
-    }
-    result
-}
-
-/// Loads once more with the whole log, to tell where and why.
-fn explain(
-    program: String,
-    request: LoadRequest<'_>,
-    error: io::Error,
-    externs: &[Extern],
-) -> LoadError {
-    // Verifying once more takes as long as it took before, so there is one try only, with all the room.
-    // Pages of it that the log does not reach are never touched. Of a longer log the kernel keeps the
-    // end (since Linux 6.4).
-    let mut log = vec![0; LONG_LOG_MAX];
-    let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
-    let is_taken_now = load_again(request, &mut log).is_ok();
-    let log = text(&log);
-    if is_taken_now || log.trim().is_empty() {
-        return match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => LoadError::Refused {
-                program,
-                source: error,
-                has_rights: super::error::has_rights(),
-            },
-            _ => LoadError::Failed { program, source: error },
-        };
-    }
-    let mut rejection = Rejection::parse(log);
-    rejection.missing = missing(&rejection, externs);
-    LoadError::Rejected { program, rejection: Box::new(rejection), source: error }
-}
-
-/// What the kernel does not have, if the verifier stumbled over the mark that stands in its place.
-fn missing(rejection: &Rejection, externs: &[Extern]) -> Option<String> {
-    let number = rejection.unknown_helper()?;
-    if number == UNRESOLVED {
-        return Some(
-            "the program accesses a type or a member that this kernel does not have (CO-RE)".into(),
-        );
-    }
-    let found = usize::try_from(number.checked_sub(MISSING_KFUNC)?).ok();
-    let found = found.and_then(|number| externs.get(number))?;
-    Some(format!("the program calls {}, which this kernel does not have", found.name))
-}
-
-/// The text in a log buffer up to its terminator.
-fn text(log: &[u8]) -> String {
-    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-    String::from_utf8_lossy(&log[..end]).into_owned()
 }

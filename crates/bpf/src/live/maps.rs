@@ -3,16 +3,14 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    sync::Arc,
 };
 
-use super::ring;
+use super::reset::{ResetError, is_large};
 use crate::{
     spec::{MapSpec, MapType, ObjectTypes, Slot},
     sys::{self, MapSpecification},
 };
-
-/// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
-const RESET_BYTES_MAX: u64 = 1 << 20;
 
 /// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
 const RDONLY_PROG: u32 = 1 << 7;
@@ -41,30 +39,22 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// A map that cannot be brought back to its first state in place.
-#[derive(Debug, thiserror::Error)]
-pub enum ResetError {
-    /// Its type does not allow it, or it is too big.
-    #[error("map {0} cannot be restored in place")]
-    NotInPlace(String),
-    /// It should work but did not.
-    #[error(transparent)]
-    Map(#[from] MapError),
-}
-
 /// One map in the kernel.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LiveMap {
-    fd: OwnedFd,
-    spec: MapSpec,
+    pub(super) fd: Arc<OwnedFd>,
+    pub(super) spec: MapSpec,
     /// Bytes of a value as user space sees it.
-    value_len: usize,
+    pub(super) value_len: usize,
     /// What was put in after creation, to be put in again when the map is reset.
-    contents: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) contents: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether no program can write to it.
+    pub(super) is_unwritten: bool,
 }
 
-/// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps).
-#[derive(Debug)]
+/// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps). A clone stands for
+/// the same maps.
+#[derive(Debug, Clone)]
 pub struct LiveMaps {
     maps: Vec<LiveMap>,
 }
@@ -80,7 +70,22 @@ impl LiveMaps {
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        let maps = specs.iter().map(|map| LiveMap::create(map, types)).collect::<Result<_, _>>()?;
+        Self::create_with(specs, types, false)
+    }
+
+    /// The same; with `is_large_read_only` the kernel lets no program write to large arrays.
+    pub(super) fn create_with(
+        specs: &[MapSpec],
+        types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
+        is_large_read_only: bool,
+    ) -> Result<Self, MapError> {
+        let create = |spec: &MapSpec| {
+            let is_unwritten = is_large_read_only && is_large(spec);
+            let flags = if is_unwritten { spec.flags | RDONLY_PROG } else { spec.flags };
+            let map = LiveMap::create(&MapSpec { flags, ..spec.clone() }, types)?;
+            Ok(LiveMap { is_unwritten, ..map })
+        };
+        let maps = specs.iter().map(create).collect::<Result<_, _>>()?;
         let maps = Self { maps };
         maps.fill_slots(|slot| match slot {
             Slot::Map(name) => Some(maps.maps.iter().find(|map| map.spec.name == *name)?.as_fd()),
@@ -161,11 +166,12 @@ impl LiveMap {
             Some(data) => vec![(0_u32.to_ne_bytes().to_vec(), data.clone())],
             None => Vec::new(),
         };
-        let map = Self { fd, spec: spec.clone(), value_len, contents };
+        let (fd, spec) = (Arc::new(fd), spec.clone());
+        let map = Self { fd, spec, value_len, contents, is_unwritten: false };
         for (key, value) in &map.contents {
             map.update(key, value)?;
         }
-        if spec.is_constant {
+        if map.spec.is_constant {
             sys::freeze_map(map.fd.as_fd()).map_err(|source| map.error("freeze", source))?;
         }
         Ok(map)
@@ -273,7 +279,7 @@ impl LiveMap {
         }
     }
 
-    fn update(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+    pub(super) fn update(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         let key_len = if self.spec.r#type.is_queue() { 0 } else { self.spec.key_size as usize };
         if key.len() != key_len {
             return Err(self.error("fill", size_error("key", key_len, key.len())));
@@ -286,82 +292,7 @@ impl LiveMap {
             .map_err(|source| self.error("fill", source))
     }
 
-    fn reset(&self) -> Result<(), ResetError> {
-        let kind = self.spec.r#type;
-        if self.spec.is_constant {
-            return Ok(());
-        }
-        if kind.is_array() {
-            return self.reset_array();
-        }
-        if kind.is_hash() {
-            self.clear_hash()?;
-        } else if kind.is_queue() {
-            self.clear_queue()?;
-        } else if kind == MapType::RINGBUF {
-            return ring::empty(&self.fd).map_err(|source| self.error("empty", source).into());
-        } else if is_written_by_user_space_only(kind) {
-            return Ok(());
-        } else {
-            return Err(ResetError::NotInPlace(self.spec.name.clone()));
-        }
-        self.contents
-            .iter()
-            .try_for_each(|(key, value)| self.update(key, value))
-            .map_err(Into::into)
-    }
-
-    /// Writes only what changed: most runs change little.
-    fn reset_array(&self) -> Result<(), ResetError> {
-        let bytes = u64::from(self.spec.entries_max).saturating_mul(self.value_len as u64);
-        if bytes > RESET_BYTES_MAX {
-            return Err(ResetError::NotInPlace(self.spec.name.clone()));
-        }
-        let zero = vec![0; self.value_len];
-        for index in 0..self.spec.entries_max {
-            let key = index.to_ne_bytes();
-            let first = self.contents.iter().rev().find(|(filled, _)| *filled == key);
-            let first = first.map_or(&zero, |(_, value)| value);
-            if self.lookup(&key)?.as_ref() != Some(first) {
-                self.update(&key, first)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn clear_hash(&self) -> Result<(), MapError> {
-        let mut key = vec![0; self.spec.key_size as usize];
-        // Bounded, should the kernel ever give a key that it does not let go of. Where each CPU has a
-        // list of its own, the kernel rounds the number of entries up to one that all CPUs can share.
-        for _ in 0..=u64::from(self.spec.entries_max).saturating_add(possible_cpus() as u64) {
-            match sys::next_key(self.fd.as_fd(), None, &mut key) {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(error) => return Err(self.error("read", error)),
-            }
-            match sys::delete_element(self.fd.as_fd(), &key) {
-                Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-                Err(error) => return Err(self.error("empty", error)),
-            }
-        }
-        let reason = "it has more entries than it can hold, or somebody else adds some";
-        Err(self.error("empty", io::Error::other(reason)))
-    }
-
-    fn clear_queue(&self) -> Result<(), MapError> {
-        let mut value = vec![0; self.value_len];
-        for _ in 0..=self.spec.entries_max {
-            match sys::lookup_and_delete(self.fd.as_fd(), &mut value) {
-                Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
-                Err(error) => return Err(self.error("empty", error)),
-            }
-        }
-        Ok(())
-    }
-
-    fn error(&self, action: &'static str, source: io::Error) -> MapError {
+    pub(super) fn error(&self, action: &'static str, source: io::Error) -> MapError {
         error(&self.spec, action, source)
     }
 }
@@ -383,24 +314,7 @@ fn size_error(what: &str, expected: usize, found: usize) -> io::Error {
     )
 }
 
-/// Tables that programs only read: redirect targets, other programs, other maps.
-fn is_written_by_user_space_only(kind: MapType) -> bool {
-    matches!(
-        kind,
-        MapType::PROG_ARRAY
-            | MapType::PERF_EVENT_ARRAY
-            | MapType::CGROUP_ARRAY
-            | MapType::ARRAY_OF_MAPS
-            | MapType::HASH_OF_MAPS
-            | MapType::DEVMAP
-            | MapType::DEVMAP_HASH
-            | MapType::CPUMAP
-            | MapType::XSKMAP
-            | MapType::USER_RINGBUF
-    )
-}
-
-fn value_len(spec: &MapSpec) -> usize {
+pub(super) fn value_len(spec: &MapSpec) -> usize {
     let len = spec.value_size as usize;
     if spec.r#type.is_per_cpu() {
         len.next_multiple_of(8).saturating_mul(possible_cpus())

@@ -1,9 +1,14 @@
 //! `BPF_PROG_TEST_RUN`: a program run in the kernel, on demand.
 
-use std::{io, os::fd::AsFd, time::Instant};
+use std::{
+    io,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::Alarm;
 use crate::{program_type::ProgramType, sys};
 
 /// Calls that a signal interrupted, before it is given up.
@@ -14,7 +19,7 @@ const RETRIES_MAX: u32 = 10_000;
 const RETRIES_PER_LENGTH: u32 = 4;
 
 /// Room for what a program writes beyond what it was given, in bytes.
-const GROWTH_MAX: usize = 4096;
+pub(super) const GROWTH_MAX: usize = 4096;
 
 /// `ENOTSUPP`, which has no name in user space (include/linux/errno.h).
 const ENOTSUPP: i32 = 524;
@@ -78,6 +83,9 @@ pub enum RunError {
         "signals interrupted the program {0} times in a row, so that not one run came to its end; find out who sends them (`strace -e trace=none -p PID`)"
     )]
     Interrupted(u32),
+    /// The alarm went off first.
+    #[error("the time was over before the run, which has taken {:.1} s so far", .0.as_secs_f64())]
+    TimeOver(Duration),
     /// Anything else.
     #[error("the kernel cannot run the program: {0}")]
     Failed(#[source] io::Error),
@@ -118,6 +126,22 @@ pub fn run(
     input: RunInput<'_>,
     repeat: u32,
 ) -> Result<Run, RunError> {
+    run_until(program, r#type, input, repeat, &Alarm::never())
+}
+
+/// The same, until the alarm goes off. A run that is under way is waited for all the same.
+///
+/// # Errors
+///
+/// As [`run`]; [`RunError::TimeOver`] when the alarm goes off.
+pub fn run_until(
+    program: impl AsFd,
+    r#type: ProgramType,
+    input: RunInput<'_>,
+    repeat: u32,
+    alarm: &Alarm<'_>,
+) -> Result<Run, RunError> {
+    let begun = Instant::now();
     let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
     let data: &[u8] = if rules.takes_data { input.data } else { &[] };
     let mut data_out = vec![0; if rules.gives_data { data.len() + GROWTH_MAX } else { 0 }];
@@ -128,7 +152,10 @@ pub fn run(
     loop {
         let (in_call, calls) = if rules.repeats { (repeat, 1) } else { (0, repeat) };
         let before = (thread_cpu_time_ns(), Instant::now());
-        let outcome = (0..calls).try_fold(None, |_, _| {
+        let outcome = (0..calls).try_fold(None, |_, number| {
+            if number > 0 && alarm.is_over() {
+                return Err(io::Error::from_raw_os_error(libc::EINTR));
+            }
             // What one run writes to it must not feed the next.
             context_in.copy_from_slice(context);
             let attr = sys::TestRun {
@@ -158,6 +185,9 @@ pub fn run(
                 });
             }
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                if alarm.is_over() {
+                    return Err(RunError::TimeOver(begun.elapsed()));
+                }
                 retries += 1;
                 if retries > RETRIES_MAX {
                     return Err(RunError::Interrupted(retries));
@@ -171,7 +201,7 @@ pub fn run(
     }
 }
 
-fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunError {
+pub(super) fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunError {
     match source.raw_os_error() {
         Some(ENOTSUPP) => RunError::NotHere(r#type),
         Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM | libc::EMSGSIZE | libc::ENODEV) => {
@@ -183,18 +213,8 @@ fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunEr
     }
 }
 
-/// Blocks all signals for this thread, so that those meant for the process interrupt its other threads
-/// instead of a program that runs.
-///
-/// # Errors
-///
-/// Those of `pthread_sigmask`, which has none for this call.
-pub fn block_signals() -> io::Result<()> {
-    sys::block_signals()
-}
-
 /// CPU time of this thread in nanoseconds.
-fn thread_cpu_time_ns() -> u64 {
+pub(super) fn thread_cpu_time_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);

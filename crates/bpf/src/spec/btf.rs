@@ -6,13 +6,18 @@ use std::{borrow::Cow, fs};
 
 use super::{
     Spec,
-    table::{Kind, STATIC, TypeTable},
+    table::{GLOBAL, Kind, STATIC, TypeTable},
 };
+use crate::code::FunctionInfo;
 
 pub(super) use prepare::prepare;
 
 /// Where the running kernel has its types.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// The id of no type, and the place of an argument in a tag on it.
+const VOID: u32 = 0;
+const FIRST_ARGUMENT: u32 = 0;
 
 /// Types of the kernel that programs are linked for.
 #[derive(Debug, Clone)]
@@ -92,6 +97,37 @@ impl ObjectTypes {
         };
         let copies = ids.iter().map(&mut copy).collect::<Option<_>>()?;
         Some((Self::new(table), copies))
+    }
+
+    /// Types with one for each of `functions`, and their ids: those number `called` are global
+    /// functions that get the program's context and return a number; others keep the type that they
+    /// have, and are static without one.
+    pub(crate) fn with_called(
+        &self,
+        functions: &[FunctionInfo],
+        called: &[usize],
+    ) -> (Self, Vec<Option<u32>>) {
+        let mut table = self.table.clone().unwrap_or_else(TypeTable::empty);
+        let [int, context, tag] = ["int", "ctx", "arg:ctx"].map(|text| table.add_text(text));
+        // Signed, 32 bits.
+        let int = table.add(Kind::INT, int, 0, 4, &[1 << 24 | 32]);
+        let pointer = table.add(Kind::PTR, 0, 0, VOID, &[]);
+        let with_context = table.add(Kind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
+        let without = table.add(Kind::FUNC_PROTO, 0, 0, int, &[]);
+        let ids = functions.iter().enumerate().map(|(number, function)| {
+            if called.contains(&number) {
+                let name = table.add_text(&format!("called_{number}"));
+                let id = table.add(Kind::FUNC, name, GLOBAL, with_context, &[]);
+                table.add(Kind::DECL_TAG, tag, 0, id, &[FIRST_ARGUMENT]);
+                return Some(id);
+            }
+            Some(function.type_id.unwrap_or_else(|| {
+                let name = table.add_text(&format!("static_{number}"));
+                table.add(Kind::FUNC, name, STATIC, without, &[])
+            }))
+        });
+        let ids = ids.collect();
+        (Self::new(table), ids)
     }
 }
 

@@ -103,6 +103,11 @@ pub(super) struct Type<'a> {
 }
 
 impl TypeTable {
+    /// No types.
+    pub(super) fn empty() -> Self {
+        Self { words: Vec::new(), starts: Vec::new(), strings: vec![0] }
+    }
+
     /// Reads and checks a `.BTF` section. The error is a reason.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let header = bytes.get(..HEADER_LEN).ok_or("it ends within its header")?;

@@ -13,7 +13,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    live::{Loaded, Run, block_signals},
+    live::{Alarm, Loaded, Run},
 };
 
 use crate::{
@@ -117,7 +117,7 @@ fn a_thread_that_blocks_signals_is_not_interrupted() {
         return;
     }
     // For this thread alone, which ends with the test.
-    block_signals().expect("blocked");
+    Alarm::never().settle().expect("blocked");
     let (found, sent) = run_in_storm(u32::MAX, Duration::from_millis(1));
     check_batch(&found);
     assert_eq!((found.runs, found.retries), (RUNS, 0));

@@ -5,14 +5,14 @@
 //! microseconds that take turns within one run meet the same machine, and the difference of two
 //! neighbours is what the programs make of it.
 //!
-//! As [`repeat()`](super::repeat()), the loops begin with `may_goto` (Linux 6.9). The two programs come from objects
-//! with types of their own, of which the kernel takes one set only: so it gets none, and programs that
-//! cannot do without are refused here or by the verifier.
+//! As [`repeat()`](super::repeat()), the loops begin with `may_goto` (Linux 6.9). The loader makes global
+//! functions of the two programs ([`Loader::load_image`](wingbeat_bpf::live::Loader::load_image)), so that
+//! the verifier looks at each of them once and not from each call.
 
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, op};
 
 use super::{
-    KTIME_GET_NS, NotWrappable, Options, WRAPPER_NAME, check,
+    KTIME_GET_NS, NotWrappable, Options, WRAPPER_NAME, check_callable,
     emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store},
     instructions,
     repeat::check_repeatable,
@@ -38,8 +38,10 @@ const TIMES: i16 = ORDER + BURSTS_MAX as i16;
 /// Two programs with a function in front that lets them take turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alternated {
-    /// The program: the function in front, the first program, the second. It has no types.
+    /// The program: the function in front, the first program, the second.
     pub code: Code,
+    /// The functions of `code` that are the entries of the two programs, by number.
+    pub called: [usize; 2],
     /// Size of the map's value.
     pub value_size_bytes: u32,
 }
@@ -57,8 +59,9 @@ pub struct Turns {
 ///
 /// All calls get the same context. Each finds the packet as the one before has left it, which may have
 /// been of the other program. The run returns `result`. Maps are those of the first program, those of
-/// the second, and the map of `options`; the references of the second are moved by `first_maps`.
-/// `padding` instructions without effect come first, so that the programs begin at another place.
+/// the second, and the map of `options`; the references of the second are moved by `first_maps`. `home`,
+/// 0 or 1, is the program whose object will load both: its functions keep their types. `padding`
+/// instructions without effect come first, so that the programs begin at another place.
 ///
 /// # Errors
 ///
@@ -66,30 +69,16 @@ pub struct Turns {
 pub fn alternate(
     programs: [&Code; 2],
     first_maps: i32,
+    home: usize,
     result: i32,
     padding: usize,
     options: Options,
 ) -> Result<Alternated, NotWrappable> {
-    let without_types = programs.map(|code| Code {
-        functions: code
-            .functions
-            .iter()
-            .map(|function| FunctionInfo { type_id: None, ..function.clone() })
-            .collect(),
-        lines: Vec::new(),
-        insns: code.insns.clone(),
-    });
-    for code in &without_types {
-        // First, because a tail call is no good with types either.
+    for code in programs {
+        check_callable(code, options)?;
         check_repeatable(code)?;
-        check(code, options).map_err(|error| match error {
-            NotWrappable::NeedsTypes { insn_index, what } => {
-                NotWrappable::NoTypesInCommon { insn_index, what }
-            }
-            other => other,
-        })?;
     }
-    let [first, mut second] = without_types;
+    let [first, mut second] = programs.map(Code::clone);
     let references: Vec<usize> = instructions(&second)
         .filter(|(_, insn)| {
             insn.is_ldimm64() && matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE)
@@ -106,23 +95,22 @@ pub fn alternate(
     for ((at, call), start) in calls.zip(starts) {
         *call = call_local(i32::try_from(start - at - 1).map_err(|_| too_long())?);
     }
-    let named = |insn_index: usize, name: &str| FunctionInfo {
-        insn_index: insn_index as u32,
-        name: name.to_owned(),
-        type_id: None,
-    };
-    let mut functions = vec![named(0, WRAPPER_NAME)];
-    for (start, code) in starts.into_iter().zip([&first, &second]) {
-        functions.extend(
-            code.functions.iter().map(|it| named(start + it.insn_index as usize, &it.name)),
-        );
+    let front = FunctionInfo { insn_index: 0, name: WRAPPER_NAME.to_owned(), type_id: None };
+    let mut functions = vec![front];
+    let called = [1, 1 + first.functions.len()];
+    for (number, (start, code)) in starts.into_iter().zip([&first, &second]).enumerate() {
+        functions.extend(code.functions.iter().map(|function| FunctionInfo {
+            insn_index: function.insn_index.saturating_add(start as u32),
+            name: function.name.clone(),
+            type_id: function.type_id.filter(|_| number == home),
+        }));
         insns.extend_from_slice(&code.insns);
     }
     if insns.len() > super::INSNS_MAX {
         return Err(too_long());
     }
     let code = Code { insns, functions, lines: Vec::new() };
-    Ok(Alternated { code, value_size_bytes: VALUE_SIZE as u32 })
+    Ok(Alternated { code, called, value_size_bytes: VALUE_SIZE as u32 })
 }
 
 /// Most instructions without effect.
@@ -242,7 +230,7 @@ mod tests {
     #[test]
     fn two_programs_behind_one_loop() {
         let options = Options { map_fd: 2, program_type: ProgramType::XDP, throw_btf_id: None };
-        let found = alternate([&code(1), &code(2)], 1, 3, 1, options).expect("two programs");
+        let found = alternate([&code(1), &code(2)], 1, 1, 3, 1, options).expect("two programs");
         let expected = "\
 wingbeat_wrapper:
     0: r6 = r1
@@ -299,6 +287,8 @@ program2:
    52: exit
 ";
         assert_eq!(Listing::new(&found.code).to_string(), expected);
+        let types: Vec<_> = found.code.functions.iter().map(|it| it.type_id).collect();
+        assert_eq!((types.as_slice(), found.called), (&[None, None, Some(7)][..], [1, 2]));
     }
 
     #[test]
@@ -308,7 +298,7 @@ program2:
             bad.insns.insert(2, insn);
             let options = Options { map_fd: 2, program_type: ProgramType::XDP, throw_btf_id: None };
             for programs in [[&bad, &code(2)], [&code(2), &bad]] {
-                let found = alternate(programs, 1, 3, 0, options).expect_err("it is refused");
+                let found = alternate(programs, 1, 1, 3, 0, options).expect_err("it is refused");
                 assert!(found.to_string().contains(expected), "{found}");
             }
         };
@@ -316,8 +306,6 @@ program2:
             call_helper(op::HELPER_TAIL_CALL),
             "instruction 2 is a tail call, of which the kernel",
         );
-        let packet_load = Insn::new(op::LD | op::ABS | op::W, 0, 0, 0, 0);
-        check(packet_load, "two programs in one image have none in common");
     }
 
     #[test]

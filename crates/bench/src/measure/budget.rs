@@ -1,0 +1,92 @@
+//! The time that a measurement may take, and what is worth beginning in what is left of it.
+
+use std::time::{Duration, Instant};
+
+/// Until which share of the time something is begun that is not the time of a run itself: counting,
+/// the form with a clock, the image in which a program takes turns with the ruler.
+pub(super) const COUNTING_UNTIL: f64 = 0.5;
+pub(super) const CLOCKING_UNTIL: f64 = 0.6;
+pub(super) const PAIRING_UNTIL: f64 = 0.75;
+
+/// How much longer than what has to be loaded a measurement should be, unless its time was asked for.
+const TIMES_LOADING: u32 = 6;
+
+/// Most that it becomes longer for that.
+const EXTENDED_MAX: Duration = Duration::from_secs(120);
+
+/// The time of a measurement.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    begun: Instant,
+    total: Duration,
+}
+
+impl Budget {
+    pub(super) fn new(total: Duration) -> Self {
+        Self { begun: Instant::now(), total }
+    }
+
+    pub(super) fn total(&self) -> Duration {
+        self.total
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(super) fn left(&self) -> Duration {
+        self.total.saturating_sub(self.elapsed())
+    }
+
+    /// When it is over; `None` if that is beyond what a clock can tell.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.begun.checked_add(self.total)
+    }
+
+    /// Makes it long enough for programs that take so long to load.
+    pub(super) fn extend_for(&mut self, loading: Duration) {
+        self.total = extended(self.total, loading);
+    }
+
+    /// Whether something that takes so long, about, is over before that share of the time has passed.
+    pub(super) fn allows(&self, estimate: Duration, share: f64) -> bool {
+        self.elapsed().saturating_add(estimate) <= self.total.mul_f64(share)
+    }
+
+    /// Time until that share has passed.
+    pub(super) fn left_until(&self, share: f64) -> Duration {
+        self.total.mul_f64(share).saturating_sub(self.elapsed())
+    }
+}
+
+fn extended(total: Duration, loading: Duration) -> Duration {
+    total.max(loading.saturating_mul(TIMES_LOADING).min(EXTENDED_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_loads_get_more_time() {
+        let check = |total: u64, loading: u64, expected: u64| {
+            let found = extended(Duration::from_secs(total), Duration::from_secs(loading));
+            assert_eq!(found, Duration::from_secs(expected), "{total} {loading}");
+        };
+        check(5, 0, 5);
+        check(5, 1, 6);
+        check(5, 60, 120);
+        check(240, 60, 240);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_begun() {
+        let budget = Budget::new(Duration::from_secs(100));
+        assert!(budget.allows(Duration::from_secs(49), COUNTING_UNTIL));
+        assert!(!budget.allows(Duration::from_secs(51), COUNTING_UNTIL));
+        assert!(budget.left() > Duration::from_secs(99));
+        assert!(budget.left_until(0.75) <= Duration::from_secs(75));
+        let budget = Budget::new(Duration::ZERO);
+        assert!(!budget.allows(Duration::from_nanos(1), 1.0) && budget.left().is_zero());
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs forms of programs, so that no run keeps anybody waiting for longer than it was given.
+
+use std::{os::fd::BorrowedFd, time::Duration};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use wingbeat_bpf::{
+    ProgramType,
+    live::{Alarm, Effort, Explained, Run, RunError, RunInput, run_apart, run_until},
+};
+
+use super::BenchError;
+use crate::input::Input;
+
+/// Time of a run from which on it is made in a process of its own: nothing ends a run that is under
+/// way, and somebody who presses Ctrl-C does not want to wait for it.
+const LONG: Duration = Duration::from_millis(100);
+
+/// Runs programs on one CPU until the alarm goes off.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Runner<'a> {
+    pub(super) alarm: &'a Alarm<'a>,
+    pub(super) cpu: usize,
+}
+
+/// Whether a run of a program can keep its CPU for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// It ends soon, as far as is known.
+    Short,
+    /// It does not, or nobody knows yet: it is run in a process of its own.
+    Long,
+}
+
+impl Pace {
+    /// That of a program of which a run took so long.
+    pub(super) fn of(run: &Run) -> Self {
+        if Duration::from_nanos(run.elapsed_ns) < LONG { Self::Short } else { Self::Long }
+    }
+}
+
+impl<'a> Runner<'a> {
+    pub(super) fn new(alarm: &'a Alarm<'a>, cpu: usize) -> Self {
+        Self { alarm, cpu }
+    }
+
+    /// How a program of the user's is loaded.
+    pub(super) fn effort(self) -> Effort<'a> {
+        Effort { alarm: self.alarm, explained: Explained::Quickly }
+    }
+
+    /// How code is loaded that the user did not write, whose log would not help.
+    pub(super) fn little_effort(self) -> Effort<'a> {
+        Effort { alarm: self.alarm, explained: Explained::Reason }
+    }
+
+    /// Runs a form of a program.
+    pub(super) fn run(
+        self,
+        program: BorrowedFd<'_>,
+        r#type: ProgramType,
+        (input, context): (&Input, &[u8]),
+        repeat: u32,
+        pace: Pace,
+    ) -> Result<Run, BenchError> {
+        let given = RunInput { data: &input.data, context };
+        Ok(match pace {
+            Pace::Short => run_until(program, r#type, given, repeat, self.alarm)?,
+            Pace::Long => {
+                let roaming = Roaming::begin();
+                let run = run_apart(program, r#type, given, repeat, self.cpu, self.alarm);
+                if let Err(RunError::TimeOver(_)) = run {
+                    roaming.go_on();
+                }
+                run?
+            }
+        })
+    }
+}
+
+/// Lets this thread run on any CPU, while a child keeps the one that is measured on.
+struct Roaming(Option<CpuSet>);
+
+impl Roaming {
+    fn begin() -> Self {
+        let before = sched_getaffinity(None).ok();
+        let mut all = CpuSet::new();
+        for cpu in 0..CpuSet::MAX_CPU {
+            all.set(cpu);
+        }
+        // The kernel leaves out those that the process may not use.
+        _ = sched_setaffinity(None, &all);
+        Self(before)
+    }
+
+    /// Stays on any CPU: the child still has the other one.
+    fn go_on(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Roaming {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            _ = sched_setaffinity(None, before);
+        }
+    }
+}
