@@ -7,6 +7,8 @@
 mod against;
 mod alternation;
 mod batch;
+#[cfg(feature = "testing")]
+mod confirm;
 mod counts;
 mod distribution;
 mod error;
@@ -19,6 +21,8 @@ mod turn;
 mod verified;
 
 pub use against::against;
+#[cfg(feature = "testing")]
+pub use confirm::{Confirmation, Difference, confirm};
 pub use counts::{CountedProgram, count_program};
 pub use error::BenchError;
 pub use place::allowed_cpus;

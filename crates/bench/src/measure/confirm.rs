@@ -1,0 +1,152 @@
+//! Exact counts, confirmed: what the counters tell beside what an interpreter in user space counts.
+//!
+//! Compared are the executions of every single instruction, the return values, and the packets that the
+//! run left behind. The kernel's own run, without counters, is the third witness of the latter two.
+
+use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
+
+use rustix::time::{ClockId, clock_gettime};
+use wingbeat_bpf::{
+    live::{LiveMaps, Loader, LoaderOptions},
+    spec::{Linked, Spec},
+};
+use wingbeat_oracle::world::{self, Contents, Outcome, Surroundings};
+
+use super::{
+    BenchError, count_program, place,
+    session::{contents, link},
+    subject::{fill, run_form},
+};
+use crate::{
+    input::Input,
+    plan::{Plan, find},
+};
+
+/// What became of one program on one input.
+#[derive(Debug)]
+pub struct Confirmation {
+    /// Name of the input.
+    pub input: String,
+    /// Executed instructions by the counters.
+    pub counted: u64,
+    /// Executed instructions by the interpreter.
+    pub interpreted: u64,
+    /// Executions of the first instruction that they do not agree about.
+    pub difference: Option<Difference>,
+    /// Return values: of the program as it is, with counters, in the interpreter.
+    pub return_values: [u32; 3],
+    /// Whether the packet is the same behind the program as it is and behind the interpreter.
+    pub is_packet_same: bool,
+}
+
+/// An instruction that was counted differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference {
+    /// Index of the instruction.
+    pub index: usize,
+    /// Its executions by the counters.
+    pub counted: u64,
+    /// Its executions by the interpreter.
+    pub interpreted: u64,
+}
+
+impl Confirmation {
+    /// Whether all witnesses agree.
+    pub fn agrees(&self) -> bool {
+        let [plain, counted, interpreted] = self.return_values;
+        self.difference.is_none() && plain == counted && plain == interpreted && self.is_packet_same
+    }
+}
+
+/// Counts a program in both ways, on each input of a plan, on fresh maps each time.
+///
+/// # Errors
+///
+/// When it cannot be counted at all; for each input, when the interpreter does not know what it does.
+pub fn confirm(
+    spec: &Spec,
+    program: &str,
+    plan: &Plan,
+) -> Result<Vec<Result<Confirmation, BenchError>>, BenchError> {
+    let cpu = plan.cpu.or_else(|| place::allowed_cpus().last().copied());
+    let program = find(spec, program)?.name.clone();
+    let one = |input: &Input| {
+        let plan = Plan { inputs: vec![input.clone()], cpu, ..plan.clone() };
+        let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
+        let counted = by_counters.outcomes.first().map_or(0, |(_, value)| *value);
+        let executed = &by_counters.counts.executed;
+        let here = || interpret(spec, &program, &plan, input);
+        // A thread of its own, because it binds itself to a CPU and blocks signals.
+        let other = std::thread::scope(|scope| scope.spawn(here).join())
+            .unwrap_or(Err(BenchError::Thread))?;
+        let Other { run, interpreted } = other;
+        let pairs = executed.iter().zip(&interpreted.counts).enumerate();
+        let difference = pairs
+            .filter(|(_, (counted, interpreted))| counted != interpreted)
+            .map(|(index, (&counted, &interpreted))| Difference { index, counted, interpreted })
+            .next();
+        Ok(Confirmation {
+            input: input.name.clone(),
+            counted: by_counters.counts.instructions(),
+            interpreted: interpreted.counts.iter().sum(),
+            difference,
+            return_values: [run.return_value, counted, interpreted.return_value],
+            // The kernel gives a packet back with its Ethernet header, also where the program saw none.
+            is_packet_same: run.data.ends_with(&interpreted.packet),
+        })
+    };
+    Ok(plan.inputs.iter().map(one).collect())
+}
+
+/// The run in the interpreter, and that of the kernel.
+struct Other {
+    run: wingbeat_bpf::live::Run,
+    interpreted: Outcome,
+}
+
+fn interpret(spec: &Spec, program: &str, plan: &Plan, input: &Input) -> Result<Other, BenchError> {
+    let cpu = place::settle(plan.cpu)?;
+    let linked: Vec<Linked> = link(spec)?;
+    let linked = linked.iter().find(|linked| linked.program.name == program);
+    let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
+    let loader = Loader::new(spec, LoaderOptions::default())?;
+    let mut maps = loader.create_maps()?;
+    fill(&mut maps, &contents(spec, plan)?)?;
+    let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
+    let surroundings = Surroundings { cpu: u32::try_from(cpu).unwrap_or(0), now_ns: now_ns() };
+    // Before the kernel's run, which changes the maps.
+    let interpreted =
+        world::run(linked, spec.maps(), &mut Live { maps: &maps, cpu }, &input.data, surroundings)
+            .map_err(|error| BenchError::NotMeasurable(format!("{program}: {error}")))?;
+    let run = run_form(plain.as_fd(), linked.program.r#type, input, &plan.context, 1)?;
+    Ok(Other { run, interpreted })
+}
+
+fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let [seconds, nanoseconds] =
+        [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// Maps in the kernel, as programs on one CPU find them.
+struct Live<'a> {
+    maps: &'a LiveMaps,
+    cpu: usize,
+}
+
+impl Contents for Live<'_> {
+    fn lookup(&mut self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
+        let len = map.spec().value_size as usize;
+        let start = match map.spec().r#type.is_per_cpu() {
+            true => self.cpu * len.next_multiple_of(8),
+            false => 0,
+        };
+        let Some(value) = map.lookup(key).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let value = value.get(start..start + len).ok_or("a value that is too short")?;
+        Ok(Some(value.to_vec()))
+    }
+}
