@@ -292,7 +292,7 @@ impl Machine<'_> {
                 self.index += 1;
                 Ok(None)
             }
-            None => self.leave(0),
+            None => self.leave(Some(0)),
         }
     }
 
@@ -314,8 +314,7 @@ impl Machine<'_> {
         let distance = match insn.opcode {
             op::CALL => return self.call(insn),
             op::EXIT => {
-                let result = self.get(0)?;
-                return self.leave(result);
+                return self.leave(self.registers[0]);
             }
             op::JA => i64::from(insn.offset),
             op::JA32 => i64::from(insn.immediate),
@@ -361,7 +360,7 @@ impl Machine<'_> {
         match answer {
             Answer::Value(value) => self.registers[0] = Some(value),
             Answer::Unknown => {}
-            Answer::Leave(result) => return self.leave(result),
+            Answer::Leave(result) => return self.leave(Some(result)),
             Answer::End(result) => return Ok(Some(result)),
             Answer::ForEach { callback, elements, context } => {
                 let all = elements.len() as u64;
@@ -416,19 +415,23 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Returns from a function; the result, if it was the program's entry.
-    fn leave(&mut self, result: u64) -> Step<Option<u64>> {
-        let Some(frame) = self.frames.pop() else { return Ok(Some(result)) };
+    /// Returns from a function; the result, if it was the program's entry. A function of the program
+    /// need not have a result, as long as nobody reads it.
+    fn leave(&mut self, result: Option<u64>) -> Step<Option<u64>> {
+        let unset = "the end of a function without a result";
+        let Some(frame) = self.frames.pop() else { return result.ok_or(unset.into()).map(Some) };
         self.registers.fill(None);
         self.registers[SAVED].copy_from_slice(&frame.saved);
         self.index = frame.return_to;
         self.registers[0] = match frame.turns {
-            Some(_) if result > 1 => return Err("a callback may return 0 or 1 only".into()),
-            Some(turns) if result == 0 && turns.next < turns.all => {
-                return self.turn(frame.return_to, turns).map(|()| None);
-            }
-            Some(turns) => Some(turns.next),
-            None => Some(result),
+            None => result,
+            Some(turns) => match result.ok_or(unset)? {
+                0 if turns.next < turns.all => {
+                    return self.turn(frame.return_to, turns).map(|()| None);
+                }
+                0 | 1 => Some(turns.next),
+                _ => return Err("a callback may return 0 or 1 only".into()),
+            },
         };
         Ok(None)
     }

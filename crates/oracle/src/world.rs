@@ -10,6 +10,7 @@
 mod helpers;
 mod maps;
 mod packet;
+mod queues;
 mod skb;
 mod xdp;
 
@@ -32,6 +33,9 @@ pub trait Contents {
     /// The value of `key` in the map at a position of the object's maps, on the CPU of the run; `None`
     /// if there is none. The error is a reason.
     fn lookup(&mut self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
+
+    /// The values in a queue or stack, the oldest first. The error is a reason.
+    fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String>;
 }
 
 /// Where and when a run takes place.

@@ -10,15 +10,15 @@ use wingbeat_bpf::{
     live::{LiveMaps, Loader, LoaderOptions},
     spec::{Linked, Spec},
 };
-use wingbeat_oracle::world::{self, Contents, Outcome, Surroundings};
+use wingbeat_oracle::world::{self, Outcome, Surroundings};
 
 use super::{
     BenchError, count_program, place,
     session::{contents, link},
-    subject::{fill, run_form},
+    subject::{Contents, fill, run_form},
 };
 use crate::{
-    input::Input,
+    input::{EntryValue, Input},
     plan::{Plan, find},
 };
 
@@ -70,6 +70,8 @@ pub fn confirm(
 ) -> Result<Vec<Result<Confirmation, BenchError>>, BenchError> {
     let cpu = plan.cpu.or_else(|| place::allowed_cpus().last().copied());
     let program = find(spec, program)?.name.clone();
+    // What is wrong with all inputs is said once.
+    contents(spec, plan)?;
     let one = |input: &Input| {
         let plan = Plan { inputs: vec![input.clone()], cpu, ..plan.clone() };
         let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
@@ -111,13 +113,14 @@ fn interpret(spec: &Spec, program: &str, plan: &Plan, input: &Input) -> Result<O
     let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
     let loader = Loader::new(spec, LoaderOptions::default())?;
     let mut maps = loader.create_maps()?;
-    fill(&mut maps, &contents(spec, plan)?)?;
+    let contents = contents(spec, plan)?;
+    fill(&mut maps, &contents)?;
     let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
     let surroundings = Surroundings { cpu: u32::try_from(cpu).unwrap_or(0), now_ns: now_ns() };
     // Before the kernel's run, which changes the maps.
-    let interpreted =
-        world::run(linked, spec.maps(), &mut Live { maps: &maps, cpu }, &input.data, surroundings)
-            .map_err(|error| BenchError::NotMeasurable(format!("{program}: {error}")))?;
+    let mut live = Live { maps: &maps, contents: &contents, cpu };
+    let interpreted = world::run(linked, spec.maps(), &mut live, &input.data, surroundings)
+        .map_err(|error| BenchError::NotMeasurable(format!("{program}: {error}")))?;
     let run = run_form(plain.as_fd(), linked.program.r#type, input, &plan.context, 1)?;
     Ok(Other { run, interpreted })
 }
@@ -132,10 +135,11 @@ fn now_ns() -> u64 {
 /// Maps in the kernel, as programs on one CPU find them.
 struct Live<'a> {
     maps: &'a LiveMaps,
+    contents: &'a Contents,
     cpu: usize,
 }
 
-impl Contents for Live<'_> {
+impl world::Contents for Live<'_> {
     fn lookup(&mut self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
         let len = map.spec().value_size as usize;
@@ -148,5 +152,16 @@ impl Contents for Live<'_> {
         };
         let value = value.get(start..start + len).ok_or("a value that is too short")?;
         Ok(Some(value.to_vec()))
+    }
+
+    /// Nobody can look into a queue without taking something out.
+    fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String> {
+        let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
+        let own = self.contents.iter().filter(|(name, ..)| *name == map.spec().name);
+        let values = own.flat_map(|(_, _, entries)| entries).map(|entry| match &entry.value {
+            EntryValue::Same(value) => Ok(value.clone()),
+            EntryValue::PerCpu(_) => Err("a queue with values for each CPU".to_owned()),
+        });
+        values.collect()
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     World,
     maps::{E2BIG, EINVAL, ENOENT},
+    queues::Take,
     skb::{self, EFAULT},
     xdp,
 };
@@ -34,6 +35,9 @@ pub(super) fn call(
         }
         "bpf_map_update_elem" => maps.update(memory, get(1)?, [get(2)?, get(3)?, get(4)?]),
         "bpf_map_delete_elem" => maps.delete(memory, get(1)?, get(2)?),
+        "bpf_map_push_elem" => maps.push(memory, [get(1)?, get(2)?, get(3)?]),
+        "bpf_map_pop_elem" => maps.take(memory, [get(1)?, get(2)?], Take::Pop),
+        "bpf_map_peek_elem" => maps.take(memory, [get(1)?, get(2)?], Take::Peek),
         "bpf_for_each_map_elem" => maps.for_each(memory, get(1)?, [get(2)?, get(3)?, get(4)?]),
 
         "bpf_ktime_get_ns" | "bpf_ktime_get_boot_ns" | "bpf_ktime_get_coarse_ns" => {
@@ -115,6 +119,10 @@ pub(super) fn call(
             "bpf_get_prandom_u32 gives another number each time, so that counts cannot be compared"
                 .into(),
         ),
+        "bpf_map_lookup_percpu_elem" | "bpf_redirect_map" | "bpf_ringbuf_reserve" => {
+            Err(format!("the helper {name} is not known to the interpreter with such arguments")
+                .into())
+        }
         _ => Err(format!("the helper {name} is not known to the interpreter").into()),
     }
 }

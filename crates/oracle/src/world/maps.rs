@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wingbeat_bpf::spec::{MapSpec, MapType, Slot};
 
-use super::Contents;
+use super::{Contents, queues::Queues};
 use crate::{
     machine::{Answer, Step},
     memory::Memory,
@@ -16,8 +16,8 @@ const MAPS: u64 = 0x6000_0000;
 const MAP: u64 = 64;
 
 /// Flags of an update (include/uapi/linux/bpf.h).
-const NOT_EXISTING: u64 = 1;
-const EXISTING: u64 = 2;
+pub(super) const NOT_EXISTING: u64 = 1;
+pub(super) const EXISTING: u64 = 2;
 const LOCKED: u64 = 4;
 
 pub(super) const ENOENT: i64 = -2;
@@ -27,15 +27,16 @@ pub(super) const EINVAL: i64 = -22;
 
 /// The maps of an object.
 pub(super) struct Maps<'a> {
-    specs: &'a [MapSpec],
-    contents: &'a mut dyn Contents,
+    pub(super) specs: &'a [MapSpec],
+    pub(super) contents: &'a mut dyn Contents,
     /// Addresses of the values that were looked at, by map and key; `None` for no entry.
     shadows: HashMap<(usize, Vec<u8>), Option<u64>>,
+    pub(super) queues: Queues,
 }
 
 impl<'a> Maps<'a> {
     pub(super) fn new(specs: &'a [MapSpec], contents: &'a mut dyn Contents) -> Self {
-        Self { specs, contents, shadows: HashMap::new() }
+        Self { specs, contents, shadows: HashMap::new(), queues: Queues::new() }
     }
 
     /// What a program names a map by.
