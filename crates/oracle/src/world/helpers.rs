@@ -4,8 +4,7 @@ use super::{
     World,
     maps::{E2BIG, EINVAL, ENOENT},
     queues::Take,
-    skb::{self, EFAULT},
-    xdp,
+    skb, xdp,
 };
 use crate::{
     machine::{Answer, Arguments, Step},
@@ -51,9 +50,7 @@ pub(super) fn call(
         | "bpf_trace_printk"
         | "bpf_trace_vprintk" => Ok(Answer::Unknown),
         "bpf_strncmp" => strncmp(memory, [get(1)?, get(2)?, get(3)?]),
-        "bpf_probe_read" | "bpf_probe_read_kernel" | "bpf_probe_read_user" => {
-            probe_read(memory, [get(1)?, get(2)?, get(3)?])
-        }
+        "bpf_probe_read_kernel" => probe_read(memory, [get(1)?, get(2)?, get(3)?]),
         "bpf_tail_call" => {
             let (position, spec) = maps.find(get(2)?)?;
             let key = (get(3)? as u32).to_le_bytes();
@@ -127,13 +124,20 @@ pub(super) fn call(
     }
 }
 
-/// Memory of the program is read; all else is a fault, and leaves zeros.
+/// `bpf_probe_read_kernel`: reads memory of the program. All that cannot be an address of the kernel is
+/// refused (`copy_from_kernel_nofault_allowed`, arch/x86/mm/maccess.c, Linux 6.18), and leaves zeros.
 fn probe_read(memory: &mut Memory, [to, len, from]: [u64; 3]) -> Step<Answer> {
+    const ERANGE: i64 = -34;
+    /// Where the kernel's half begins, with five levels of page tables.
+    const KERNEL: u64 = 0xff00_0000_0000_0000;
     let len = (len & u64::from(u32::MAX)) as usize;
     let found = memory.bytes(from, len);
+    if found.is_err() && from >= KERNEL {
+        return Err("bpf_probe_read_kernel of memory of the kernel, which nobody knows here".into());
+    }
     let is_there = found.is_ok();
     memory.put(to, &found.unwrap_or_else(|_| vec![0; len]))?;
-    Ok(Answer::Value(if is_there { 0 } else { EFAULT as u64 }))
+    Ok(Answer::Value(if is_there { 0 } else { ERANGE as u64 }))
 }
 
 fn strncmp(memory: &Memory, [first, len, second]: [u64; 3]) -> Step<Answer> {

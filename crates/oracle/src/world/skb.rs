@@ -7,7 +7,7 @@ use crate::{
     memory::Memory,
 };
 
-pub(super) const EFAULT: i64 = -14;
+const EFAULT: i64 = -14;
 
 /// Bits of the flags of checksum helpers (include/uapi/linux/bpf.h).
 const FIELD_BYTES: u64 = 0xf;
