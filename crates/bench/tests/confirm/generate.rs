@@ -54,7 +54,7 @@ pub(crate) fn source() -> impl Strategy<Value = String> {
         let body = out.block(&statements, 1);
         let functions = out.functions;
         format!(
-            "{functions}\nSEC(\"xdp\") int program(struct ctx *ctx) {{\n    struct state state = {{ \
+            "{functions}\nSEC(ENTRY) int program(struct ctx *ctx) {{\n    struct state state = {{ \
              1, 0 }}, *s = &state;\n{body}    return (u32)(s->sum ^ s->sum >> 32);\n}}\n\
              char _license[] SEC(\"license\") = \"GPL\";\n"
         )

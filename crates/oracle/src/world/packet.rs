@@ -137,7 +137,13 @@ fn socket_buffer(packet: &[u8]) -> Area {
     context.put(4, &kind.to_le_bytes());
     // mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority, ingress_ifindex.
     context.put(8, &[0; 32]);
-    context.put(16, &[packet[12], packet[13], 0, 0]);
+    let protocol = match [packet[12], packet[13]] {
+        // A length instead of a type.
+        [0..=5, _] if packet.get(14..16) == Some(&[0xff, 0xff]) => [0, 1],
+        [0..=5, _] => [0, 4],
+        r#type => r#type,
+    };
+    context.put(16, &protocol);
     context.put(40, &LOOPBACK.to_le_bytes());
     // tc_index, cb, hash.
     context.put(44, &[0; 28]);
