@@ -25,6 +25,7 @@ enum Statement {
     Adjust(&'static str, i32),
     Checksum(u32),
     Read,
+    Inner(u32),
     Compute(&'static str),
     If(u32, Vec<Statement>, Vec<Statement>),
     Repeat(u32, Vec<Statement>),
@@ -81,6 +82,7 @@ fn statement() -> impl Strategy<Value = Statement> {
         2 => (end(), -70..40_i32).prop_map(|(end, by)| Statement::Adjust(end, by)),
         1 => (0..10_u32).prop_map(Statement::Checksum),
         1 => Just(Statement::Read),
+        1 => key().prop_map(Statement::Inner),
         4 => prop::sample::select(&COMPUTATIONS[..]).prop_map(Statement::Compute),
     ];
     leaf.prop_recursive(3, 24, 5, |inner| {
@@ -160,6 +162,12 @@ impl Text {
                                 s->sum ^= v; }"
                     .to_owned()
             }
+            Statement::Inner(number) => format!(
+                "{{ {} void *inner = LOOKUP_OUTER(&key); if (inner) {{ key = s->sum & 7; u64 *v = \
+                 lookup(inner, &key); if (v) {{ s->sum += *v + 5; *v += key + 1; }} else s->sum \
+                 -= 8; }} else s->sum ^= 0xaa; }}",
+                key(*number)
+            ),
             Statement::Compute(line) => (*line).to_owned(),
             Statement::If(bit, yes, no) => {
                 let [yes, no] = [yes, no].map(|block| self.block(block, depth + 1));

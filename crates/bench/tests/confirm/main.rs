@@ -22,9 +22,6 @@ use wingbeat_bench::{
 };
 use wingbeat_bpf::{probe, spec::Spec};
 
-/// Programs of each type that are made.
-const CASES: u32 = 30;
-
 const PRELUDE: &str = include_str!("prelude.c");
 
 fn is_possible() -> bool {
@@ -100,21 +97,27 @@ fn check(source: &str, flags: &[&str], packets: &[Vec<u8>]) -> Result<(), TestCa
 
 #[test]
 fn xdp_programs_with_maps_and_helpers() {
-    check_all(&[]);
+    check_all(&[], 30);
 }
 
 #[test]
 fn tc_programs_with_maps_and_helpers() {
-    check_all(&["-DTC"]);
+    check_all(&["-DTC"], 30);
 }
 
-fn check_all(flags: &[&str]) {
+#[test]
+fn programs_with_a_map_of_maps() {
+    check_all(&["-DOUTER"], 5);
+}
+
+/// Confirms so many programs.
+fn check_all(flags: &[&str], cases: u32) {
     if !is_possible() {
         return;
     }
     let config = ProptestConfig {
-        cases: CASES,
-        max_global_rejects: CASES,
+        cases,
+        max_global_rejects: cases,
         failure_persistence: None,
         // Each step compiles and loads.
         max_shrink_iters: 60,

@@ -26,6 +26,25 @@ struct ctx { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index; };
         int (*max_entries)[ENTRIES];                                                               \
     } NAME SEC(".maps")
 
+/* The kernel takes a while to destroy maps of maps. */
+#ifdef OUTER
+#define LOOKUP_OUTER(key) lookup(&outer, key)
+struct array {
+    int (*type)[2];
+    u32 *key;
+    u64 *value;
+    int (*max_entries)[5];
+} first SEC(".maps"), second SEC(".maps");
+struct {
+    int (*type)[12];
+    u32 *key;
+    int (*max_entries)[4];
+    struct array *values[];
+} outer SEC(".maps") = { .values = { [0] = &first, [2] = &second } };
+#else
+#define LOOKUP_OUTER(key) (void *)0
+#endif
+
 MAP(hash, 1, 8);
 MAP(array, 2, 5);
 MAP(percpu_hash, 5, 8);
