@@ -117,6 +117,11 @@ const ABSENCES: &[Absence] = &[
         why: "the decision is a function of the report and its history",
     },
     Absence {
+        part: "crates/oracle/",
+        words: &["wingbeat_bench", "wingbeat_bpf::live", "std::fs", "File::", "Instant::now"],
+        why: "what confirms the counters shares nothing with them, and nothing with the kernel",
+    },
+    Absence {
         part: "crates/track/",
         words: &["wingbeat_bpf", "aya::"],
         why: "continuous benchmarking does not know what eBPF is",

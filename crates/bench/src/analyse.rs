@@ -2,6 +2,8 @@
 
 pub(crate) mod clock;
 pub mod compare;
+#[cfg(feature = "testing")]
+mod medians;
 mod outcome;
 mod warning;
 
@@ -19,6 +21,8 @@ use wingbeat_stats::{
     sample::{Sample, quantile_of_sorted},
 };
 
+#[cfg(feature = "testing")]
+pub use self::medians::medians_ns;
 pub(crate) use self::outcome::has_changed_packet;
 use crate::{
     conditions::{Conditions, Load, Observed},

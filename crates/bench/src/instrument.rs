@@ -19,8 +19,6 @@ pub mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod generate;
 pub mod graph;
-#[cfg(any(test, feature = "testing"))]
-pub mod interpret;
 pub mod liveness;
 pub mod nest;
 pub mod registers;

@@ -9,6 +9,8 @@ mod alternation;
 mod batch;
 mod budget;
 mod cases;
+#[cfg(feature = "testing")]
+mod confirm;
 mod counts;
 mod distribution;
 mod error;
@@ -22,6 +24,8 @@ mod turn;
 mod verified;
 
 pub use against::against;
+#[cfg(feature = "testing")]
+pub use confirm::{Confirmation, Difference, confirm};
 pub use counts::{CountedProgram, count_program};
 pub use error::BenchError;
 pub use place::allowed_cpus;

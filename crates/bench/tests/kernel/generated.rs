@@ -8,9 +8,9 @@ use proptest::{
 use wingbeat_bench::instrument::{
     assemble::{Assembler, listing, load, store},
     generate::{Entry, Program, program},
-    interpret::{self, Memory},
 };
 use wingbeat_bpf::code::{Code, Insn, op};
+use wingbeat_oracle::model::{Model, run};
 
 use crate::support::{Kernel, can_load, is_at_least};
 
@@ -31,11 +31,11 @@ fn check(entry: Entry, kernel: &Kernel, code: &Code, packet: &[u8]) -> Result<()
     if code.insns.iter().any(|insn| is_narrow_exchange(*insn)) {
         return Err(TestCaseError::reject("a compare-and-exchange of 32 bits"));
     }
-    let memory = match entry {
-        Entry::Xdp => Memory::of_xdp(packet, 8),
-        Entry::SocketFilter | Entry::Model => Memory::of_socket_filter(&packet[ETHERNET..], 8),
+    let model = match entry {
+        Entry::Xdp => Model::of_xdp(packet, 8),
+        Entry::SocketFilter | Entry::Model => Model::of_socket_filter(&packet[ETHERNET..], 8),
     };
-    let expected = interpret::run(code, memory).expect("the interpreter runs it");
+    let expected = run(code, model).expect("the interpreter runs it");
     let Some(pair) = kernel.load(code) else {
         return Err(TestCaseError::reject("the kernel does not take the original"));
     };
@@ -99,7 +99,7 @@ fn counts_of_a_hundred_runs_and_two_loads_are_the_same() {
         let tree = (known(Entry::Xdp), packet()).new_tree(&mut runner).expect("a program");
         let (program, packet) = tree.current();
         let code = program.code();
-        let expected = interpret::run(&code, Memory::of_xdp(&packet, 8)).expect("it runs").counts;
+        let expected = run(&code, Model::of_xdp(&packet, 8)).expect("it runs").counts;
         for load in 0..2 {
             let Some(pair) = kernel.load(&code) else { continue };
             for run in 0..100 {

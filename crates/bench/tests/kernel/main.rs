@@ -5,6 +5,7 @@
 //! Skipped only when the rights are missing; with `CI=true` that is a failure.
 
 mod alternate;
+mod confirm;
 mod generated;
 mod methods;
 #[path = "../../../wingbeat/tests/bench/object.rs"]

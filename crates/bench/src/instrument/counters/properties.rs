@@ -3,19 +3,19 @@
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo};
+use wingbeat_oracle::model::{HELPER_LOOP, KFUNC_THROW, Model, Outcome, Write, run};
 
 use super::*;
 use crate::instrument::{
     assemble::{Assembler, listing, load},
     generate::{Entry, program},
     graph::jump_target,
-    interpret::{HELPER_LOOP, KFUNC_THROW, Memory, Outcome, Write, run},
 };
 
-fn memory(entry: Entry, packet: &[u8], value_size: u32) -> Memory {
+fn model(entry: Entry, packet: &[u8], value_size: u32) -> Model {
     match entry {
-        Entry::Xdp => Memory::of_xdp(packet, value_size as usize),
-        Entry::SocketFilter | Entry::Model => Memory::of_socket_filter(packet, value_size as usize),
+        Entry::Xdp => Model::of_xdp(packet, value_size as usize),
+        Entry::SocketFilter | Entry::Model => Model::of_socket_filter(packet, value_size as usize),
     }
 }
 
@@ -39,9 +39,9 @@ fn check(entry: Entry, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> 
     let options = Options { may_throw: throwing(code), ..Options::default() };
     let counted = instrument(code, &options).expect("instrumented");
     let plan = &counted.plan;
-    let plain = run(code, memory(entry, packet, 8)).expect("the original runs");
+    let plain = run(code, model(entry, packet, 8)).expect("the original runs");
     let value_size = plan.value_size_bytes();
-    let outcome = run(&counted.code, memory(entry, packet, value_size));
+    let outcome = run(&counted.code, model(entry, packet, value_size));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(fault) => {

@@ -1,6 +1,7 @@
 //! From statements to bytecode.
 
 use wingbeat_bpf::code::{Code, Insn, op};
+use wingbeat_oracle::model::{HELPER_LOOP, HELPER_SKB_LOAD_BYTES, KFUNC_THROW};
 
 use super::{
     Condition, Entry, Function, Kind, Operand, Program, Statement, Turns,
@@ -8,7 +9,6 @@ use super::{
 };
 use crate::instrument::{
     assemble::{Assembler, Label, load, store, store_immediate},
-    interpret::{HELPER_LOOP, HELPER_SKB_LOAD_BYTES, KFUNC_THROW},
     registers::Registers,
 };
 

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use wingbeat_bpf::code::{Insn, op};
+use wingbeat_oracle::model::{Model, run};
 
 use super::*;
 use crate::instrument::{
     assemble::{Assembler, listing, store_immediate},
     generate::{Entry, program},
-    interpret::{Memory, run},
 };
 
 /// An instruction that does nothing.
@@ -347,7 +347,7 @@ proptest! {
             }
         }
         let found = rewrite(&code, &graph, &edits).expect("rewritten");
-        let memory = || Memory::of_socket_filter(&packet, 8);
+        let memory = || Model::of_socket_filter(&packet, 8);
         let (plain, holed) = (run(&code, memory()), run(&found.code, memory()));
         let (plain, holed) = (plain.expect("the original runs"), holed.expect("so does the other"));
         prop_assert_eq!(holed.result, plain.result);

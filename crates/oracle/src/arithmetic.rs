@@ -2,13 +2,15 @@
 
 use wingbeat_bpf::code::{Insn, op};
 
+use crate::machine::Step;
+
 pub(super) fn sign_extended(value: u64, bits: u32) -> u64 {
     let unused = 64 - bits;
     ((value << unused) as i64 >> unused) as u64
 }
 
 /// What an arithmetic instruction computes.
-pub(super) fn compute(insn: Insn, old: u64, operand: u64) -> Result<u64, &'static str> {
+pub(super) fn compute(insn: Insn, old: u64, operand: u64) -> Step<u64> {
     let is_wide = insn.class() == op::ALU64;
     let operation = insn.opcode & op::OPERATION;
     let value = match operation {
@@ -22,7 +24,7 @@ pub(super) fn compute(insn: Insn, old: u64, operand: u64) -> Result<u64, &'stati
     Ok(if is_wide { value } else { u64::from(value as u32) })
 }
 
-fn compute_64(operation: u8, signed: bool, old: u64, operand: u64) -> Result<u64, &'static str> {
+fn compute_64(operation: u8, signed: bool, old: u64, operand: u64) -> Step<u64> {
     let (a, b) = (old as i64, operand as i64);
     Ok(match operation {
         op::ADD => old.wrapping_add(operand),
@@ -42,11 +44,11 @@ fn compute_64(operation: u8, signed: bool, old: u64, operand: u64) -> Result<u64
         op::ARSH => a.wrapping_shr(operand as u32) as u64,
         op::NEG => old.wrapping_neg(),
         op::MOV => operand,
-        _ => return Err("an unknown operation"),
+        _ => return Err("an unknown operation".into()),
     })
 }
 
-fn compute_32(operation: u8, signed: bool, old: u32, operand: u32) -> Result<u32, &'static str> {
+fn compute_32(operation: u8, signed: bool, old: u32, operand: u32) -> Step<u32> {
     let (a, b) = (old as i32, operand as i32);
     Ok(match operation {
         op::DIV if operand == 0 => 0,
@@ -60,7 +62,7 @@ fn compute_32(operation: u8, signed: bool, old: u32, operand: u32) -> Result<u32
     })
 }
 
-fn swap(insn: Insn, old: u64) -> Result<u64, &'static str> {
+fn swap(insn: Insn, old: u64) -> Step<u64> {
     // The host is little-endian: `to little` only cuts.
     let is_swapped = insn.class() == op::ALU64 || insn.opcode & op::X != 0;
     Ok(match (insn.immediate, is_swapped) {
@@ -70,12 +72,12 @@ fn swap(insn: Insn, old: u64) -> Result<u64, &'static str> {
         (16, false) => u64::from(old as u16),
         (32, false) => u64::from(old as u32),
         (64, false) => old,
-        _ => return Err("an unknown width"),
+        _ => return Err("an unknown width".into()),
     })
 }
 
 /// Does the condition of a jump hold?
-pub(super) fn holds(insn: Insn, left: u64, right: u64) -> Result<bool, &'static str> {
+pub(super) fn holds(insn: Insn, left: u64, right: u64) -> Step<bool> {
     let (left, right) = match insn.class() {
         op::JMP => (left, right),
         _ => (u64::from(left as u32), u64::from(right as u32)),
@@ -97,6 +99,6 @@ pub(super) fn holds(insn: Insn, left: u64, right: u64) -> Result<bool, &'static 
         op::JSGE => a >= b,
         op::JSLT => a < b,
         op::JSLE => a <= b,
-        _ => return Err("an unknown jump"),
+        _ => return Err("an unknown jump".into()),
     })
 }

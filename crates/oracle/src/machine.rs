@@ -1,28 +1,17 @@
-//! Runs bytecode in user space and counts each instruction: the truth that counters are compared with.
+//! The machine: registers, frames, jumps and calls, one step after the other.
 //!
-//! It knows what [`generate`](super::generate) makes: arithmetic, jumps, stack, context, packet, the
-//! value of one map, functions, callbacks of `bpf_loop`. Like the verifier it refuses to read what was
-//! never written, so that instrumentation which does so is found here already.
-//!
-//! Two calls behave as no kernel does, to have something that does not return: the kfunc
-//! [`KFUNC_THROW`] ends the program if the low bits of r1 are clear, and a tail call succeeds if those
-//! of r3 are.
+//! What is outside of the program, its maps and the kernel's helpers, is a [`Host`]. The machine itself
+//! knows of one helper, `bpf_loop`, and of callbacks in general.
 
-mod arithmetic;
-mod memory;
-
-use std::ops::Range;
+use std::{borrow::Cow, fmt, ops::Range};
 
 use wingbeat_bpf::code::{Code, Insn, op};
 
-pub use self::memory::{Memory, Write};
+use crate::{
+    arithmetic,
+    memory::{Memory, Write},
+};
 
-/// Number of the kfunc that throws.
-pub const KFUNC_THROW: i32 = 1;
-/// What a program returns when it throws or tail-calls.
-pub const RESULT_ESCAPED: u64 = 1;
-/// Number of the helper `bpf_skb_load_bytes`.
-pub const HELPER_SKB_LOAD_BYTES: i32 = 26;
 /// Number of the helper `bpf_loop`.
 pub const HELPER_LOOP: i32 = 181;
 
@@ -32,17 +21,21 @@ const FRAMES_MAX: usize = 8;
 /// Addresses of functions begin here.
 const FUNCTIONS: u64 = 0x7000_0000;
 
+/// Why something cannot be done.
+pub type Reason = Cow<'static, str>;
+
+/// What one step comes to.
+pub type Step<T> = Result<T, Reason>;
+
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub(crate) struct Ended {
     /// What the program returned.
-    pub result: u64,
+    pub(crate) result: u64,
     /// How often each instruction ran; a `ldimm64` at its first half.
-    pub counts: Vec<u64>,
+    pub(crate) counts: Vec<u64>,
     /// What was written to the stack, in this order.
-    pub writes: Vec<Write>,
-    /// The value of the map afterwards.
-    pub value: Vec<u8>,
+    pub(crate) writes: Vec<Write>,
 }
 
 /// Why a program was stopped, and at which instruction.
@@ -51,32 +44,78 @@ pub struct Fault {
     /// Index of the instruction.
     pub index: usize,
     /// What was wrong with it.
-    pub reason: &'static str,
+    pub reason: Reason,
 }
 
-/// Runs a program on a context whose kind the entry tells, a packet, and the value of a map.
-///
-/// # Errors
-///
-/// If the program does what the verifier would refuse, or more than this interpreter knows.
-pub fn run(code: &Code, memory: Memory) -> Result<Outcome, Fault> {
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the interpreter stopped at instruction {}: {}", self.index, self.reason)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Arguments of a call, r1 to r5.
+pub(crate) struct Arguments([Option<u64>; 5]);
+
+impl Arguments {
+    /// The argument in r1, r2, …
+    pub(crate) fn get(&self, register: usize) -> Step<u64> {
+        let value = register.checked_sub(1).and_then(|at| self.0.get(at).copied().flatten());
+        value.ok_or_else(|| format!("r{register}, an argument, was never set").into())
+    }
+}
+
+/// What a call comes to.
+pub(crate) enum Answer {
+    /// It returns a number.
+    Value(u64),
+    /// It returns something that is not known here, or nothing.
+    Unknown,
+    /// The function returns.
+    Leave(u64),
+    /// The program ends.
+    End(u64),
+    /// A function of the program is called for each element of a map.
+    ForEach { callback: u64, elements: Vec<[u64; 3]>, context: u64 },
+}
+
+/// What is outside of a program.
+pub(crate) trait Host {
+    /// What a load of 64 bits gives that names something outside: the kind, and both immediates.
+    fn name(&mut self, memory: &mut Memory, kind: u8, halves: [i32; 2]) -> Step<u64>;
+
+    /// Calls a helper or a kfunc; the latter is also named by the index of the instruction.
+    fn call(&mut self, memory: &mut Memory, insn: Insn, arguments: &Arguments) -> Step<Answer>;
+
+    /// Bytes of the packet in network order, as classic BPF reads them; `None` beyond its end.
+    fn packet(&self, memory: &Memory, offset: u64, size: usize) -> Step<Option<u64>>;
+}
+
+/// Runs a program with the address of its context in r1.
+pub(crate) fn run(
+    code: &Code,
+    memory: &mut Memory,
+    host: &mut dyn Host,
+    context: u64,
+) -> Result<Ended, Fault> {
+    let stack = memory.enter(0);
     let mut machine = Machine {
         code,
         memory,
+        host,
+        context,
         registers: [None; 11],
         frames: vec![],
         counts: vec![0; code.insns.len()],
         index: 0,
     };
-    machine.registers[1] = Some(memory::CONTEXT);
-    machine.registers[10] = Some(machine.memory.enter(0));
+    machine.registers[1] = Some(context);
+    machine.registers[10] = Some(stack);
     let result = machine.run().map_err(|reason| Fault { index: machine.index, reason })?;
-    let Machine { memory, counts, .. } = machine;
-    let (writes, value) = memory.finish();
-    Ok(Outcome { result, counts, writes, value })
+    let Machine { counts, .. } = machine;
+    Ok(Ended { result, counts, writes: std::mem::take(&mut memory.writes) })
 }
-
-type Step<T> = Result<T, &'static str>;
 
 /// What a function returns to.
 struct Frame {
@@ -85,17 +124,21 @@ struct Frame {
     turns: Option<Turns>,
 }
 
-/// The state of a `bpf_loop`.
+/// The state of a `bpf_loop`, or of a walk over a map.
 struct Turns {
     next: u64,
     all: u64,
     callback: usize,
     context: u64,
+    /// Map, key and value of each turn of a walk.
+    elements: Vec<[u64; 3]>,
 }
 
 struct Machine<'a> {
     code: &'a Code,
-    memory: Memory,
+    memory: &'a mut Memory,
+    host: &'a mut dyn Host,
+    context: u64,
     registers: [Option<u64>; 11],
     frames: Vec<Frame>,
     counts: Vec<u64>,
@@ -115,18 +158,18 @@ impl Machine<'_> {
                 return Ok(result);
             }
         }
-        Err("endless")
+        Err("it is endless, or runs more than 10,000,000 instructions".into())
     }
 
     fn get(&self, register: u8) -> Step<u64> {
         let value = self.registers.get(usize::from(register)).ok_or("no such register")?;
-        value.ok_or("a register that was never set")
+        value.ok_or_else(|| format!("r{register}, which was never set").into())
     }
 
     fn set(&mut self, register: u8, value: u64) -> Step<()> {
         match register {
             0..10 => self.registers[usize::from(register)] = Some(value),
-            _ => return Err("a register that cannot be written"),
+            _ => return Err("a register that cannot be written".into()),
         }
         Ok(())
     }
@@ -158,7 +201,7 @@ impl Machine<'_> {
                 let value = match insn.opcode & op::MODE {
                     op::MEM => raw,
                     op::MEMSX => arithmetic::sign_extended(raw, 8 * size as u32),
-                    _ => return Err("an unknown mode"),
+                    _ => return Err("an unknown mode".into()),
                 };
                 self.set(insn.dst(), value)?;
             }
@@ -188,6 +231,9 @@ impl Machine<'_> {
     }
 
     fn atomic(&mut self, insn: Insn, size: usize) -> Step<()> {
+        if let op::LOAD_ACQUIRE | op::STORE_RELEASE = insn.immediate {
+            return self.ordered(insn, size);
+        }
         let address = self.address(insn.dst(), insn)?;
         let (old, operand) = (self.memory.read(address, size)?, self.get(insn.src())?);
         const ADD: i32 = op::ADD as i32;
@@ -207,13 +253,22 @@ impl Machine<'_> {
             AND => old & operand,
             XOR => old ^ operand,
             _ if insn.immediate == op::XCHG => operand,
-            _ => return Err("an unknown atomic operation"),
+            _ => return Err("an unknown atomic operation".into()),
         };
         self.memory.write(address, size, new)?;
         match insn.immediate & op::FETCH {
             0 => Ok(()),
             _ => self.set(insn.src(), old),
         }
+    }
+
+    fn ordered(&mut self, insn: Insn, size: usize) -> Step<()> {
+        if insn.immediate == op::LOAD_ACQUIRE {
+            let value = self.memory.read(self.address(insn.src(), insn)?, size)?;
+            return self.set(insn.dst(), value);
+        }
+        let value = self.get(insn.src())?;
+        self.memory.write(self.address(insn.dst(), insn)?, size, value)
     }
 
     fn load(&mut self, insn: Insn, size: usize) -> Step<Option<u64>> {
@@ -224,20 +279,20 @@ impl Machine<'_> {
             }
             op::ABS => 0,
             op::IND => self.get(insn.src())?,
-            _ => return Err("an unknown mode"),
+            _ => return Err("an unknown mode".into()),
         };
-        if self.get(6)? != memory::CONTEXT {
-            return Err("a packet load without the context in r6");
+        if self.get(6)? != self.context {
+            return Err("a packet load without the context in r6".into());
         }
         let offset = offset.wrapping_add_signed(i64::from(insn.immediate));
         self.registers[ARGUMENTS].fill(None);
-        match self.memory.packet(offset, size) {
+        match self.host.packet(self.memory, offset, size)? {
             Some(value) => {
                 self.registers[0] = Some(value);
                 self.index += 1;
                 Ok(None)
             }
-            None => self.leave(0),
+            None => self.leave(Some(0)),
         }
     }
 
@@ -245,12 +300,11 @@ impl Machine<'_> {
         let high = self.code.insns.get(self.index + 1).ok_or("half a load")?.immediate;
         let value = match insn.src() {
             0 => u64::from(insn.immediate as u32) | u64::from(high as u32) << 32,
-            op::PSEUDO_MAP_VALUE => memory::VALUE + u64::from(high as u32),
             op::PSEUDO_FUNC => {
                 let target = self.index as i64 + 1 + i64::from(insn.immediate);
                 FUNCTIONS + u64::try_from(target).map_err(|_| "an unknown function")?
             }
-            _ => return Err("an unknown kind of load"),
+            kind => self.host.name(self.memory, kind, [insn.immediate, high])?,
         };
         self.index += 2;
         self.set(insn.dst(), value)
@@ -260,8 +314,7 @@ impl Machine<'_> {
         let distance = match insn.opcode {
             op::CALL => return self.call(insn),
             op::EXIT => {
-                let result = self.get(0)?;
-                return self.leave(result);
+                return self.leave(self.registers[0]);
             }
             op::JA => i64::from(insn.offset),
             op::JA32 => i64::from(insn.immediate),
@@ -292,46 +345,61 @@ impl Machine<'_> {
                 self.registers[ARGUMENTS].copy_from_slice(&arguments);
                 return Ok(None);
             }
-            (op::PSEUDO_KFUNC_CALL, KFUNC_THROW) => {
-                if self.get(1)? & 7 == 0 {
-                    return Ok(Some(RESULT_ESCAPED));
-                }
-                self.registers[0] = self.registers[1];
-            }
-            (0, op::HELPER_TAIL_CALL) => {
-                if self.get(3)? & 3 == 0 {
-                    return self.leave(RESULT_ESCAPED);
-                }
-                self.registers[0] = Some(-22_i64 as u64);
-            }
-            (0, HELPER_SKB_LOAD_BYTES) => {
-                let [offset, to, len] = [self.get(2)?, self.get(3)?, self.get(4)?];
-                let loaded = self.memory.load_packet(offset, to, len as usize)?;
-                self.registers[0] = Some(if loaded { 0 } else { -14_i64 as u64 });
-            }
             (0, HELPER_LOOP) => {
-                let callback = self.get(2)?.checked_sub(FUNCTIONS).ok_or("no callback")? as usize;
-                let turns = Turns { next: 0, all: self.get(1)?, callback, context: self.get(3)? };
-                if turns.all > 0 {
-                    let return_to = self.index + 1;
-                    return self.turn(return_to, turns).map(|()| None);
-                }
-                self.registers[0] = Some(0);
+                let context = self.get(3)?;
+                let all = self.get(1)?;
+                let callback = self.get(2)?;
+                return self.walk(callback, all, vec![], context).map(|()| None);
             }
-            _ => return Err("an unknown call"),
+            _ => {}
         }
-        self.registers[ARGUMENTS].fill(None);
+        let mut arguments = Arguments([None; 5]);
+        arguments.0.copy_from_slice(&self.registers[ARGUMENTS]);
+        let answer = self.host.call(self.memory, insn, &arguments)?;
+        self.returned(None);
+        match answer {
+            Answer::Value(value) => self.registers[0] = Some(value),
+            Answer::Unknown => {}
+            Answer::Leave(result) => return self.leave(Some(result)),
+            Answer::End(result) => return Ok(Some(result)),
+            Answer::ForEach { callback, elements, context } => {
+                let all = elements.len() as u64;
+                return self.walk(callback, all, elements, context).map(|()| None);
+            }
+        }
         self.index += 1;
         Ok(None)
     }
 
+    /// What a call leaves in the registers.
+    fn returned(&mut self, result: Option<u64>) {
+        self.registers[ARGUMENTS].fill(None);
+        self.registers[0] = result;
+    }
+
+    /// Calls a function of the program again and again.
+    fn walk(&mut self, callback: u64, all: u64, elements: Vec<[u64; 3]>, context: u64) -> Step<()> {
+        if all == 0 {
+            self.returned(Some(0));
+            self.index += 1;
+            return Ok(());
+        }
+        let callback = callback.checked_sub(FUNCTIONS).ok_or("no callback")? as usize;
+        let turns = Turns { next: 0, all, callback, context, elements };
+        self.turn(self.index + 1, turns)
+    }
+
     /// Starts a callback.
     fn turn(&mut self, return_to: usize, mut turns: Turns) -> Step<()> {
-        let arguments = [Some(turns.next), Some(turns.context)];
+        let element = usize::try_from(turns.next).ok().and_then(|at| turns.elements.get(at));
+        let arguments = match element {
+            Some(&[map, key, value]) => [map, key, value, turns.context].map(Some).to_vec(),
+            None => vec![Some(turns.next), Some(turns.context)],
+        };
         turns.next += 1;
         self.index = turns.callback;
         self.enter(return_to, Some(turns))?;
-        self.registers[1..3].copy_from_slice(&arguments);
+        self.registers[1..=arguments.len()].copy_from_slice(&arguments);
         Ok(())
     }
 
@@ -340,26 +408,30 @@ impl Machine<'_> {
         saved.copy_from_slice(&self.registers[SAVED]);
         self.frames.push(Frame { return_to, saved, turns });
         if self.frames.len() >= FRAMES_MAX {
-            return Err("too many frames");
+            return Err("too many frames".into());
         }
         self.registers.fill(None);
         self.registers[10] = Some(self.memory.enter(self.frames.len()));
         Ok(())
     }
 
-    /// Returns from a function; the result, if it was the program's entry.
-    fn leave(&mut self, result: u64) -> Step<Option<u64>> {
-        let Some(frame) = self.frames.pop() else { return Ok(Some(result)) };
+    /// Returns from a function; the result, if it was the program's entry. A function of the program
+    /// need not have a result, as long as nobody reads it.
+    fn leave(&mut self, result: Option<u64>) -> Step<Option<u64>> {
+        let unset = "the end of a function without a result";
+        let Some(frame) = self.frames.pop() else { return result.ok_or(unset.into()).map(Some) };
         self.registers.fill(None);
         self.registers[SAVED].copy_from_slice(&frame.saved);
         self.index = frame.return_to;
         self.registers[0] = match frame.turns {
-            Some(_) if result > 1 => return Err("a callback may return 0 or 1 only"),
-            Some(turns) if result == 0 && turns.next < turns.all => {
-                return self.turn(frame.return_to, turns).map(|()| None);
-            }
-            Some(turns) => Some(turns.next),
-            None => Some(result),
+            None => result,
+            Some(turns) => match result.ok_or(unset)? {
+                0 if turns.next < turns.all => {
+                    return self.turn(frame.return_to, turns).map(|()| None);
+                }
+                0 | 1 => Some(turns.next),
+                _ => return Err("a callback may return 0 or 1 only".into()),
+            },
         };
         Ok(None)
     }

@@ -1,0 +1,323 @@
+//! Two ways to tell what a run takes, and why they differ: single runs less the clock, against the net
+//! time of runs that follow each other.
+//!
+//! ```text
+//! cargo build --release -p wingbeat-bench --features testing --example latency
+//! sudo target/release/examples/latency [LOADS] [OBJECT]...
+//! ```
+//!
+//! For each program, loaded again and again beside an empty one with which it takes turns in bursts:
+//!
+//! - **p50 − empty**: both with a clock around each call; the median of the single runs, less that of the
+//!   empty program's. The clock is read in order: a read waits until what came before it has ended.
+//! - **net**: the plain programs. Where a run needs nothing of the one before, the CPU begins it early.
+//! - **drained**: the plain programs, each of which begins by reading the clock and throwing the time
+//!   away. So each call waits until the one before has ended, and nothing is measured by that clock.
+//!
+//! If runs overlap, net is less than the other two, which agree. If the clock costs more beside some
+//! programs than beside the empty one, p50 − empty is more than drained: that is the last column. Both
+//! are less than a run takes alone by what the CPU does of it while it still computes the time that it has
+//! read; the two chains of different length tell how much that is. Each figure is a median over the
+//! loads, with its 95 % interval by the bootstrap.
+
+use std::{
+    error::Error,
+    os::fd::{AsFd as _, BorrowedFd},
+    path::Path,
+};
+
+use wingbeat_bench::{
+    analyse::medians_ns,
+    input::DEFAULT_PACKET,
+    instrument::{
+        assemble::{Assembler, load, store},
+        wrapper::{self, alternate::Turns, read_histogram},
+    },
+};
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Code, Insn, op},
+    live::{Alarm, Effort, Explained, LiveMaps, Loaded, Loader, LoaderOptions, RunInput, {LiveMap, run},
+    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+};
+use wingbeat_stats::{
+    bootstrap::Bootstrap,
+    random::Random,
+    sample::{Sample, quantile_of_sorted},
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Loads of each program unless told otherwise.
+const LOADS: usize = 40;
+/// Pairs of bursts in each load.
+const PAIRS: usize = 200;
+/// Length of a burst, roughly.
+const BURST_NS: f64 = 10_000.0;
+/// Positions at which the programs may begin, in instructions.
+const PLACES: usize = 24;
+const XDP_PASS: i32 = 2;
+const KTIME_GET_NS: i32 = 5;
+/// Bytes of the map of programs made here.
+const TRAFFIC_BYTES: u32 = 4096;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let loads = arguments.next_if(|text| text.parse::<usize>().is_ok());
+    let loads = loads.map_or(Ok(LOADS), |text| text.parse())?.max(6);
+    let mut random = Random::new(1);
+    println!("ns | p50 − empty | net | drained | p50 − empty − drained");
+    println!("--- | ---: | ---: | ---: | ---:");
+    let without = Loader::without_object();
+    for linked in made_here() {
+        row(&linked, &without, true, loads, &mut random)?;
+    }
+    for object in arguments {
+        let spec = Spec::read(Path::new(&object))?;
+        let target = spec.needs_target_types().then(TargetTypes::from_kernel).transpose()?;
+        let loader = Loader::new(&spec, LoaderOptions::default())?;
+        for linked in spec.link(target.as_ref())? {
+            if linked.program.r#type == ProgramType::XDP {
+                row(&linked, &loader, false, loads, &mut random)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Measures a program and prints its row.
+fn row(
+    linked: &Linked,
+    loader: &Loader,
+    has_traffic: bool,
+    loads: usize,
+    random: &mut Random,
+) -> Result<()> {
+    let empty = made("empty", |it| _ = it.mov(0, XDP_PASS));
+    let beside = Beside { linked, empty: &empty.code, loader, has_traffic };
+    let drained = [drained(&linked.code), drained(&empty.code)];
+    let mut columns: [Vec<f64>; 4] = Default::default();
+    for _ in 0..loads {
+        let single = beside.single_runs(random)?;
+        let net = beside.net([&linked.code, &empty.code], random)?;
+        let alone = beside.net([&drained[0], &drained[1]], random)?;
+        for (column, value) in columns.iter_mut().zip([single, net, alone, single - alone]) {
+            column.push(value);
+        }
+    }
+    let cells: Vec<String> = columns.into_iter().map(cell).collect::<Result<_>>()?;
+    println!("{} | {}", linked.program.name, cells.join(" | "));
+    Ok(())
+}
+
+/// The median and its interval.
+fn cell(values: Vec<f64>) -> Result<String> {
+    let sample = Sample::new(values)?;
+    let interval = Bootstrap::default().percentile(&sample, |it| quantile_of_sorted(it, 0.5));
+    let (lower, upper) = interval.map_or((f64::NAN, f64::NAN), |it| (it.lower, it.upper));
+    Ok(format!("{:.1} ({lower:.1} … {upper:.1})", sample.median()))
+}
+
+/// A program beside an empty one.
+struct Beside<'a> {
+    linked: &'a Linked,
+    empty: &'a Code,
+    loader: &'a Loader,
+    /// Whether it has one map, without an object.
+    has_traffic: bool,
+}
+
+impl Beside<'_> {
+    /// What a call takes longer than one of the empty program beside it.
+    fn net(&self, codes: [&Code; 2], random: &mut Random) -> Result<f64> {
+        Ok(self.take_turns(codes, [false; 2], random)?.0)
+    }
+
+    /// The median of single runs, less that of the empty program.
+    fn single_runs(&self, random: &mut Random) -> Result<f64> {
+        let own = Own::create(self)?.descriptors().len();
+        let wrapped = |code: &Code, maps: usize| {
+            let options = self.options(i32::try_from(maps)?);
+            Ok::<_, Box<dyn Error>>(wrapper::wrap(code, options)?)
+        };
+        let [program, empty] = [wrapped(&self.linked.code, own)?, wrapped(self.empty, 0)?];
+        let (_, medians) = self.take_turns([&program.code, &empty.code], [true; 2], random)?;
+        Ok(medians[0] - medians[1])
+    }
+
+    /// Loads both codes, at a place by chance, and lets them take turns: the median of the differences
+    /// of neighbours, and the medians of what their clocks noted, where they have one.
+    fn take_turns(
+        &self,
+        codes: [&Code; 2],
+        has_clock: [bool; 2],
+        random: &mut Random,
+    ) -> Result<(f64, [f64; 2])> {
+        let own = Own::create(self)?;
+        let clocks = [clock(has_clock[0])?, clock(has_clock[1])?];
+        let mut first = own.descriptors();
+        first.extend(clocks[0].iter().map(LiveMap::as_fd));
+        let second: Vec<_> = clocks[1].iter().map(LiveMap::as_fd).collect();
+        let counts = [first.len(), second.len()].map(|len| i32::try_from(len).unwrap_or(i32::MAX));
+        let options = self.options(counts[0] + counts[1]);
+        let place = random.below(PLACES);
+        let both = wrapper::alternate(codes, counts[0], 0, XDP_PASS, place, options)?;
+        let notebook = LiveMap::notebook(both.value_size_bytes)?;
+        let descriptors: Vec<_> =
+            first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
+        let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
+        let (spec, called) = (&self.linked.program, &both.called);
+        let program = self.loader.load_image(spec, &both.code, called, &descriptors, effort)?;
+        // Both calls per burst by what a first run shows.
+        let trial = burst(&program, &notebook, [100; 2], 10, random)?;
+        let calls = [0, 1].map(|side| {
+            let times = trial.iter().map(|pair| pair[side]).collect();
+            let median = wingbeat_stats::sample::median(times).max(1.0);
+            (BURST_NS / median).clamp(1.0, 10_000.0) as u32
+        });
+        clocks.iter().flatten().try_for_each(LiveMap::clear_notebook)?;
+        let pairs = burst(&program, &notebook, calls, PAIRS, random)?;
+        let differences = pairs.iter().map(|[first, second]| first - second).collect();
+        let mut medians = [0.0; 2];
+        if let [Some(first), Some(second)] = &clocks {
+            let read =
+                |clock: &LiveMap| Ok::<_, Box<dyn Error>>(read_histogram(&clock.read_notebook()?)?);
+            let recorded = [read(first)?, read(second)?];
+            medians = medians_ns([&recorded[0], &recorded[1]]).ok_or("a clock without a run")?;
+        }
+        Ok((wingbeat_stats::sample::median(differences), medians))
+    }
+
+    fn options(&self, map_fd: i32) -> wrapper::Options {
+        wrapper::Options { map_fd, program_type: self.linked.program.r#type, throw_btf_id: None }
+    }
+}
+
+/// Maps of the program itself.
+enum Own {
+    Traffic(LiveMap),
+    Object(LiveMaps),
+}
+
+impl Own {
+    fn create(beside: &Beside<'_>) -> Result<Self> {
+        Ok(match beside.has_traffic {
+            true => Self::Traffic(LiveMap::notebook(TRAFFIC_BYTES)?),
+            false => Self::Object(beside.loader.create_maps()?),
+        })
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Self::Traffic(map) => vec![map.as_fd()],
+            Self::Object(maps) => maps.descriptors(),
+        }
+    }
+}
+
+fn clock(is_wanted: bool) -> Result<Option<LiveMap>> {
+    Ok(is_wanted.then(|| LiveMap::notebook(wrapper::histogram::VALUE_SIZE as u32)).transpose()?)
+}
+
+/// Lets both take turns: times per call of neighbours, the first program's first.
+fn burst(
+    program: &Loaded,
+    notebook: &LiveMap,
+    calls: [u32; 2],
+    pairs: usize,
+    random: &mut Random,
+) -> Result<Vec<[f64; 2]>> {
+    let firsts: Vec<u8> = (0..pairs).map(|_| u8::from(random.coin())).collect();
+    let order = firsts.iter().flat_map(|&side| [side, 1 - side]).collect();
+    let turns = Turns { calls, order };
+    notebook.write_notebook(&turns.to_value())?;
+    let input = RunInput { data: &DEFAULT_PACKET, context: &[] };
+    run(program.as_fd(), ProgramType::XDP, input, 1)?;
+    let value = notebook.read_notebook()?;
+    let times: Vec<(u8, f64)> = turns.read(&value).collect();
+    Ok(times
+        .chunks_exact(2)
+        .map(|pair| if pair[0].0 == 0 { [pair[0].1, pair[1].1] } else { [pair[1].1, pair[0].1] })
+        .collect())
+}
+
+/// The same program, which first waits until all before it has ended: the clock is read in order.
+fn drained(code: &Code) -> Code {
+    let mut it = Assembler::new();
+    it.copy(6, 1).call(KTIME_GET_NS).copy(1, 6).exit();
+    let mut front = it.finish().insns;
+    front.pop();
+    let moved = u32::try_from(front.len()).unwrap_or(0);
+    let mut code = Code { lines: Vec::new(), ..code.clone() };
+    for function in code.functions.iter_mut().skip(1) {
+        function.insn_index += moved;
+    }
+    code.insns.splice(0..0, front);
+    code
+}
+
+/// Programs of which it is known what they do to a CPU.
+fn made_here() -> Vec<Linked> {
+    vec![
+        chain("64 multiplications, each of the one before", 64),
+        chain("256 multiplications, each of the one before", 256),
+        made("64 multiplications, begun with the result of the last run", |it| {
+            it.load_double(2, op::PSEUDO_MAP_VALUE, 0, 0).emit(load(op::DW, 0, 2, 0)).mov(1, 5);
+            (0..64).for_each(|_| _ = it.alu(op::MUL, 0, 1));
+            it.emit(store(op::DW, 2, 0, 0));
+        }),
+        made("48 multiplications, four at a time", |it| {
+            (2..6).for_each(|register| _ = it.mov(register, 3));
+            (0..48).for_each(|number| _ = it.alu(op::MUL, 2 + number % 4, 5));
+            it.copy(0, 2);
+        }),
+        made("48 stores to lines of memory", |it| {
+            it.load_double(2, op::PSEUDO_MAP_VALUE, 0, 0).mov(0, 3);
+            (0..48).for_each(|line| _ = it.emit(store(op::DW, 2, 64 * line, 0)));
+        }),
+        made("48 loads and stores to lines of memory", |it| {
+            it.load_double(2, op::PSEUDO_MAP_VALUE, 0, 0);
+            for line in 0..48 {
+                it.emit(load(op::DW, 0, 2, 64 * line)).add(0, 1).emit(store(
+                    op::DW,
+                    2,
+                    64 * line,
+                    0,
+                ));
+            }
+        }),
+        made("8 atomic additions", |it| {
+            it.load_double(2, op::PSEUDO_MAP_VALUE, 0, 0).mov(0, 1);
+            let opcode = op::STX | op::ATOMIC | op::DW;
+            let add = |line: i16| Insn::new(opcode, 2, 0, 64 * line, i32::from(op::ADD));
+            (0..8).for_each(|line| _ = it.emit(add(line)));
+        }),
+    ]
+}
+
+/// Multiplications that have to wait for each other, but for none of the run before. What 192 more of
+/// them take tells how long one is, without clock and call.
+fn chain(name: &str, len: usize) -> Linked {
+    made(name, |it| {
+        it.mov(0, 3).mov(1, 5);
+        (0..len).for_each(|_| _ = it.alu(op::MUL, 0, 1));
+    })
+}
+
+/// An XDP program around some instructions.
+fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
+    let mut it = Assembler::new();
+    body(&mut it);
+    it.mov(0, XDP_PASS).exit();
+    let code = it.finish();
+    let program = ProgramSpec {
+        name: name.to_owned(),
+        section: "xdp".to_owned(),
+        r#type: ProgramType::XDP,
+        attach_type: 0,
+        flags: 0,
+        attachment: None,
+        insn_count: code.insns.len(),
+    };
+    Linked { program, code, kfuncs: Vec::new() }
+}

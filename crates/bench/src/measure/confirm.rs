@@ -1,0 +1,172 @@
+//! Exact counts, confirmed: what the counters tell beside what an interpreter in user space counts.
+//!
+//! Compared are the executions of every single instruction, the return values, and the packets that the
+//! run left behind. The kernel's own run, without counters, is the third witness of the latter two.
+
+use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
+
+use rustix::time::{ClockId, clock_gettime};
+use wingbeat_bpf::{
+    live::{LiveMaps, Loader, LoaderOptions, Run, RunInput, run},
+    spec::{Linked, Spec},
+};
+use wingbeat_oracle::world::{self, Outcome, Surroundings};
+
+use super::{
+    BenchError, count_program, place,
+    session::{contents, link},
+    subject::{Contents, fill},
+};
+use crate::{
+    input::{EntryValue, Input},
+    plan::{Plan, find},
+};
+
+/// What became of one program on one input.
+#[derive(Debug)]
+pub struct Confirmation {
+    /// Name of the input.
+    pub input: String,
+    /// Executed instructions by the counters.
+    pub counted: u64,
+    /// Executed instructions by the interpreter.
+    pub interpreted: u64,
+    /// Executions of the first instruction that they do not agree about.
+    pub difference: Option<Difference>,
+    /// Return values: of the program as it is, with counters, in the interpreter.
+    pub return_values: [u32; 3],
+    /// Whether the packet is the same behind the program as it is and behind the interpreter.
+    pub is_packet_same: bool,
+}
+
+/// An instruction that was counted differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference {
+    /// Index of the instruction.
+    pub index: usize,
+    /// Its executions by the counters.
+    pub counted: u64,
+    /// Its executions by the interpreter.
+    pub interpreted: u64,
+}
+
+impl Confirmation {
+    /// Whether all witnesses agree.
+    pub fn agrees(&self) -> bool {
+        let [plain, counted, interpreted] = self.return_values;
+        self.difference.is_none() && plain == counted && plain == interpreted && self.is_packet_same
+    }
+}
+
+/// Counts a program in both ways, on each input of a plan, on fresh maps each time.
+///
+/// # Errors
+///
+/// When it cannot be counted at all; for each input, when the interpreter does not know what it does.
+pub fn confirm(
+    spec: &Spec,
+    program: &str,
+    plan: &Plan,
+) -> Result<Vec<Result<Confirmation, BenchError>>, BenchError> {
+    let cpu = plan.cpu.or_else(|| place::allowed_cpus().last().copied());
+    let program = find(spec, program)?.name.clone();
+    // What is wrong with all inputs is said once.
+    contents(spec, plan)?;
+    let one = |input: &Input| {
+        let plan = Plan { inputs: vec![input.clone()], cpu, ..plan.clone() };
+        let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
+        let counted = by_counters.outcomes.first().map_or(0, |(_, value)| *value);
+        let executed = &by_counters.counts.executed;
+        let other = place::on_thread_of_its_own(plan.cpu, &AtomicBool::new(false), |runner| {
+            interpret(spec, &program, &plan, input, runner.cpu)
+        });
+        let Other { run, interpreted } = other?;
+        let pairs = executed.iter().zip(&interpreted.counts).enumerate();
+        let difference = pairs
+            .filter(|(_, (counted, interpreted))| counted != interpreted)
+            .map(|(index, (&counted, &interpreted))| Difference { index, counted, interpreted })
+            .next();
+        Ok(Confirmation {
+            input: input.name.clone(),
+            counted: by_counters.counts.instructions(),
+            interpreted: interpreted.counts.iter().sum(),
+            difference,
+            return_values: [run.return_value, counted, interpreted.return_value],
+            // The kernel gives a packet back with its Ethernet header, also where the program saw none.
+            is_packet_same: run.data.ends_with(&interpreted.packet),
+        })
+    };
+    Ok(plan.inputs.iter().map(one).collect())
+}
+
+/// The run in the interpreter, and that of the kernel.
+struct Other {
+    run: Run,
+    interpreted: Outcome,
+}
+
+fn interpret(
+    spec: &Spec,
+    program: &str,
+    plan: &Plan,
+    input: &Input,
+    cpu: usize,
+) -> Result<Other, BenchError> {
+    let linked: Vec<Linked> = link(spec)?;
+    let linked = linked.iter().find(|linked| linked.program.name == program);
+    let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
+    let loader = Loader::new(spec, LoaderOptions::default())?;
+    let mut maps = loader.create_maps()?;
+    let contents = contents(spec, plan)?;
+    fill(&mut maps, &contents)?;
+    let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
+    let surroundings = Surroundings { cpu: u32::try_from(cpu).unwrap_or(0), now_ns: now_ns() };
+    // Before the kernel's run, which changes the maps.
+    let mut live = Live { maps: &maps, contents: &contents, cpu };
+    let interpreted = world::run(linked, spec.maps(), &mut live, &input.data, surroundings)
+        .map_err(|error| BenchError::NotMeasurable(format!("{program}: {error}")))?;
+    let given = RunInput { data: &input.data, context: &plan.context };
+    let run = run(plain.as_fd(), linked.program.r#type, given, 1)?;
+    Ok(Other { run, interpreted })
+}
+
+fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let [seconds, nanoseconds] =
+        [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// Maps in the kernel, as programs on one CPU find them.
+struct Live<'a> {
+    maps: &'a LiveMaps,
+    contents: &'a Contents,
+    cpu: usize,
+}
+
+impl world::Contents for Live<'_> {
+    fn lookup(&mut self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
+        let len = map.spec().value_size as usize;
+        let start = match map.spec().r#type.is_per_cpu() {
+            true => self.cpu * len.next_multiple_of(8),
+            false => 0,
+        };
+        let Some(value) = map.lookup(key).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let value = value.get(start..start + len).ok_or("a value that is too short")?;
+        Ok(Some(value.to_vec()))
+    }
+
+    /// Nobody can look into a queue without taking something out.
+    fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String> {
+        let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
+        let own = self.contents.iter().filter(|(name, ..)| *name == map.spec().name);
+        let values = own.flat_map(|(_, _, entries)| entries).map(|entry| match &entry.value {
+            EntryValue::Same(value) => Ok(value.clone()),
+            EntryValue::PerCpu(_) => Err("a queue with values for each CPU".to_owned()),
+        });
+        values.collect()
+    }
+}

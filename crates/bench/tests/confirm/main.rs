@@ -1,0 +1,133 @@
+//! Generated programs in C, with maps and helpers, as a compiler makes them: what counters count is what
+//! the interpreter counts, and all of them return the same and leave the same packet behind.
+//!
+//! Without clang they are skipped; with `CI=true` that is a failure, as are missing rights.
+
+mod generate;
+
+use std::{
+    env, fs,
+    process::{Command, Stdio},
+};
+
+use proptest::{
+    prelude::*,
+    test_runner::{TestCaseError, TestRunner},
+};
+use wingbeat_bench::{
+    input::{Input, Link},
+    live::check_rights,
+    measure::confirm,
+    plan::Plan,
+};
+use wingbeat_bpf::{probe, spec::Spec};
+
+const PRELUDE: &str = include_str!("prelude.c");
+
+fn is_possible() -> bool {
+    // `bpf_csum_diff` folds what it returns since then.
+    if !probe::Kernel::running().is_at_least(6, 13) || !cfg!(target_arch = "x86_64") {
+        eprintln!(
+            "skipped: the interpreter has helpers as Linux 6.13 on x86-64 and newer has them"
+        );
+        return false;
+    }
+    let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
+    let missing = match (clang, check_rights()) {
+        (Err(_), _) => "there is no clang; install the package clang".to_owned(),
+        (_, Err(error)) => error.to_string(),
+        (Ok(_), Ok(())) => return true,
+    };
+    assert!(env::var_os("CI").is_none(), "CI must be able to do this: {missing}");
+    eprintln!("skipped: {missing}");
+    false
+}
+
+fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [from, to] = ["program.c", "program.o"].map(|name| folder.path().join(name));
+    fs::write(&from, source).expect("written");
+    let status = Command::new("clang")
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wno-everything", "-c"])
+        .args(flags)
+        .arg(&from)
+        .arg("-o")
+        .arg(&to)
+        .status();
+    assert!(status.expect("clang").success(), "clang failed on\n{source}");
+    fs::read(to).expect("an object")
+}
+
+fn plan(packets: &[Vec<u8>]) -> Plan {
+    let input = |(number, data): (usize, &Vec<u8>)| Input {
+        name: format!("packet-{number}"),
+        data: data.clone(),
+        link: Link::Ethernet,
+    };
+    Plan {
+        programs: Vec::new(),
+        inputs: packets.iter().enumerate().map(input).collect(),
+        context: Vec::new(),
+        maps: Vec::new(),
+        time: None,
+        samples: None,
+        cpu: None,
+        expect: None,
+        allow_statistics: true,
+        seed: 1,
+    }
+}
+
+fn check(source: &str, flags: &[&str], packets: &[Vec<u8>]) -> Result<(), TestCaseError> {
+    let source = format!("{PRELUDE}\n{source}");
+    let spec = Spec::parse("program.o", &compile(&source, flags)).expect("an object");
+    let found = confirm(&spec, "program", &plan(packets)).expect("it can be counted");
+    for found in found {
+        match found {
+            // Some programs are more than the verifier has patience for.
+            Err(error) if error.to_string().contains("rejects") => {
+                return Err(TestCaseError::reject("the verifier rejects it"));
+            }
+            Err(error) => return Err(TestCaseError::fail(format!("{error}\n{source}"))),
+            Ok(found) => prop_assert!(found.agrees(), "{:#?}\n{}", found, source),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn xdp_programs_with_maps_and_helpers() {
+    check_all(&[], 30);
+}
+
+#[test]
+fn tc_programs_with_maps_and_helpers() {
+    check_all(&["-DTC"], 30);
+}
+
+#[test]
+fn programs_with_a_map_of_maps() {
+    check_all(&["-DOUTER"], 5);
+}
+
+/// Confirms so many programs.
+fn check_all(flags: &[&str], cases: u32) {
+    if !is_possible() {
+        return;
+    }
+    let config = ProptestConfig {
+        cases,
+        max_global_rejects: cases,
+        failure_persistence: None,
+        // Each step compiles and loads.
+        max_shrink_iters: 60,
+        ..ProptestConfig::default()
+    };
+    let packet = prop::collection::vec(any::<u8>(), 14..100);
+    let packets = prop::collection::vec(packet, 3);
+    let found = TestRunner::new(config)
+        .run(&(generate::source(), packets), |(source, packets)| check(&source, flags, &packets));
+    if let Err(error) = found {
+        panic!("{error}");
+    }
+}

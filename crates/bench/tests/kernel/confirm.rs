@@ -1,0 +1,111 @@
+//! Counts of a real object, confirmed: counters beside the interpreter, and both beside the kernel.
+
+use wingbeat_bench::{
+    input::{Input, Link},
+    instrument::assemble::Assembler,
+    measure::{Confirmation, Difference, confirm},
+    plan::Plan,
+};
+use wingbeat_bpf::{code::op, spec::Spec};
+
+use crate::{object::Program, support::can_load};
+
+fn plan(packets: &[Vec<u8>]) -> Plan {
+    let input = |(number, data): (usize, &Vec<u8>)| Input {
+        name: format!("packet-{number}"),
+        data: data.clone(),
+        link: Link::Ethernet,
+    };
+    Plan {
+        programs: Vec::new(),
+        inputs: packets.iter().enumerate().map(input).collect(),
+        context: Vec::new(),
+        maps: Vec::new(),
+        time: None,
+        samples: None,
+        cpu: None,
+        expect: None,
+        allow_statistics: true,
+        seed: 1,
+    }
+}
+
+/// Confirms a program on all inputs; executed instructions of each.
+fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {
+    let found = confirm(spec, program, plan).expect("it is counted");
+    let found = found.into_iter().map(|found| found.expect("the interpreter knows all of it"));
+    found
+        .map(|found| {
+            assert!(found.agrees(), "{program}: {found:#?}");
+            found.counted
+        })
+        .collect()
+}
+
+/// The default packet from other senders and to other ports, cut short, and as other things than UDP.
+fn packets() -> Vec<Vec<u8>> {
+    let packet = Input::default_packet().data;
+    let with = |at: usize, bytes: &[u8]| {
+        let mut packet = packet.clone();
+        packet[at..at + bytes.len()].copy_from_slice(bytes);
+        packet
+    };
+    let mut packets =
+        vec![packet.clone(), with(12, &[0x86, 0xdd]), with(12, &[8, 6]), with(23, &[6])];
+    packets.extend((1..=15).map(|last| with(29, &[last])));
+    packets.extend([14, 20, 33, 34, 41, 42, 60].map(|len| packet[..len].to_vec()));
+    packets
+}
+
+#[test]
+fn all_versions_of_fun_xdp() {
+    if !can_load() {
+        return;
+    }
+    let spec = Spec::parse("fun-xdp", fun_xdp::OBJECT).expect("an object");
+    let plan = plan(&packets());
+    for program in spec.programs() {
+        let counts = confirmed(&spec, &program.name, &plan);
+        let ways: std::collections::BTreeSet<_> = counts.iter().collect();
+        // The first version does nothing, the others look into the packet.
+        assert!(ways.len() > 2 || program.name.ends_with("v0"), "{}: {counts:?}", program.name);
+    }
+}
+
+#[test]
+fn what_the_interpreter_does_not_know_is_named() {
+    if !can_load() {
+        return;
+    }
+    /// Its number.
+    const GET_PRANDOM_U32: i32 = 7;
+    let mut it = Assembler::new();
+    it.call(GET_PRANDOM_U32).alu_immediate(op::AND, 0, 1).exit();
+    let insns = it.finish().insns;
+    let program =
+        Program { name: "program", section: "xdp", insns: &insns, lines: &[], statics: &[] };
+    let spec = Spec::parse("program.o", &program.object()).expect("an object");
+    let found = confirm(&spec, "program", &plan(&packets()[..1])).expect("one input");
+    let error = found.into_iter().next().expect("one input").expect_err("nobody can foresee it");
+    assert!(error.to_string().contains("at instruction 0: bpf_get_prandom_u32"), "{error}");
+}
+
+#[test]
+fn any_difference_is_no_agreement() {
+    let check = |difference: Option<Difference>, return_values, is_packet_same, expected| {
+        let found = Confirmation {
+            input: "default".to_owned(),
+            counted: 5,
+            interpreted: 5,
+            difference,
+            return_values,
+            is_packet_same,
+        };
+        assert_eq!(found.agrees(), expected, "{found:?}");
+    };
+    check(None, [2, 2, 2], true, true);
+    check(None, [2, 2, 1], true, false);
+    check(None, [1, 2, 2], true, false);
+    check(None, [2, 2, 2], false, false);
+    check(Some(Difference { index: 3, counted: 1, interpreted: 2 }), [2; 3], true, false);
+}

@@ -1,0 +1,126 @@
+//! The world of generated programs: a packet, and the value of one map.
+//!
+//! Two calls behave as no kernel does, to have something that does not return: the kfunc
+//! [`KFUNC_THROW`] ends the program if the low bits of r1 are clear, and a tail call succeeds if those
+//! of r3 are.
+
+use wingbeat_bpf::code::{Code, Insn, op};
+
+pub use crate::memory::Write;
+use crate::{
+    Fault,
+    machine::{self, Answer, Arguments, Host, Step},
+    memory::{Area, Memory},
+};
+
+pub use crate::machine::HELPER_LOOP;
+
+/// Number of the kfunc that throws.
+pub const KFUNC_THROW: i32 = 1;
+/// What a program returns when it throws or tail-calls.
+pub const RESULT_ESCAPED: u64 = 1;
+/// Number of the helper `bpf_skb_load_bytes`.
+pub const HELPER_SKB_LOAD_BYTES: i32 = 26;
+
+/// Address of the context.
+const CONTEXT: u64 = 0x1000_0000;
+/// Address of the packet.
+const PACKET: u64 = 0x2000_0000;
+/// Address of the map's value.
+const VALUE: u64 = 0x3000_0000;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the program returned.
+    pub result: u64,
+    /// How often each instruction ran; a `ldimm64` at its first half.
+    pub counts: Vec<u64>,
+    /// What was written to the stack, in this order.
+    pub writes: Vec<Write>,
+    /// The value of the map afterwards.
+    pub value: Vec<u8>,
+}
+
+/// What a generated program finds.
+#[derive(Debug, Clone)]
+pub struct Model {
+    context: Vec<u8>,
+    packet: Vec<u8>,
+    value_size: usize,
+}
+
+impl Model {
+    /// For a socket filter, whose context begins with the length of the packet.
+    pub fn of_socket_filter(packet: &[u8], value_size: usize) -> Self {
+        let context = (packet.len() as u32).to_le_bytes().to_vec();
+        Self { context, packet: packet.to_vec(), value_size }
+    }
+
+    /// For an XDP program, whose context begins with the addresses of the packet and of its end.
+    pub fn of_xdp(packet: &[u8], value_size: usize) -> Self {
+        let end = PACKET + packet.len() as u64;
+        let context = [PACKET, end].map(|address| (address as u32).to_le_bytes()).concat();
+        Self { context, packet: packet.to_vec(), value_size }
+    }
+}
+
+/// Runs a generated program.
+///
+/// # Errors
+///
+/// If the program does what the verifier would refuse, or more than this model knows.
+pub fn run(code: &Code, model: Model) -> Result<Outcome, Fault> {
+    let mut memory = Memory::default();
+    memory.place(CONTEXT, Area::new(model.context.clone(), false));
+    memory.place(PACKET, Area::new(model.packet.clone(), false));
+    memory.place(VALUE, Area::new(vec![0; model.value_size], true));
+    let ended = machine::run(code, &mut memory, &mut Outside(model.packet), CONTEXT)?;
+    let value = memory.area(VALUE).map(|area| area.bytes.clone()).unwrap_or_default();
+    Ok(Outcome { result: ended.result, counts: ended.counts, writes: ended.writes, value })
+}
+
+/// The packet.
+struct Outside(Vec<u8>);
+
+impl Host for Outside {
+    fn name(&mut self, _: &mut Memory, kind: u8, halves: [i32; 2]) -> Step<u64> {
+        match kind {
+            op::PSEUDO_MAP_VALUE => Ok(VALUE + u64::from(halves[1] as u32)),
+            _ => Err("an unknown kind of load".into()),
+        }
+    }
+
+    fn call(&mut self, memory: &mut Memory, insn: Insn, arguments: &Arguments) -> Step<Answer> {
+        Ok(match (insn.src(), insn.immediate) {
+            (op::PSEUDO_KFUNC_CALL, KFUNC_THROW) => match arguments.get(1)? {
+                thrown if thrown & 7 == 0 => Answer::End(RESULT_ESCAPED),
+                value => Answer::Value(value),
+            },
+            (0, op::HELPER_TAIL_CALL) => match arguments.get(3)? & 3 {
+                0 => Answer::Leave(RESULT_ESCAPED),
+                _ => Answer::Value(-22_i64 as u64),
+            },
+            (0, HELPER_SKB_LOAD_BYTES) => {
+                let [offset, to, len] =
+                    [arguments.get(2)?, arguments.get(3)?, arguments.get(4)?].map(|it| it as usize);
+                let end = offset.checked_add(len);
+                let found = end.and_then(|end| self.0.get(offset..end));
+                // The kernel writes zeros where it has nothing to write.
+                let bytes = found.map_or_else(|| vec![0; len], <[u8]>::to_vec);
+                for (at, byte) in bytes.into_iter().enumerate() {
+                    memory.write((to + at) as u64, 1, u64::from(byte))?;
+                }
+                Answer::Value(if found.is_some() { 0 } else { -14_i64 as u64 })
+            }
+            _ => return Err("an unknown call".into()),
+        })
+    }
+
+    fn packet(&self, _: &Memory, offset: u64, size: usize) -> Step<Option<u64>> {
+        let bytes = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.0.get(start..start.checked_add(size)?));
+        Ok(bytes.map(|bytes| bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))))
+    }
+}

@@ -1,0 +1,165 @@
+//! The world of programs of real objects: a packet and its context, maps, helpers of the kernel.
+//!
+//! What helpers do follows net/core/filter.c, kernel/bpf/helpers.c and net/bpf/test_run.c of Linux 6.18,
+//! as far as a run by `BPF_PROG_TEST_RUN` can tell. One that is not known here is an error that names
+//! it; what it returns is never guessed.
+//!
+//! Maps are shadows: an entry is asked of the [`Contents`] when the program first looks at it, and what
+//! the program writes stays here. A hash table never gets full, and an LRU table forgets nothing.
+
+mod helpers;
+mod maps;
+mod packet;
+mod queues;
+mod skb;
+mod xdp;
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::{Insn, op},
+    helpers::name,
+    spec::{Linked, MapSpec},
+};
+
+use self::{maps::Maps, packet::Packet};
+use crate::{
+    Fault,
+    machine::{self, Answer, Arguments, Host, Step},
+    memory::Memory,
+};
+
+/// What stands in the maps before the run.
+pub trait Contents {
+    /// The value of `key` in the map at a position of the object's maps, on the CPU of the run; `None`
+    /// if there is none. The error is a reason.
+    fn lookup(&mut self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
+
+    /// The values in a queue or stack, the oldest first. The error is a reason.
+    fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String>;
+}
+
+/// Where and when a run takes place.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings {
+    /// Number of the CPU.
+    pub cpu: u32,
+    /// The clock of `bpf_ktime_get_ns`; each read makes it go on by 1 ns.
+    pub now_ns: u64,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the program returned.
+    pub return_value: u32,
+    /// How often each instruction ran; a `ldimm64` at its first half.
+    pub counts: Vec<u64>,
+    /// The packet afterwards.
+    pub packet: Vec<u8>,
+}
+
+/// A program that cannot be run here.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// Its context is not known.
+    #[error(
+        "programs of type {0} are not known to the interpreter; xdp, sched_cls, sched_act, \
+         socket_filter and cgroup_skb are"
+    )]
+    Type(ProgramType),
+    /// The packet does not fit.
+    #[error("the packet has {bytes} bytes; the interpreter takes from {min} to {max}")]
+    Packet {
+        /// Its length.
+        bytes: usize,
+        /// Fewest.
+        min: usize,
+        /// Most.
+        max: usize,
+    },
+    /// It was stopped.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Runs a program of an object. `maps` are those of the object, by whose position the code names them.
+///
+/// # Errors
+///
+/// If it is of a type, calls a helper, or reads a part of its context that is not known here, or if it
+/// does what the verifier would refuse.
+pub fn run(
+    linked: &Linked,
+    maps: &[MapSpec],
+    contents: &mut dyn Contents,
+    packet: &[u8],
+    surroundings: Surroundings,
+) -> Result<Outcome, WorldError> {
+    let mut memory = Memory::default();
+    let packet = Packet::place(&mut memory, linked.program.r#type, packet)?;
+    let mut world = World { linked, maps: Maps::new(maps, contents), packet, surroundings };
+    let ended = machine::run(&linked.code, &mut memory, &mut world, packet::CONTEXT)?;
+    Ok(Outcome {
+        return_value: ended.result as u32,
+        counts: ended.counts,
+        packet: world.packet.bytes(&memory),
+    })
+}
+
+/// What is outside of the program.
+struct World<'a> {
+    linked: &'a Linked,
+    maps: Maps<'a>,
+    packet: Packet,
+    surroundings: Surroundings,
+}
+
+impl Host for World<'_> {
+    fn name(&mut self, memory: &mut Memory, kind: u8, halves: [i32; 2]) -> Step<u64> {
+        let position = halves[0] as u32 as usize;
+        match kind {
+            op::PSEUDO_MAP_FD => self.maps.handle(position),
+            op::PSEUDO_MAP_VALUE => {
+                let value = self.maps.value(memory, position, &0_u32.to_le_bytes())?;
+                let value = value.ok_or("the address of a value that is not there")?;
+                Ok(value + u64::from(halves[1] as u32))
+            }
+            op::PSEUDO_BTF_ID => Err("the address of a variable of the kernel".into()),
+            _ => Err("a load of 64 bits of an unknown kind".into()),
+        }
+    }
+
+    fn call(&mut self, memory: &mut Memory, insn: Insn, arguments: &Arguments) -> Step<Answer> {
+        if insn.opcode != op::CALL {
+            return Err("a call through a register".into());
+        }
+        match insn.src() {
+            0 => {
+                let number = u32::try_from(insn.immediate).ok();
+                match number.and_then(name) {
+                    Some(name) => helpers::call(self, memory, name, arguments),
+                    None => {
+                        Err(format!("helper {}, which Linux 6.18 has not", insn.immediate).into())
+                    }
+                }
+            }
+            op::PSEUDO_KFUNC_CALL => {
+                let kfunc = self.linked.kfunc_at(memory.index);
+                let name = kfunc.map_or("without a name", |kfunc| kfunc.name.as_str());
+                Err(format!("the kernel's function {name} is not known to the interpreter").into())
+            }
+            kind => Err(format!("a call of an unknown kind, {kind}").into()),
+        }
+    }
+
+    fn packet(&self, memory: &Memory, offset: u64, size: usize) -> Step<Option<u64>> {
+        // Beyond 2 GiB lie what classic BPF calls ancillary data.
+        if offset > i32::MAX as u64 {
+            return Err("a classic load of what is no packet".into());
+        }
+        let bytes = self.packet.bytes(memory);
+        let start = offset as usize;
+        let bytes = bytes.get(start..start + size);
+        Ok(bytes.map(|bytes| bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))))
+    }
+}

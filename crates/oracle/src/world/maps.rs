@@ -1,0 +1,166 @@
+//! Maps: shadows in user space of what stands in those of the kernel.
+
+use std::collections::HashMap;
+
+use wingbeat_bpf::spec::{MapSpec, MapType, Slot};
+
+use super::{Contents, queues::Queues};
+use crate::{
+    machine::{Answer, Step},
+    memory::Memory,
+};
+
+/// Addresses of maps begin here; nothing can be read there.
+const MAPS: u64 = 0x6000_0000;
+/// Distance of the addresses of maps.
+const MAP: u64 = 64;
+
+/// Flags of an update (include/uapi/linux/bpf.h).
+pub(super) const NOT_EXISTING: u64 = 1;
+pub(super) const EXISTING: u64 = 2;
+const LOCKED: u64 = 4;
+
+pub(super) const ENOENT: i64 = -2;
+pub(super) const E2BIG: i64 = -7;
+pub(super) const EEXIST: i64 = -17;
+pub(super) const EINVAL: i64 = -22;
+
+/// The maps of an object.
+pub(super) struct Maps<'a> {
+    pub(super) specs: &'a [MapSpec],
+    pub(super) contents: &'a mut dyn Contents,
+    /// Addresses of the values that were looked at, by map and key; `None` for no entry.
+    shadows: HashMap<(usize, Vec<u8>), Option<u64>>,
+    pub(super) queues: Queues,
+}
+
+impl<'a> Maps<'a> {
+    pub(super) fn new(specs: &'a [MapSpec], contents: &'a mut dyn Contents) -> Self {
+        Self { specs, contents, shadows: HashMap::new(), queues: Queues::new() }
+    }
+
+    /// What a program names a map by.
+    pub(super) fn handle(&self, position: usize) -> Step<u64> {
+        match self.specs.get(position) {
+            Some(_) => Ok(MAPS + MAP * position as u64),
+            None => Err("a map that the object does not have".into()),
+        }
+    }
+
+    /// The map that a program names.
+    pub(super) fn find(&self, handle: u64) -> Step<(usize, &'a MapSpec)> {
+        let distance = handle.checked_sub(MAPS).filter(|distance| distance % MAP == 0);
+        let position = distance.and_then(|distance| usize::try_from(distance / MAP).ok());
+        let found = position.and_then(|position| Some((position, self.specs.get(position)?)));
+        found.ok_or_else(|| "a map that is none".into())
+    }
+
+    /// The address of a value; `None` if there is no such entry.
+    pub(super) fn value(
+        &mut self,
+        memory: &mut Memory,
+        position: usize,
+        key: &[u8],
+    ) -> Step<Option<u64>> {
+        let shadow = (position, key.to_vec());
+        if let Some(found) = self.shadows.get(&shadow) {
+            return Ok(*found);
+        }
+        let spec = self.specs.get(position).ok_or("a map that the object does not have")?;
+        let address = match spec.r#type {
+            MapType::ARRAY_OF_MAPS | MapType::HASH_OF_MAPS => self.inner(spec, key)?,
+            _ => {
+                let found = self.contents.lookup(position, key)?;
+                found.map(|value| memory.allocate(value))
+            }
+        };
+        self.shadows.insert(shadow, address);
+        Ok(address)
+    }
+
+    /// The map that the object puts under a key.
+    fn inner(&self, spec: &MapSpec, key: &[u8]) -> Step<Option<u64>> {
+        let slot = spec.slots.iter().rev().find(|(index, _)| index.to_le_bytes() == key);
+        let Some((_, Slot::Map(name))) = slot else { return Ok(None) };
+        let position = self.specs.iter().position(|map| map.name == *name);
+        position.map(|position| self.handle(position)).transpose()
+    }
+
+    pub(super) fn lookup(&mut self, memory: &mut Memory, handle: u64, key: u64) -> Step<Answer> {
+        let (position, spec) = self.find(handle)?;
+        let key = memory.bytes(key, spec.key_size as usize)?;
+        Ok(Answer::Value(self.value(memory, position, &key)?.unwrap_or(0)))
+    }
+
+    pub(super) fn update(
+        &mut self,
+        memory: &mut Memory,
+        handle: u64,
+        [key, value, flags]: [u64; 3],
+    ) -> Step<Answer> {
+        let (position, spec) = self.find(handle)?;
+        let key = memory.bytes(key, spec.key_size as usize)?;
+        let value = memory.bytes(value, spec.value_size as usize)?;
+        if spec.r#type == MapType::LPM_TRIE || !(spec.r#type.is_array() || spec.r#type.is_hash()) {
+            let what = format!("an update of {}, a map of type {}", spec.name, spec.r#type);
+            return Err(what.into());
+        }
+        let old = self.value(memory, position, &key)?;
+        let flags = flags & !LOCKED;
+        let failure = match old {
+            _ if flags > EXISTING => Some(EINVAL),
+            None if spec.r#type.is_array() => Some(E2BIG),
+            Some(_) if flags == NOT_EXISTING => Some(EEXIST),
+            None if flags == EXISTING => Some(ENOENT),
+            _ => None,
+        };
+        if let Some(failure) = failure {
+            return Ok(Answer::Value(failure as u64));
+        }
+        match old {
+            Some(address) if spec.r#type.is_array() => memory.put(address, &value)?,
+            // An entry of a hash table is replaced by another one.
+            _ => _ = self.shadows.insert((position, key), Some(memory.allocate(value))),
+        }
+        Ok(Answer::Value(0))
+    }
+
+    pub(super) fn delete(&mut self, memory: &mut Memory, handle: u64, key: u64) -> Step<Answer> {
+        let (position, spec) = self.find(handle)?;
+        let key = memory.bytes(key, spec.key_size as usize)?;
+        if spec.r#type.is_array() {
+            return Ok(Answer::Value(EINVAL as u64));
+        }
+        if spec.r#type == MapType::LPM_TRIE || !spec.r#type.is_hash() {
+            let what = format!("a deletion from {}, a map of type {}", spec.name, spec.r#type);
+            return Err(what.into());
+        }
+        let old = self.value(memory, position, &key)?;
+        self.shadows.insert((position, key), None);
+        Ok(Answer::Value(if old.is_some() { 0 } else { ENOENT as u64 }))
+    }
+
+    /// A walk over all elements of an array.
+    pub(super) fn for_each(
+        &mut self,
+        memory: &mut Memory,
+        handle: u64,
+        [callback, context, flags]: [u64; 3],
+    ) -> Step<Answer> {
+        let (position, spec) = self.find(handle)?;
+        if flags != 0 {
+            return Ok(Answer::Value(EINVAL as u64));
+        }
+        if !spec.r#type.is_array() {
+            let what = format!("a walk over {}, whose order only the kernel knows", spec.name);
+            return Err(what.into());
+        }
+        let mut elements = Vec::new();
+        for index in 0..spec.entries_max {
+            let key = index.to_le_bytes();
+            let Some(value) = self.value(memory, position, &key)? else { break };
+            elements.push([handle, memory.allocate(key.to_vec()), value]);
+        }
+        Ok(Answer::ForEach { callback, elements, context })
+    }
+}

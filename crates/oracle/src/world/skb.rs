@@ -1,0 +1,113 @@
+//! Helpers that read and write a packet by offsets, and mend its checksums.
+
+use super::{maps::EINVAL, packet::Packet};
+use crate::{
+    checksum,
+    machine::{Answer, Step},
+    memory::Memory,
+};
+
+const EFAULT: i64 = -14;
+
+/// Bits of the flags of checksum helpers (include/uapi/linux/bpf.h).
+const FIELD_BYTES: u64 = 0xf;
+const PSEUDO_HEADER: u64 = 1 << 4;
+const MARK_ZERO: u64 = 1 << 5;
+const ENFORCE: u64 = 1 << 6;
+
+fn answer(value: i64) -> Step<Answer> {
+    Ok(Answer::Value(value as u64))
+}
+
+/// `bpf_skb_load_bytes`, which clears what it cannot fill, and `bpf_xdp_load_bytes`, which does not.
+pub(super) fn load_bytes(
+    packet: &Packet,
+    memory: &mut Memory,
+    [offset, to, len]: [u64; 3],
+) -> Step<Answer> {
+    match packet.address(offset & u64::from(u32::MAX), len) {
+        Some(address) => {
+            let bytes = memory.bytes(address, len as usize)?;
+            memory.put(to, &bytes)?;
+            answer(0)
+        }
+        None => {
+            if !packet.is_xdp {
+                memory.put(to, &vec![0; len as usize])?;
+            }
+            answer(if packet.is_xdp { EINVAL } else { EFAULT })
+        }
+    }
+}
+
+/// `bpf_skb_store_bytes` and `bpf_xdp_store_bytes`.
+pub(super) fn store_bytes(
+    packet: &Packet,
+    memory: &mut Memory,
+    [offset, from, len]: [u64; 3],
+) -> Step<Answer> {
+    let bytes = memory.bytes(from, len as usize)?;
+    match packet.address(offset & u64::from(u32::MAX), len) {
+        Some(address) => {
+            memory.put(address, &bytes)?;
+            answer(0)
+        }
+        None => answer(if packet.is_xdp { EINVAL } else { EFAULT }),
+    }
+}
+
+/// `bpf_csum_diff`.
+pub(super) fn csum_diff(
+    memory: &Memory,
+    [from, from_len, to, to_len, seed]: [u64; 5],
+) -> Step<Answer> {
+    let lens = [from_len, to_len].map(|len| len & u64::from(u32::MAX));
+    if lens.iter().any(|len| len % 4 != 0) {
+        return answer(EINVAL);
+    }
+    let bytes = |address: u64, len: u64| match len {
+        0 => Ok(Vec::new()),
+        _ => memory.bytes(address, len as usize),
+    };
+    let diff = checksum::diff(&bytes(from, lens[0])?, &bytes(to, lens[1])?, seed as u32);
+    answer(i64::from(diff))
+}
+
+/// `bpf_l3_csum_replace` and, for checksums over a pseudo header, `bpf_l4_csum_replace`.
+pub(super) fn csum_replace(
+    packet: &Packet,
+    memory: &mut Memory,
+    [offset, from, to, flags]: [u64; 4],
+    is_l4: bool,
+) -> Step<Answer> {
+    let known = if is_l4 { FIELD_BYTES | PSEUDO_HEADER | MARK_ZERO | ENFORCE } else { FIELD_BYTES };
+    if flags & !known != 0 {
+        return answer(EINVAL);
+    }
+    let offset = offset & u64::from(u32::MAX);
+    if offset > 0xffff || offset % 2 != 0 {
+        return answer(EFAULT);
+    }
+    let Some(address) = packet.address(offset, 2) else { return answer(EFAULT) };
+    let old = memory.read(address, 2)? as u16;
+    let marks = flags & MARK_ZERO != 0;
+    if marks && flags & ENFORCE == 0 && old == 0 {
+        return answer(0);
+    }
+    let unfolded = u32::from(!old);
+    let new = match flags & FIELD_BYTES {
+        0 if from == 0 => checksum::add(to as u32, unfolded),
+        2 => {
+            let without = checksum::sub(unfolded, u32::from(from as u16));
+            checksum::add(without, u32::from(to as u16))
+        }
+        4 => checksum::add(checksum::sub(unfolded, from as u32), to as u32),
+        _ => return answer(EINVAL),
+    };
+    let new = match checksum::folded(new) {
+        0 if marks => 0xffff,
+        new => new,
+    };
+    memory.put(address, &new.to_le_bytes())?;
+    answer(0)
+}
