@@ -50,7 +50,7 @@ pub(super) fn measure(
     let Ended { stdout, stderr, wall, is_late } = bounded::run(&mut command, limit)?;
     let wall_s = wall.as_secs_f64();
     if stdout.trim().is_empty() {
-        let failure = first_line(&stderr, is_late);
+        let failure = without_path(&first_line(&stderr, is_late), object);
         let names = Spec::read(object).map(|spec| {
             spec.programs().iter().map(|program| program.name.clone()).collect::<Vec<_>>()
         });
@@ -58,7 +58,12 @@ pub(super) fn measure(
         let programs = names.unwrap_or_default().into_iter().map(fate).collect();
         return Ok(Measured { programs, failure: Some(failure), wall_s, is_late });
     }
-    let programs = read(&stdout).with_context(|| format!("of {}", object.display()))?;
+    let mut programs = read(&stdout).with_context(|| format!("of {}", object.display()))?;
+    for fate in programs.values_mut() {
+        if let Fate::Refused(reason) | Fate::Untimed(reason) = fate {
+            *reason = without_path(reason, object);
+        }
+    }
     Ok(Measured { programs, failure: None, wall_s, is_late })
 }
 
@@ -70,6 +75,12 @@ fn first_line(stderr: &str, is_late: bool) -> String {
         None if is_late => "it did not end, and told nothing when it was interrupted".to_owned(),
         None => "it failed and said nothing".to_owned(),
     }
+}
+
+/// A message without the place of the object on this machine.
+fn without_path(message: &str, object: &Path) -> String {
+    let object = object.display().to_string();
+    message.replace(&format!("{object}: "), "").replace(&object, "the object")
 }
 
 fn read(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
@@ -163,6 +174,16 @@ mod tests {
             ],
         );
         assert!(read("{}").is_err());
+    }
+
+    #[test]
+    fn messages_do_not_tell_where_the_object_was() {
+        let check = |message: &str, expected: &str| {
+            assert_eq!(without_path(message, Path::new("a/b.o")), expected);
+        };
+        check("a/b.o: cannot link x: y", "cannot link x: y");
+        check("a/b.o is damaged", "the object is damaged");
+        check("cannot load x", "cannot load x");
     }
 
     #[test]

@@ -6,31 +6,31 @@ use regex::Regex;
 
 /// A pattern in the message, and what is said for it, with `$1` for what the pattern caught. The first
 /// that matches counts, so that those of the cause stand before those of its consequences.
-const RULES: [(&str, &str); 20] = [
+const RULES: &[(&str, &str)] = &[
     ("this kernel forbids programs of this kind", "forbidden by this kernel (EPERM)"),
-    ("this kernel has no function", "no such function in this kernel to attach to"),
-    ("this kernel has no (?:raw )?tracepoint", "no such tracepoint in this kernel"),
-    (
-        "this kernel has no (LSM hook|[a-z_ ]+?) \\S+, which its section",
-        "no such $1 in this kernel",
-    ),
+    ("this kernel has no ([A-Za-z_ ]+) \\S+, which its section", "no such $1 in this kernel"),
     ("it needs (\\w+), which this kernel does not have", "needs $1"),
     ("the program calls (\\w+), which this kernel does not have", "needs $1"),
     ("\\(CO-RE\\)", "a type or member that this kernel does not have (CO-RE)"),
-    ("cannot use helper (\\w+)", "its type may not call $1"),
-    ("unknown func (\\w+)", "its type may not call $1"),
-    ("invalid func unknown#\\d+", "a helper that this kernel does not have"),
-    ("processed \\d+ insns .*limit|program is too large|too complex", "too much for the verifier"),
+    ("cannot use helper (\\w+)|unknown func (\\w+)", "its type may not call $1$2"),
+    ("invalid func unknown#", "a helper that this kernel does not have"),
+    ("arena's user address|\\.addr_space\\.1", "uses an arena"),
+    ("processed \\d+ insns .*limit|too complex", "too much for the verifier"),
     ("the verifier rejects", "rejected by the verifier"),
+    ("\\(struct_ops\\)", "a function of a struct_ops"),
+    ("it replaces \\S+ function", "replaces a function of another program (freplace)"),
     (
-        "cannot create map \\S+ \\((\\w+)\\): (?:.*os error (\\d+)|.*)",
-        "no $1 map of that kind (error $2)",
+        "cannot create map \\S+ \\((\\w+)\\).*os error (\\d+)",
+        "the kernel refuses its $1 map (error $2)",
     ),
+    ("refuses the input.*os error (\\d+)", "the kernel refuses the input (error $1)"),
+    ("in section (\\S+), which is not supported", "refers to section $1"),
     ("of no type that wingbeat knows", "section of no known type"),
+    ("map \\S+: its definition has", "a map definition of an unknown form"),
+    ("has no programs", "no programs"),
     ("is damaged", "damaged object"),
-    ("interrupted|the time was over", "not reached within the time"),
-    ("did not end", "did not end"),
-    ("cannot link", "cannot be linked"),
+    ("run-time statistics are on", "run-time statistics were on"),
+    ("interrupted|the time was over|did not end", "not reached within the time"),
     ("os error (\\d+)", "error $1"),
     ("only the event itself runs them", "only its event runs it"),
 ];
@@ -38,7 +38,7 @@ const RULES: [(&str, &str); 20] = [
 static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     // Each is tested below.
     let rule = |(pattern, phrase)| Regex::new(pattern).ok().map(|pattern| (pattern, phrase));
-    RULES.into_iter().filter_map(rule).collect()
+    RULES.iter().copied().filter_map(rule).collect()
 });
 
 /// Characters of a message that no rule knows.
@@ -98,7 +98,7 @@ mod tests {
         );
         check(
             &format!("{event}this kernel has no function a, which its section fentry/a asks for"),
-            "no such function in this kernel to attach to",
+            "no such function in this kernel",
         );
         check(
             "this kernel has no LSM hook x, which its section lsm/x asks for",
@@ -117,7 +117,16 @@ mod tests {
         check("the verifier rejects a: R1 invalid mem access", "rejected by the verifier");
         check(
             &format!("{event}cannot create map m (array): Invalid argument (os error 22)"),
-            "no array map of that kind (error 22)",
+            "the kernel refuses its array map (error 22)",
+        );
+        check(
+            "x.o: cannot link a: it refers to m in section lirc_mode2/maps, which is not supported",
+            "refers to section lirc_mode2/maps",
+        );
+        check(
+            "the kernel refuses the input (64 bytes of packet, 0 of context): Invalid argument (os \
+             error 22); the program reads a context, so one has to be given",
+            "the kernel refuses the input (error 22)",
         );
         check("interrupted before its first run", "not reached within the time");
         check("cannot run a: No such device (os error 19)", "error 19");
