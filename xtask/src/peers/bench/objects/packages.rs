@@ -1,7 +1,7 @@
 //! Debian's packages that carry eBPF objects, as folders of object files in the cache.
 
 use std::{
-    ffi::OsStr,
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -27,14 +27,21 @@ const PACKAGES: [&str; 7] = [
     "pcp",
 ];
 
-/// The folders of all packages that could be had, and what became of the others.
+/// File beside the objects of a package with its version.
+const VERSION: &str = "version";
+
+/// The folders of all packages that could be had; then their versions, and what became of the others.
 pub(super) fn folders() -> anyhow::Result<(Vec<Folder>, Vec<String>)> {
     let cache = Toolchain::cache_dir().join("objects");
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
-    let (mut folders, mut notes) = (Vec::new(), Vec::new());
+    let (mut folders, mut notes, mut versions) = (Vec::new(), Vec::new(), Vec::new());
     for package in PACKAGES {
         match folder(&cache, package) {
-            Ok(dir) => folders.push(Folder { origin: package.to_owned(), dir }),
+            Ok(dir) => {
+                let version = fs::read_to_string(dir.join(VERSION)).unwrap_or_default();
+                versions.push(format!("{package} {}", version.trim()));
+                folders.push(Folder { origin: package.to_owned(), dir });
+            }
             Err(error) => notes.push(format!("The package {package} was left out: {error:#}")),
         }
     }
@@ -42,6 +49,7 @@ pub(super) fn folders() -> anyhow::Result<(Vec<Folder>, Vec<String>)> {
         let notes = notes.join("\n");
         bail!("no package could be had; `apt-get update` may help, where apt exists\n{notes}");
     }
+    notes.insert(0, format!("Debian's packages: {}.", versions.join(", ")));
     Ok((folders, notes))
 }
 
@@ -61,6 +69,8 @@ fn folder(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
     if unpack(&root, &objects)? == 0 {
         bail!("this version of it has no eBPF objects");
     }
+    let version = output(Command::new("dpkg-deb").arg("--field").arg(deb).arg("Version"))?;
+    fs::write(objects.join(VERSION), version).context("cannot write the version")?;
     fs::rename(&objects, &dir).with_context(|| format!("cannot create {}", dir.display()))?;
     Ok(dir)
 }
@@ -68,32 +78,24 @@ fn folder(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
 /// Writes the objects of all files below `root` into a new folder, and counts them.
 fn unpack(root: &Path, into: &Path) -> anyhow::Result<usize> {
     fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
-    let mut written = 0;
+    let mut names: HashMap<String, usize> = HashMap::new();
     for file in files::below(root).with_context(|| format!("cannot read {}", root.display()))? {
         let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        for (index, image) in carve::images(&bytes).into_iter().enumerate() {
-            // Programs have the same name in several folders of one package.
-            let stem = file.strip_prefix(root).unwrap_or(&file).with_extension("");
-            let stem = stem.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("_");
-            let target = into.join(name(&stem, index));
+        for image in carve::images(&bytes) {
+            let name = files::name(&file);
+            let stem = name.strip_suffix(".o").unwrap_or(&name);
+            // Others may have the same name: of the same file, or of another folder.
+            let count = names.entry(stem.to_owned()).or_default();
+            *count += 1;
+            let target = into.join(match count {
+                1 => format!("{stem}.o"),
+                count => format!("{stem}-{count}.o"),
+            });
             fs::write(&target, image)
                 .with_context(|| format!("cannot write {}", target.display()))?;
-            written += 1;
         }
     }
-    Ok(written)
-}
-
-/// Name of the file for the object with this index in a file: the plain name for the first.
-fn name(stem: &str, index: usize) -> String {
-    let stem = ["usr_bin_", "usr_sbin_", "usr_lib_", "usr_share_"]
-        .into_iter()
-        .find_map(|folder| stem.strip_prefix(folder))
-        .unwrap_or(stem);
-    match index {
-        0 => format!("{stem}.o"),
-        _ => format!("{stem}-{}.o", index + 1),
-    }
+    Ok(names.values().sum())
 }
 
 #[cfg(test)]
@@ -105,14 +107,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (root, into) = (dir.path().join("root"), dir.path().join("objects"));
         let object = Work::of(5).object().expect("an object");
-        for (file, objects) in [("usr/sbin/tool", 2), ("usr/lib/bpf/a.o", 1), ("etc/none", 0)] {
+        for (file, objects) in [("sbin/tool", 2), ("lib/a.o", 1), ("lib/b/a.o", 1), ("none", 0)] {
             let file = root.join(file);
             fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
             fs::write(file, object.repeat(objects)).expect("a file");
         }
-        assert_eq!(unpack(&root, &into).expect("it is readable"), 3);
+        assert_eq!(unpack(&root, &into).expect("it is readable"), 4);
         let found = files::below(&into).expect("a folder");
         let found: Vec<_> = found.iter().map(|file| files::name(file)).collect();
-        assert_eq!(found, ["bpf_a.o", "tool-2.o", "tool.o"]);
+        assert_eq!(found, ["a-2.o", "a.o", "tool-2.o", "tool.o"]);
     }
 }
