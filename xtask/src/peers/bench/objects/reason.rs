@@ -24,6 +24,8 @@ const RULES: &[(&str, &str)] = &[
         "the kernel refuses its $1 map (error $2)",
     ),
     ("refuses the input.*os error (\\d+)", "the kernel refuses the input (error $1)"),
+    ("does not say for what in the kernel", "its section does not say where it is attached"),
+    ("no other object was linked", "refers to another object, which was not linked with it"),
     ("in section (\\S+), which is not supported", "refers to section $1"),
     ("of no type that wingbeat knows", "section of no known type"),
     ("map \\S+: its definition has", "a map definition of an unknown form"),
@@ -122,6 +124,16 @@ mod tests {
         check(
             "x.o: cannot link a: it refers to m in section lirc_mode2/maps, which is not supported",
             "refers to section lirc_mode2/maps",
+        );
+        check(
+            "cannot link a: in f: it calls memset: no other object was linked that has it",
+            "refers to another object, which was not linked with it",
+        );
+        check(
+            &format!(
+                "{event}cannot load a: its section, \"lsm\", does not say for what in the kernel"
+            ),
+            "its section does not say where it is attached",
         );
         check(
             "the kernel refuses the input (64 bytes of packet, 0 of context): Invalid argument (os \

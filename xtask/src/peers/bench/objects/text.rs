@@ -26,7 +26,7 @@ pub(super) fn all(record: &Record) -> String {
     ];
     for (origin, objects) in origins(record) {
         parts.push(format!("#### {origin}\n"));
-        parts.push(by_object(&objects).to_markdown());
+        parts.push(by_object(&objects).to_compact_markdown());
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn objects_tell_why() {
         let check = |object: &Tried, expected: &str| {
-            let table = by_object(&[object]).to_markdown();
+            let table = by_object(&[object]).to_compact_markdown();
             let row = table.lines().nth(2).expect("a row").trim_matches('|');
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
             assert_eq!(cells.join(", "), expected);
