@@ -2,12 +2,13 @@
 //!
 //! Each question has a subcommand and a file of its own: is the reported time steadier than that of
 //! `bpftool prog run` (spread), which slowdowns does `--against` find and how often does it cry wolf
-//! (power), are exact counts exact (exact). All use programs that are made for it and do a known
-//! amount of arithmetic.
+//! (power), are exact counts exact (exact). These use programs that are made for it and do a known
+//! amount of arithmetic; whether it works on those of others is the last question (objects).
 
 mod bpftool;
 mod exact;
 mod object;
+mod objects;
 mod ours;
 mod place;
 mod power;
@@ -25,7 +26,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::{object::Work, ours::Wingbeat};
 use super::{OUT, measure};
@@ -44,6 +45,8 @@ pub(crate) enum Bench {
     Power(power::PowerArgs),
     /// Executed instructions: the same in each of many loads and runs
     Exact(exact::ExactArgs),
+    /// Objects of other projects: which programs are timed, loaded or refused, beside libbpf
+    Objects(objects::ObjectsArgs),
 }
 
 /// Flags of all of them.
@@ -69,7 +72,7 @@ struct Bed {
 }
 
 /// Where, when and how something was measured.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Origin {
     date: String,
     machine: String,
@@ -83,6 +86,7 @@ pub(crate) fn run(which: &Bench) -> anyhow::Result<ExitCode> {
         Bench::Spread(args) => spread::run(args),
         Bench::Power(args) => power::run(args),
         Bench::Exact(args) => exact::run(args),
+        Bench::Objects(args) => objects::run(args),
     }
 }
 

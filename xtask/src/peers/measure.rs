@@ -190,15 +190,21 @@ pub(super) fn conditions() -> Record {
     record
 }
 
-/// The arguments that decide what is measured: without those that say where tables go.
+/// The arguments that decide what is measured: without those that say where tables go, or where a tool
+/// lies.
 fn measuring(arguments: &[String]) -> Vec<&str> {
+    const PLACES: [&str; 2] = ["--markdown", "--veristat"];
     let mut rest = arguments.iter();
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {
-        if argument == "--markdown" {
-            rest.next();
-        } else if !argument.starts_with("--markdown=") {
-            kept.push(argument.as_str());
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument.as_str(), None),
+        };
+        match (PLACES.contains(&name), value) {
+            (true, Some(_)) => {}
+            (true, None) => _ = rest.next(),
+            (false, _) => kept.push(argument.as_str()),
         }
     }
     kept
@@ -263,6 +269,7 @@ mod tests {
         check("peers profile --markdown a.md --hz 99", "peers profile --hz 99");
         check("peers profile --markdown=a.md", "peers profile");
         check("peers profile --markdown", "peers profile");
+        check("peers bench objects --veristat v --folder a=b", "peers bench objects --folder a=b");
     }
 
     #[test]

@@ -28,24 +28,41 @@ impl Table {
         if self.rows.is_empty() {
             return String::new();
         }
-        // A bar would end the cell, even within code.
-        let escaped = |row: &Vec<String>| row.iter().map(|cell| cell.replace('|', r"\|")).collect();
-        let rows: Vec<Vec<String>> = self.rows.iter().map(escaped).collect();
+        let rows = self.escaped();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
             let longest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
             longest.max(self.head[column].chars().count())
         };
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        self.lines(&rows, &widths)
+    }
+
+    /// As Markdown that is not made to be read as it is: without blanks that make columns, which are the
+    /// larger part of a long table with a wide column.
+    pub(super) fn to_compact_markdown(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        self.lines(&self.escaped(), &vec![3; self.head.len()])
+    }
+
+    fn escaped(&self) -> Vec<Vec<String>> {
+        // A bar would end the cell, even within code.
+        let escaped = |row: &Vec<String>| row.iter().map(|cell| cell.replace('|', r"\|")).collect();
+        self.rows.iter().map(escaped).collect()
+    }
+
+    fn lines(&self, rows: &[Vec<String>], widths: &[usize]) -> String {
         let line = |cells: &[&str]| {
-            let cells = cells.iter().zip(&widths);
+            let cells = cells.iter().zip(widths);
             let padded = cells.map(|(cell, &width)| format!(" {cell:<width$} |"));
             format!("|{}\n", padded.collect::<String>())
         };
         let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
         let mut text = line(&self.head);
         text.push_str(&line(&rule.iter().map(String::as_str).collect::<Vec<_>>()));
-        for row in &rows {
+        for row in rows {
             text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
         }
         text
