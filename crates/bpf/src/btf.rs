@@ -110,6 +110,24 @@ impl KernelTypes {
         self.id_of(Kind::Typedef, name)
     }
 
+    /// Type id of the struct `name`, the first of that name, as the kernel finds it.
+    pub fn structure_id(&self, name: &str) -> Option<u32> {
+        self.id_of(Kind::Struct, name)
+    }
+
+    /// Type id of `structure`, and the position of `member` among its members, from 0: what a program
+    /// that is to be that member is loaded for. Members of anonymous structs inside do not count.
+    pub fn member_position(&self, structure: &str, member: &str) -> Result<(u32, u32), BtfError> {
+        let none = || BtfError::no_structure(structure, member);
+        let id = self.structure_id(structure).ok_or_else(none)?;
+        let definition = self.type_by_id(id).ok_or_else(none)?;
+        let mut members = (0..).zip(definition.members(&self.bytes));
+        let found =
+            members.find(|(_, found)| self.name(found.name_offset) == Some(member.as_bytes()));
+        let (position, _) = found.ok_or_else(|| BtfError::no_member(structure, member))?;
+        Ok((id, position))
+    }
+
     /// Number of arguments that a tracepoint hands over, its owner's among them; `None` when the
     /// kernel has no such tracepoint.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {

@@ -3,6 +3,7 @@
 //! Nothing is ever pinned: maps that an object wants to share by name are created for this process
 //! alone, so that a benchmark neither reads nor leaves anything in the machine's bpffs.
 
+mod attach;
 mod error;
 mod externs;
 mod load;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    LoadError, Rejection, VerifierStatistics,
+    LoadError, Rejection, VerifierStatistics, attach,
     externs::{self, MISSING_KFUNC},
     maps::LiveMaps,
     records::{function_records, line_records, put_descriptors},
@@ -18,8 +18,7 @@ use crate::{
     btf::KernelTypes,
     code::Code,
     program::Info,
-    program_type::ProgramType,
-    spec::{Attachment, Extern, MapSpec, ObjectTypes, ProgramSpec, Spec, UNRESOLVED},
+    spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec, UNRESOLVED},
     sys::{self, LoadRequest},
 };
 
@@ -150,7 +149,7 @@ impl Loader {
         maps: &[BorrowedFd<'_>],
     ) -> Result<Loaded, LoadError> {
         let name = || program.name.clone();
-        let attach_btf_id = self.attach_id(program)?;
+        let loaded_for = attach::find(program, || self.kernel_types(program))?;
         let insns = self.resolved(program, code, maps)?;
         let wrapped = self.with_static_copies(code);
         let btf = match &wrapped {
@@ -163,7 +162,7 @@ impl Loader {
         let btf = btf.filter(|_| func_info.is_some());
         let request = LoadRequest {
             prog_type: program.r#type.0,
-            expected_attach_type: program.attach_type,
+            expected_attach_type: loaded_for.attach_type,
             flags: program.flags,
             name: sys::kernel_name(&program.name),
             license: &self.license,
@@ -171,7 +170,7 @@ impl Loader {
             btf,
             func_info: func_info.as_deref().unwrap_or_default(),
             line_info: &line_records(code),
-            attach_btf_id,
+            attach_btf_id: loaded_for.btf_id,
             attach_program: None,
             log_level: LOG_STATISTICS,
             kern_version: self.kernel_version,
@@ -201,40 +200,6 @@ impl Loader {
         externs::resolve(&mut insns, &self.externs, types)
             .map_err(|reason| LoadError::Target { program: program.name.clone(), reason })?;
         Ok(insns.iter().flat_map(|insn| insn.to_bytes()).collect())
-    }
-
-    /// The kernel's id of what the program is loaded for.
-    fn attach_id(&self, program: &ProgramSpec) -> Result<u32, LoadError> {
-        let Some(attachment) = &program.attachment else { return without_attachment(program) };
-        let types = self.kernel_types(program)?;
-        let (found, what) = match attachment {
-            Attachment::Function(name) => (types.function_id(name), format!("function {name}")),
-            Attachment::Tracepoint(name) => {
-                (types.typedef_id(&format!("btf_trace_{name}")), format!("tracepoint {name}"))
-            }
-            Attachment::Hook(name) => {
-                (types.function_id(&format!("bpf_lsm_{name}")), format!("security hook {name}"))
-            }
-            Attachment::Iterator(name) => {
-                (types.function_id(&format!("bpf_iter_{name}")), format!("iterator {name}"))
-            }
-            Attachment::Program(name) => {
-                return Err(LoadError::Target {
-                    program: program.name.clone(),
-                    reason: format!(
-                        "it replaces the function {name} of another program, which has to be loaded first; that is not supported"
-                    ),
-                });
-            }
-        };
-        found.ok_or_else(|| LoadError::Target {
-            program: program.name.clone(),
-            // Some objects have a placeholder there, which their own loader replaces.
-            reason: format!(
-                "this kernel has no {what}, which its section {} asks for",
-                program.section
-            ),
-        })
     }
 
     fn kernel_types(&self, program: &ProgramSpec) -> Result<&KernelTypes, LoadError> {
@@ -277,21 +242,6 @@ impl Loader {
         let btf = sys::load_btf(types.bytes(), &mut []).ok()?;
         Some((btf, ids))
     }
-}
-
-/// For types that need no attachment there is no id.
-fn without_attachment(program: &ProgramSpec) -> Result<u32, LoadError> {
-    let reason = match program.r#type {
-        ProgramType::STRUCT_OPS => {
-            "it is one of the functions of a structure of the kernel (struct_ops), with which it has to be registered; that is not supported".to_owned()
-        }
-        ProgramType::TRACING | ProgramType::LSM | ProgramType::EXT => format!(
-            "its section, {:?}, does not say for what in the kernel; the name goes behind a slash, as in \"fentry/schedule\"",
-            program.section
-        ),
-        _ => return Ok(0),
-    };
-    Err(LoadError::Target { program: program.name.clone(), reason })
 }
 
 /// Loads, also when the short log does not hold the statistics.
