@@ -50,7 +50,7 @@ pub fn count_program(
         place::settle(plan.cpu)?;
         let name = find(spec, program)?.name.clone();
         let linked = link(spec)?.into_iter().find(|linked| linked.program.name == name);
-        let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
+        let linked = linked.ok_or_else(|| BenchError::no_programs(spec))?;
         let loader = Loader::new(spec, LoaderOptions::default())?;
         let contents = contents(spec, plan)?;
         let mut counts = Counts { runs: 0, executed: vec![0; linked.code.insns.len()] };

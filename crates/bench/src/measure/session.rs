@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         let read_load = || LoadReading::read(root, number, &before.cpu_siblings);
         let load_before = read_load();
         if spec.programs().is_empty() {
-            return Err(BenchError::NoPrograms(spec.file().to_owned()));
+            return Err(BenchError::no_programs(spec));
         }
         let chosen = plan.choose(spec)?;
         let (runnable, others): (Vec<_>, Vec<_>) =

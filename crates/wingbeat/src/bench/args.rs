@@ -8,6 +8,7 @@ use wingbeat_bench::{
     measure::allowed_cpus,
     report::{Format, UnknownFormat},
 };
+use wingbeat_bpf::spec::SectionType;
 
 use super::live::LiveArgs;
 use crate::cli::duration;
@@ -27,6 +28,10 @@ pub(crate) struct InputArgs {
     /// Contents of a map, as JSON: [{"key": 1, "value": "0x0a000001"}, …]; may be given several times
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) map: Vec<MapSource>,
+    /// Type of the programs in a section whose name does not tell it, as bpftool names types or as a
+    /// section name of libbpf: prog=xdp, prog=fentry/schedule; may be given several times
+    #[arg(long = "type", value_name = "SECTION=TYPE")]
+    pub(crate) r#type: Vec<SectionType>,
 }
 
 /// Flags of `wingbeat bench`.
@@ -81,7 +86,7 @@ pub(crate) struct BenchArgs {
     /// Measure programs that are loaded already, where they run: by id, name, tag or pin [default:
     /// all]
     #[arg(long)]
-    #[arg(conflicts_with_all = ["input", "ctx", "map", "samples", "cpu", "expect", "allow_stats"])]
+    #[arg(conflicts_with_all = ["input", "ctx", "map", "type", "samples", "cpu", "expect", "allow_stats"])]
     pub(crate) live: bool,
     /// With --live: how long to measure [default: until COMMAND ends, or 5s]
     #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "live")]
