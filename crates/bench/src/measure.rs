@@ -15,6 +15,7 @@ mod progress;
 mod ruler;
 mod session;
 mod subject;
+mod target;
 mod turn;
 mod verified;
 
@@ -24,3 +25,4 @@ pub use error::BenchError;
 pub use place::allowed_cpus;
 pub use progress::{Progress, Watcher};
 pub use session::bench;
+pub use target::TargetSource;

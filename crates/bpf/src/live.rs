@@ -5,6 +5,7 @@
 
 mod attach;
 mod error;
+mod extended;
 mod externs;
 mod load;
 mod maps;
@@ -17,6 +18,7 @@ mod trampoline;
 mod verifier;
 
 pub use error::LoadError;
+pub use extended::{Extended, ExtendedError};
 pub use load::{Loaded, Loader, LoaderOptions};
 pub use maps::{LiveMap, LiveMaps, MapError, ResetError};
 pub use perf_counter::{CounterEvent, PerfCounter};

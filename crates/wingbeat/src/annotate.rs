@@ -68,6 +68,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         inputs,
         context: args.inputs.context()?,
         maps: args.inputs.map.clone(),
+        target: None,
         time: None,
         samples: None,
         cpu: None,

@@ -73,6 +73,14 @@ pub enum BenchError {
         /// What the kernel answered.
         source: io::Error,
     },
+    /// The program that others are for, see `--target`, cannot be used.
+    #[error("cannot extend {target}: {reason}")]
+    Extended {
+        /// The program, or its object.
+        target: String,
+        /// Why not.
+        reason: String,
+    },
     /// Run-time statistics are on.
     #[error(
         "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"

@@ -24,6 +24,7 @@ use super::{
     place,
     ruler::{RULER, empty_program},
     subject::{Contents, Forms, Subject},
+    target,
     turn::{Turn, collect},
     verified,
 };
@@ -140,7 +141,8 @@ impl<'a> Session<'a> {
             retries: 0,
         };
         let linked = link(spec)?;
-        let loader = Loader::new(spec, LoaderOptions::default())?;
+        let mut loader = Loader::new(spec, LoaderOptions::default())?;
+        target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
         let no_object = Loader::without_object();
         let contents = contents(spec, plan)?;
         let nothing = Contents::new();

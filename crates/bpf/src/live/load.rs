@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    LoadError, Rejection, VerifierStatistics, attach,
+    Extended, LoadError, Rejection, VerifierStatistics, attach,
     externs::{self, MISSING_KFUNC},
     maps::LiveMaps,
     records::{function_records, line_records, put_descriptors},
@@ -52,6 +52,7 @@ pub struct Loader {
     types: ObjectTypes,
     btf: Option<OwnedFd>,
     kernel: OnceCell<KernelTypes>,
+    extended: Vec<Extended>,
 }
 
 /// A program in the kernel.
@@ -98,6 +99,7 @@ impl Loader {
             types,
             btf,
             kernel: OnceCell::new(),
+            extended: Vec::new(),
         })
     }
 
@@ -111,7 +113,13 @@ impl Loader {
             types: ObjectTypes::default(),
             btf: None,
             kernel: OnceCell::new(),
+            extended: Vec::new(),
         }
+    }
+
+    /// Adds a program whose functions the object's programs may be for.
+    pub fn extend(&mut self, target: Extended) {
+        self.extended.push(target);
     }
 
     /// The types of the object, for the names of files and the text of lines.
@@ -149,7 +157,7 @@ impl Loader {
         maps: &[BorrowedFd<'_>],
     ) -> Result<Loaded, LoadError> {
         let name = || program.name.clone();
-        let loaded_for = attach::find(program, || self.kernel_types(program))?;
+        let loaded_for = attach::find(program, &self.extended, || self.kernel_types(program))?;
         let insns = self.resolved(program, code, maps)?;
         let wrapped = self.with_static_copies(code);
         let btf = match &wrapped {
@@ -171,7 +179,7 @@ impl Loader {
             func_info: func_info.as_deref().unwrap_or_default(),
             line_info: &line_records(code),
             attach_btf_id: loaded_for.btf_id,
-            attach_program: None,
+            attach_program: loaded_for.program,
             log_level: LOG_STATISTICS,
             kern_version: self.kernel_version,
         };

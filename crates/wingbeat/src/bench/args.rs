@@ -5,7 +5,7 @@ use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
 use wingbeat_bench::{
     analyse::compare::Thresholds,
     input::{MapSource, Source},
-    measure::allowed_cpus,
+    measure::{TargetSource, allowed_cpus},
     report::{Format, UnknownFormat},
 };
 use wingbeat_bpf::spec::SectionType;
@@ -45,6 +45,11 @@ pub(crate) struct BenchArgs {
     pub(crate) programs: Vec<String>,
     #[command(flatten)]
     pub(crate) inputs: InputArgs,
+    /// Program whose functions those of OBJECT replace (freplace) or trace: another object, or the id
+    /// or the pin of one that is loaded [default: one of OBJECT]
+    #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
+    #[arg(value_parser = |text: &str| text.parse::<TargetSource>().map_err(|error: Infallible| error))]
+    pub(crate) target: Option<TargetSource>,
     /// Compare with the same programs of another object, in turns; or with figures in a .csv file
     #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
     pub(crate) against: Option<PathBuf>,

@@ -160,6 +160,7 @@ fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
         inputs,
         context: args.inputs.context()?,
         maps: args.inputs.map.clone(),
+        target: args.target.clone(),
         time: args.time,
         samples: args.samples,
         cpu: args.cpu,
