@@ -149,10 +149,13 @@ impl Contest<'_> {
     ) -> Result<Vec<Contested>, BenchError> {
         place::settle(plan.cpu)?;
         let linked = [link(old)?, link(new)?];
-        let loaders = [
+        let mut loaders = [
             Loader::new(old, LoaderOptions::default())?,
             Loader::new(new, LoaderOptions::default())?,
         ];
+        for (loader, spec) in loaders.iter_mut().zip([old, new]) {
+            loader.make_up_contexts(spec.programs().iter());
+        }
         let contents = [contents(old, plan)?, contents(new, plan)?];
         let mut random = Random::new(plan.seed);
         let mut matches = Vec::new();
@@ -172,7 +175,12 @@ impl Contest<'_> {
                     true => {
                         Err("one of them changes the packet that the other would get".to_owned())
                     }
-                    false => Alternation::new([before, after], input, &plan.context, &mut random),
+                    false => Alternation::new(
+                        [before, after],
+                        input,
+                        a.context(&plan.context),
+                        &mut random,
+                    ),
                 };
                 let name = case_name(&a.linked.program, input, plan);
                 let runs = [length(&a, input, plan)?, length(&b, input, plan)?];
@@ -237,7 +245,8 @@ impl Contest<'_> {
             for side in [a, 1 - a, 1 - a, a] {
                 let subject = &mut it.sides[side];
                 subject.reset()?;
-                let run = subject.run(it.input, &self.plan.context, it.runs[side])?;
+                let run =
+                    subject.run(it.input, subject.context(&self.plan.context), it.runs[side])?;
                 times[side].push(time_per_run_ns(subject.r#type(), &run, fixed));
             }
         }
@@ -254,7 +263,7 @@ fn changes_packet(
     plan: &Plan,
 ) -> Result<bool, BenchError> {
     for subject in subjects {
-        let run = subject.run(input, &plan.context, 1)?;
+        let run = subject.run(input, subject.context(&plan.context), 1)?;
         if has_changed_packet(subject.r#type(), &input.data, &run.data) {
             return Ok(true);
         }
@@ -264,7 +273,8 @@ fn changes_packet(
 
 /// Runs per batch of one side.
 fn length(subject: &Subject<'_>, input: &Input, plan: &Plan) -> Result<u32, BenchError> {
-    calibrate(subject.r#type(), |runs| subject.run(input, &plan.context, runs))
+    let context = subject.context(&plan.context);
+    calibrate(subject.r#type(), |runs| subject.run(input, context, runs))
 }
 
 /// What a call costs besides the runs, for the type of this program; 0 where it cannot be found out.

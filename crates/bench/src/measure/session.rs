@@ -142,6 +142,7 @@ impl<'a> Session<'a> {
         };
         let linked = link(spec)?;
         let mut loader = Loader::new(spec, LoaderOptions::default())?;
+        loader.make_up_contexts(chosen.iter().copied());
         target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
         let no_object = Loader::without_object();
         let contents = contents(spec, plan)?;
@@ -272,7 +273,7 @@ impl<'a> Session<'a> {
         input: &Input,
         name: String,
     ) -> Result<(RawCase, u32), BenchError> {
-        let context = &self.plan.context;
+        let context = subject.context(&self.plan.context);
         subject.reset()?;
         let first = subject.run(input, context, 1)?;
         let counts = match &subject.state().counted {
@@ -310,6 +311,7 @@ impl<'a> Session<'a> {
             program: subject.linked.program.name.clone(),
             input: input.name.clone(),
             input_data: input.data.clone(),
+            made_up_context: made_up_context(subject, self.plan),
             seen_bytes_max: seen_bytes_max(&subject.linked.program),
             r#type: subject.r#type(),
             first,
@@ -364,7 +366,7 @@ impl<'a> Session<'a> {
         let is_ruler = subject.linked.program.name == RULER;
         let (input, context) = match is_ruler {
             true => (&own, &[][..]),
-            false => (&self.plan.inputs[turn.input], self.plan.context.as_slice()),
+            false => (&self.plan.inputs[turn.input], subject.context(&self.plan.context)),
         };
         if !is_ruler {
             self.show(&format!("{}: batches", subject.linked.program.name));
@@ -431,6 +433,12 @@ fn rulers(wanted: &[&Linked]) -> Vec<Linked> {
         }
     }
     empties
+}
+
+/// What was made up for the program to be run with, in words; `None` where nothing was.
+fn made_up_context(subject: &Subject<'_>, plan: &Plan) -> Option<String> {
+    let found = subject.loader.made_up_context(&subject.linked.program)?;
+    plan.context.is_empty().then(|| found.to_string())
 }
 
 /// What rulers run on.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{LiveMap, LiveMaps, Loaded, Loader, ResetError, Run, RunInput, run},
+    live::{LiveMap, LiveMaps, Loaded, Loader, RawContext, ResetError, Run, RunInput, run},
     spec::Linked,
 };
 
@@ -25,7 +25,7 @@ pub(super) type Contents = Vec<(String, MapKind, Vec<Entry>)>;
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) linked: &'a Linked,
-    loader: &'a Loader,
+    pub(super) loader: &'a Loader,
     contents: &'a Contents,
     forms: Forms,
     state: State,
@@ -89,6 +89,18 @@ impl<'a> Subject<'a> {
 
     pub(super) fn r#type(&self) -> ProgramType {
         self.linked.program.r#type
+    }
+
+    /// What it is run with: the context that is `given`, else one made up for it.
+    pub(super) fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
+    where
+        'a: 'c,
+    {
+        let made_up = || self.loader.made_up_context(&self.linked.program);
+        match given {
+            [] => made_up().map_or(given, RawContext::bytes),
+            _ => given,
+        }
     }
 
     pub(super) fn state(&self) -> &State {

@@ -74,7 +74,7 @@ impl<'a> Turn<'a> {
     ) -> Self {
         let begun = Instant::now();
         let sides = [ruler.side(), program.side()];
-        let alternation = Alternation::new(sides, input, &plan.context, random);
+        let alternation = Alternation::new(sides, input, program.context(&plan.context), random);
         let taken = begun.elapsed();
         let alternation = alternation.and_then(|it| match taken < LOAD_MAX {
             true => Ok(it),

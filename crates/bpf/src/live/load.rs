@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Extended, LoadError, Rejection, VerifierStatistics, attach,
+    Extended, LoadError, RawContext, Rejection, VerifierStatistics, attach,
     externs::{self, MISSING_KFUNC},
     maps::LiveMaps,
     records::{function_records, line_records, put_descriptors},
@@ -53,6 +53,7 @@ pub struct Loader {
     btf: Option<OwnedFd>,
     kernel: OnceCell<KernelTypes>,
     extended: Vec<Extended>,
+    contexts: Vec<(String, RawContext)>,
 }
 
 /// A program in the kernel.
@@ -100,6 +101,7 @@ impl Loader {
             btf,
             kernel: OnceCell::new(),
             extended: Vec::new(),
+            contexts: Vec::new(),
         })
     }
 
@@ -114,12 +116,25 @@ impl Loader {
             btf: None,
             kernel: OnceCell::new(),
             extended: Vec::new(),
+            contexts: Vec::new(),
         }
     }
 
     /// Adds a program whose functions the object's programs may be for.
     pub fn extend(&mut self, target: Extended) {
         self.extended.push(target);
+    }
+
+    /// Makes up contexts for those of the `programs` that need one to run on demand, to be run by this
+    /// thread.
+    pub fn make_up_contexts<'a>(&mut self, programs: impl Iterator<Item = &'a ProgramSpec>) {
+        let made = programs.filter_map(|it| Some((it.name.clone(), RawContext::make_up(it)?)));
+        self.contexts = made.collect();
+    }
+
+    /// The context that was made up for `program`, if one was.
+    pub fn made_up_context(&self, program: &ProgramSpec) -> Option<&RawContext> {
+        self.contexts.iter().find(|(name, _)| *name == program.name).map(|(_, context)| context)
     }
 
     /// The types of the object, for the names of files and the text of lines.
