@@ -12,6 +12,7 @@ mod maps;
 mod perf_counter;
 mod raw_context;
 mod records;
+mod refused_map;
 mod ring;
 mod run;
 mod settings;

@@ -5,7 +5,7 @@ use std::io;
 use super::Rejection;
 use crate::{
     btf::BtfError,
-    rights::{Capability, Rights},
+    rights::{Capability, Rights, how_to_get},
     spec::SpecError,
 };
 
@@ -69,10 +69,12 @@ pub enum LoadError {
     },
 }
 
+/// What loading a program may take.
+const NEEDED: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
+
 /// Whether this thread has all rights that loading a program may take.
 pub(super) fn has_rights() -> bool {
-    let needed = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
-    Rights::current().is_ok_and(|rights| needed.iter().all(|&needed| rights.allow(needed)))
+    Rights::current().is_ok_and(|rights| NEEDED.iter().all(|&needed| rights.allow(needed)))
 }
 
 /// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
@@ -86,7 +88,8 @@ fn refused(program: &str, source: &io::Error, has_rights: bool) -> String {
         ),
         false => format!(
             "{begin}; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: \
-             run it with sudo. `wingbeat doctor` tells more"
+             {}. `wingbeat doctor` tells more",
+            how_to_get(&NEEDED)
         ),
     }
 }
