@@ -307,11 +307,9 @@ fn explain(
     let log = text(&log);
     if is_taken_now || log.trim().is_empty() {
         return match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => LoadError::Refused {
-                program,
-                source: error,
-                has_rights: super::error::has_rights(),
-            },
+            Some(libc::EPERM | libc::EACCES) => {
+                LoadError::Refused { program, source: error, advice: super::error::advice() }
+            }
             _ => LoadError::Failed { program, source: error },
         };
     }
