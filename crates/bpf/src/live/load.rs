@@ -128,8 +128,9 @@ impl Loader {
     /// Makes up contexts for those of the `programs` that need one to run on demand, to be run by this
     /// thread.
     pub fn make_up_contexts<'a>(&mut self, programs: impl Iterator<Item = &'a ProgramSpec>) {
-        let made = programs.filter_map(|it| Some((it.name.clone(), RawContext::make_up(it)?)));
-        self.contexts = made.collect();
+        let mut programs = programs.peekable();
+        let Some(first) = programs.peek().copied() else { return };
+        self.contexts = RawContext::make_up(programs, || self.kernel_types(first).ok());
     }
 
     /// The context that was made up for `program`, if one was.

@@ -52,16 +52,23 @@ struct Addresses {
 }
 
 impl RawContext {
-    /// Makes one up for `program`, to be run by this thread; `None` unless it is a raw tracepoint
-    /// program. Where the kernel does not tell of the tracepoint, it is zeros.
-    pub fn make_up(program: &ProgramSpec) -> Option<Self> {
-        if program.r#type != ProgramType::RAW_TRACEPOINT {
-            return None;
-        }
-        let tracepoint = program.section.split_once('/').map_or("", |(_, name)| name).to_owned();
-        let types = KernelTypes::from_kernel().ok();
-        let arguments = types.and_then(|types| types.tracepoint_types(&tracepoint));
-        Some(Self::of(tracepoint, &arguments.unwrap_or_default(), Addresses::find()))
+    /// Makes one up for each of the `programs` that is a raw tracepoint program, to be run by this
+    /// thread; with the names of the programs. Where the kernel's types do not tell of the tracepoint, it
+    /// is zeros.
+    pub(super) fn make_up<'a, 't>(
+        programs: impl Iterator<Item = &'a ProgramSpec>,
+        types: impl Fn() -> Option<&'t KernelTypes>,
+    ) -> Vec<(String, Self)> {
+        let programs = programs.filter(|it| it.r#type == ProgramType::RAW_TRACEPOINT);
+        let mut addresses = None;
+        let made = programs.map(|program| {
+            let name = program.section.split_once('/').map_or("", |(_, name)| name);
+            let arguments = types().and_then(|types| types.tracepoint_types(name));
+            let addresses = *addresses.get_or_insert_with(Addresses::find);
+            let context = Self::of(name.to_owned(), &arguments.unwrap_or_default(), addresses);
+            (program.name.clone(), context)
+        });
+        made.collect()
     }
 
     fn of(tracepoint: String, arguments: &[Argument], addresses: Addresses) -> Self {
@@ -201,20 +208,18 @@ mod tests {
 
     #[test]
     fn only_raw_tracepoints_need_one() {
-        let check = |r#type, expected| {
-            let program = ProgramSpec {
-                name: "p".to_owned(),
-                section: "raw_tp/no_such_tracepoint".to_owned(),
-                r#type,
-                attach_type: 0,
-                flags: 0,
-                attachment: None,
-                insn_count: 2,
-            };
-            let found = RawContext::make_up(&program).map(|it| it.to_string());
-            assert_eq!(found.as_deref(), expected);
+        let program = |name: &str, r#type| ProgramSpec {
+            name: name.to_owned(),
+            section: "raw_tp/no_such_tracepoint".to_owned(),
+            r#type,
+            attach_type: 0,
+            flags: 0,
+            attachment: None,
+            insn_count: 2,
         };
-        check(ProgramType::XDP, None);
-        check(ProgramType::RAW_TRACEPOINT, Some("zeros"));
+        let programs = [program("a", ProgramType::XDP), program("b", ProgramType::RAW_TRACEPOINT)];
+        let found = RawContext::make_up(programs.iter(), || None);
+        let found: Vec<_> = found.iter().map(|(name, it)| (&**name, it.to_string())).collect();
+        assert_eq!(found, [("b", "zeros".to_owned())]);
     }
 }
