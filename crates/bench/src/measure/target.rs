@@ -145,7 +145,10 @@ fn in_object(
 }
 
 fn in_kernel(program: std::io::Result<OwnedFd>) -> Result<Extended, String> {
-    let program = program.map_err(|error| error.to_string())?;
+    let program = program.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "no such program is loaded".to_owned(),
+        _ => error.to_string(),
+    })?;
     Extended::new(program.as_fd()).map_err(|error| error.to_string())
 }
 

@@ -98,7 +98,11 @@ fn named(
     };
     // Some objects have a placeholder there, which their own loader replaces.
     found.ok_or_else(|| {
-        format!("this kernel has no {what}, which its section {} asks for", program.section)
+        let advice = match attachment {
+            Attachment::Function(_) => "; if it is one of another program, name that by --target",
+            _ => "",
+        };
+        format!("this kernel has no {what}, which its section {} asks for{advice}", program.section)
     })
 }
 
