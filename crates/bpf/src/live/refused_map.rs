@@ -65,6 +65,7 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
                 | MapType::XSKMAP
                 | MapType::SOCKMAP
         );
+    let is_outer = matches!(kind, MapType::ARRAY_OF_MAPS | MapType::HASH_OF_MAPS);
     let needs_no_preallocation = kind == MapType::LPM_TRIE || STORAGE.contains(&kind.0);
     if is_ring && (!entries.is_power_of_two() || !entries.is_multiple_of(page)) {
         Some(format!(
@@ -88,6 +89,12 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
         Some("its keys have 0 bytes".to_owned())
     } else if value_size == 0 && !is_ring {
         Some("its values have 0 bytes; its own loader may set the size before loading".to_owned())
+    } else if is_outer && spec.inner.is_none() {
+        Some(
+            "the object does not say what the maps in it are like; its own loader may say so before \
+             loading"
+                .to_owned(),
+        )
     } else if needs_no_preallocation && flags & NO_PREALLOC == 0 {
         Some(format!("a {kind} needs the flag BPF_F_NO_PREALLOC"))
     } else if STORAGE.contains(&kind.0) && spec.type_ids.1 == 0 {
@@ -117,6 +124,7 @@ mod tests {
         check(1, (4, 0), 1, 0, libc::EINVAL, "its values have 0 bytes");
         check(22, (4, 4), 1, 0, libc::EINVAL, "a queue has no keys");
         check(11, (8, 4), 1, 0, libc::EINVAL, "a lpm_trie needs the flag BPF_F_NO_PREALLOC");
+        check(12, (4, 4), 1, 0, libc::EINVAL, "what the maps in it are like");
         check(29, (4, 4), 0, 1, libc::EINVAL, "needs the types");
         check(1, (4, 4), 1, 0x8000, libc::EINVAL, "or not with flags 0x8000");
         check(99, (4, 4), 1, 0, ENOTSUPP, "may not know maps of this type");
