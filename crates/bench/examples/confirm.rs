@@ -77,6 +77,7 @@ fn arguments() -> Result<(String, Plan)> {
         inputs: Vec::new(),
         context: Vec::new(),
         maps: Vec::new(),
+        target: None,
         time: None,
         samples: None,
         cpu: None,

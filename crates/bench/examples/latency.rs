@@ -37,7 +37,9 @@ use wingbeat_bench::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, Insn, op},
-    live::{Alarm, Effort, Explained, LiveMaps, Loaded, Loader, LoaderOptions, RunInput, {LiveMap, run},
+    live::{
+        Alarm, Effort, Explained, LiveMap, LiveMaps, Loaded, Loader, LoaderOptions, RunInput, run,
+    },
     spec::{Linked, ProgramSpec, Spec, TargetTypes},
 };
 use wingbeat_stats::{

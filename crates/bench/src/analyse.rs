@@ -117,6 +117,8 @@ pub struct RawCase {
     pub input: String,
     /// The packet.
     pub input_data: Vec<u8>,
+    /// The context that was made up for it, in words; `None` where none was needed, or one was given.
+    pub made_up_context: Option<String>,
     /// What the program sees of a packet at most, in bytes, about; `None` if all of it.
     pub seen_bytes_max: Option<usize>,
     /// Type.

@@ -20,6 +20,7 @@ mod ruler;
 mod runner;
 mod session;
 mod subject;
+mod target;
 mod turn;
 mod verified;
 
@@ -31,3 +32,4 @@ pub use error::BenchError;
 pub use place::allowed_cpus;
 pub use progress::{Progress, Watcher};
 pub use session::bench;
+pub use target::TargetSource;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use wingbeat_bpf::spec::{ProgramSpec, Spec, SpecError};
 
-use crate::input::{Input, MapSource};
+use crate::{
+    input::{Input, MapSource},
+    measure::TargetSource,
+};
 
 /// How programs are measured.
 #[derive(Debug, Clone)]
@@ -17,6 +20,8 @@ pub struct Plan {
     pub context: Vec<u8>,
     /// Contents of maps.
     pub maps: Vec<MapSource>,
+    /// The program whose functions the others replace; `None` for one of the same object.
+    pub target: Option<TargetSource>,
     /// Bound of the whole measurement; `None` for one that fits the number of cases.
     pub time: Option<Duration>,
     /// Batches of each case, at most.

@@ -22,6 +22,20 @@ use parse::{Kind, Member, Type};
 /// Where the kernel publishes its own types (`CONFIG_DEBUG_INFO_BTF`).
 pub const KERNEL_BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 
+/// Typedefs and modifiers that are followed to a type: more than any compiler nests.
+const MODIFIERS_MAX: usize = 32;
+
+/// What is handed over for an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Argument {
+    /// A number.
+    Integer,
+    /// An address; of a struct its name.
+    Pointer(Option<String>),
+    /// Anything else.
+    Other,
+}
+
 /// The types of one kernel, indexed by type id.
 #[derive(Debug)]
 pub struct KernelTypes {
@@ -110,13 +124,67 @@ impl KernelTypes {
         self.id_of(Kind::Typedef, name)
     }
 
+    /// Type id of the struct `name`, the first of that name, as the kernel finds it.
+    pub fn structure_id(&self, name: &str) -> Option<u32> {
+        self.id_of(Kind::Struct, name)
+    }
+
+    /// Type id of `structure`, and the position of `member` among its members, from 0: what a program
+    /// that is to be that member is loaded for. Members of anonymous structs inside do not count.
+    pub fn member_position(&self, structure: &str, member: &str) -> Result<(u32, u32), BtfError> {
+        let none = || BtfError::no_structure(structure, member);
+        let id = self.structure_id(structure).ok_or_else(none)?;
+        let definition = self.type_by_id(id).ok_or_else(none)?;
+        let mut members = (0..).zip(definition.members(&self.bytes));
+        let found =
+            members.find(|(_, found)| self.name(found.name_offset) == Some(member.as_bytes()));
+        let (position, _) = found.ok_or_else(|| BtfError::no_member(structure, member))?;
+        Ok((id, position))
+    }
+
     /// Number of arguments that a tracepoint hands over, its owner's among them; `None` when the
     /// kernel has no such tracepoint.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        self.tracepoint_prototype(name).map(Type::count)
+    }
+
+    /// The arguments that a tracepoint hands to raw tracepoint programs, by type; `None` when the
+    /// kernel has no such tracepoint, or it is in a module.
+    pub fn tracepoint_types(&self, name: &str) -> Option<Vec<Argument>> {
+        let prototype = self.tracepoint_prototype(name)?;
+        // The first is for the owner of the callback.
+        Some(prototype.arguments(&self.bytes).skip(1).map(|id| self.argument(id)).collect())
+    }
+
+    fn tracepoint_prototype(&self, name: &str) -> Option<Type> {
         let typedef = self.type_by_id(self.typedef_id(&format!("btf_trace_{name}"))?)?;
         let pointer = self.type_by_id(typedef.size_or_type)?;
-        let prototype = self.type_by_id(pointer.size_or_type)?;
-        (prototype.kind == Kind::FuncProto).then_some(prototype.count())
+        self.type_by_id(pointer.size_or_type).filter(|found| found.kind == Kind::FuncProto)
+    }
+
+    fn argument(&self, id: u32) -> Argument {
+        let Some(found) = self.plain(id) else { return Argument::Other };
+        match found.kind {
+            Kind::Integer | Kind::Enumeration => Argument::Integer,
+            Kind::Pointer => {
+                let target = self.plain(found.size_or_type).filter(|it| it.kind == Kind::Struct);
+                let name = target.and_then(|it| self.name(it.name_offset));
+                Argument::Pointer(name.map(|it| String::from_utf8_lossy(it).into_owned()))
+            }
+            _ => Argument::Other,
+        }
+    }
+
+    /// A type without typedefs and modifiers; `None` for `void`, and for a chain that does not end.
+    fn plain(&self, id: u32) -> Option<Type> {
+        let mut found = self.type_by_id(id)?;
+        for _ in 0..MODIFIERS_MAX {
+            if !found.kind.is_modifier() {
+                return Some(found);
+            }
+            found = self.type_by_id(found.size_or_type)?;
+        }
+        None
     }
 
     /// Name offset and prototype of function type `id`; `None` when `id` is not that of a function.

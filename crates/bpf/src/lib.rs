@@ -8,7 +8,8 @@
 //! - [`live`]: maps created, programs loaded with the verifier's word, and run.
 //! - [`rights`]: capabilities, held and missing, and how to get them.
 //! - [`program`]: programs that are loaded.
-//! - [`owners`]: the processes that hold them. [`links`]: what attaches them.
+//! - [`owners`]: the processes that hold them. [`links`]: what attaches them; [`interfaces`]: what does so
+//!   by netlink.
 //! - [`tail_calls`]: which programs jump to which.
 //! - [`ruler`]: what run-time statistics cost by themselves.
 //! - [`probe`]: one finding per feature, by trying it. `wingbeat doctor` prints them.
@@ -18,6 +19,7 @@
 pub mod btf;
 pub mod code;
 pub mod helpers;
+pub mod interfaces;
 pub mod links;
 pub mod live;
 pub mod owners;

@@ -4,12 +4,16 @@
 //! alone, so that a benchmark neither reads nor leaves anything in the machine's bpffs.
 
 mod alarm;
+mod attach;
 mod error;
+mod extended;
 mod externs;
 mod load;
 mod maps;
 mod perf_counter;
+mod raw_context;
 mod records;
+mod refused_map;
 mod reset;
 mod ring;
 mod run;
@@ -21,9 +25,11 @@ mod verify;
 
 pub use alarm::Alarm;
 pub use error::LoadError;
+pub use extended::{Extended, ExtendedError};
 pub use load::{Loaded, Loader, LoaderOptions};
 pub use maps::{LiveMap, LiveMaps, MapError};
 pub use perf_counter::{CounterEvent, PerfCounter};
+pub use raw_context::RawContext;
 pub use reset::ResetError;
 pub use run::{Run, RunError, RunInput, run, run_until};
 pub use run_apart::run_apart;

@@ -3,12 +3,14 @@
 //! What each is for was found by trying every operation with each set, not by reading alone;
 //! docs/doctor.md has the table.
 
+mod advice;
 mod capability;
 #[cfg(test)]
 mod tests;
 
 use std::{env, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
+pub use advice::how_to_get;
 pub use capability::{Capability, CapabilitySet};
 
 /// Inode of `/proc/self/ns/user` in the first user namespace (`PROC_USER_INIT_INO` of

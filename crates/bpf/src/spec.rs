@@ -27,6 +27,7 @@ mod link;
 mod map;
 mod references;
 mod section;
+mod struct_ops;
 mod survey;
 mod table;
 
@@ -44,7 +45,7 @@ pub use error::{SpecError, nearest};
 pub use externs::{Extern, ExternKind, Setting, SettingForm};
 pub use link::{KfuncCall, Linked};
 pub use map::{MapSpec, MapType, Slot};
-pub use section::{Attachment, OtherCode, ProgramSpec};
+pub use section::{Attachment, OtherCode, ProgramSpec, SectionType, SectionTypeError};
 
 use error::Flaw;
 use extension::Extension;
@@ -91,6 +92,15 @@ impl Spec {
     ///
     /// When it cannot be read, or as [`parse`](Self::parse) has it.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
+        Self::read_with(path, &[])
+    }
+
+    /// The same, with types for sections whose names tell none; see [`check`](Self::check).
+    ///
+    /// # Errors
+    ///
+    /// As those of [`read`](Self::read).
+    pub fn read_with(path: &Path, types: &[SectionType]) -> Result<Self, SpecError> {
         let file = path.display().to_string();
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|mut opened| {
@@ -107,7 +117,7 @@ impl Spec {
                 file,
                 source: io::Error::other("it is larger than any object (256 MiB)"),
             }),
-            Ok(_) => Self::parse(&file, &bytes),
+            Ok(_) => Self::parse_with(&file, &bytes, types),
             Err(source) => Err(SpecError::Unreadable { file, source }),
         }
     }
@@ -119,16 +129,44 @@ impl Spec {
     /// When it is not an object of 64-bit little-endian BPF, when it is damaged, or when it uses what
     /// is not supported here. It need not contain a program.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, SpecError> {
-        Self::understand(file, bytes).map_err(|flaw| flaw.in_file(file))
+        Self::parse_with(file, bytes, &[])
     }
 
-    fn understand(file: &str, bytes: &[u8]) -> Result<Self, Flaw> {
+    /// The same, with types for sections whose names tell none; see [`check`](Self::check).
+    ///
+    /// # Errors
+    ///
+    /// As those of [`parse`](Self::parse).
+    pub fn parse_with(file: &str, bytes: &[u8], types: &[SectionType]) -> Result<Self, SpecError> {
+        Self::understand(file, bytes, types).map_err(|flaw| flaw.in_file(file))
+    }
+
+    /// Checks that sections for which types are given are there.
+    ///
+    /// # Errors
+    ///
+    /// When there is no code in such a section.
+    pub fn check(&self, types: &[SectionType]) -> Result<(), SpecError> {
+        let is_code = |(_, role): &&(String, Role)| matches!(role, Role::Code { is_text: false });
+        let code = self.sections.iter().filter(is_code).map(|(name, _)| name);
+        match types.iter().find(|given| code.clone().all(|name| name != given.section())) {
+            None => Ok(()),
+            Some(given) => Err(SpecError::NoSuchSection {
+                file: self.file.clone(),
+                section: given.section().to_owned(),
+                known: code.cloned().collect(),
+            }),
+        }
+    }
+
+    fn understand(file: &str, bytes: &[u8], given: &[SectionType]) -> Result<Self, Flaw> {
         let survey = Survey::read(bytes)?;
         let (types, extension) = types(&survey)?;
         let externs = Externs::find(&survey, types.as_ref());
         let functions = Functions::find(&survey, &extension, &externs)?;
         let maps = Maps::find(&survey, types.as_ref(), &externs)?;
-        let (programs, other_code) = section::programs(&survey, &functions);
+        let (mut programs, other_code) = section::programs(&survey, &functions, given);
+        struct_ops::attach(&mut programs, &survey, types.as_ref(), &functions);
         let kernel_types =
             types.as_ref().map(|types| btf::prepare(types, &survey, &functions, &externs));
         Ok(Self {

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         .iter()
         .map(|path| Ok((PendingFile::create(path)?, Form::from_path(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let spec = Spec::read(&args.object)?;
+    let spec = args.inputs.read(&args.object)?;
     let program = program(&spec, args.program.as_deref())?;
     let (inputs, warnings) = args.inputs.load()?;
     let plan = Plan {
@@ -68,6 +68,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         inputs,
         context: args.inputs.context()?,
         maps: args.inputs.map.clone(),
+        target: None,
         time: None,
         samples: None,
         cpu: None,
@@ -111,7 +112,7 @@ fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
     match (name, spec.programs()) {
         (Some(name), _) => Ok(wingbeat_bench::plan::find(spec, name)?.name.clone()),
         (None, [only]) => Ok(only.name.clone()),
-        (None, []) => bail!(BenchError::NoPrograms(spec.file().to_owned())),
+        (None, []) => bail!(BenchError::no_programs(spec)),
         (None, several) => {
             let names: Vec<_> = several.iter().map(|program| program.name.as_str()).collect();
             bail!("which program of {}? It has {}", spec.file(), names.join(", "))

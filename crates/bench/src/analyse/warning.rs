@@ -19,7 +19,8 @@ pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
     let mut notices: Vec<Notice> = machine.iter().map(from_machine).collect();
     let packets =
         raw.cases.iter().map(|case| (&*case.name, case.input_data.len(), case.seen_bytes_max));
-    let found = [feeding(cases), aborted(cases), cut_off(packets)];
+    let contexts = raw.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
+    let found = [feeding(cases), aborted(cases), cut_off(packets), made_up(contexts)];
     notices.extend(found.iter().flatten().map(Warning::notice));
     notices
 }
@@ -35,6 +36,11 @@ enum Warning {
     /// The program ended after its first checks.
     EndedEarly {
         /// Those that did.
+        cases: Vec<String>,
+    },
+    /// The program ran with arguments that no event has handed over.
+    SyntheticContext {
+        /// Each with its arguments.
         cases: Vec<String>,
     },
     /// The program sees the beginning of its packet only.
@@ -61,6 +67,7 @@ impl Warning {
         match self {
             Self::RunsFeedEachOther { .. } => "runs-feed-each-other",
             Self::EndedEarly { .. } => "ended-early",
+            Self::SyntheticContext { .. } => "synthetic-context",
             Self::PacketCutOff { .. } => "packet-cut-off",
         }
     }
@@ -75,6 +82,11 @@ impl Warning {
             Self::EndedEarly { cases } => {
                 format!("the program ended after its first checks: {}", listed(cases))
             }
+            Self::SyntheticContext { cases } => format!(
+                "the arguments of a raw tracepoint come from its event, so that those it was run \
+                 with here are made up (this task is the measuring thread): {}",
+                listed(cases)
+            ),
             Self::PacketCutOff { cases, seen_bytes } => format!(
                 "the kernel shows XDP programs without frags about the first {seen_bytes} bytes of a \
                  packet when it runs them on demand: {}",
@@ -91,6 +103,10 @@ impl Warning {
             Self::EndedEarly { .. } => {
                 "it looks fast because it does not do its work on this input"
             }
+            Self::SyntheticContext { .. } => {
+                "the program may take another way than with an event's own arguments, and the \
+                 figures are those of the way that it took"
+            }
             Self::PacketCutOff { .. } => {
                 "what the program would do with the rest of the packet is not in the figures"
             }
@@ -106,6 +122,10 @@ impl Warning {
             Self::EndedEarly { .. } => {
                 "give it a packet that it is meant for with --input, and say what it must return \
                  with --expect"
+            }
+            Self::SyntheticContext { .. } => {
+                "give arguments that matter with --ctx, 8 bytes each, or attach it and measure it on \
+                 its events with `wingbeat bench --live`"
             }
             Self::PacketCutOff { .. } => {
                 "give it packets of at most that length, as it gets them from a network card, too; \
@@ -171,6 +191,13 @@ fn cut_off<'a>(cases: impl Iterator<Item = (&'a str, usize, Option<usize>)>) -> 
     Some(Warning::PacketCutOff { cases: those, seen_bytes: seen_bytes? })
 }
 
+/// Programs that ran with arguments which no event has handed over. Each case is its name and these.
+fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Option<Warning> {
+    let those: Vec<_> =
+        cases.filter_map(|(name, context)| Some(format!("{name} by {}", context?))).collect();
+    (!those.is_empty()).then_some(Warning::SyntheticContext { cases: those })
+}
+
 /// The first few, and how many more.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 3;
@@ -184,6 +211,23 @@ fn listed(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contexts_that_are_made_up() {
+        let check = |cases: &[(&str, Option<&str>)], expected: Option<&str>| {
+            let found = made_up(cases.iter().copied()).map(|warning| warning.notice());
+            let list = found.as_ref().and_then(|notice| {
+                assert_eq!(notice.id, "synthetic-context");
+                notice.cause.split(": ").nth(1)
+            });
+            assert_eq!(list, expected, "{cases:?}");
+        };
+        check(&[("p", None)], None);
+        check(
+            &[("p", None), ("on_switch", Some("sched_switch(1, this task)"))],
+            Some("on_switch by sched_switch(1, this task)"),
+        );
+    }
 
     #[test]
     fn packets_that_are_not_seen_whole() {

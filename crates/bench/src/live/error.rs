@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use wingbeat_bpf::{Capability, Rights};
+use wingbeat_bpf::{Capability, Rights, rights::how_to_get};
 
 use super::choose::NotFound;
 
@@ -11,7 +11,8 @@ use super::choose::NotFound;
 pub enum LiveError {
     /// The right that it takes is missing.
     #[error(
-        "CAP_SYS_ADMIN is missing: the kernel asks for it to look at the programs of others and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); run it with `sudo`"
+        "CAP_SYS_ADMIN is missing: the kernel asks for it to look at the programs of others and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); {}",
+        how_to_get(&[Capability::SysAdmin])
     )]
     MissingRight,
     /// The process is in a user namespace of its own, such as a rootless container.

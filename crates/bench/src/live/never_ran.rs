@@ -40,7 +40,7 @@ impl fmt::Display for NeverRan {
         write!(f, "{} never ran in {}: ", self.program, self.duration)?;
         match self.attached.as_slice() {
             [] => f.write_str(
-                "is it attached? No link attaches it; `bpftool net`, `bpftool perf` and `bpftool cgroup tree` list what is attached in older ways",
+                "is it attached? No link attaches it, and no interface of this network namespace has it as XDP or as a filter of tc; `bpftool net` in other namespaces, `bpftool perf`, `bpftool cgroup tree` and `bpftool struct_ops` list what is not looked at here",
             )?,
             links => write!(f, "it is attached ({}), but nothing happened there", links.join(", "))?,
         }
@@ -61,7 +61,10 @@ fn cause(r#type: &str) -> &'static str {
             "send traffic to its sockets"
         }
         "syscall" => "programs of this type run only when a process asks for it",
-        "struct_ops" | "ext" => "cause what calls it",
+        "struct_ops" => {
+            "it runs when the kernel uses the structure that it is a function of: register that (`bpftool struct_ops register`), and choose it where it is to be used, as by `sysctl net.ipv4.tcp_congestion_control` and new connections"
+        }
+        "ext" => "cause what calls the function that it replaces",
         name if name.starts_with("cgroup") => {
             "do what it watches from within the cgroup that it is attached to"
         }
@@ -98,7 +101,7 @@ mod tests {
         let text =
             |program: &ProgramReport| report(vec![program.clone()]).never_ran(false)[0].to_string();
         assert!(text(&idle).starts_with(
-            "fun_xdp_v3 (id 7) never ran in 2.00 s: is it attached? No link attaches it; "
+            "fun_xdp_v3 (id 7) never ran in 2.00 s: is it attached? No link attaches it, and no interface"
         ));
         idle.attached = vec!["xdp on veth0".to_owned()];
         idle.name.clear();

@@ -2,7 +2,7 @@
 //! write. docs/top.md describes its JSON.
 
 use serde::Serialize;
-use wingbeat_bpf::{links::Link, owners::Owner, program::Info};
+use wingbeat_bpf::{owners::Owner, program::Info};
 
 use super::{CounterReport, EmptyRuns, LiveWarning, SingleRuns, change::Rates};
 
@@ -65,7 +65,7 @@ pub struct ProgramReport {
     pub tag: String,
     /// Processes that hold it.
     pub owners: Vec<OwnerReport>,
-    /// What links attach it to.
+    /// What it is attached to, by links or by netlink.
     pub attached: Vec<String>,
     /// What became of it.
     pub outcome: Outcome,
@@ -212,9 +212,9 @@ impl ProgramReport {
 
     /// Adds who holds it and what attaches it.
     #[must_use]
-    pub fn with_holders(mut self, owners: &[Owner], links: &[Link]) -> Self {
+    pub fn with_holders(mut self, owners: &[Owner], attached: &[String]) -> Self {
         self.owners = owners.iter().map(OwnerReport::from).collect();
-        self.attached = links.iter().map(Link::to_string).collect();
+        self.attached = attached.to_vec();
         self
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use wingbeat_bpf::{
+    interfaces::{self, Attached, By},
     links::{self, Link},
     owners::{Owner, Owners},
     program::{self, Info, StatisticsOn},
@@ -128,28 +129,65 @@ pub(super) fn name_of(info: &Info, program: impl AsFd) -> String {
     may_be_cut.then(whole).flatten().filter(fits).unwrap_or_else(|| info.name.clone())
 }
 
-/// Links by the program that they attach.
+/// What attaches programs, in words, by program: links, and interfaces without one.
 #[derive(Debug, Default)]
 pub(super) struct Attachments {
-    by_program: BTreeMap<u32, Vec<Link>>,
+    by_program: BTreeMap<u32, Vec<String>>,
 }
 
 impl Attachments {
-    /// Asks the kernel for all links.
+    /// Asks the kernel for all of them.
     ///
     /// # Errors
     ///
     /// `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub(super) fn read() -> io::Result<Self> {
-        let mut by_program: BTreeMap<u32, Vec<Link>> = BTreeMap::new();
-        for link in links::all()? {
-            by_program.entry(link.program_id).or_default().push(link);
-        }
-        Ok(Self { by_program })
+        // What cannot be found out of interfaces is missing, as it is of cgroups and sockets.
+        Ok(Self::of_all(&links::all()?, &interfaces::attached().unwrap_or_default()))
     }
 
-    /// The links of program `id`.
-    pub(super) fn of(&self, id: u32) -> &[Link] {
+    fn of_all(links: &[Link], interfaces: &[Attached]) -> Self {
+        let mut by_program: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for link in links {
+            by_program.entry(link.program_id).or_default().push(link.to_string());
+        }
+        for attached in interfaces {
+            let is_link = |link: &Link| {
+                let place = (Some(attached.interface), attached.program_id);
+                attached.by == By::Xdp && (link.interface, link.program_id) == place
+            };
+            if !links.iter().any(is_link) {
+                by_program.entry(attached.program_id).or_default().push(attached.to_string());
+            }
+        }
+        Self { by_program }
+    }
+
+    /// What attaches program `id`.
+    pub(super) fn of(&self, id: u32) -> &[String] {
         self.by_program.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_link_attaches_is_told_once() {
+        let link = |program_id, interface| Link { id: 1, program_id, kind: 6, interface };
+        let by_netlink = |program_id, by| Attached {
+            program_id,
+            interface: 4_000_000,
+            name: "eth9".to_owned(),
+            by,
+        };
+        let interfaces =
+            [by_netlink(7, By::Xdp), by_netlink(8, By::Xdp), by_netlink(7, By::Filter)];
+        let found = Attachments::of_all(&[link(7, Some(4_000_000))], &interfaces);
+        let check = |id, expected: &[&str]| assert_eq!(found.of(id), expected, "{id}");
+        check(7, &["xdp on interface 4000000", "tc filter on interface 4000000 (eth9)"]);
+        check(8, &["xdp on interface 4000000 (eth9)"]);
+        check(9, &[]);
     }
 }

@@ -5,8 +5,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 use wingbeat_bpf::{
+    Capability,
     live::CounterEvent,
     owners::{Owner, Owners},
+    rights::how_to_get,
 };
 
 use super::{
@@ -155,8 +157,9 @@ impl fmt::Display for LiveWarning {
             }
             Self::OwnersHidden { processes } => write!(
                 f,
-                "the descriptors of {processes} {} cannot be seen: programs that only they hold seem to have no owner; `sudo` or CAP_SYS_PTRACE shows most",
-                if *processes == 1 { "process" } else { "processes" }
+                "the descriptors of {processes} {} cannot be seen: programs that only they hold seem to have no owner; CAP_SYS_PTRACE shows most: {}",
+                if *processes == 1 { "process" } else { "processes" },
+                how_to_get(&[Capability::SysPtrace])
             ),
             Self::Recursion { program, misses } => write!(
                 f,

@@ -138,8 +138,8 @@ impl<'a> Match<'a> {
         runner: Runner<'a>,
         random: &mut Random,
     ) -> Result<Self, BenchError> {
-        let context = plan.context.as_slice();
         let [mut a, mut b] = [sides[0].subject(runner)?, sides[1].subject(runner)?];
+        let context = a.context(&plan.context);
         let mut run_ns = [0.0; 2];
         let mut changes_packet = false;
         for (subject, run_ns) in [&mut a, &mut b].into_iter().zip(&mut run_ns) {
@@ -184,10 +184,13 @@ impl Contest<'_> {
     ) -> Result<Vec<Contested>, BenchError> {
         runner.alarm.set(budget.deadline());
         let linked = [link(old)?, link(new)?];
-        let loaders = [
+        let mut loaders = [
             Loader::new(old, LoaderOptions::default())?,
             Loader::new(new, LoaderOptions::default())?,
         ];
+        for (loader, spec) in loaders.iter_mut().zip([old, new]) {
+            loader.make_up_contexts(spec.programs().iter());
+        }
         let contents = [contents(old, plan)?, contents(new, plan)?];
         let mut contest = Contest { plan, watcher, runner, budget, random: Random::new(plan.seed) };
         let mut matches = Vec::new();
@@ -262,7 +265,11 @@ impl Contest<'_> {
             for side in [a, 1 - a, 1 - a, a] {
                 let subject = &mut it.sides[side];
                 subject.reset()?;
-                let run = subject.run(it.input, &self.plan.context, it.lengths[side].runs)?;
+                let run = subject.run(
+                    it.input,
+                    subject.context(&self.plan.context),
+                    it.lengths[side].runs,
+                )?;
                 it.lengths[side].learn(subject.r#type(), &run);
                 times[side].push(time_per_run_ns(subject.r#type(), &run, fixed));
             }

@@ -128,7 +128,8 @@ impl<'a> Cases<'a> {
                 let mut turn = Turn::new(number, index, subject.r#type(), run_ns);
                 if index == 0 && plan.samples != Some(0) {
                     session.show(&format!("{name}: first batch"));
-                    session.take_batch(&mut subject, &mut turn, (input, &plan.context))?;
+                    let context = subject.context(&plan.context);
+                    session.take_batch(&mut subject, &mut turn, (input, context))?;
                 }
                 Ok::<_, BenchError>((case, turn))
             };
@@ -162,7 +163,7 @@ impl<'a> Cases<'a> {
                 }
             }
             session.show(&format!("{}: counting", case.name));
-            let given = (&plan.inputs[turn.input], plan.context.as_slice());
+            let given = (&plan.inputs[turn.input], subject.context(&plan.context));
             case.instructions = match session.why_over("its instructions were counted") {
                 Some(reason) => Err(reason),
                 None => count(subject, given, case, plan.inputs.len(), turn.run_ns)
@@ -205,7 +206,8 @@ impl<'a> Cases<'a> {
             let name = &subject.linked.program.name;
             session.show(&format!("{name}: loading with the empty program"));
             let sides = [ruler.side(), subject.side()];
-            let given = (&session.plan.inputs[turn.input], session.plan.context.as_slice());
+            let context = subject.context(&session.plan.context);
+            let given = (&session.plan.inputs[turn.input], context);
             let (run_ns, runner) = (turn.run_ns, session.runner);
             let mut random = session.random.clone();
             let tried = within(session, subject, OTHER_LOAD, PAIRING_UNTIL, |_| {
@@ -270,9 +272,10 @@ fn within<'a, T>(
 /// The first run of a case, and how long a run takes, roughly.
 fn begin(
     subject: &mut Subject<'_>,
-    (input, context): (&Input, &[u8]),
+    (input, given): (&Input, &[u8]),
     name: String,
 ) -> Result<(RawCase, f64), BenchError> {
+    let context = subject.context(given);
     subject.reset()?;
     let first = subject.run_first(input, context)?;
     let run_ns =
@@ -283,6 +286,7 @@ fn begin(
         program: subject.linked.program.name.clone(),
         input: input.name.clone(),
         input_data: input.data.clone(),
+        made_up_context: made_up_context(subject, given),
         seen_bytes_max: seen_bytes_max(&subject.linked.program),
         r#type: subject.r#type(),
         first,
@@ -297,6 +301,12 @@ fn begin(
         run: RawRun::default(),
     };
     Ok((case, run_ns))
+}
+
+/// What was made up for the program to be run with, in words; `None` where nothing was.
+fn made_up_context(subject: &Subject<'_>, given: &[u8]) -> Option<String> {
+    let found = subject.loader.made_up_context(&subject.linked.program)?;
+    given.is_empty().then(|| found.to_string())
 }
 
 /// Counts the first run of a case, and one that the batches see. The inner error is a reason why there

@@ -114,7 +114,7 @@ fn interpret(
 ) -> Result<Other, BenchError> {
     let linked: Vec<Linked> = link(spec)?;
     let linked = linked.iter().find(|linked| linked.program.name == program);
-    let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
+    let linked = linked.ok_or_else(|| BenchError::no_programs(spec))?;
     let loader = Loader::new(spec, LoaderOptions::default())?;
     let mut maps = loader.create_maps()?;
     let contents = contents(spec, plan)?;

@@ -52,8 +52,9 @@ pub fn count_program(
     place::on_thread_of_its_own(plan.cpu, stop, |runner| {
         let name = find(spec, program)?.name.clone();
         let linked = link(spec)?.into_iter().find(|linked| linked.program.name == name);
-        let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
-        let loader = Loader::new(spec, LoaderOptions::default())?;
+        let linked = linked.ok_or_else(|| BenchError::no_programs(spec))?;
+        let mut loader = Loader::new(spec, LoaderOptions::default())?;
+        loader.make_up_contexts(std::iter::once(&linked.program));
         let contents = contents(spec, plan)?;
         let mut counts = Counts { runs: 0, executed: vec![0; linked.code.insns.len()] };
         let mut outcomes = Vec::new();
@@ -64,7 +65,7 @@ pub fn count_program(
                 break;
             }
             subject.reset()?;
-            let (run, found) = first_run(&subject, input, &plan.context)?;
+            let (run, found) = first_run(&subject, input, subject.context(&plan.context))?;
             counts.add(&found);
             outcomes.push((input.name.clone(), run.return_value));
         }

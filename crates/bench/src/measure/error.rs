@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use wingbeat_bpf::{
     live::{LoadError, MapError, RunError},
-    spec::SpecError,
+    spec::{OtherCode, Spec, SpecError},
 };
 
 use crate::input::InputError;
@@ -36,10 +36,13 @@ pub enum BenchError {
         reason: String,
     },
     /// The object has no programs.
-    #[error(
-        "{0} has no programs: it was compiled, but nothing in it is in a program section such as `xdp`"
-    )]
-    NoPrograms(String),
+    #[error("{}", no_programs(.file, .other_code))]
+    NoPrograms {
+        /// The object.
+        file: String,
+        /// What code it has instead.
+        other_code: Vec<OtherCode>,
+    },
     /// `--map` names a map that is not there.
     #[error("{file} has no map {name:?}; it has {known}")]
     NoSuchMap {
@@ -70,6 +73,14 @@ pub enum BenchError {
         /// What the kernel answered.
         source: io::Error,
     },
+    /// The program that others are for, see `--target`, cannot be used.
+    #[error("cannot extend {target}: {reason}")]
+    Extended {
+        /// The program, or its object.
+        target: String,
+        /// Why not.
+        reason: String,
+    },
     /// Run-time statistics are on.
     #[error(
         "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"
@@ -83,4 +94,80 @@ pub enum BenchError {
         "the measuring thread ended unexpectedly; this is a defect of wingbeat, please report it"
     )]
     Thread,
+}
+
+impl BenchError {
+    /// The object has no programs.
+    pub fn no_programs(spec: &Spec) -> Self {
+        Self::NoPrograms { file: spec.file().to_owned(), other_code: spec.other_code().to_vec() }
+    }
+}
+
+/// Sections and functions that are named before the rest is summed up.
+const NAMED_MAX: usize = 8;
+
+/// Why an object has no programs: no code at all, or code of which nothing tells what it is.
+fn no_programs(file: &str, other_code: &[OtherCode]) -> String {
+    let untyped = other_code.iter().find_map(|code| match code {
+        OtherCode::UnknownType { section, .. } => Some(section),
+        OtherCode::NoFunctions { .. } => None,
+    });
+    let told = listed(other_code.iter().map(|code| match code {
+        OtherCode::UnknownType { section, functions } if functions.is_empty() => {
+            format!("section {section:?} (static functions)")
+        }
+        OtherCode::UnknownType { section, functions } => {
+            format!("section {section:?} ({})", listed(functions.iter().cloned()))
+        }
+        OtherCode::NoFunctions { section } => {
+            format!("section {section:?} (no symbol tells where a function begins)")
+        }
+    }));
+    match (other_code, untyped) {
+        ([], _) => format!(
+            "{file} has no programs: it was compiled, but nothing in it is in a program section such as \"xdp\""
+        ),
+        (_, None) => format!("{file} has no programs: its code is in {told}"),
+        (_, Some(section)) => format!(
+            "{file} has no programs whose type its sections tell: its code is in {told}. Say of what type \
+             it is, as bpftool names it or by a section name of libbpf: --type {section}=xdp"
+        ),
+    }
+}
+
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(NAMED_MAX);
+    let mut shown: Vec<_> = names.take(NAMED_MAX).collect();
+    shown.extend((more > 0).then(|| format!("{more} more")));
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_without_programs() {
+        let check = |other_code: &[OtherCode], expected: &str| {
+            assert_eq!(no_programs("a.o", other_code), expected);
+        };
+        let odd = |section: &str, functions: &[&str]| OtherCode::UnknownType {
+            section: section.to_owned(),
+            functions: functions.iter().map(ToString::to_string).collect(),
+        };
+        check(
+            &[],
+            "a.o has no programs: it was compiled, but nothing in it is in a program section such as \"xdp\"",
+        );
+        check(
+            &[odd("prog", &["f", "g"]), odd("1/0x1010", &["h"])],
+            "a.o has no programs whose type its sections tell: its code is in section \"prog\" (f, g), \
+             section \"1/0x1010\" (h). Say of what type it is, as bpftool names it or by a section name \
+             of libbpf: --type prog=xdp",
+        );
+        check(
+            &[OtherCode::NoFunctions { section: "xdp".to_owned() }],
+            "a.o has no programs: its code is in section \"xdp\" (no symbol tells where a function begins)",
+        );
+    }
 }

@@ -25,6 +25,7 @@ use super::{
     ruler::{RULER, empty_program},
     runner::Runner,
     subject::{Contents, Subject},
+    target,
     turn::{Turn, collect},
     verified,
 };
@@ -121,7 +122,7 @@ impl<'a> Session<'a> {
         let read_load = || LoadReading::read(root, number, &before.cpu_siblings);
         let load_before = read_load();
         if spec.programs().is_empty() {
-            return Err(BenchError::NoPrograms(spec.file().to_owned()));
+            return Err(BenchError::no_programs(spec));
         }
         let chosen = plan.choose(spec)?;
         let (runnable, others): (Vec<_>, Vec<_>) =
@@ -141,7 +142,9 @@ impl<'a> Session<'a> {
         };
         session.show("reading the object's types");
         let linked = link(spec)?;
-        let loader = Loader::new(spec, LoaderOptions::default())?;
+        let mut loader = Loader::new(spec, LoaderOptions::default())?;
+        loader.make_up_contexts(chosen.iter().copied());
+        target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
         let no_object = Loader::without_object();
         let contents = contents(spec, plan)?;
         let nothing = Contents::new();
@@ -277,7 +280,7 @@ impl<'a> Session<'a> {
         let is_ruler = subject.linked.program.name == RULER;
         let (input, context) = match is_ruler {
             true => (&own, &[][..]),
-            false => (&self.plan.inputs[turn.input], self.plan.context.as_slice()),
+            false => (&self.plan.inputs[turn.input], subject.context(&self.plan.context)),
         };
         if !is_ruler {
             self.show(&format!("{}: sample {}", subject.linked.program.name, round + 1));

@@ -8,7 +8,7 @@ use std::{
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{Effort, LiveMap, LiveMaps, LoadError, Loaded, Loader, ResetError, Run},
+    live::{Effort, LiveMap, LiveMaps, LoadError, Loaded, Loader, RawContext, ResetError, Run},
     spec::Linked,
 };
 
@@ -35,7 +35,7 @@ const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) linked: &'a Linked,
-    loader: &'a Loader,
+    pub(super) loader: &'a Loader,
     contents: &'a Contents,
     runner: Runner<'a>,
     state: State,
@@ -122,6 +122,18 @@ impl<'a> Subject<'a> {
 
     pub(super) fn r#type(&self) -> ProgramType {
         self.linked.program.r#type
+    }
+
+    /// What it is run with: the context that is `given`, else one made up for it.
+    pub(super) fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
+    where
+        'a: 'c,
+    {
+        let made_up = || self.loader.made_up_context(&self.linked.program);
+        match given {
+            [] => made_up().map_or(given, RawContext::bytes),
+            _ => given,
+        }
     }
 
     pub(super) fn state(&self) -> &State {

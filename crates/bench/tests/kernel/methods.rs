@@ -32,6 +32,7 @@ fn plan(section: &str) -> Plan {
         // Two words, for those whose context anybody may define.
         context: if section.starts_with("raw_tp") { vec![0; 16] } else { Vec::new() },
         maps: Vec::new(),
+        target: None,
         time: None,
         samples: Some(2),
         cpu: None,

@@ -79,6 +79,9 @@ pub(super) fn index(bytes: &[u8], types: Range<usize>) -> Result<Vec<u32>, BtfEr
 /// `BTF_KIND_*`, as far as anything here depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
+    Integer,
+    Pointer,
+    Enumeration,
     Struct,
     Union,
     Typedef,
@@ -98,21 +101,22 @@ impl Kind {
     fn from_info(info: u32) -> Option<Self> {
         let other = |fixed_len, element_len| Some(Self::Other { fixed_len, element_len });
         match info >> 24 & 0x1f {
+            1 => Some(Self::Integer),
+            2 => Some(Self::Pointer),
             4 => Some(Self::Struct),
+            6 => Some(Self::Enumeration),
             5 => Some(Self::Union),
             8 => Some(Self::Typedef),
             12 => Some(Self::Func),
             13 => Some(Self::FuncProto),
             14 => Some(Self::Var),
             9..=11 | 18 => Some(Self::Modifier),
-            // Pointer, forward declaration, float.
-            2 | 7 | 16 => other(0, 0),
-            // Integer, declaration tag.
-            1 | 17 => other(4, 0),
+            // Forward declaration, float.
+            7 | 16 => other(0, 0),
+            // Declaration tag.
+            17 => other(4, 0),
             // Array.
             3 => other(12, 0),
-            // Enumeration.
-            6 => other(0, 8),
             // Data section, 64-bit enumeration.
             15 | 19 => other(0, 12),
             _ => None,
@@ -131,9 +135,9 @@ impl Kind {
     fn extra_len(self, elements: usize) -> usize {
         match self {
             Self::Struct | Self::Union => MEMBER_LEN * elements,
-            Self::FuncProto => 8 * elements,
-            Self::Var => 4,
-            Self::Typedef | Self::Func | Self::Modifier => 0,
+            Self::FuncProto | Self::Enumeration => 8 * elements,
+            Self::Var | Self::Integer => 4,
+            Self::Pointer | Self::Typedef | Self::Func | Self::Modifier => 0,
             Self::Other { fixed_len, element_len } => {
                 usize::from(fixed_len) + usize::from(element_len) * elements
             }
@@ -168,6 +172,12 @@ impl Type {
     /// Number of elements: members, arguments.
     pub(super) fn count(self) -> usize {
         vlen(self.info)
+    }
+
+    /// Type ids of the arguments of a prototype; none for other kinds.
+    pub(super) fn arguments(self, bytes: &[u8]) -> impl Iterator<Item = u32> {
+        let count = if self.kind == Kind::FuncProto { self.count() } else { 0 };
+        (0..count).map_while(move |index| read_u32(bytes, self.elements_offset + 8 * index + 4))
     }
 
     /// The members of a struct or a union; none for other kinds.

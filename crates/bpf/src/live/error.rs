@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use super::Rejection;
 use crate::{
     btf::BtfError,
-    rights::{Capability, Rights},
+    rights::{Capability, Rights, how_to_get},
     spec::SpecError,
 };
 
@@ -16,14 +16,15 @@ pub enum LoadError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The rights are missing.
-    #[error("{}", refused(.program, .source, *.has_rights))]
+    #[error("{}", refused(.program, .source, .advice.as_deref()))]
     Refused {
         /// Name of the program.
         program: String,
         /// What the kernel answered.
         source: io::Error,
-        /// Whether the thread that loaded had all rights that loading may take.
-        has_rights: bool,
+        /// How the thread that loaded gets the rights that it lacked; `None` if it had all that loading
+        /// may take.
+        advice: Option<String>,
     },
     /// The verifier does not accept the program.
     #[error("{}", rejected(.program, .rejection, .source))]
@@ -80,24 +81,27 @@ pub enum LoadError {
     },
 }
 
-/// Whether this thread has all rights that loading a program may take.
-pub(super) fn has_rights() -> bool {
-    let needed = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
-    Rights::current().is_ok_and(|rights| needed.iter().all(|&needed| rights.allow(needed)))
+/// What loading a program may take.
+const NEEDED: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
+
+/// How this thread gets the rights to load; `None` when it has all.
+pub(super) fn advice() -> Option<String> {
+    let has = |rights: Rights| NEEDED.iter().all(|&needed| rights.allow(needed));
+    (!Rights::current().is_ok_and(has)).then(|| how_to_get(&NEEDED))
 }
 
 /// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
-fn refused(program: &str, source: &io::Error, has_rights: bool) -> String {
+fn refused(program: &str, source: &io::Error, advice: Option<&str>) -> String {
     let begin =
         format!("cannot load {program}: the kernel refuses ({source}) before it looks at it");
-    match has_rights {
-        true => format!(
+    match advice {
+        None => format!(
             "{begin}, although the rights are there: this kernel forbids programs of this kind; \
              `wingbeat doctor` tells which it allows"
         ),
-        false => format!(
+        Some(advice) => format!(
             "{begin}; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: \
-             run it with sudo. `wingbeat doctor` tells more"
+             {advice}. `wingbeat doctor` tells more"
         ),
     }
 }

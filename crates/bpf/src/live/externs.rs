@@ -112,7 +112,7 @@ fn address(name: &str) -> Result<Option<u64>, String> {
 }
 
 /// A kernel module whose types mention `name`.
-fn module_with(name: &str) -> Option<String> {
+pub(super) fn module_with(name: &str) -> Option<String> {
     let text = [b"\0", name.as_bytes(), b"\0"].concat();
     fs::read_dir(TYPES).ok()?.flatten().find_map(|entry| {
         let module = entry.file_name().into_string().ok().filter(|module| module != "vmlinux")?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Alarm, Effort, Explained, LoadError, VerifierStatistics, externs,
+    Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
     maps::LiveMaps,
     records::{function_records, line_records, put_descriptors},
     reset::is_large,
@@ -18,8 +18,7 @@ use crate::{
     btf::KernelTypes,
     code::Code,
     program::Info,
-    program_type::ProgramType,
-    spec::{Attachment, Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
+    spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
     sys::{self, LoadRequest},
 };
 
@@ -40,6 +39,8 @@ pub struct Loader {
     types: ObjectTypes,
     btf: Option<OwnedFd>,
     kernel: OnceCell<KernelTypes>,
+    extended: Vec<Extended>,
+    contexts: Vec<(String, RawContext)>,
 }
 
 /// A program in the kernel.
@@ -86,6 +87,8 @@ impl Loader {
             types,
             btf,
             kernel: OnceCell::new(),
+            extended: Vec::new(),
+            contexts: Vec::new(),
         })
     }
 
@@ -99,7 +102,27 @@ impl Loader {
             types: ObjectTypes::default(),
             btf: None,
             kernel: OnceCell::new(),
+            extended: Vec::new(),
+            contexts: Vec::new(),
         }
+    }
+
+    /// Adds a program whose functions the object's programs may be for.
+    pub fn extend(&mut self, target: Extended) {
+        self.extended.push(target);
+    }
+
+    /// Makes up contexts for those of the `programs` that need one to run on demand, to be run by this
+    /// thread.
+    pub fn make_up_contexts<'a>(&mut self, programs: impl Iterator<Item = &'a ProgramSpec>) {
+        let mut programs = programs.peekable();
+        let Some(first) = programs.peek().copied() else { return };
+        self.contexts = RawContext::make_up(programs, || self.kernel_types(first).ok());
+    }
+
+    /// The context that was made up for `program`, if one was.
+    pub fn made_up_context(&self, program: &ProgramSpec) -> Option<&RawContext> {
+        self.contexts.iter().find(|(name, _)| *name == program.name).map(|(_, context)| context)
     }
 
     /// The types of the object, for the names of files and the text of lines.
@@ -212,13 +235,13 @@ impl Loader {
         (btf, func_info): (Option<BorrowedFd<'_>>, Option<Vec<u8>>),
         effort: Effort<'_>,
     ) -> Result<Loaded, LoadError> {
-        let attach_btf_id = self.attach_id(program)?;
+        let loaded_for = attach::find(program, &self.extended, || self.kernel_types(program))?;
         let insns = self.resolved(program, code, maps)?;
         // The kernel takes function records for all functions or for none.
         let btf = btf.filter(|_| func_info.is_some());
         let request = LoadRequest {
             prog_type: program.r#type.0,
-            expected_attach_type: program.attach_type,
+            expected_attach_type: loaded_for.attach_type,
             flags: program.flags,
             name: sys::kernel_name(&program.name),
             license: &self.license,
@@ -226,8 +249,8 @@ impl Loader {
             btf,
             func_info: func_info.as_deref().unwrap_or_default(),
             line_info: &line_records(code),
-            attach_btf_id,
-            attach_program: None,
+            attach_btf_id: loaded_for.btf_id,
+            attach_program: loaded_for.program,
             log_level: 0,
             kern_version: self.kernel_version,
         };
@@ -251,40 +274,6 @@ impl Loader {
         externs::resolve(&mut insns, &self.externs, types)
             .map_err(|reason| LoadError::Target { program: program.name.clone(), reason })?;
         Ok(insns.iter().flat_map(|insn| insn.to_bytes()).collect())
-    }
-
-    /// The kernel's id of what the program is loaded for.
-    fn attach_id(&self, program: &ProgramSpec) -> Result<u32, LoadError> {
-        let Some(attachment) = &program.attachment else { return without_attachment(program) };
-        let types = self.kernel_types(program)?;
-        let (found, what) = match attachment {
-            Attachment::Function(name) => (types.function_id(name), format!("function {name}")),
-            Attachment::Tracepoint(name) => {
-                (types.typedef_id(&format!("btf_trace_{name}")), format!("tracepoint {name}"))
-            }
-            Attachment::Hook(name) => {
-                (types.function_id(&format!("bpf_lsm_{name}")), format!("security hook {name}"))
-            }
-            Attachment::Iterator(name) => {
-                (types.function_id(&format!("bpf_iter_{name}")), format!("iterator {name}"))
-            }
-            Attachment::Program(name) => {
-                return Err(LoadError::Target {
-                    program: program.name.clone(),
-                    reason: format!(
-                        "it replaces the function {name} of another program, which has to be loaded first; that is not supported"
-                    ),
-                });
-            }
-        };
-        found.ok_or_else(|| LoadError::Target {
-            program: program.name.clone(),
-            // Some objects have a placeholder there, which their own loader replaces.
-            reason: format!(
-                "this kernel has no {what}, which its section {} asks for",
-                program.section
-            ),
-        })
     }
 
     fn kernel_types(&self, program: &ProgramSpec) -> Result<&KernelTypes, LoadError> {
@@ -327,19 +316,4 @@ impl Loader {
         let btf = sys::load_btf(types.bytes(), &mut []).ok()?;
         Some((btf, ids))
     }
-}
-
-/// For types that need no attachment there is no id.
-fn without_attachment(program: &ProgramSpec) -> Result<u32, LoadError> {
-    let reason = match program.r#type {
-        ProgramType::STRUCT_OPS => {
-            "it is one of the functions of a structure of the kernel (struct_ops), with which it has to be registered; that is not supported".to_owned()
-        }
-        ProgramType::TRACING | ProgramType::LSM | ProgramType::EXT => format!(
-            "its section, {:?}, does not say for what in the kernel; the name goes behind a slash, as in \"fentry/schedule\"",
-            program.section
-        ),
-        _ => return Ok(0),
-    };
-    Err(LoadError::Target { program: program.name.clone(), reason })
 }

@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::reset::{ResetError, is_large};
+use super::{
+    refused_map,
+    reset::{ResetError, is_large},
+};
 use crate::{
     spec::{MapSpec, MapType, ObjectTypes, Slot},
     sys::{self, MapSpecification},
@@ -17,7 +20,7 @@ const RDONLY_PROG: u32 = 1 << 7;
 
 /// A map could not be created, filled or read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} map {map} ({map_type}): {source}{}", hint(.source))]
+#[error("cannot {action} map {map} ({map_type}): {source}{hint}")]
 pub struct MapError {
     /// Name of the map.
     pub map: String,
@@ -27,16 +30,8 @@ pub struct MapError {
     pub action: &'static str,
     /// What the kernel answered.
     pub source: io::Error,
-}
-
-fn hint(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => {
-            "; it takes CAP_BPF, and CAP_NET_ADMIN for maps of the network: run it with sudo"
-        }
-        Some(libc::ENOMEM) => "; there is not enough memory for it",
-        _ => "",
-    }
+    /// What may be the reason; begins with a semicolon, or is empty.
+    pub hint: String,
 }
 
 /// One map in the kernel.
@@ -304,7 +299,8 @@ impl AsFd for LiveMap {
 }
 
 fn error(spec: &MapSpec, action: &'static str, source: io::Error) -> MapError {
-    MapError { map: spec.name.clone(), map_type: spec.r#type, action, source }
+    let hint = refused_map::hint(spec, entries(spec), action, &source);
+    MapError { map: spec.name.clone(), map_type: spec.r#type, action, source, hint }
 }
 
 fn size_error(what: &str, expected: usize, found: usize) -> io::Error {
@@ -351,7 +347,7 @@ fn create(
             return Ok(map);
         }
     }
-    sys::create_map(plain).map_err(|source| error(spec, "create", source))
+    sys::create_map(plain).map_err(|source| error(spec, refused_map::CREATE, source))
 }
 
 /// Most entries as the kernel wants them.

@@ -131,11 +131,9 @@ fn explain(
 ) -> LoadError {
     let Some(log) = log.filter(|log| !log.trim().is_empty()) else {
         return match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => LoadError::Refused {
-                program,
-                source: error,
-                has_rights: super::error::has_rights(),
-            },
+            Some(libc::EPERM | libc::EACCES) => {
+                LoadError::Refused { program, source: error, advice: super::error::advice() }
+            }
             _ => LoadError::Failed { program, source: error },
         };
     };

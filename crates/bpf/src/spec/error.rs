@@ -72,7 +72,7 @@ pub enum SpecError {
     },
     /// There is one of that name, but nothing tells its type.
     #[error(
-        "{file}: {name:?} is in section {section:?}, which is of no type that wingbeat knows; libbpf's names tell a type, such as \"xdp\", \"tc\" or \"tracepoint/syscalls/sys_enter_open\""
+        "{file}: {name:?} is in section {section:?}, which is of no type that wingbeat knows; say it with --type {section}=TYPE, or give the section a name of libbpf that tells it, such as \"xdp\", \"tc\" or \"tracepoint/syscalls/sys_enter_open\""
     )]
     UnknownType {
         /// Path as given.
@@ -81,6 +81,16 @@ pub enum SpecError {
         name: String,
         /// Its section.
         section: String,
+    },
+    /// A type was given for a section that is not there, or holds no code.
+    #[error("{file} has no code in a section {section:?}, for which a type is given; {}", code_in(.known))]
+    NoSuchSection {
+        /// Path as given.
+        file: String,
+        /// The section that was asked for.
+        section: String,
+        /// Those with code.
+        known: Vec<String>,
     },
     /// A global variable cannot be set.
     #[error("{file}: cannot set the global {name:?}: {reason}")]
@@ -131,6 +141,13 @@ fn suggestion(name: &str, known: &[String]) -> String {
         (_, []) => "it has no programs at all".to_owned(),
         (Some(nearest), _) => format!("did you mean {nearest:?}?"),
         (None, known) => format!("it has {}", known.join(", ")),
+    }
+}
+
+fn code_in(sections: &[String]) -> String {
+    match sections {
+        [] => "there is none in any".to_owned(),
+        some => format!("there is some in {}", some.join(", ")),
     }
 }
 

@@ -3,6 +3,10 @@
 //! Names are those of libbpf (Documentation/bpf/libbpf/program_types.rst, Linux 6.12) and those that
 //! Aya writes (`classifier`, `cgroup_skb/ingress`).
 
+mod given;
+
+pub use given::{SectionType, SectionTypeError};
+
 use super::{
     functions::Functions,
     survey::{Role, Survey},
@@ -48,6 +52,13 @@ pub enum Attachment {
     Iterator(String),
     /// A function of another BPF program, which only a running system knows.
     Program(String),
+    /// A function in a structure of the kernel (struct_ops).
+    Member {
+        /// The structure, such as `tcp_congestion_ops`.
+        structure: String,
+        /// The member of it.
+        member: String,
+    },
 }
 
 const SLEEPABLE: u32 = 1 << 4;
@@ -164,27 +175,33 @@ const SECTIONS: &[Row] = &[
 /// Names that carry a free part after them without a slash, in old objects: `xdp_drop`, `tc_ingress`.
 const LOOSE: &[&str] = &["socket", "xdp", "tc", "classifier", "action"];
 
-/// The row of a section's name.
-fn row(section: &str) -> Option<&'static Row> {
-    // `?xdp`: the program is not loaded unless asked for.
-    let section = section.strip_prefix('?').unwrap_or(section);
-    let find = |name: &str| SECTIONS.iter().find(|row| row.0 == name);
-    let mut parts = section.match_indices('/').map(|(at, _)| &section[..at]).collect::<Vec<_>>();
-    parts.push(section);
-    parts.iter().rev().find_map(|name| find(name)).or_else(|| {
-        let is_loose = |name: &&&str| {
-            let rest = section.strip_prefix(**name).unwrap_or_default();
-            rest.starts_with(|c: char| c == '_' || c == '-' || c.is_ascii_digit())
-        };
-        find(LOOSE.iter().find(is_loose)?)
-    })
+/// Type, attach type, flags and attachment.
+type Classified = (ProgramType, u32, u32, Option<Attachment>);
+
+fn row(name: &str) -> Option<&'static Row> {
+    SECTIONS.iter().find(|row| row.0 == name)
 }
 
 /// Type, attach type, flags and attachment of programs in `section`; `None` for a name that means no
 /// type.
-pub(super) fn classify(section: &str) -> Option<(ProgramType, u32, u32, Option<Attachment>)> {
-    let &(name, r#type, attach_type, flags) = row(section)?;
-    let bare = section.strip_prefix('?').unwrap_or(section);
+pub(super) fn classify(section: &str) -> Option<Classified> {
+    classify_known(section).or_else(|| {
+        let section = without_mark(section);
+        let is_loose = |name: &&&str| {
+            let rest = section.strip_prefix(**name).unwrap_or_default();
+            rest.starts_with(|c: char| c == '_' || c == '-' || c.is_ascii_digit())
+        };
+        let &(_, r#type, attach_type, flags) = row(LOOSE.iter().find(is_loose)?)?;
+        Some((r#type, attach_type, flags, None))
+    })
+}
+
+/// The same for names that libbpf knows.
+fn classify_known(section: &str) -> Option<Classified> {
+    let bare = without_mark(section);
+    let mut parts = bare.match_indices('/').map(|(at, _)| &bare[..at]).collect::<Vec<_>>();
+    parts.push(bare);
+    let &(name, r#type, attach_type, flags) = parts.iter().rev().find_map(|name| row(name))?;
     let target = bare.strip_prefix(name).and_then(|rest| rest.strip_prefix('/'));
     let target = target.filter(|target| !target.is_empty()).map(str::to_owned);
     let attachment = match name {
@@ -198,6 +215,11 @@ pub(super) fn classify(section: &str) -> Option<(ProgramType, u32, u32, Option<A
         _ => None,
     };
     Some((r#type, attach_type, flags, attachment))
+}
+
+/// `?xdp`: the program is not loaded unless asked for.
+fn without_mark(section: &str) -> &str {
+    section.strip_prefix('?').unwrap_or(section)
 }
 
 /// Code that is not listed among the programs, and why.
@@ -218,10 +240,11 @@ pub enum OtherCode {
 }
 
 /// The programs, in the order of their sections, each with the number of its function; and what
-/// other code there is.
+/// other code there is. What is `given` for a section goes before what its name tells.
 pub(super) fn programs(
     survey: &Survey<'_>,
     functions: &Functions,
+    given: &[SectionType],
 ) -> (Vec<(ProgramSpec, usize)>, Vec<OtherCode>) {
     let (mut programs, mut others) = (Vec::new(), Vec::new());
     for (index, section) in survey.with_role(Role::Code { is_text: false }) {
@@ -234,7 +257,9 @@ pub(super) fn programs(
         }
         // What others cannot see is there to be called.
         let own = own.filter(|(_, function)| !function.is_local);
-        let Some((r#type, attach_type, flags, attachment)) = classify(section.name) else {
+        let meaning = given.iter().rfind(|given| given.section == section.name);
+        let meaning = meaning.map(|given| given.meaning.clone()).or_else(|| classify(section.name));
+        let Some((r#type, attach_type, flags, attachment)) = meaning else {
             let functions = own.map(|(_, function)| function.name.clone()).collect();
             others.push(OtherCode::UnknownType { section: name(), functions });
             continue;

@@ -43,6 +43,8 @@ pub(super) enum Role {
         /// Whether programs only read them.
         is_constant: bool,
     },
+    /// Structures of the kernel, filled in with programs: `.struct_ops`, `.struct_ops.link`.
+    StructOps,
     /// Anything else.
     Other,
 }
@@ -56,7 +58,7 @@ pub(super) struct Section<'a> {
     pub(super) size: u64,
     /// Its bytes; empty for [`Role::Other`] and where all are zero.
     pub(super) data: &'a [u8],
-    /// For code and `.maps`, ascending by offset.
+    /// For code, `.maps` and `.struct_ops`, ascending by offset.
     pub(super) relocations: Vec<Relocation>,
 }
 
@@ -214,11 +216,17 @@ fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
         "license" => Role::License,
         "version" => Role::Version,
         ".maps" => Role::Maps,
+        _ if is_loaded && is_struct_ops(name) => Role::StructOps,
         _ if name == "maps" || name.starts_with("maps/") => Role::LegacyMaps,
         _ if is_loaded && (is(".data") || is(".bss")) => Role::Data { is_constant: false },
         _ if is_loaded && is(".rodata") => Role::Data { is_constant: true },
         _ => Role::Other,
     }
+}
+
+/// libbpf's names; with `?` the structure is made only if it is asked for.
+fn is_struct_ops(name: &str) -> bool {
+    matches!(name.strip_prefix('?').unwrap_or(name), ".struct_ops" | ".struct_ops.link")
 }
 
 fn check_size(section: &Section<'_>) -> Result<(), Flaw> {
@@ -313,7 +321,7 @@ fn check_symbol(symbol: &Symbol<'_>, sections: &[Section<'_>]) -> Result<(), Fla
     Ok(())
 }
 
-/// Reads the relocations of code and of map definitions. Those of other sections are for linkers and
+/// Reads the relocations of code, map definitions and structures of programs. Those of other sections are for linkers and
 /// debuggers.
 fn relocations(
     table: &SectionTable<'_, Header>,
@@ -327,7 +335,7 @@ fn relocations(
         let unreadable =
             |error| Flaw::damaged(target.name, format!("its relocations cannot be read: {error}"));
         let mut found = Vec::new();
-        if !matches!(target.role, Role::Code { .. } | Role::Maps) {
+        if !matches!(target.role, Role::Code { .. } | Role::Maps | Role::StructOps) {
             continue;
         } else if let Some((entries, _)) = section.rel(LittleEndian, bytes).map_err(unreadable)? {
             found

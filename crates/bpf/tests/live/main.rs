@@ -6,6 +6,7 @@
 
 mod accesses;
 mod bytecode;
+mod extended;
 mod features;
 mod found;
 mod globals;
@@ -18,6 +19,7 @@ mod rejected;
 mod reset;
 mod run;
 mod statistics;
+mod struct_ops;
 mod support;
 mod traced;
 mod types;

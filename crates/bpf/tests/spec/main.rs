@@ -11,6 +11,7 @@ mod maps;
 mod resilience;
 mod sample;
 mod sections;
+mod struct_ops;
 mod structure;
 mod support;
 mod toolchains;

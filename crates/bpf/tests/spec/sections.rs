@@ -2,10 +2,11 @@
 
 use wingbeat_bpf::{
     ProgramType,
-    spec::{OtherCode, SpecError},
+    spec::{OtherCode, SectionType, Spec, SpecError},
 };
 
 use crate::support::{
+    FILE,
     code::give,
     elf::{
         Object, Relocation, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, STB_LOCAL, STB_WEAK,
@@ -49,7 +50,7 @@ fn programs_that_are_asked_for_and_not_there() {
     check("mian", "a.o has no program \"mian\"; did you mean \"main\"?");
     check("inner", "a.o has no program \"inner\"; it has main");
     check("", "a.o has no program \"\"; it has main");
-    let types = "libbpf's names tell a type, such as \"xdp\", \"tc\" or \
+    let types = "say it with --type odd=TYPE, or give the section a name of libbpf that tells it, such as \"xdp\", \"tc\" or \
                  \"tracepoint/syscalls/sys_enter_open\"";
     let expected = format!(
         "a.o: \"strange\" is in section \"odd\", which is of no type that wingbeat knows; {types}"
@@ -60,6 +61,36 @@ fn programs_that_are_asked_for_and_not_there() {
     let error = empty.link_program("main", None).unwrap_err();
     assert!(matches!(error, SpecError::NoSuchProgram { .. }));
     assert_eq!(error.to_string(), "a.o has no program \"main\"; it has no programs at all");
+}
+
+#[test]
+fn types_that_are_given() {
+    let mut object = Object::new();
+    for (number, section) in ["odd", "maps", ".text", "xdp"].into_iter().enumerate() {
+        let section = object.code(section);
+        object.function(section, &format!("p{number}"), &give(0));
+    }
+    let bytes = object.write();
+    let check = |given: &[&str], expected: &[(&str, ProgramType)]| {
+        let types: Vec<SectionType> =
+            given.iter().map(|given| given.parse().expect("a type")).collect();
+        let spec = Spec::parse_with(FILE, &bytes, &types).expect("an object");
+        let found: Vec<_> = spec.programs().iter().map(|p| (&*p.name, p.r#type)).collect();
+        assert_eq!(found, expected, "{given:?}");
+        spec.check(&types).map_err(|error| error.to_string())
+    };
+    let (odd, xdp) = (("p0", ProgramType::SCHED_CLS), ("p3", ProgramType::XDP));
+    assert_eq!(check(&[], &[xdp]), Ok(()));
+    assert_eq!(check(&["odd=sched_cls"], &[odd, xdp]), Ok(()));
+    let maps = ("p1", ProgramType::KPROBE);
+    assert_eq!(check(&["odd=tc", "maps=kprobe"], &[odd, maps, xdp]), Ok(()));
+    // What is given goes before what the name tells, and the last before others.
+    let given = ["xdp=tc", "xdp=socket_filter"];
+    assert_eq!(check(&given, &[("p3", ProgramType::SOCKET_FILTER)]), Ok(()));
+    let expected = "a.o has no code in a section \"eve\", for which a type is given; there is some in \
+                    odd, maps, xdp";
+    assert_eq!(check(&["eve=xdp"], &[xdp]), Err(expected.to_owned()));
+    assert!(check(&[".text=xdp"], &[xdp]).is_err());
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
 use wingbeat_bench::{
     analyse::compare::Thresholds,
     input::{MapSource, Source},
-    measure::allowed_cpus,
+    measure::{TargetSource, allowed_cpus},
     report::{Format, UnknownFormat},
 };
+use wingbeat_bpf::spec::SectionType;
 
 use super::live::LiveArgs;
 use crate::cli::duration;
@@ -27,6 +28,10 @@ pub(crate) struct InputArgs {
     /// Contents of a map, as JSON: [{"key": 1, "value": "0x0a000001"}, …]; may be given several times
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) map: Vec<MapSource>,
+    /// Type of the programs in a section whose name does not tell it, as bpftool names types or as a
+    /// section name of libbpf: prog=xdp, prog=fentry/schedule; may be given several times
+    #[arg(long = "type", value_name = "SECTION=TYPE")]
+    pub(crate) r#type: Vec<SectionType>,
 }
 
 /// Flags of `wingbeat bench`.
@@ -40,6 +45,11 @@ pub(crate) struct BenchArgs {
     pub(crate) programs: Vec<String>,
     #[command(flatten)]
     pub(crate) inputs: InputArgs,
+    /// Program whose functions those of OBJECT replace (freplace) or trace: another object, or the id
+    /// or the pin of one that is loaded [default: one of OBJECT]
+    #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
+    #[arg(value_parser = |text: &str| text.parse::<TargetSource>().map_err(|error: Infallible| error))]
+    pub(crate) target: Option<TargetSource>,
     /// Compare with the same programs of another object, in turns; or with figures in a .csv file
     #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
     pub(crate) against: Option<PathBuf>,
@@ -81,7 +91,7 @@ pub(crate) struct BenchArgs {
     /// Measure programs that are loaded already, where they run: by id, name, tag or pin [default:
     /// all]
     #[arg(long)]
-    #[arg(conflicts_with_all = ["input", "ctx", "map", "samples", "cpu", "expect", "allow_stats"])]
+    #[arg(conflicts_with_all = ["input", "ctx", "map", "type", "samples", "cpu", "expect", "allow_stats"])]
     pub(crate) live: bool,
     /// With --live: how long to measure [default: until COMMAND ends, or 5s]
     #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "live")]

@@ -26,7 +26,10 @@ use wingbeat_bench::{
     report::{self, Style, veristat},
     result::{CaseComparison, Failure, Notice, Report},
 };
-use wingbeat_bpf::{live::LoadError, spec::Spec};
+use wingbeat_bpf::{
+    live::LoadError,
+    spec::{Spec, SpecError},
+};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     }
     let Some(object) = &args.object else { bail!("which object file? `wingbeat bench FILE.o`") };
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
-    let spec = Spec::read(object)?;
+    let spec = args.inputs.read(object)?;
     let (plan, warnings) = plan(args)?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
@@ -60,7 +63,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             against_veristat(args, &spec, &plan, other, quiet, verbose)?
         }
         Some(other) => {
-            let other = Spec::read(other)?;
+            let other = Spec::read_with(other, &args.inputs.r#type)?;
             let thresholds = args.thresholds();
             let found = with_progress(quiet, |watcher| {
                 measure::against(&spec, &other, &plan, thresholds, watcher)
@@ -157,6 +160,7 @@ fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
         inputs,
         context: args.inputs.context()?,
         maps: args.inputs.map.clone(),
+        target: args.target.clone(),
         time: args.time,
         samples: args.samples,
         cpu: args.cpu,
@@ -168,6 +172,13 @@ fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
 }
 
 impl InputArgs {
+    /// The object, with the types that are given for its sections.
+    pub(crate) fn read(&self, object: &Path) -> Result<Spec, SpecError> {
+        let spec = Spec::read_with(object, &self.r#type)?;
+        spec.check(&self.r#type)?;
+        Ok(spec)
+    }
+
     /// The inputs, with warnings in words.
     pub(crate) fn load(&self) -> anyhow::Result<(Vec<input::Input>, Vec<String>)> {
         let loaded = input::load_all(&self.input, &input::Options::default())?;

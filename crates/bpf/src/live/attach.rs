@@ -1,0 +1,158 @@
+//! What a program is loaded for, in the running kernel: a function, a hook, a member of a structure.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use super::{Extended, LoadError, externs::module_with};
+use crate::{
+    btf::{BtfError, KernelTypes},
+    program_type::ProgramType,
+    spec::{Attachment, ProgramSpec},
+};
+
+/// What a program is loaded for, as `BPF_PROG_LOAD` wants to know it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoadedFor<'a> {
+    /// Type id in the kernel's types, or in those of `program`; 0 for nothing.
+    pub(super) btf_id: u32,
+    /// The program that it is for, instead of the kernel.
+    pub(super) program: Option<BorrowedFd<'a>>,
+    /// `enum bpf_attach_type`, or the position of a member.
+    pub(super) attach_type: u32,
+}
+
+/// Looks for what `program` is loaded for: in the programs that are there to be `extended`, then in the
+/// kernel's types.
+pub(super) fn find<'a, 't>(
+    program: &ProgramSpec,
+    extended: &'a [Extended],
+    types: impl FnOnce() -> Result<&'t KernelTypes, LoadError>,
+) -> Result<LoadedFor<'a>, LoadError> {
+    let of_kernel = |btf_id, attach_type| LoadedFor { btf_id, program: None, attach_type };
+    if let Some(found) = in_program(program, extended) {
+        return Ok(found);
+    }
+    let found = match &program.attachment {
+        _ if program.r#type == ProgramType::EXT => Err(not_extended(program, extended)),
+        None => unnamed(program).map(|()| of_kernel(0, program.attach_type)),
+        Some(Attachment::Member { structure, member }) => in_structure(types()?, structure, member)
+            .map(|(btf_id, position)| of_kernel(btf_id, position)),
+        Some(attachment) => named(types()?, attachment, program)
+            .map(|btf_id| of_kernel(btf_id, program.attach_type)),
+    };
+    found.map_err(|reason| LoadError::Target { program: program.name.clone(), reason })
+}
+
+/// The function that `program` is for, if one of those programs has it. A section that is just called
+/// `freplace` leaves the choice to the loader: it is the function of the same name.
+fn in_program<'a>(program: &ProgramSpec, extended: &'a [Extended]) -> Option<LoadedFor<'a>> {
+    let name = match &program.attachment {
+        Some(Attachment::Program(name) | Attachment::Function(name)) => name,
+        None if program.r#type == ProgramType::EXT => &program.name,
+        _ => return None,
+    };
+    extended.iter().find_map(|target| {
+        let btf_id = target.function_id(name)?;
+        let (program, attach_type) = (Some(target.as_fd()), program.attach_type);
+        Some(LoadedFor { btf_id, program, attach_type })
+    })
+}
+
+/// Why an extension is for nothing.
+fn not_extended(program: &ProgramSpec, extended: &[Extended]) -> String {
+    let what = match &program.attachment {
+        Some(Attachment::Program(name)) => {
+            format!("it replaces the function {name} of another program")
+        }
+        _ => format!(
+            "it replaces a function of another program (freplace), and its section, {:?}, does not say which one, so that one called {} is looked for",
+            program.section, program.name
+        ),
+    };
+    match extended {
+        [] => format!(
+            "{what}, which is not there: say which has it by --target OBJECT, or by the id or the pin of a loaded program"
+        ),
+        _ => format!("{what}, and the program to extend has no such function"),
+    }
+}
+
+/// The kernel's id of what has one of its own.
+fn named(
+    types: &KernelTypes,
+    attachment: &Attachment,
+    program: &ProgramSpec,
+) -> Result<u32, String> {
+    let (found, what) = match attachment {
+        Attachment::Function(name) => (types.function_id(name), format!("function {name}")),
+        Attachment::Tracepoint(name) => {
+            (types.typedef_id(&format!("btf_trace_{name}")), format!("tracepoint {name}"))
+        }
+        Attachment::Hook(name) => {
+            (types.function_id(&format!("bpf_lsm_{name}")), format!("security hook {name}"))
+        }
+        Attachment::Iterator(name) => {
+            (types.function_id(&format!("bpf_iter_{name}")), format!("iterator {name}"))
+        }
+        Attachment::Member { structure, .. } => (None, format!("structure {structure}")),
+        Attachment::Program(name) => (None, format!("program with the function {name}")),
+    };
+    // Some objects have a placeholder there, which their own loader replaces.
+    found.ok_or_else(|| {
+        let advice = match attachment {
+            Attachment::Function(_) => "; if it is one of another program, name that by --target",
+            _ => "",
+        };
+        format!("this kernel has no {what}, which its section {} asks for{advice}", program.section)
+    })
+}
+
+/// A structure that programs implement has a second one beside it, in which the kernel keeps it
+/// (`STRUCT_OPS_VALUE_PREFIX`, kernel/bpf/bpf_struct_ops.c, Linux 6.18).
+const KEPT_IN: &str = "bpf_struct_ops_";
+
+/// The kernel's id of a structure, and the position of a member in it.
+fn in_structure(types: &KernelTypes, structure: &str, member: &str) -> Result<(u32, u32), String> {
+    let kept_in = format!("{KEPT_IN}{structure}");
+    if types.structure_id(&kept_in).is_none() {
+        return Err(not_for_programs(types, structure, module_with(&kept_in).as_deref()));
+    }
+    types.member_position(structure, member).map_err(|error| match error {
+        BtfError::NoMember { .. } => {
+            format!(
+                "it is {structure}.{member}, and the {structure} of this kernel has no such member"
+            )
+        }
+        error => error.to_string(),
+    })
+}
+
+/// Why programs cannot be the functions of a structure.
+fn not_for_programs(types: &KernelTypes, structure: &str, module: Option<&str>) -> String {
+    let begin = format!("it is a function of a {structure} (struct_ops)");
+    match (module, structure) {
+        (Some(module), _) => format!(
+            "{begin}, which is of the kernel module {module}; only structures of the kernel itself are supported"
+        ),
+        (None, "sched_ext_ops") => format!(
+            "{begin}, and this kernel has no sched_ext_ops: it is older than Linux 6.12, or was built without CONFIG_SCHED_CLASS_EXT"
+        ),
+        (None, _) if types.structure_id(structure).is_some() => {
+            format!("{begin}, and this kernel does not let programs be functions of that")
+        }
+        (None, _) => format!("{begin}, and this kernel has no {structure}"),
+    }
+}
+
+/// Programs that are loaded for nothing in particular, or for something that the object does not name.
+fn unnamed(program: &ProgramSpec) -> Result<(), String> {
+    match program.r#type {
+        ProgramType::STRUCT_OPS => Err(
+            "no structure of the object refers to it: a program of struct_ops is loaded for a member of a variable in section \".struct_ops\" or \".struct_ops.link\", which takes type information (clang -g)".to_owned()
+        ),
+        ProgramType::TRACING | ProgramType::LSM => Err(format!(
+            "its section, {:?}, does not say for what in the kernel; the name goes behind a slash, as in \"fentry/schedule\"",
+            program.section
+        )),
+        _ => Ok(()),
+    }
+}

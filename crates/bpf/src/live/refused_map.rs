@@ -1,0 +1,139 @@
+//! Why the kernel may refuse a map, from what the object says of it.
+//!
+//! For most of it the kernel has but one answer, `EINVAL`. The rules are those of `map_alloc_check` of
+//! each type (kernel/bpf, Linux 6.18).
+
+use std::io;
+
+use crate::{
+    rights::{Capability, how_to_get},
+    spec::{MapSpec, MapType},
+};
+
+/// `ENOTSUPP`, which has no name in user space (include/linux/errno.h).
+const ENOTSUPP: i32 = 524;
+
+/// `BPF_F_NO_PREALLOC` (include/uapi/linux/bpf.h, Linux 6.18).
+const NO_PREALLOC: u32 = 1;
+
+/// What is done when a map is refused for what it is.
+pub(super) const CREATE: &str = "create";
+
+/// Types by number that [`MapType`] has no name for: storage that hangs on sockets, inodes, tasks and
+/// cgroups.
+const STORAGE: [u32; 4] = [24, 28, 29, 32];
+
+/// What may be the reason of the kernel's answer to an `action` on the map; begins with a semicolon, or
+/// is empty. `entries` are those that were asked for.
+pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error) -> String {
+    match error.raw_os_error().filter(|_| action == CREATE) {
+        Some(libc::EPERM) => format!(
+            "; it takes CAP_BPF, and CAP_NET_ADMIN for maps of the network: {}",
+            how_to_get(&[Capability::Bpf, Capability::NetAdmin])
+        ),
+        Some(libc::ENOMEM) => "; there is not enough memory for it".to_owned(),
+        Some(libc::E2BIG) => format!(
+            "; with {entries} entries of {} and {} bytes it is larger than the kernel allows",
+            spec.key_size, spec.value_size
+        ),
+        Some(libc::EINVAL | ENOTSUPP) => match fault(spec, entries) {
+            Some(fault) => format!("; {fault}"),
+            None => format!(
+                "; this kernel may not know maps of this type, or not with flags {:#x}",
+                spec.flags
+            ),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What is wrong with a map by itself.
+fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
+    let &MapSpec { r#type: kind, key_size, value_size, flags, .. } = spec;
+    let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
+    let is_ring = matches!(kind, MapType::RINGBUF | MapType::USER_RINGBUF);
+    let has_no_keys = kind.is_queue() || kind == MapType::BLOOM_FILTER || is_ring;
+    let has_indices = kind.is_array()
+        || matches!(
+            kind,
+            MapType::PROG_ARRAY
+                | MapType::PERF_EVENT_ARRAY
+                | MapType::CGROUP_ARRAY
+                | MapType::ARRAY_OF_MAPS
+                | MapType::DEVMAP
+                | MapType::CPUMAP
+                | MapType::XSKMAP
+                | MapType::SOCKMAP
+        );
+    let is_outer = matches!(kind, MapType::ARRAY_OF_MAPS | MapType::HASH_OF_MAPS);
+    let needs_no_preallocation = kind == MapType::LPM_TRIE || STORAGE.contains(&kind.0);
+    if is_ring && (!entries.is_power_of_two() || !entries.is_multiple_of(page)) {
+        Some(format!(
+            "the size of a ring buffer, max_entries, is a power of two and a multiple of a page \
+             ({page} bytes), and {entries} bytes are not"
+        ))
+    } else if is_ring && (key_size, value_size) != (0, 0) {
+        Some(format!(
+            "a ring buffer has neither keys nor values, and these have {key_size} and {value_size} bytes"
+        ))
+    } else if entries == 0 && !STORAGE.contains(&kind.0) {
+        Some(
+            "it has room for no entries, max_entries is 0; its own loader may set it before loading"
+                .to_owned(),
+        )
+    } else if has_no_keys && key_size != 0 {
+        Some(format!("a {kind} has no keys, and these have {key_size} bytes"))
+    } else if has_indices && key_size != 4 {
+        Some(format!("its keys are indices of 4 bytes, and these have {key_size}"))
+    } else if !has_no_keys && key_size == 0 {
+        Some("its keys have 0 bytes".to_owned())
+    } else if value_size == 0 && !is_ring {
+        Some("its values have 0 bytes; its own loader may set the size before loading".to_owned())
+    } else if is_outer && spec.inner.is_none() {
+        Some(
+            "the object does not say what the maps in it are like; its own loader may say so before \
+             loading"
+                .to_owned(),
+        )
+    } else if needs_no_preallocation && flags & NO_PREALLOC == 0 {
+        Some(format!("a {kind} needs the flag BPF_F_NO_PREALLOC"))
+    } else if STORAGE.contains(&kind.0) && spec.type_ids.1 == 0 {
+        Some(format!("a {kind} needs the types of its keys and values (BTF: clang -g)"))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons() {
+        let check = |kind: u32, sizes, entries, flags, errno, expected: &str| {
+            let spec = MapSpec { flags, ..MapSpec::plain("m", MapType(kind), sizes, entries) };
+            let found = hint(&spec, entries, CREATE, &io::Error::from_raw_os_error(errno));
+            assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{found}");
+        };
+        check(27, (0, 0), 5000, 0, libc::EINVAL, "and 5000 bytes are not");
+        check(31, (0, 0), 0, 0, libc::EINVAL, "and 0 bytes are not");
+        check(27, (4, 8), 1 << 20, 0, libc::EINVAL, "these have 4 and 8 bytes");
+        check(1, (4, 4), 0, 0, libc::EINVAL, "max_entries is 0");
+        check(2, (8, 4), 1, 0, libc::EINVAL, "indices of 4 bytes, and these have 8");
+        check(1, (0, 4), 1, 0, libc::EINVAL, "its keys have 0 bytes");
+        check(1, (4, 0), 1, 0, libc::EINVAL, "its values have 0 bytes");
+        check(22, (4, 4), 1, 0, libc::EINVAL, "a queue has no keys");
+        check(11, (8, 4), 1, 0, libc::EINVAL, "a lpm_trie needs the flag BPF_F_NO_PREALLOC");
+        check(12, (4, 4), 1, 0, libc::EINVAL, "what the maps in it are like");
+        check(29, (4, 4), 0, 1, libc::EINVAL, "needs the types");
+        check(1, (4, 4), 1, 0x8000, libc::EINVAL, "or not with flags 0x8000");
+        check(99, (4, 4), 1, 0, ENOTSUPP, "may not know maps of this type");
+        check(2, (4, 8), 9, 0, libc::E2BIG, "with 9 entries of 4 and 8 bytes");
+        check(2, (4, 8), 9, 0, libc::ENOMEM, "not enough memory");
+        check(2, (4, 8), 9, 0, libc::EPERM, "it takes CAP_BPF");
+        check(2, (4, 8), 9, 0, libc::EEXIST, "");
+        let spec = MapSpec::plain("m", MapType::HASH, (4, 0), 1);
+        let error = io::Error::from_raw_os_error(libc::EINVAL);
+        assert_eq!(hint(&spec, 1, "fill", &error), "");
+    }
+}

@@ -1,0 +1,130 @@
+//! Types that are given for sections whose names tell none, or another one: `SECTION=TYPE`.
+
+use std::str::FromStr;
+
+use super::{Classified, classify_known};
+
+/// Names of types as bpftool writes them, where no section of libbpf is called like that, and the name
+/// of one that means the same.
+const TYPES: &[(&str, &str)] = &[
+    ("socket_filter", "socket"),
+    ("sched_cls", "tc"),
+    ("sched_act", "action"),
+    ("cgroup_skb", "cgroup/skb"),
+    ("cgroup_sock", "cgroup/sock"),
+    ("cgroup_device", "cgroup/dev"),
+    ("cgroup_sysctl", "cgroup/sysctl"),
+    ("sock_ops", "sockops"),
+    ("raw_tracepoint_writable", "raw_tracepoint.w"),
+];
+
+/// Types that have to be said more of than their names do, with a section that says it.
+const AMBIGUOUS: &[(&str, &str)] = &[
+    ("cgroup_sock_addr", "cgroup/connect4"),
+    ("cgroup_sockopt", "cgroup/getsockopt"),
+    ("tracing", "fentry/schedule"),
+    ("lsm", "lsm/file_open"),
+    ("ext", "freplace/FUNCTION"),
+];
+
+/// A type that is given for a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionType {
+    pub(super) section: String,
+    pub(super) meaning: Classified,
+}
+
+/// What is wrong with a type that is given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SectionTypeError {
+    /// There is no `=`, or nothing on one side of it.
+    #[error(
+        "SECTION=TYPE is wanted, as in \"prog=xdp\": a section of the object, and a type as bpftool names it or a section name of libbpf"
+    )]
+    NoPair,
+    /// The type alone is not enough.
+    #[error(
+        "programs of type {name} are loaded for something in particular; give the section name that libbpf has for that, such as {example:?}"
+    )]
+    Ambiguous {
+        /// The type.
+        name: String,
+        /// A section name.
+        example: &'static str,
+    },
+    /// It is no type.
+    #[error(
+        "{0:?} is no type of programs; a type as bpftool names it is wanted (xdp, sched_cls, socket_filter, kprobe, …), or a section name of libbpf (\"tc\", \"fentry/schedule\", …)"
+    )]
+    Unknown(String),
+}
+
+impl FromStr for SectionType {
+    type Err = SectionTypeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let pair = text.rsplit_once('=');
+        let pair = pair.filter(|(section, name)| !section.is_empty() && !name.is_empty());
+        let (section, name) = pair.ok_or(SectionTypeError::NoPair)?;
+        if let Some(&(_, example)) = AMBIGUOUS.iter().find(|(ambiguous, _)| *ambiguous == name) {
+            return Err(SectionTypeError::Ambiguous { name: name.to_owned(), example });
+        }
+        let same = TYPES.iter().find(|(known, _)| *known == name);
+        let meaning = classify_known(same.map_or(name, |(_, section)| section));
+        let meaning = meaning.ok_or_else(|| SectionTypeError::Unknown(name.to_owned()))?;
+        Ok(Self { section: section.to_owned(), meaning })
+    }
+}
+
+impl SectionType {
+    /// The section that it is for.
+    pub fn section(&self) -> &str {
+        &self.section
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{program_type::ProgramType, spec::Attachment};
+
+    #[test]
+    fn types_by_either_name() {
+        let check = |text: &str, section: &str, r#type, attach_type, attachment| {
+            let found: SectionType = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(found.section(), section, "{text}");
+            let (found_type, found_attach_type, _, found_attachment) = found.meaning;
+            let found = (found_type, found_attach_type, found_attachment);
+            assert_eq!(found, (r#type, attach_type, attachment), "{text}");
+        };
+        check("prog=xdp", "prog", ProgramType::XDP, 37, None);
+        check("1/0x1010=sched_cls", "1/0x1010", ProgramType::SCHED_CLS, 0, None);
+        check("maps=socket_filter", "maps", ProgramType::SOCKET_FILTER, 0, None);
+        check("a=b=sock_ops", "a=b", ProgramType::SOCK_OPS, 3, None);
+        let function = Some(Attachment::Function("schedule".to_owned()));
+        check("p=fentry/schedule", "p", ProgramType::TRACING, 24, function);
+        check("p=raw_tracepoint", "p", ProgramType::RAW_TRACEPOINT, 0, None);
+    }
+
+    #[test]
+    fn all_names_mean_something() {
+        let known = TYPES.iter().map(|(_, section)| section);
+        for section in known.chain(AMBIGUOUS.iter().map(|(_, example)| example)) {
+            assert!(classify_known(section).is_some(), "{section}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_type() {
+        let check = |text: &str, expected: &str| {
+            let error = text.parse::<SectionType>().expect_err(text).to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("xdp", "SECTION=TYPE is wanted");
+        check("=xdp", "SECTION=TYPE is wanted");
+        check("prog=", "SECTION=TYPE is wanted");
+        check("prog=socket_filer", "\"socket_filer\" is no type of programs");
+        check("prog=xdp_drop", "\"xdp_drop\" is no type");
+        check("prog=tracing", "such as \"fentry/schedule\"");
+    }
+}

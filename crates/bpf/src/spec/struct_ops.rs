@@ -1,0 +1,103 @@
+//! Programs that are the functions of a structure of the kernel (struct_ops): which of which one.
+//!
+//! The section's name does not tell. A variable in `.struct_ops` is such a structure, filled in: a
+//! relocation puts a program where a member is. The object's own idea of the structure gives the
+//! member's name, by which the kernel's is found, whose members may lie elsewhere (tools/lib/bpf/libbpf.c,
+//! `bpf_object__collect_st_ops_relos`, Linux 6.12).
+
+use std::collections::BTreeMap;
+
+use super::{
+    functions::Functions,
+    section::{Attachment, ProgramSpec},
+    survey::{Place, Relocation, Role, Section, Survey, Symbol},
+    table::{Kind, Type, TypeTable},
+};
+use crate::program_type::ProgramType;
+
+/// Sets what the programs of this type are loaded for. One that no structure refers to stays without.
+pub(super) fn attach(
+    programs: &mut [(ProgramSpec, usize)],
+    survey: &Survey<'_>,
+    types: Option<&TypeTable>,
+    functions: &Functions,
+) {
+    let Some(types) = types else { return };
+    let members = members(survey, types, functions);
+    for (program, number) in programs {
+        if program.r#type == ProgramType::STRUCT_OPS {
+            program.attachment = members.get(number).cloned();
+        }
+    }
+}
+
+/// The members that functions stand for, by the functions' numbers. A function in several structures
+/// is checked for the first, as libbpf has it.
+fn members(
+    survey: &Survey<'_>,
+    types: &TypeTable,
+    functions: &Functions,
+) -> BTreeMap<usize, Attachment> {
+    let variables = types.all().filter(|found| found.kind == Kind::VAR);
+    let variables: BTreeMap<_, _> = variables.map(|it| (types.name(it), it.link)).collect();
+    let mut found = BTreeMap::new();
+    for (index, section) in survey.with_role(Role::StructOps) {
+        for symbol in survey.symbols_in(index) {
+            let structure = variables.get(symbol.name).and_then(|&id| types.resolve(id));
+            let Some(structure) = structure.filter(|it| it.kind == Kind::STRUCT) else { continue };
+            let members = by_offset(structure);
+            for relocation in within(section, symbol) {
+                let name = members.get(&(relocation.offset - symbol.value));
+                let name = name.and_then(|&name| types.text(name));
+                let function = function(survey, functions, section, relocation);
+                if let (Some(function), Some(member)) = (function, name) {
+                    found.entry(function).or_insert_with(|| Attachment::Member {
+                        structure: without_flavour(types.name(structure)).to_owned(),
+                        member: member.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The relocations within a variable.
+fn within<'a>(section: &'a Section<'_>, symbol: &Symbol<'_>) -> &'a [Relocation] {
+    let all = &section.relocations;
+    let end = symbol.value.saturating_add(symbol.size);
+    let start = all.partition_point(|it| it.offset < symbol.value);
+    let end = all.partition_point(|it| it.offset < end);
+    all.get(start..end).unwrap_or(&[])
+}
+
+/// Names of the members that are no bit-fields, by their offsets in bytes.
+fn by_offset(structure: Type<'_>) -> BTreeMap<u64, u32> {
+    let members = structure.triples().filter_map(|&[name, _, offset]| {
+        let (bits, width) = structure.member_bits(offset);
+        (width == 0).then(|| (u64::from(bits / 8), name))
+    });
+    members.collect()
+}
+
+/// The function that a relocation leads to. What stands in its place is added to the symbol's offset.
+fn function(
+    survey: &Survey<'_>,
+    functions: &Functions,
+    section: &Section<'_>,
+    relocation: &Relocation,
+) -> Option<usize> {
+    let symbol = survey.symbols.get(relocation.symbol)?;
+    let Place::Section(target) = symbol.place else { return None };
+    let at = usize::try_from(relocation.offset).ok()?;
+    let addend = section.data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    functions.at(target, symbol.value.checked_add(addend)?)
+}
+
+/// Variants of one structure are told apart by what follows three underscores.
+fn without_flavour(name: &str) -> &str {
+    match name.split_once("___") {
+        Some((plain, _)) if !plain.is_empty() => plain,
+        _ => name,
+    }
+}

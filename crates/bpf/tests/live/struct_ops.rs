@@ -1,0 +1,80 @@
+//! Programs of struct_ops, loaded for the members that they are.
+
+use wingbeat_bpf::{
+    KernelTypes,
+    code::Insn,
+    live::{LoadError, Loaded, Loader, LoaderOptions},
+    spec::Spec,
+};
+
+use crate::{
+    bytecode::{EXIT, give, load},
+    object::{Function, ObjectFile},
+    support::can_load,
+};
+
+/// The program `own`, in a structure called so, as the member called so, which is its second one.
+fn object(structure: &str, member: &str, insns: &[Insn]) -> Spec {
+    let mut file = ObjectFile::new();
+    let function = Function { name: "own", insns, type_id: 0, is_global: true };
+    file.code("struct_ops/own", &[function]);
+    let own = file.function("own");
+    let data = file.data(".struct_ops.link", &[0; 16]);
+    file.variable("filled", data, 0, 16);
+    file.refer(data, 1, own);
+    let pointer = file.types.pointer(0);
+    let members = [("other", pointer, 0), (member, pointer, 8)];
+    let structure = file.types.structure(structure, 16, &members);
+    file.types.only_variable(".struct_ops.link", "filled", structure, 16);
+    file.spec()
+}
+
+fn loaded(structure: &str, member: &str, insns: &[Insn]) -> Result<Loaded, LoadError> {
+    let spec = object(structure, member, insns);
+    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
+    assert!(loader.has_types(), "the kernel takes the types");
+    let linked = spec.link_program("own", None).expect("it is linked");
+    loader.load(&linked.program, &linked.code, &[])
+}
+
+fn has(structure: &str) -> bool {
+    let types = KernelTypes::from_kernel().expect("the kernel's types");
+    let found = types.structure_id(&format!("bpf_struct_ops_{structure}")).is_some();
+    if !found {
+        eprintln!("left out: this kernel has no {structure} for programs");
+    }
+    found
+}
+
+#[test]
+fn members_of_the_kernels_structures() {
+    if !can_load() || !has("tcp_congestion_ops") {
+        return;
+    }
+    let ssthresh = loaded("tcp_congestion_ops", "ssthresh", &give(2)).expect("it loads");
+    assert_eq!(ssthresh.verifier.processed_instructions, Some(2));
+    // A variant of the structure is the structure.
+    loaded("tcp_congestion_ops___mine", "undo_cwnd", &give(2)).expect("it loads");
+    // That it is checked as this member shows by its arguments: the second is a number.
+    let second = [load(0x18, 0, 1, 8), EXIT];
+    loaded("tcp_congestion_ops", "set_state", &second).expect("it has two arguments");
+    let error = loaded("tcp_congestion_ops", "ssthresh", &second).expect_err("it has one");
+    assert!(matches!(error, LoadError::Rejected { .. }), "{error}");
+}
+
+#[test]
+fn what_this_kernel_does_not_have() {
+    if !can_load() || !has("tcp_congestion_ops") {
+        return;
+    }
+    let check = |structure: &str, member: &str, expected: &str| {
+        let error = loaded(structure, member, &give(0)).expect_err(structure).to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check("tcp_congestion_ops", "no_such_member", "of this kernel has no such member");
+    check("no_such_structure", "init", "this kernel has no no_such_structure");
+    check("task_struct", "stack", "this kernel does not let programs be functions of that");
+    if !has("sched_ext_ops") {
+        check("sched_ext_ops", "enqueue", "built without CONFIG_SCHED_CLASS_EXT");
+    }
+}
