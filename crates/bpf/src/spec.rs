@@ -128,7 +128,7 @@ impl Spec {
         let externs = Externs::find(&survey, types.as_ref());
         let functions = Functions::find(&survey, &extension, &externs)?;
         let maps = Maps::find(&survey, types.as_ref(), &externs)?;
-        let (programs, other_code) = section::programs(&survey, &functions);
+        let (programs, other_code) = section::programs(&survey, &functions, &maps.in_tables());
         let kernel_types =
             types.as_ref().map(|types| btf::prepare(types, &survey, &functions, &externs));
         Ok(Self {

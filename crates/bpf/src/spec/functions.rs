@@ -72,6 +72,11 @@ impl Functions {
         Ok(Self(found))
     }
 
+    /// Whether just one function has this name.
+    pub(super) fn is_only(&self, name: &str) -> bool {
+        self.0.iter().filter(|function| function.name == name).count() == 1
+    }
+
     /// The functions of a section, with their numbers.
     pub(super) fn in_section(&self, section: usize) -> impl Iterator<Item = (usize, &Function)> {
         let start = self.0.partition_point(|found| found.section < section);

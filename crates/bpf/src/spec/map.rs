@@ -1,9 +1,10 @@
 //! Maps of an object file, in all the ways in which objects describe them.
 
 mod legacy;
+mod tables;
 mod typed;
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use super::{
     error::Flaw,
@@ -277,6 +278,16 @@ impl Maps {
         self.places
             .iter()
             .find(|place| place.section == section && (place.is_data || place.start == offset))
+    }
+
+    /// The names of functions that stand in tables of programs.
+    pub(super) fn in_tables(&self) -> BTreeSet<&str> {
+        let slots = self.specs.iter().flat_map(|map| &map.slots);
+        let names = slots.filter_map(|(_, slot)| match slot {
+            Slot::Program(name) => Some(name.as_str()),
+            Slot::Map(_) => None,
+        });
+        names.collect()
     }
 
     /// The number of the map with the settings of the kernel's build.

@@ -3,6 +3,8 @@
 //! Names are those of libbpf (Documentation/bpf/libbpf/program_types.rst, Linux 6.12) and those that
 //! Aya writes (`classifier`, `cgroup_skb/ingress`).
 
+use std::collections::BTreeSet;
+
 use super::{
     functions::Functions,
     survey::{Role, Survey},
@@ -218,10 +220,11 @@ pub enum OtherCode {
 }
 
 /// The programs, in the order of their sections, each with the number of its function; and what
-/// other code there is.
+/// other code there is. `in_tables` are the names of functions that stand in tables of programs.
 pub(super) fn programs(
     survey: &Survey<'_>,
     functions: &Functions,
+    in_tables: &BTreeSet<&str>,
 ) -> (Vec<(ProgramSpec, usize)>, Vec<OtherCode>) {
     let (mut programs, mut others) = (Vec::new(), Vec::new());
     for (index, section) in survey.with_role(Role::Code { is_text: false }) {
@@ -232,8 +235,9 @@ pub(super) fn programs(
             others.extend((section.size > 0).then(|| OtherCode::NoFunctions { section: name() }));
             continue;
         }
-        // What others cannot see is there to be called.
-        let own = own.filter(|(_, function)| !function.is_local);
+        // What others cannot see is there to be called, or to be jumped to.
+        let is_target = |name: &str| in_tables.contains(name) && functions.is_only(name);
+        let own = own.filter(|(_, function)| !function.is_local || is_target(&function.name));
         let Some((r#type, attach_type, flags, attachment)) = classify(section.name) else {
             let functions = own.map(|(_, function)| function.name.clone()).collect();
             others.push(OtherCode::UnknownType { section: name(), functions });
