@@ -7,6 +7,7 @@
 mod against;
 mod alternation;
 mod batch;
+mod contents;
 mod counts;
 mod distribution;
 mod error;
@@ -15,6 +16,7 @@ mod progress;
 mod ruler;
 mod session;
 mod subject;
+mod tail_calls;
 mod turn;
 mod verified;
 

@@ -17,10 +17,11 @@ use super::{
     BenchError, Progress, Watcher,
     alternation::{Alternation, Side},
     batch::{FixedPart, calibrate, time_per_run_ns},
+    contents::{Contents, contents},
     place,
     ruler::empty_program,
-    session::{bench, case_name, contents, link},
-    subject::{Contents, Forms, Subject},
+    session::{bench, case_name, link},
+    subject::{Forms, Subject},
 };
 use crate::{
     analyse::{

@@ -16,8 +16,9 @@ use wingbeat_stats::{random::Random, sample::Sample};
 
 use super::{
     BenchError,
+    contents::{Contents, fill},
     ruler::harmless_value,
-    subject::{Contents, Forms, Subject, fill, load_form, run_form},
+    subject::{Forms, Subject, load_form, run_form},
 };
 use crate::{
     analyse::compare::Pair,

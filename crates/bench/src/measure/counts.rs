@@ -9,8 +9,10 @@ use wingbeat_bpf::{
 };
 
 use super::{
-    BenchError, place,
-    session::{contents, link},
+    BenchError,
+    contents::contents,
+    place,
+    session::link,
     subject::{Counted, Forms, Subject, run_form},
 };
 use crate::{
@@ -53,7 +55,7 @@ pub fn count_program(
         let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
         let loader = Loader::new(spec, LoaderOptions::default())?;
         let contents = contents(spec, plan)?;
-        let mut counts = Counts { runs: 0, executed: vec![0; linked.code.insns.len()] };
+        let mut counts = Counts { executed: vec![0; linked.code.insns.len()], ..Counts::default() };
         let mut outcomes = Vec::new();
         let mut subject = Subject::new(&linked, &loader, &contents, Forms::COUNTED)?;
         for input in &plan.inputs {
@@ -103,9 +105,8 @@ fn one_run(
     input: &Input,
     context: &[u8],
 ) -> Result<(Run, Counts), BenchError> {
-    counted.notebook.clear_notebook()?;
+    counted.clear()?;
     let run = run_form(counted.program.as_fd(), subject.r#type(), input, context, 1)?;
-    let plan = &counted.instrumented.plan;
-    let executed = plan.insn_counts(&plan.counters(&counted.notebook.read_notebook()?));
-    Ok((run, Counts { runs: 1, executed }))
+    let counts = counted.read(&subject.linked.program.name, &subject.state().maps, 1)?;
+    Ok((run, counts))
 }

@@ -20,17 +20,18 @@ use wingbeat_stats::random::Random;
 use super::{
     BenchError, Progress, Watcher,
     batch::{FixedPart, calibrate},
+    contents::{Contents, contents},
     counts::{first_run, settled_run},
     place,
     ruler::{RULER, empty_program},
-    subject::{Contents, Forms, Subject},
+    subject::{Forms, Subject},
     turn::{Turn, collect},
     verified,
 };
 use crate::{
     analyse::{self, Raw, RawCase, RawRun},
     conditions::{Conditions, Load, LoadReading, Observed},
-    input::{Input, MapKind, MapShape, load_map},
+    input::Input,
     plan::Plan,
     result::{Failure, Report, Verifier},
 };
@@ -67,36 +68,6 @@ pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
         false => None,
     };
     Ok(spec.link(target.as_ref())?)
-}
-
-/// Reads the contents of maps that the plan names.
-pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError> {
-    plan.maps
-        .iter()
-        .map(|source| {
-            let map = spec.maps().iter().find(|map| map.name == source.map).ok_or_else(|| {
-                let known: Vec<_> = spec.maps().iter().map(|map| map.name.as_str()).collect();
-                BenchError::NoSuchMap {
-                    file: spec.file().to_owned(),
-                    name: source.map.clone(),
-                    known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
-                }
-            })?;
-            let kind = MapKind::of_map_type(map.r#type.0).ok_or_else(|| BenchError::Contents {
-                path: source.path.clone(),
-                reason: format!(
-                    "map {} is of type {}, which cannot be filled from a file",
-                    map.name, map.r#type
-                ),
-            })?;
-            let shape = MapShape {
-                kind,
-                key_bytes: if kind == MapKind::Queue { 0 } else { map.key_size as usize },
-                value_bytes: map.value_size as usize,
-            };
-            Ok((map.name.clone(), kind, load_map(&source.path, shape)?.entries))
-        })
-        .collect()
 }
 
 struct Session<'a> {
@@ -279,7 +250,7 @@ impl<'a> Session<'a> {
                 subject.reset()?;
                 let (run, counts) = first_run(subject, input, context)?;
                 if (run.return_value, &run.data) == (first.return_value, &first.data) {
-                    Ok(counts)
+                    counts.exact()
                 } else {
                     Err(format!(
                         "with counters it returned {} instead of {}, or wrote another packet: its \
@@ -299,6 +270,7 @@ impl<'a> Session<'a> {
         subject.reset()?;
         let runs_per_batch = calibrate(subject.r#type(), |runs| subject.run(input, context, runs))?;
         let state = subject.state();
+        let tail_calls = state.tail_calls(counts.as_ref().ok());
         let calls = counts.as_ref().ok().map(|counts| {
             let kfunc = |index| subject.linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
             counts.calls(&subject.linked.code, kfunc)
@@ -313,6 +285,7 @@ impl<'a> Session<'a> {
             first,
             instructions: counts.map(|counts| counts.instructions()),
             calls: calls.unwrap_or_default(),
+            tail_calls,
             settled_instructions: settled,
             verifier: state.plain.verifier.clone(),
             info: state.plain.info.clone(),

@@ -9,17 +9,22 @@ use wingbeat_bpf::{
     spec::Linked,
 };
 
-use super::{BenchError, alternation::Side};
+use super::{
+    BenchError,
+    alternation::Side,
+    contents::{Contents, fill},
+    tail_calls::{CountedTargets, PlainTargets},
+};
 use crate::{
-    input::{Entry, Input, MapKind},
+    counts::Counts,
+    input::Input,
     instrument::{
         counters::{self, Instrumented},
+        jumps::{Jump, jumps},
         wrapper,
     },
+    tail_calls::TailCalls,
 };
-
-/// Entries for one map of the object, by its name.
-pub(super) type Contents = Vec<(String, MapKind, Vec<Entry>)>;
 
 /// What is needed to bring a program into the kernel, again and again.
 #[derive(Debug)]
@@ -49,6 +54,8 @@ impl Forms {
 pub(super) struct State {
     pub(super) maps: LiveMaps,
     pub(super) plain: Loaded,
+    /// What its tail calls lead to.
+    targets: PlainTargets,
     /// With counters, or why not.
     pub(super) counted: Result<Counted, String>,
     /// With a clock, or why not.
@@ -61,6 +68,10 @@ pub(super) struct Counted {
     pub(super) program: Loaded,
     pub(super) notebook: LiveMap,
     pub(super) instrumented: Instrumented,
+    /// Its tail calls.
+    pub(super) jumps: Vec<Jump>,
+    /// What they lead to, with counters too.
+    pub(super) targets: CountedTargets,
 }
 
 /// A program with a clock around it.
@@ -143,16 +154,26 @@ impl State {
         let mut maps = loader.create_maps()?;
         fill(&mut maps, contents)?;
         let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
+        let targets = PlainTargets::load(&contents.targets, linked, loader, &maps, &plain);
         let not_wanted = || "it was not asked for".to_owned();
         let counted = match forms.counted {
-            true => Counted::load(linked, loader, &maps, &plain),
+            true => Counted::load(linked, loader, contents, &maps, (&plain, &targets)),
             false => Err(not_wanted()),
         };
         let clocked = match forms.clocked {
             true => Clocked::load(linked, loader, &maps),
             false => Err(not_wanted()),
         };
-        Ok(Self { maps, plain, counted, clocked })
+        Ok(Self { maps, plain, targets, counted, clocked })
+    }
+
+    /// What is known of tail calls, with the counts of a run if there are any.
+    pub(super) fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls {
+        TailCalls {
+            programs: counts.map(|it| it.tail_called.clone()).unwrap_or_default(),
+            failed: counts.map(|it| it.failed_tail_calls.clone()).unwrap_or_default(),
+            missing: self.targets.missing.clone(),
+        }
     }
 }
 
@@ -160,12 +181,31 @@ impl Counted {
     fn load(
         linked: &Linked,
         loader: &Loader,
+        contents: &Contents,
         maps: &LiveMaps,
+        plain: (&Loaded, &PlainTargets),
+    ) -> Result<Self, String> {
+        let (plain, plain_targets) = plain;
+        let mut targets = CountedTargets::new(plain_targets, &contents.targets, maps)?;
+        let descriptors = targets.descriptors(maps);
+        let mut counted = Self::alone(linked, loader, maps.all().len(), descriptors, plain)?;
+        let itself = (linked, &counted.program);
+        targets.fill(plain_targets, &contents.targets, itself, loader, maps)?;
+        counted.targets = targets;
+        Ok(counted)
+    }
+
+    /// The program with counters, without what it jumps to. `descriptors` are those of the object's
+    /// `maps`.
+    pub(super) fn alone(
+        linked: &Linked,
+        loader: &Loader,
+        maps: usize,
+        descriptors: Vec<BorrowedFd<'_>>,
         plain: &Loaded,
     ) -> Result<Self, String> {
-        let number = maps.all().len();
         let options = counters::Options {
-            map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
+            map_fd: i32::try_from(maps).map_err(|_| "too many maps".to_owned())?,
             may_throw: linked.throwing_calls().collect(),
             stack_depths_bytes: plain.verifier.stack_depths.clone(),
         };
@@ -173,9 +213,10 @@ impl Counted {
             .map_err(|error| format!("it cannot be given counters: {error}"))?;
         let notebook =
             LiveMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
-        let program = load_form(linked, loader, maps.descriptors(), &notebook, &instrumented.code)
+        let program = load_form(linked, loader, descriptors, &notebook, &instrumented.code)
             .map_err(|reason| format!("the kernel refuses it with counters: {reason}"))?;
-        Ok(Self { program, notebook, instrumented })
+        let jumps = jumps(&linked.code).unwrap_or_default();
+        Ok(Self { program, notebook, instrumented, jumps, targets: CountedTargets::default() })
     }
 }
 
@@ -206,26 +247,11 @@ pub(super) fn load_form<'a>(
     code: &wingbeat_bpf::code::Code,
 ) -> Result<Loaded, String> {
     descriptors.push(notebook.as_fd());
-    loader.load(&linked.program, code, &descriptors).map_err(|error| {
-        // The first line says it; the log is that of code which the user did not write.
-        error.to_string().lines().next().unwrap_or_default().to_owned()
-    })
+    // The log is that of code which the user did not write.
+    loader.load(&linked.program, code, &descriptors).map_err(|error| short(&error))
 }
 
-/// Puts the contents into the maps.
-pub(super) fn fill(maps: &mut LiveMaps, contents: &Contents) -> Result<(), BenchError> {
-    for (name, kind, entries) in contents {
-        let Some(map) = maps.get_mut(name) else { continue };
-        let cpus = map.value_len() / (map.spec().value_size as usize).next_multiple_of(8).max(1);
-        let entries = entries
-            .iter()
-            .map(|entry| Ok((entry.key.clone(), entry.value_for_kernel(*kind, cpus)?)))
-            .collect::<Result<Vec<_>, crate::input::MapError>>()
-            .map_err(|error| BenchError::Contents {
-                path: name.into(),
-                reason: error.to_string(),
-            })?;
-        map.fill(&entries)?;
-    }
-    Ok(())
+/// The first line of an error, which says it, without the verifier's log.
+pub(super) fn short(error: &dyn std::error::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -1,5 +1,7 @@
 //! Maps of an object, created for this process alone.
 
+mod tables;
+
 use std::{
     io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
