@@ -42,6 +42,7 @@ pub(crate) use accesses::UNRESOLVED;
 pub use btf::{ObjectTypes, TargetError, TargetTypes};
 pub use error::{SpecError, nearest};
 pub use externs::{Extern, ExternKind, Setting, SettingForm};
+pub use globals::{GlobalSetting, NotASetting};
 pub use link::{KfuncCall, Linked};
 pub use map::{MapSpec, MapType, Slot};
 pub use section::{Attachment, OtherCode, ProgramSpec};

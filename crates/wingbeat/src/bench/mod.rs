@@ -48,7 +48,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     }
     let Some(object) = &args.object else { bail!("which object file? `wingbeat bench FILE.o`") };
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
-    let spec = Spec::read(object)?;
+    let spec = args.inputs.spec(object)?;
     let (plan, warnings) = plan(args)?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             against_veristat(args, &spec, &plan, other, quiet, verbose)?
         }
         Some(other) => {
-            let other = Spec::read(other)?;
+            let other = args.inputs.spec(other)?;
             let thresholds = args.thresholds();
             let found = with_progress(quiet, |watcher| {
                 measure::against(&spec, &other, &plan, thresholds, watcher)
@@ -168,6 +168,11 @@ fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
 }
 
 impl InputArgs {
+    /// The object in a file, with its variables set.
+    pub(crate) fn spec(&self, object: &Path) -> anyhow::Result<Spec> {
+        Ok(Spec::read(object)?.with_globals(&self.program_data)?)
+    }
+
     /// The inputs, with warnings in words.
     pub(crate) fn load(&self) -> anyhow::Result<(Vec<input::Input>, Vec<String>)> {
         let loaded = input::load_all(&self.input, &input::Options::default())?;
