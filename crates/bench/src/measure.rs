@@ -11,6 +11,7 @@ mod contents;
 mod counts;
 mod distribution;
 mod error;
+mod link;
 mod place;
 mod progress;
 mod ruler;

@@ -18,9 +18,10 @@ use super::{
     alternation::{Alternation, Side},
     batch::{FixedPart, calibrate, time_per_run_ns},
     contents::{Contents, contents},
+    link::link,
     place,
     ruler::empty_program,
-    session::{bench, case_name, link},
+    session::{bench, case_name},
     subject::{Forms, Subject},
 };
 use crate::{

@@ -11,8 +11,8 @@ use wingbeat_bpf::{
 use super::{
     BenchError,
     contents::contents,
+    link::link_one,
     place,
-    session::link,
     subject::{Counted, Forms, Subject, run_form},
 };
 use crate::{
@@ -50,9 +50,7 @@ pub fn count_program(
 ) -> Result<CountedProgram, BenchError> {
     let count = || {
         place::settle(plan.cpu)?;
-        let name = find(spec, program)?.name.clone();
-        let linked = link(spec)?.into_iter().find(|linked| linked.program.name == name);
-        let linked = linked.ok_or_else(|| BenchError::NoPrograms(spec.file().to_owned()))?;
+        let linked = link_one(spec, &find(spec, program)?.name)?;
         let loader = Loader::new(spec, LoaderOptions::default())?;
         let contents = contents(spec, plan)?;
         let mut counts = Counts { executed: vec![0; linked.code.insns.len()], ..Counts::default() };

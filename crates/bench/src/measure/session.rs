@@ -13,7 +13,7 @@ use wingbeat_bpf::{
     ProgramType,
     live::{LoadError, Loader, LoaderOptions, VerifierStatistics},
     program::Info,
-    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+    spec::{Linked, ProgramSpec, Spec},
 };
 use wingbeat_stats::random::Random;
 
@@ -22,6 +22,7 @@ use super::{
     batch::{FixedPart, calibrate},
     contents::{Contents, contents},
     counts::{first_run, settled_run},
+    link::{link, unlinked},
     place,
     ruler::{RULER, empty_program},
     subject::{Forms, Subject},
@@ -56,18 +57,6 @@ pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, 
         let measure = || Session::run(spec, plan, watcher);
         scope.spawn(measure).join().unwrap_or(Err(BenchError::Thread))
     })
-}
-
-/// Links the programs of an object for the running kernel.
-pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
-    let target = match spec.needs_target_types() {
-        true => Some(TargetTypes::from_kernel().map_err(|error| BenchError::Target {
-            file: spec.file().to_owned(),
-            reason: error.to_string(),
-        })?),
-        false => None,
-    };
-    Ok(spec.link(target.as_ref())?)
 }
 
 struct Session<'a> {
@@ -133,8 +122,9 @@ impl<'a> Session<'a> {
         if counted_at_start && !plan.allow_statistics {
             return Err(BenchError::StatisticsOn);
         }
+        let unlinked = unlinked(spec, &chosen, &linked)?;
         let others = verified::load(&others, &linked, &loader, plan, runnable.is_empty())?;
-        let mut failures = others.failures;
+        let mut failures = [unlinked, others.failures].concat();
         for linked in &wanted {
             session.show(&format!("{}: loading", linked.program.name));
             match Subject::new(linked, &loader, &contents, Forms::ALL) {

@@ -151,7 +151,7 @@ impl State {
         contents: &Contents,
         forms: Forms,
     ) -> Result<Self, BenchError> {
-        let mut maps = loader.create_maps()?;
+        let mut maps = loader.create_maps_for(&contents.targets.codes(linked))?;
         fill(&mut maps, contents)?;
         let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
         let targets = PlainTargets::load(&contents.targets, linked, loader, &maps, &plain);

@@ -11,6 +11,7 @@ use std::{
 };
 
 use wingbeat_bpf::{
+    code::Code,
     live::{LiveMap, LiveMaps, Loaded, Loader},
     spec::{Linked, MapType, Slot, Spec, TargetTypes},
 };
@@ -99,6 +100,15 @@ impl Targets {
             found.slots.push(TableSlot { table, table_name, slot, name, program });
         }
         Ok(found)
+    }
+
+    /// The code of a program and of all that it can get to.
+    pub(super) fn codes<'a>(&'a self, from: &'a Linked) -> Vec<&'a Code> {
+        let slots = self.reached(from).into_iter().map(|number| self.slots[number].program);
+        let programs: BTreeSet<usize> = slots.collect();
+        let targets =
+            programs.into_iter().filter_map(|it| Some(&self.programs[it].as_ref().ok()?.code));
+        std::iter::once(&from.code).chain(targets).collect()
     }
 
     /// Numbers of the slots that a program can get to, by way of others too.

@@ -75,7 +75,7 @@ pub(super) fn load(
 }
 
 fn verify(linked: &Linked, loader: &Loader) -> Result<Verified, BenchError> {
-    let maps = loader.create_maps()?;
+    let maps = loader.create_maps_for(&[&linked.code])?;
     let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
     Ok(Verified {
         name: linked.program.name.clone(),

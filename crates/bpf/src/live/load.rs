@@ -134,6 +134,17 @@ impl Loader {
         LiveMaps::create(&self.maps, self.btf.as_ref().map(|btf| (btf.as_fd(), &self.types)))
     }
 
+    /// The same for some programs: maps that they do not use may be refused, and others stand in for
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses one that they use.
+    pub fn create_maps_for(&self, codes: &[&Code]) -> Result<LiveMaps, super::MapError> {
+        let types = self.btf.as_ref().map(|btf| (btf.as_fd(), &self.types));
+        LiveMaps::create_for(&self.maps, types, codes)
+    }
+
     /// Loads `code` as `program`. `maps` are what the numbers in the code stand for: the maps of the
     /// object in their order, then those that instrumentation has added.
     ///

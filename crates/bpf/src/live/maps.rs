@@ -1,5 +1,7 @@
 //! Maps of an object, created for this process alone.
 
+mod complete;
+mod needed;
 mod tables;
 
 use std::{
@@ -83,6 +85,11 @@ impl LiveMaps {
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
         let maps = specs.iter().map(|map| LiveMap::create(map, types)).collect::<Result<_, _>>()?;
+        Self::linked(maps)
+    }
+
+    /// Puts those into tables of maps that the object wants there.
+    fn linked(maps: Vec<LiveMap>) -> Result<Self, MapError> {
         let maps = Self { maps };
         maps.fill_slots(|slot| match slot {
             Slot::Map(name) => Some(maps.maps.iter().find(|map| map.spec.name == *name)?.as_fd()),
@@ -156,7 +163,9 @@ impl LiveMap {
         spec: &MapSpec,
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        let inner = spec.inner.as_deref().map(|inner| create(inner, None, types)).transpose()?;
+        let spec = &complete::complete(spec);
+        let inner = spec.inner.as_deref().map(complete::complete);
+        let inner = inner.map(|inner| create(&inner, None, types)).transpose()?;
         let fd = create(spec, inner.as_ref().map(AsFd::as_fd), types)?;
         let value_len = value_len(spec);
         let contents = match &spec.initial {

@@ -106,6 +106,11 @@ impl MapType {
         )
     }
 
+    /// Are its values maps?
+    pub fn has_maps(self) -> bool {
+        matches!(self, Self::ARRAY_OF_MAPS | Self::HASH_OF_MAPS)
+    }
+
     /// Has it no keys, but an order?
     pub fn is_queue(self) -> bool {
         matches!(self, Self::QUEUE | Self::STACK)

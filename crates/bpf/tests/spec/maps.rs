@@ -288,6 +288,30 @@ fn definitions_as_numbers() {
 }
 
 #[test]
+fn maps_in_maps_as_numbers() {
+    let check = |inner: &[u32], outer: &[u32], expected: Option<&str>| {
+        let object = legacy("maps", &[("inner", inner), ("outer", outer), ("x", &[1, 4, 4, 1, 0])]);
+        let spec = parse(&object.write());
+        let outer = spec.maps().iter().find(|map| map.name == "outer").expect("a map");
+        let inner = outer.inner.as_ref().map(|inner| inner.name.as_str());
+        assert_eq!(inner, expected, "{outer:?}");
+    };
+    // By id: of iproute2.
+    let with_id = [2, 4, 8, 1, 0, 77, 0, 0, 0];
+    check(&with_id, &[12, 4, 4, 9, 0, 1, 0, 77, 0], Some("inner"));
+    check(&with_id, &[13, 4, 4, 9, 0, 1, 0, 78, 0], None);
+    // Itself, or no map of maps at all.
+    check(&with_id, &[12, 4, 4, 9, 0, 1, 0, 1, 0], None);
+    check(&with_id, &[1, 4, 4, 9, 0, 1, 0, 77, 0], None);
+    // By position: of the kernel's samples.
+    check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 0, 0], Some("inner"));
+    check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 2, 0], Some("x"));
+    check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 1, 0], None);
+    check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0, 3, 0], None);
+    check(&[2, 4, 8, 1, 0], &[12, 4, 4, 9, 0], None);
+}
+
+#[test]
 fn definitions_as_numbers_that_are_wrong() {
     #[track_caller]
     fn check(words: &[u32], expected: &str) {

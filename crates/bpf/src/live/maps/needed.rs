@@ -1,0 +1,89 @@
+//! The maps that some programs use, and stand-ins for others that the kernel refuses: nobody has to do
+//! without a program because of a map that belongs to another one.
+
+use std::{collections::BTreeSet, os::fd::BorrowedFd};
+
+use super::{LiveMap, LiveMaps, MapError};
+use crate::{
+    code::{Code, op},
+    spec::{MapSpec, MapType, ObjectTypes, Slot},
+};
+
+impl LiveMaps {
+    /// As [`create`](Self::create), for programs of this code.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses a map that they use.
+    pub(in crate::live) fn create_for(
+        specs: &[MapSpec],
+        types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
+        codes: &[&Code],
+    ) -> Result<Self, MapError> {
+        let used = used(specs, codes);
+        let maps = specs.iter().enumerate().map(|(number, spec)| {
+            LiveMap::create(spec, types).or_else(|error| match used.contains(&number) {
+                true => Err(error),
+                // Another error if that is refused too: then it is not because of this map.
+                false => {
+                    LiveMap::create(&MapSpec::plain("missing", MapType::ARRAY, (4, 4), 1), None)
+                }
+            })
+        });
+        Self::linked(maps.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Numbers of the maps that code refers to, and of those in them.
+fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usize> {
+    let mut used = BTreeSet::new();
+    for code in codes {
+        let mut insns = code.insns.iter();
+        while let Some(insn) = insns.next() {
+            if !insn.is_ldimm64() {
+                continue;
+            }
+            if matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE) {
+                used.extend(usize::try_from(insn.immediate));
+            }
+            // The second half.
+            insns.next();
+        }
+    }
+    let slots = used.iter().filter_map(|number| specs.get(*number)).flat_map(|map| &map.slots);
+    let inner: Vec<usize> = slots
+        .filter_map(|(_, slot)| match slot {
+            Slot::Map(name) => specs.iter().position(|map| map.name == *name),
+            Slot::Program(_) => None,
+        })
+        .collect();
+    used.extend(inner);
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Insn;
+
+    #[test]
+    fn maps_that_code_uses() {
+        let load = |source: u8, number: i32| {
+            [Insn::new(op::LDIMM64, 1, source, 0, number), Insn::default()]
+        };
+        let plain = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 4), 1);
+        let outer = MapSpec { slots: vec![(0, Slot::Map("c".into()))], ..plain("b") };
+        let specs = [plain("a"), outer, plain("c")];
+        let check = |insns: &[Insn], expected: &[usize]| {
+            let code = Code { insns: insns.to_vec(), ..Code::default() };
+            assert_eq!(used(&specs, &[&code]), expected.iter().copied().collect(), "{insns:?}");
+        };
+        check(&[], &[]);
+        check(&load(op::PSEUDO_MAP_FD, 0), &[0]);
+        check(&load(op::PSEUDO_MAP_VALUE, 2), &[2]);
+        check(&load(op::PSEUDO_MAP_FD, 1), &[1, 2]);
+        check(&load(0, 1), &[]);
+        // Half of an instruction is for the verifier.
+        check(&load(op::PSEUDO_MAP_FD, 0)[..1], &[0]);
+    }
+}
