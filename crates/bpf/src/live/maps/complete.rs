@@ -4,7 +4,7 @@
 //! values are written there for people. And sizes that the object's own loader sets when it knows the
 //! machine, for which something has to be chosen here; veristat chooses one entry.
 
-use super::RESET_BYTES_MAX;
+use super::{RESET_BYTES_MAX, possible_cpus};
 use crate::spec::{MapSpec, MapType};
 
 /// Entries of a map whose size is open, at most.
@@ -13,8 +13,9 @@ const ENTRIES_MAX: u32 = 1024;
 /// `PERF_MAX_STACK_DEPTH` (include/uapi/linux/perf_event.h, Linux 6.18) addresses of 8 bytes.
 const STACK_BYTES: u32 = 127 * 8;
 
-/// Storage of sockets, inodes, tasks and cgroups, which is as large as it has to be.
-const STORAGE: [MapType; 4] = [MapType(24), MapType(28), MapType(29), MapType(32)];
+/// Storage of cgroups, sockets, inodes and tasks, which is as large as it has to be.
+const STORAGE: [MapType; 6] =
+    [MapType(19), MapType(21), MapType(24), MapType(28), MapType(29), MapType(32)];
 
 /// The definition as the kernel takes it.
 pub(super) fn complete(spec: &MapSpec) -> MapSpec {
@@ -23,6 +24,8 @@ pub(super) fn complete(spec: &MapSpec) -> MapSpec {
         MapType::RINGBUF | MapType::USER_RINGBUF => (spec.key_size, spec.value_size) = (0, 0),
         MapType::PERF_EVENT_ARRAY => (spec.key_size, spec.value_size) = (4, 4),
         MapType::STACK_TRACE if spec.value_size == 0 => spec.value_size = STACK_BYTES,
+        // The number of a map.
+        kind if kind.has_maps() && spec.value_size == 0 => spec.value_size = 4,
         _ => {}
     }
     if has_open_size(&spec) {
@@ -47,8 +50,13 @@ pub(super) fn has_open_size(spec: &MapSpec) -> bool {
 /// Enough for a measurement, and not too many to be put back between samples.
 fn chosen_entries(spec: &MapSpec) -> u32 {
     let entry = u64::from(spec.key_size) + u64::from(spec.value_size);
+    let most = match spec.r#type {
+        // The kernel takes no more than it could have CPUs.
+        MapType::CPUMAP => u32::try_from(possible_cpus()).unwrap_or(1),
+        _ => ENTRIES_MAX,
+    };
     let entries = RESET_BYTES_MAX / entry.max(1);
-    u32::try_from(entries).unwrap_or(ENTRIES_MAX).clamp(1, ENTRIES_MAX)
+    u32::try_from(entries).unwrap_or(most).clamp(1, most.max(1))
 }
 
 #[cfg(test)]
@@ -73,5 +81,7 @@ mod tests {
         check(MapType::STACK_TRACE, (4, 0), 0, (4, 1016, 1024));
         check(MapType::STACK_TRACE, (4, 80), 5, (4, 80, 5));
         check(MapType(24), (4, 8), 0, (4, 8, 0));
+        check(MapType(19), (8, 8), 0, (8, 8, 0));
+        check(MapType::ARRAY_OF_MAPS, (4, 0), 2, (4, 4, 2));
     }
 }

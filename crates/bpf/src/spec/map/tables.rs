@@ -7,7 +7,7 @@
 
 use super::Slot;
 use crate::spec::{
-    survey::{Role, Survey},
+    survey::{Role, Survey, Symbol},
     table::{Kind, TypeTable},
 };
 
@@ -30,8 +30,10 @@ pub(super) fn in_sections(id: u32, survey: &Survey<'_>) -> Vec<(u32, Slot)> {
         let place = section.name.split_once('/');
         let place = place.and_then(|(table, slot)| Some((number(table)?, number(slot)?)));
         let Some((_, slot)) = place.filter(|(table, _)| *table == id) else { continue };
-        let mut functions = survey.symbols_in(index).filter(|symbol| symbol.is_function);
-        slots.extend(functions.next().map(|it| (slot, Slot::Program(it.name.to_owned()))));
+        // Old compilers do not say of a symbol that it is a function.
+        let is_entry = |symbol: &&Symbol<'_>| symbol.is_function || !symbol.is_local;
+        let entry = survey.symbols_in(index).find(is_entry);
+        slots.extend(entry.map(|it| (slot, Slot::Program(it.name.to_owned()))));
     }
     slots
 }
