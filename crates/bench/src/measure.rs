@@ -12,6 +12,7 @@ mod counts;
 mod distribution;
 mod error;
 mod link;
+mod only_read;
 mod place;
 mod progress;
 mod ruler;

@@ -13,6 +13,7 @@ use super::{
     BenchError,
     alternation::Side,
     contents::{Contents, fill},
+    only_read,
     tail_calls::{CountedTargets, PlainTargets},
 };
 use crate::{
@@ -154,6 +155,10 @@ impl State {
         let mut maps = loader.create_maps_for(&contents.targets.codes(linked))?;
         fill(&mut maps, contents)?;
         let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
+        // What it jumps to may write more.
+        if !contents.targets.has_any(linked) {
+            only_read::mark(linked, loader, &mut maps);
+        }
         let targets = PlainTargets::load(&contents.targets, linked, loader, &maps, &plain);
         let not_wanted = || "it was not asked for".to_owned();
         let counted = match forms.counted {

@@ -102,6 +102,11 @@ impl Targets {
         Ok(found)
     }
 
+    /// Can the program get to another one?
+    pub(super) fn has_any(&self, from: &Linked) -> bool {
+        !self.reached(from).is_empty()
+    }
+
     /// The code of a program and of all that it can get to.
     pub(super) fn codes<'a>(&'a self, from: &'a Linked) -> Vec<&'a Code> {
         let slots = self.reached(from).into_iter().map(|number| self.slots[number].program);

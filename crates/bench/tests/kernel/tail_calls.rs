@@ -38,8 +38,8 @@ fn object(programs: &[Program<'_>]) -> Spec {
     types.data_section(".maps", 32, &[[variable, 0, 32]]);
     let prototype = types.prototype(int);
     let mut extension = Extension::default();
-    for (r#type, name, slot, insns) in programs {
-        let name_of_section = format!("{}/{name}", r#type);
+    for (kind, name, slot, insns) in programs {
+        let name_of_section = format!("{kind}/{name}");
         let section = object.code(&name_of_section);
         let is_load = |insn: &Insn| insn.is_ldimm64();
         let linkage = if slot.is_some() { STATIC } else { GLOBAL };

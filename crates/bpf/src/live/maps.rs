@@ -2,6 +2,7 @@
 
 mod complete;
 mod needed;
+mod only_read;
 mod tables;
 
 use std::{
@@ -65,6 +66,8 @@ pub struct LiveMap {
     value_len: usize,
     /// What was put in after creation, to be put in again when the map is reset.
     contents: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether programs are known to write nothing there.
+    is_only_read: bool,
 }
 
 /// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps).
@@ -172,7 +175,7 @@ impl LiveMap {
             Some(data) => vec![(0_u32.to_ne_bytes().to_vec(), data.clone())],
             None => Vec::new(),
         };
-        let map = Self { fd, spec: spec.clone(), value_len, contents };
+        let map = Self { fd, spec: spec.clone(), value_len, contents, is_only_read: false };
         for (key, value) in &map.contents {
             map.update(key, value)?;
         }
@@ -299,7 +302,7 @@ impl LiveMap {
 
     fn reset(&self) -> Result<(), ResetError> {
         let kind = self.spec.r#type;
-        if self.spec.is_constant {
+        if self.spec.is_constant || self.is_only_read {
             return Ok(());
         }
         if kind.is_array() {
@@ -324,8 +327,7 @@ impl LiveMap {
 
     /// Writes only what changed: most runs change little.
     fn reset_array(&self) -> Result<(), ResetError> {
-        let bytes = u64::from(self.spec.entries_max).saturating_mul(self.value_len as u64);
-        if bytes > RESET_BYTES_MAX {
+        if self.is_too_large_to_reset() {
             return Err(ResetError::NotInPlace(self.spec.name.clone()));
         }
         let zero = vec![0; self.value_len];
