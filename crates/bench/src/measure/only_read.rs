@@ -38,5 +38,5 @@ fn reads_only(
     for (number, probe) in &probes {
         descriptors[*number] = probe.as_fd();
     }
-    Some(loader.load(&linked.program, &linked.code, &descriptors).is_ok())
+    Some(loader.load_briefly(&linked.program, &linked.code, &descriptors).is_ok())
 }

@@ -252,8 +252,7 @@ pub(super) fn load_form<'a>(
     code: &wingbeat_bpf::code::Code,
 ) -> Result<Loaded, String> {
     descriptors.push(notebook.as_fd());
-    // The log is that of code which the user did not write.
-    loader.load(&linked.program, code, &descriptors).map_err(|error| short(&error))
+    loader.load_briefly(&linked.program, code, &descriptors).map_err(|error| short(&error))
 }
 
 /// The first line of an error, which says it, without the verifier's log.

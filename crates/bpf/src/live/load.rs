@@ -160,6 +160,38 @@ impl Loader {
         code: &Code,
         maps: &[BorrowedFd<'_>],
     ) -> Result<Loaded, LoadError> {
+        let told = |request: LoadRequest<'_>, error, _: &[u8]| {
+            explain(program.name.clone(), request, error, &self.externs)
+        };
+        self.load_or(program, code, maps, told)
+    }
+
+    /// The same for code that its author never wrote, whose log is of no use: a rejection has what the
+    /// verifier said last, without verifying everything once more for the rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn load_briefly(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        maps: &[BorrowedFd<'_>],
+    ) -> Result<Loaded, LoadError> {
+        let told = |_: LoadRequest<'_>, error, log: &[u8]| {
+            refusal(program.name.clone(), text(log), error, &self.externs)
+        };
+        self.load_or(program, code, maps, told)
+    }
+
+    /// Loads; what an error means is told from the request, the error and the short log.
+    fn load_or(
+        &self,
+        program: &ProgramSpec,
+        code: &Code,
+        maps: &[BorrowedFd<'_>],
+        told: impl Fn(LoadRequest<'_>, io::Error, &[u8]) -> LoadError,
+    ) -> Result<Loaded, LoadError> {
         let name = || program.name.clone();
         let attach_btf_id = self.attach_id(program)?;
         let insns = self.resolved(program, code, maps)?;
@@ -194,7 +226,7 @@ impl Loader {
                     .map_err(|source| LoadError::Failed { program: name(), source })?;
                 Ok(Loaded { fd, verifier: VerifierStatistics::parse(&text(&log)), info })
             }
-            Err(error) => Err(explain(name(), request, error, &self.externs)),
+            Err(error) => Err(told(request, error, &log)),
         }
     }
 
@@ -342,8 +374,13 @@ fn explain(
     let mut log = vec![0; LONG_LOG_MAX];
     let request = LoadRequest { log_level: LOG_INSTRUCTIONS | LOG_STATISTICS, ..request };
     let is_taken_now = load_again(request, &mut log).is_ok();
-    let log = text(&log);
-    if is_taken_now || log.trim().is_empty() {
+    let log = if is_taken_now { String::new() } else { text(&log) };
+    refusal(program, log, error, externs)
+}
+
+/// What an error means, with the log if there is one.
+fn refusal(program: String, log: String, error: io::Error, externs: &[Extern]) -> LoadError {
+    if log.trim().is_empty() {
         return match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => LoadError::Refused {
                 program,
