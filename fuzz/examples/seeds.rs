@@ -73,6 +73,8 @@ fn main() -> Result<()> {
     save("hex_input", "hexdump", b"00000000  45 20  61 7c  |E a||\n00000004  23  |#|\n00000005\n")?;
     save("map_contents", "hash", &[&[0, 4, 2], MAP_CONTENTS].concat())?;
     save("map_contents", "cpus", b"\x03\x04\x01[{\"key\": 0, \"values\": [1, \"ff\"]}]")?;
+    save("map_contents", "dump", &[&[3, 4, 1], MAP_DUMP].concat())?;
+    save("map_contents", "table", b"\x05\x04\x04[{\"key\": 7, \"value\": {\"program\": \"a\"}}]")?;
     save("map_contents", "queue", b"\x04\x00\x04[1, -1, {\"value\": [1, 2, 3, 4]}]")?;
     save("veristat_csv", "version_0_5", VERISTAT_CSV)?;
     let other_names = b"prog,insns,file,new\r\n\"a,b\", 7 ,x.o,?\r\n\nc,N/A,y.o";
@@ -92,6 +94,9 @@ const MAPS: &[u8] = b"\
 7ffff7fc5000-7ffff7fc7000 r-xp 00000000 00:00 0                          [vdso]
 7ffff7fd0000-7ffff7fd1000 rwxp 00000000 00:00 0 
 ";
+
+const MAP_DUMP: &[u8] = br#"[{"key":["0x00","0x00","0x00","0x00"],"values":[{"cpu":0,"value":["0x01"]},
+{"cpu":1,"value":["0x02"]}],"formatted":{"key":0,"values":[{"cpu":0,"value":1},{"cpu":1,"value":2}]}}]"#;
 
 const MAP_CONTENTS: &[u8] = br#"[
 {"key": "0x0a000001", "value": 7},

@@ -6,8 +6,14 @@ use std::collections::HashSet;
 use libfuzzer_sys::fuzz_target;
 use wingbeat_bench::input::{EntryValue, MapContents, MapKind, MapShape};
 
-const KINDS: [MapKind; 5] =
-    [MapKind::Hash, MapKind::PerCpuHash, MapKind::Array, MapKind::PerCpuArray, MapKind::Queue];
+const KINDS: [MapKind; 6] = [
+    MapKind::Hash,
+    MapKind::PerCpuHash,
+    MapKind::Array,
+    MapKind::PerCpuArray,
+    MapKind::Queue,
+    MapKind::ProgramTable,
+];
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(([kind, key_bytes, value_bytes], json)) = bytes.split_first_chunk() else { return };
@@ -28,7 +34,12 @@ fuzz_target!(|bytes: &[u8]| {
         let (values, cpus) = match &entry.value {
             EntryValue::Same(value) => (vec![value], 2),
             EntryValue::PerCpu(values) => (values.iter().collect(), values.len()),
+            EntryValue::Program(_) => {
+                assert_eq!(kind, MapKind::ProgramTable);
+                continue;
+            }
         };
+        assert_ne!(kind, MapKind::ProgramTable);
         assert!(values.iter().all(|value| value.len() == shape.value_bytes));
         let is_per_cpu = matches!(kind, MapKind::PerCpuHash | MapKind::PerCpuArray);
         let expected = match is_per_cpu {

@@ -32,6 +32,7 @@ use crate::{
         Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part, Report, Ruler,
         RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
+    tail_calls::TailCalls,
 };
 
 /// Confidence of the intervals of medians.
@@ -129,6 +130,8 @@ pub struct RawCase {
     pub instructions: Result<u64, String>,
     /// Calls in the first run.
     pub calls: Vec<Calls>,
+    /// What is known of its tail calls.
+    pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,
     /// What the verifier told.
@@ -241,6 +244,7 @@ fn analysed(
         latency,
         distribution,
         counts,
+        tail_calls: case.tail_calls.clone(),
         verifier: Verifier::from(&case.verifier),
         size: Size {
             object_instructions: case.object_instructions,

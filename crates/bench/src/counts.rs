@@ -8,14 +8,22 @@ use wingbeat_bpf::{
     helpers,
 };
 
+use crate::tail_calls::{FailedTailCall, TailCalled};
+
 /// How often each instruction was executed, over some runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs of the program that the counts are of.
     pub runs: u64,
     /// Executions by index of the instruction in the object's own code, before the verifier rewrites
     /// it. A load of 64 bits counts once, at its first half; its second half has 0.
     pub executed: Vec<u64>,
+    /// What programs executed that were come to by tail calls.
+    pub tail_called: Vec<TailCalled>,
+    /// Tail calls that led nowhere.
+    pub failed_tail_calls: Vec<FailedTailCall>,
+    /// Why something was executed that is not counted; `None` if all is.
+    pub uncounted: Option<String>,
 }
 
 /// Calls of one helper or kfunc.
@@ -30,12 +38,22 @@ pub struct Calls {
 }
 
 impl Counts {
-    /// Executed instructions of all runs.
+    /// Executed instructions of all runs, in programs that were jumped to as well.
     pub fn instructions(&self) -> u64 {
-        self.executed.iter().fold(0, |sum, count| sum.saturating_add(*count))
+        let jumped = self.tail_called.iter().map(|target| target.instructions);
+        self.executed.iter().copied().chain(jumped).fold(0, u64::saturating_add)
     }
 
-    /// Calls of helpers and kfuncs of all runs, the most frequent first. `kfunc` names the kfunc that
+    /// These counts, if they are of all that was executed; else why not.
+    pub fn exact(self) -> Result<Self, String> {
+        match self.uncounted {
+            None => Ok(self),
+            Some(reason) => Err(reason),
+        }
+    }
+
+    /// Calls of helpers and kfuncs of all runs, in programs that were jumped to as well, the most
+    /// frequent first. `kfunc` names the kfunc that
     /// the instruction at an index calls.
     pub fn calls(&self, code: &Code, kfunc: impl Fn(usize) -> Option<String>) -> Vec<Calls> {
         let mut calls: BTreeMap<(String, bool), u64> = BTreeMap::new();
@@ -53,6 +71,10 @@ impl Counts {
             let sum = calls.entry(key).or_default();
             *sum = sum.saturating_add(count);
         }
+        for call in self.tail_called.iter().flat_map(|target| &target.calls) {
+            let sum = calls.entry((call.name.clone(), call.is_kfunc)).or_default();
+            *sum = sum.saturating_add(call.calls);
+        }
         let mut calls: Vec<_> = calls
             .into_iter()
             .map(|((name, is_kfunc), calls)| Calls { name, is_kfunc, calls })
@@ -67,6 +89,14 @@ impl Counts {
         for (sum, count) in self.executed.iter_mut().zip(&other.executed) {
             *sum = sum.saturating_add(*count);
         }
+        for found in &other.tail_called {
+            match self.tail_called.iter_mut().find(|known| known.program == found.program) {
+                Some(known) => known.add(found),
+                None => self.tail_called.push(found.clone()),
+            }
+        }
+        self.failed_tail_calls.extend_from_slice(&other.failed_tail_calls);
+        self.uncounted = self.uncounted.take().or_else(|| other.uncounted.clone());
     }
 }
 

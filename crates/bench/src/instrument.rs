@@ -10,6 +10,7 @@
 //! - [`graph`]: functions, basic blocks and edges; [`nest`]: loops, and how often what may run.
 //! - [`liveness`]: which [`registers`] are free; [`frame`]: which part of the stack is.
 //! - [`flow`]: which edges have to be counted, so that the rest follows.
+//! - [`jumps`]: where tail calls lead.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod assemble;
@@ -19,6 +20,7 @@ pub mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod generate;
 pub mod graph;
+pub mod jumps;
 pub mod liveness;
 pub mod nest;
 pub mod registers;

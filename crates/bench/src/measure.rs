@@ -11,15 +11,18 @@ mod budget;
 mod cases;
 #[cfg(feature = "testing")]
 mod confirm;
+mod contents;
 mod counts;
 mod distribution;
 mod error;
+mod link;
 mod place;
 mod progress;
 mod ruler;
 mod runner;
 mod session;
 mod subject;
+mod tail_calls;
 mod target;
 mod turn;
 mod verified;

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::{conditions, counts::Calls};
+use crate::{conditions, counts::Calls, tail_calls::TailCalls};
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
 /// or gets another meaning.
@@ -170,6 +170,9 @@ pub struct Case {
     pub distribution: Part<Distribution>,
     /// Executed instructions and calls.
     pub counts: Part<RunCounts>,
+    /// What its tail calls came to.
+    #[serde(skip_serializing_if = "TailCalls::is_empty")]
+    pub tail_calls: TailCalls,
     /// What the verifier told.
     pub verifier: Verifier,
     /// Sizes.

@@ -43,6 +43,7 @@ pub(crate) use accesses::UNRESOLVED;
 pub use btf::{ObjectTypes, TargetError, TargetTypes};
 pub use error::{SpecError, nearest};
 pub use externs::{Extern, ExternKind, Setting, SettingForm};
+pub use globals::{GlobalSetting, NotASetting};
 pub use link::{KfuncCall, Linked};
 pub use map::{MapSpec, MapType, Slot};
 pub use section::{Attachment, OtherCode, ProgramSpec, SectionType, SectionTypeError};
@@ -165,7 +166,8 @@ impl Spec {
         let externs = Externs::find(&survey, types.as_ref());
         let functions = Functions::find(&survey, &extension, &externs)?;
         let maps = Maps::find(&survey, types.as_ref(), &externs)?;
-        let (mut programs, other_code) = section::programs(&survey, &functions, given);
+        let (mut programs, other_code) =
+            section::programs(&survey, &functions, given, &maps.in_tables());
         struct_ops::attach(&mut programs, &survey, types.as_ref(), &functions);
         let kernel_types =
             types.as_ref().map(|types| btf::prepare(types, &survey, &functions, &externs));

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         .iter()
         .map(|path| Ok((PendingFile::create(path)?, Form::from_path(path)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let spec = args.inputs.read(&args.object)?;
+    let spec = args.inputs.spec(&args.object)?;
     let program = program(&spec, args.program.as_deref())?;
     let (inputs, warnings) = args.inputs.load()?;
     let plan = Plan {

@@ -4,6 +4,7 @@ use super::Raw;
 use crate::{
     conditions,
     result::{Case, Notice},
+    tail_calls::TailCalls,
 };
 
 /// Runs that a program takes to be called short: XDP_ABORTED, or the input refused at once.
@@ -20,7 +21,13 @@ pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
     let packets =
         raw.cases.iter().map(|case| (&*case.name, case.input_data.len(), case.seen_bytes_max));
     let contexts = raw.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
-    let found = [feeding(cases), aborted(cases), cut_off(packets), made_up(contexts)];
+    let found = [
+        feeding(cases),
+        aborted(cases),
+        cut_off(packets),
+        made_up(contexts),
+        without_target(cases),
+    ];
     notices.extend(found.iter().flatten().map(Warning::notice));
     notices
 }
@@ -50,6 +57,11 @@ enum Warning {
         /// What a program sees at most, in bytes, about.
         seen_bytes: usize,
     },
+    /// Tail calls led nowhere.
+    TailCallMissing {
+        /// Those that did, or the slots that are empty where calls are not counted.
+        calls: Vec<String>,
+    },
 }
 
 impl Warning {
@@ -69,6 +81,7 @@ impl Warning {
             Self::EndedEarly { .. } => "ended-early",
             Self::SyntheticContext { .. } => "synthetic-context",
             Self::PacketCutOff { .. } => "packet-cut-off",
+            Self::TailCallMissing { .. } => "tail-call-missing",
         }
     }
 
@@ -92,6 +105,9 @@ impl Warning {
                  packet when it runs them on demand: {}",
                 listed(cases)
             ),
+            Self::TailCallMissing { calls } => {
+                format!("tail calls lead to slots without a program: {}", listed(calls))
+            }
         }
     }
 
@@ -109,6 +125,9 @@ impl Warning {
             }
             Self::PacketCutOff { .. } => {
                 "what the program would do with the rest of the packet is not in the figures"
+            }
+            Self::TailCallMissing { .. } => {
+                "the program goes on behind such a call, and the figures are of that"
             }
         }
     }
@@ -130,6 +149,10 @@ impl Warning {
             Self::PacketCutOff { .. } => {
                 "give it packets of at most that length, as it gets them from a network card, too; \
                  for longer ones write it for xdp.frags"
+            }
+            Self::TailCallMissing { .. } => {
+                "name the program in a file for --map TABLE=FILE: [{\"key\": SLOT, \"value\": \
+                 {\"program\": \"NAME\"}}]"
             }
         }
     }
@@ -196,6 +219,28 @@ fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Optio
     let those: Vec<_> =
         cases.filter_map(|(name, context)| Some(format!("{name} by {}", context?))).collect();
     (!those.is_empty()).then_some(Warning::SyntheticContext { cases: those })
+}
+
+/// Tail calls that led nowhere in the first run. Where there are no counts, slots that they may lead to.
+fn without_target(cases: &[Case]) -> Option<Warning> {
+    let mut calls: Vec<String> = Vec::new();
+    for TailCalls { failed, missing, .. } in cases.iter().map(|case| &case.tail_calls) {
+        for call in failed {
+            let wanted = missing
+                .iter()
+                .find(|it| Some(&it.table) == call.table.as_ref() && Some(it.slot) == call.slot);
+            calls.push(match wanted {
+                Some(wanted) => format!("{call}, for {}: {}", wanted.program, wanted.reason),
+                None => call.to_string(),
+            });
+        }
+    }
+    for case in cases.iter().filter(|case| case.counts.measured().is_none()) {
+        calls.extend(case.tail_calls.missing.iter().map(ToString::to_string));
+    }
+    calls.sort_unstable();
+    calls.dedup();
+    (!calls.is_empty()).then_some(Warning::TailCallMissing { calls })
 }
 
 /// The first few, and how many more.

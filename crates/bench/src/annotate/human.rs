@@ -23,6 +23,17 @@ pub(super) fn text(found: &Annotation, style: Style) -> String {
         number(found.per_run(found.instructions)),
         inputs(found)
     );
+    let jumped = found.tail_called.iter().filter(|target| target.instructions > 0);
+    let jumped: Vec<_> = jumped
+        .map(|it| format!("{} in {}", number(found.per_run(it.instructions)), it.program))
+        .collect();
+    if !jumped.is_empty() {
+        _ = writeln!(
+            text,
+            "By tail calls {}; `wingbeat annotate` shows each of these by its name.",
+            jumped.join(", ")
+        );
+    }
     if !found.has_lines {
         text += "The object tells no lines, so these are functions and blocks. For lines compile C with \
                  `clang -g`, Rust with\n`-C debuginfo=2 -C link-arg=--btf`.\n";

@@ -9,7 +9,7 @@ use wingbeat_bpf::{
 };
 
 use super::SCHEMA_VERSION;
-use crate::{counts::Counts, instrument::graph::Graph};
+use crate::{counts::Counts, instrument::graph::Graph, tail_calls::TailCalled};
 
 /// A program with what its lines executed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,8 +24,11 @@ pub struct Annotation {
     pub inputs: Vec<(String, u32)>,
     /// Runs that all counts are of.
     pub runs: u64,
-    /// Executed instructions of all runs.
+    /// Executed instructions of all runs, those of `tail_called` too.
     pub instructions: u64,
+    /// Programs that it came to by tail calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tail_called: Vec<TailCalled>,
     /// Whether the object tells lines.
     pub has_lines: bool,
     /// Functions in the order of the code.
@@ -111,6 +114,7 @@ impl Annotation {
             inputs,
             runs: counts.runs,
             instructions: counts.instructions(),
+            tail_called: counts.tail_called.clone(),
             has_lines: code.lines.iter().any(|line| line.line() > 0),
             functions,
         }

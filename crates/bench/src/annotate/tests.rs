@@ -41,7 +41,7 @@ fn code() -> Code {
 }
 
 fn annotated(code: &Code, executed: Vec<u64>, runs: u64) -> Annotation {
-    let counts = Counts { runs, executed };
+    let counts = Counts { runs, executed, ..Counts::default() };
     let mut source = |_: &str, line: u32| Some(format!("line {line};"));
     let inputs = vec![("default".to_owned(), 0)];
     Annotation::new("a.o", "main", inputs, code, &ObjectTypes::default(), &counts, &mut source)
@@ -75,7 +75,7 @@ main  100.0 %, 10 instructions, called 1×
 
 #[test]
 fn lines_without_their_text() {
-    let counts = Counts { runs: 1, executed: LOOPED.to_vec() };
+    let counts = Counts { runs: 1, executed: LOOPED.to_vec(), ..Counts::default() };
     let mut no_source = |_: &str, _| None;
     let (inputs, types) = (Vec::new(), ObjectTypes::default());
     let found = Annotation::new("a.o", "main", inputs, &code(), &types, &counts, &mut no_source);
@@ -141,7 +141,7 @@ fn bytecode_stands_below_its_line() {
 
 #[test]
 fn lines_are_as_wide_as_they_may_be() {
-    let counts = Counts { runs: 1, executed: LOOPED.to_vec() };
+    let counts = Counts { runs: 1, executed: LOOPED.to_vec(), ..Counts::default() };
     let mut long = |_: &str, _: u32| Some("long ".repeat(40));
     let types = ObjectTypes::default();
     let found = Annotation::new("a.o", "main", Vec::new(), &code(), &types, &counts, &mut long);

@@ -3,8 +3,10 @@
 //! A list of entries, `{"key": …, "value": …}`. For arrays also a list of values, from index 0 on; for
 //! queues, stacks and Bloom filters always one of values, in the order in which they are pushed. A map
 //! with a value per CPU takes `"value"` for all CPUs, or `"values"`, a list with one for each CPU. How
-//! bytes are written is told in `value.rs`.
+//! bytes are written is told in `value.rs`. A table of programs takes `{"program": "NAME"}` as a value.
+//! What bpftool dumps as JSON is such a list, too (`dump.rs`).
 
+mod dump;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -43,6 +45,8 @@ pub enum EntryValue {
     Same(Vec<u8>),
     /// One for each CPU.
     PerCpu(Vec<Vec<u8>>),
+    /// The name of a program of the object, in a table of programs.
+    Program(String),
 }
 
 /// How a map is filled.
@@ -58,11 +62,13 @@ pub enum MapKind {
     PerCpuArray,
     /// Values only: queue, stack, Bloom filter.
     Queue,
+    /// Keys are indices, values are programs.
+    ProgramTable,
 }
 
 impl MapKind {
     /// The kind of a map type (`enum bpf_map_type` of include/uapi/linux/bpf.h, Linux 6.18); `None` for
-    /// those whose values are not plain bytes: programs, other maps, sockets, buffers, storage of
+    /// those whose values are not plain bytes: other maps, sockets, buffers, storage of
     /// tasks and the like.
     pub fn of_map_type(map_type: u32) -> Option<Self> {
         Some(match map_type {
@@ -72,6 +78,7 @@ impl MapKind {
             // Array, devices, CPUs.
             2 | 14 | 16 => Self::Array,
             6 => Self::PerCpuArray,
+            3 => Self::ProgramTable,
             22 | 23 | 30 => Self::Queue,
             _ => return None,
         })
@@ -82,7 +89,7 @@ impl MapKind {
     }
 
     fn is_array(self) -> bool {
-        matches!(self, Self::Array | Self::PerCpuArray)
+        matches!(self, Self::Array | Self::PerCpuArray | Self::ProgramTable)
     }
 }
 
@@ -242,6 +249,8 @@ impl Entry {
             EntryValue::PerCpu(values) if values.len() == cpus => {
                 Ok(values.iter().flat_map(filled).collect())
             }
+            // Programs have numbers only once they are loaded.
+            EntryValue::Program(_) => Ok(Vec::new()),
             EntryValue::PerCpu(values) => Err(MapError::CpuCount { found: values.len(), cpus }),
         }
     }
@@ -269,7 +278,7 @@ impl Reader {
             }
             None if kind.is_array() => {
                 let key = self.bytes(&Value::from(self.index), Part::Key)?;
-                let value = EntryValue::Same(self.bytes(item, Part::Value)?);
+                let value = self.value(item)?;
                 return Ok(Entry { key, value });
             }
             None => {}
@@ -281,19 +290,37 @@ impl Reader {
             (None, _) => return Err(self.missing("key")),
         };
         let value = match (member("value"), member("values")) {
-            (Some(value), _) => EntryValue::Same(self.bytes(value, Part::Value)?),
+            (Some(value), _) => self.value(value)?,
             (None, Some(Value::Array(values))) => {
                 let values = values.iter().enumerate();
-                let bytes = values.map(|(cpu, value)| self.bytes(value, Part::ValueOfCpu(cpu)));
+                let bytes = values.map(|(cpu, value)| {
+                    let part = Part::ValueOfCpu(cpu);
+                    let value = dump::value_of_cpu(value, cpu)
+                        .map_err(|error| MapError::Bytes { index: self.index, part, error })?;
+                    self.bytes(value, part)
+                });
                 EntryValue::PerCpu(bytes.collect::<Result<_, _>>()?)
             }
             (None, Some(other)) => {
                 let error = EntryError::NotAListOfValues { found: value::name_of(other) };
-                return Err(MapError::Bytes { index: self.index, part: Part::Value, error });
+                return Err(self.wrong_value(error));
             }
             (None, None) => return Err(self.missing("value")),
         };
         Ok(Entry { key, value })
+    }
+
+    /// A value for all CPUs.
+    fn value(&mut self, value: &Value) -> Result<EntryValue, MapError> {
+        if self.shape.kind != MapKind::ProgramTable {
+            return Ok(EntryValue::Same(self.bytes(value, Part::Value)?));
+        }
+        let name = dump::program(value).map_err(|error| self.wrong_value(error))?;
+        Ok(EntryValue::Program(name))
+    }
+
+    fn wrong_value(&self, error: EntryError) -> MapError {
+        MapError::Bytes { index: self.index, part: Part::Value, error }
     }
 
     /// Bytes as long as the part must be.
@@ -309,9 +336,12 @@ impl Reader {
 
     fn check_members(&self, members: &Map<String, Value>) -> Result<(), MapError> {
         let kind = self.shape.kind;
+        if let Some(error) = dump::refusal(members) {
+            return Err(self.wrong_value(error));
+        }
         let unexpected = members.keys().find(|name| match name.as_str() {
             "key" => kind == MapKind::Queue,
-            "value" => false,
+            "value" | dump::REPEATED => false,
             "values" => !kind.is_per_cpu() || members.contains_key("value"),
             _ => true,
         });
@@ -340,6 +370,10 @@ impl Reader {
                  with a value for each CPU"
             }
             MapKind::Queue => "an entry of this map is a value, without a key",
+            MapKind::ProgramTable => {
+                "an entry of this map is {\"key\": …, \"value\": {\"program\": \"NAME\"}}, with the name of \
+                 a program of the object"
+            }
         }
     }
 }

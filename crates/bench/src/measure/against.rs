@@ -16,11 +16,13 @@ use super::{
     alternation::{Alternation, Side},
     batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
     budget::Budget,
+    contents::{Contents, contents},
+    link::link,
     place,
     ruler::empty_program,
     runner::Runner,
-    session::{bench, case_name, contents, link},
-    subject::{Contents, Subject},
+    session::{bench, case_name},
+    subject::Subject,
 };
 use crate::{
     analyse::{

@@ -19,9 +19,10 @@ use wingbeat_stats::{random::Random, sample::Sample};
 
 use super::{
     BenchError,
+    contents::{Contents, fill},
     ruler::harmless_value,
     runner::{Pace, Runner},
-    subject::{Contents, Subject, fill, first_line},
+    subject::{Subject, short},
 };
 use crate::{
     analyse::compare::Pair,
@@ -77,7 +78,7 @@ impl<'a> Side<'a> {
         {
             return Ok(maps.clone());
         }
-        let mut maps = self.loader.create_maps()?;
+        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
         fill(&mut maps, self.contents)?;
         Ok(maps)
     }
@@ -198,7 +199,7 @@ impl<'a> Alternation<'a> {
         let program = wanted
             .loader
             .load_image(program, &image.code, called, &descriptors, effort)
-            .map_err(|error| why_refused(&first_line(&error)))?;
+            .map_err(|error| why_refused(&short(&error)))?;
         Ok(Live { program, notebook, _maps: [first_maps, second_maps], is_swapped })
     }
 

@@ -15,9 +15,10 @@ use super::{
     alternation::Alternation,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
+    contents::Contents,
     counts::{first_run, settled_run},
     session::{Session, case_name, failure, ruler_input},
-    subject::{Contents, Subject},
+    subject::Subject,
     turn::Turn,
 };
 use crate::{
@@ -57,14 +58,14 @@ pub(super) struct Cases<'a> {
 }
 
 impl<'a> Cases<'a> {
-    /// None yet, beside these rulers.
-    pub(super) fn new(rulers: Vec<Subject<'a>>) -> Self {
+    /// None yet, beside these rulers. What failed before is in `failures`.
+    pub(super) fn new(rulers: Vec<Subject<'a>>, failures: Vec<Failure>) -> Self {
         Self {
             rulers: rulers.len(),
             subjects: rulers,
             turns: Vec::new(),
             raw: Vec::new(),
-            failures: Vec::new(),
+            failures,
             verified: Vec::new(),
             ruler_turns: 0,
             loading: Duration::ZERO,
@@ -292,6 +293,7 @@ fn begin(
         first,
         instructions: Err("the time was over before".to_owned()),
         calls: Vec::new(),
+        tail_calls: state.tail_calls(None),
         settled_instructions: None,
         verifier: state.plain.verifier.clone(),
         info: state.plain.info.clone(),
@@ -337,7 +339,8 @@ fn count(
     }
     let kfunc = |index| subject.linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
     case.calls = counts.calls(&subject.linked.code, kfunc);
-    Ok(Ok(counts.instructions()))
+    case.tail_calls = subject.state().tail_calls(Some(&counts));
+    Ok(counts.exact().map(|counts| counts.instructions()))
 }
 
 /// A program that could be loaded, and not run.

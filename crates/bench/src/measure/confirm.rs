@@ -8,14 +8,16 @@ use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 use rustix::time::{ClockId, clock_gettime};
 use wingbeat_bpf::{
     live::{LiveMaps, Loader, LoaderOptions, Run, RunInput, run},
-    spec::{Linked, Spec},
+    spec::Spec,
 };
 use wingbeat_oracle::world::{self, Outcome, Surroundings};
 
 use super::{
-    BenchError, count_program, place,
-    session::{contents, link},
-    subject::{Contents, fill},
+    BenchError,
+    contents::{Contents, contents, fill},
+    count_program,
+    link::link_one,
+    place,
 };
 use crate::{
     input::{EntryValue, Input},
@@ -112,9 +114,7 @@ fn interpret(
     input: &Input,
     cpu: usize,
 ) -> Result<Other, BenchError> {
-    let linked: Vec<Linked> = link(spec)?;
-    let linked = linked.iter().find(|linked| linked.program.name == program);
-    let linked = linked.ok_or_else(|| BenchError::no_programs(spec))?;
+    let linked = link_one(spec, program)?;
     let loader = Loader::new(spec, LoaderOptions::default())?;
     let mut maps = loader.create_maps()?;
     let contents = contents(spec, plan)?;
@@ -123,7 +123,7 @@ fn interpret(
     let surroundings = Surroundings { cpu: u32::try_from(cpu).unwrap_or(0), now_ns: now_ns() };
     // Before the kernel's run, which changes the maps.
     let mut live = Live { maps: &maps, contents: &contents, cpu };
-    let interpreted = world::run(linked, spec.maps(), &mut live, &input.data, surroundings)
+    let interpreted = world::run(&linked, spec.maps(), &mut live, &input.data, surroundings)
         .map_err(|error| BenchError::NotMeasurable(format!("{program}: {error}")))?;
     let given = RunInput { data: &input.data, context: &plan.context };
     let run = run(plain.as_fd(), linked.program.r#type, given, 1)?;
@@ -162,10 +162,11 @@ impl world::Contents for Live<'_> {
     /// Nobody can look into a queue without taking something out.
     fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String> {
         let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
-        let own = self.contents.iter().filter(|(name, ..)| *name == map.spec().name);
+        let own = self.contents.entries.iter().filter(|(name, ..)| *name == map.spec().name);
         let values = own.flat_map(|(_, _, entries)| entries).map(|entry| match &entry.value {
             EntryValue::Same(value) => Ok(value.clone()),
             EntryValue::PerCpu(_) => Err("a queue with values for each CPU".to_owned()),
+            EntryValue::Program(_) => Err("a queue with programs".to_owned()),
         });
         values.collect()
     }

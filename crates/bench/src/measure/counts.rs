@@ -9,8 +9,10 @@ use wingbeat_bpf::{
 };
 
 use super::{
-    BenchError, place,
-    session::{contents, link},
+    BenchError,
+    contents::contents,
+    link::link_one,
+    place,
     subject::{Counted, Subject},
 };
 use crate::{
@@ -50,13 +52,11 @@ pub fn count_program(
     stop: &AtomicBool,
 ) -> Result<CountedProgram, BenchError> {
     place::on_thread_of_its_own(plan.cpu, stop, |runner| {
-        let name = find(spec, program)?.name.clone();
-        let linked = link(spec)?.into_iter().find(|linked| linked.program.name == name);
-        let linked = linked.ok_or_else(|| BenchError::no_programs(spec))?;
+        let linked = link_one(spec, &find(spec, program)?.name)?;
         let mut loader = Loader::new(spec, LoaderOptions::default())?;
         loader.make_up_contexts(std::iter::once(&linked.program));
         let contents = contents(spec, plan)?;
-        let mut counts = Counts { runs: 0, executed: vec![0; linked.code.insns.len()] };
+        let mut counts = Counts { executed: vec![0; linked.code.insns.len()], ..Counts::default() };
         let mut outcomes = Vec::new();
         let mut subject = Subject::new(&linked, &loader, &contents, runner)?;
         subject.add_counted();
@@ -111,9 +111,8 @@ fn one_run(
     input: &Input,
     context: &[u8],
 ) -> Result<(Run, Counts), BenchError> {
-    counted.notebook.clear_notebook()?;
+    counted.clear()?;
     let run = subject.run_form(counted.program.as_fd(), input, context, 1)?;
-    let plan = &counted.instrumented.plan;
-    let executed = plan.insn_counts(&plan.counters(&counted.notebook.read_notebook()?));
-    Ok((run, Counts { runs: 1, executed }))
+    let counts = counted.read(&subject.linked.program.name, &subject.state().maps, 1)?;
+    Ok((run, counts))
 }

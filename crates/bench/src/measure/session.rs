@@ -12,7 +12,7 @@ use wingbeat_bpf::{
     ProgramType,
     live::{LoadError, Loader, LoaderOptions, VerifierStatistics},
     program::Info,
-    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+    spec::{Linked, ProgramSpec, Spec},
 };
 use wingbeat_stats::random::Random;
 
@@ -21,10 +21,12 @@ use super::{
     batch::FixedPart,
     budget::Budget,
     cases::Cases,
+    contents::{Contents, contents},
+    link::{link, unlinked},
     place,
     ruler::{RULER, empty_program},
     runner::Runner,
-    subject::{Contents, Subject},
+    subject::Subject,
     target,
     turn::{Turn, collect},
     verified,
@@ -32,7 +34,7 @@ use super::{
 use crate::{
     analyse::{self, Raw},
     conditions::{Conditions, Load, LoadReading, Observed},
-    input::{Input, MapKind, MapShape, load_map},
+    input::Input,
     plan::Plan,
     result::{Failure, Report, Verifier},
 };
@@ -52,48 +54,6 @@ pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, 
     place::on_thread_of_its_own(plan.cpu, watcher.stop, |runner| {
         Session::run(spec, plan, watcher, runner)
     })
-}
-
-/// Links the programs of an object for the running kernel.
-pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
-    let target = match spec.needs_target_types() {
-        true => Some(TargetTypes::from_kernel().map_err(|error| BenchError::Target {
-            file: spec.file().to_owned(),
-            reason: error.to_string(),
-        })?),
-        false => None,
-    };
-    Ok(spec.link(target.as_ref())?)
-}
-
-/// Reads the contents of maps that the plan names.
-pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError> {
-    plan.maps
-        .iter()
-        .map(|source| {
-            let map = spec.maps().iter().find(|map| map.name == source.map).ok_or_else(|| {
-                let known: Vec<_> = spec.maps().iter().map(|map| map.name.as_str()).collect();
-                BenchError::NoSuchMap {
-                    file: spec.file().to_owned(),
-                    name: source.map.clone(),
-                    known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
-                }
-            })?;
-            let kind = MapKind::of_map_type(map.r#type.0).ok_or_else(|| BenchError::Contents {
-                path: source.path.clone(),
-                reason: format!(
-                    "map {} is of type {}, which cannot be filled from a file",
-                    map.name, map.r#type
-                ),
-            })?;
-            let shape = MapShape {
-                kind,
-                key_bytes: if kind == MapKind::Queue { 0 } else { map.key_size as usize },
-                value_bytes: map.value_size as usize,
-            };
-            Ok((map.name.clone(), kind, load_map(&source.path, shape)?.entries))
-        })
-        .collect()
 }
 
 pub(super) struct Session<'a> {
@@ -163,7 +123,7 @@ impl<'a> Session<'a> {
         if counted_at_start && !plan.allow_statistics {
             return Err(BenchError::StatisticsOn);
         }
-        let mut cases = Cases::new(subjects);
+        let mut cases = Cases::new(subjects, unlinked(spec, &chosen, &linked)?);
         cases.add_rulers(&mut session)?;
         for (index, linked) in wanted.iter().enumerate() {
             let of_how_many = format!("{} of {}", index + 1, wanted.len());

@@ -15,18 +15,20 @@ use wingbeat_bpf::{
 use super::{
     BenchError,
     alternation::Side,
+    contents::{Contents, fill},
     runner::{Pace, Runner},
+    tail_calls::{CountedTargets, PlainTargets},
 };
 use crate::{
-    input::{Entry, Input, MapKind},
+    counts::Counts,
+    input::Input,
     instrument::{
         counters::{self, Instrumented},
+        jumps::{Jump, jumps},
         wrapper,
     },
+    tail_calls::TailCalls,
 };
-
-/// Entries for one map of the object, by its name.
-pub(super) type Contents = Vec<(String, MapKind, Vec<Entry>)>;
 
 /// Time from which on maps are created once for all loads of an image.
 const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
@@ -51,6 +53,8 @@ pub(super) struct Subject<'a> {
 pub(super) struct State {
     pub(super) maps: LiveMaps,
     pub(super) plain: Loaded,
+    /// What its tail calls lead to.
+    targets: PlainTargets,
     /// With counters, or why not.
     pub(super) counted: Result<Counted, String>,
     /// With a clock, or why not.
@@ -65,6 +69,10 @@ pub(super) struct Counted {
     pub(super) program: Loaded,
     pub(super) notebook: LiveMap,
     pub(super) instrumented: Instrumented,
+    /// Its tail calls.
+    pub(super) jumps: Vec<Jump>,
+    /// What they lead to, with counters too.
+    pub(super) targets: CountedTargets,
 }
 
 /// A program with a clock around it.
@@ -92,7 +100,8 @@ impl<'a> Subject<'a> {
 
     /// Brings in the form with counters, or keeps the reason why that cannot be.
     pub(super) fn add_counted(&mut self) {
-        self.state.counted = Counted::load(self.linked, self.loader, &self.state, self.runner);
+        self.state.counted =
+            Counted::load(self.linked, self.loader, self.contents, &self.state, self.runner);
     }
 
     /// Brings in the form with a clock, or keeps the reason why that cannot be.
@@ -159,7 +168,7 @@ impl<'a> Subject<'a> {
         let mut state = State::load(self.linked, self.loader, self.contents, self.runner)?;
         // A form that could not be had once is not tried again.
         state.counted = match &self.state.counted {
-            Ok(_) => Counted::load(self.linked, self.loader, &state, self.runner),
+            Ok(_) => Counted::load(self.linked, self.loader, self.contents, &state, self.runner),
             Err(reason) => Err(reason.clone()),
         };
         state.clocked = match &self.state.clocked {
@@ -223,20 +232,35 @@ impl State {
             let load_time = begun.elapsed();
             let not_yet = || "the time was over before".to_owned();
             let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
-            Ok(Self { maps, plain, counted, clocked, load_time })
+            let targets = PlainTargets::default();
+            Ok(Self { maps, plain, targets, counted, clocked, load_time })
         };
-        // What the program cannot write to need not be put back.
-        if loader.has_large_maps() {
-            let mut maps = loader.create_maps_to_read()?;
+        let codes = contents.targets.codes(linked);
+        // What the program cannot write to need not be put back. What it jumps to may write more.
+        if loader.has_large_maps() && !contents.targets.has_any(linked) {
+            let mut maps = loader.create_maps_for(&codes, true)?;
             fill(&mut maps, contents)?;
             match load(maps, runner.little_effort()) {
                 Err(LoadError::Rejected { .. }) => {}
                 other => return Ok(other?),
             }
         }
-        let mut maps = loader.create_maps()?;
+        let mut maps = loader.create_maps_for(&codes, false)?;
         fill(&mut maps, contents)?;
-        Ok(load(maps, runner.effort())?)
+        let mut state = load(maps, runner.effort())?;
+        let (targets, effort) = (&contents.targets, runner.little_effort());
+        state.targets =
+            PlainTargets::load(targets, linked, loader, (&state.maps, &state.plain), effort);
+        Ok(state)
+    }
+
+    /// What is known of tail calls, with the counts of a run if there are any.
+    pub(super) fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls {
+        TailCalls {
+            programs: counts.map(|it| it.tail_called.clone()).unwrap_or_default(),
+            failed: counts.map(|it| it.failed_tail_calls.clone()).unwrap_or_default(),
+            missing: self.targets.missing.clone(),
+        }
     }
 }
 
@@ -244,27 +268,44 @@ impl Counted {
     fn load(
         linked: &Linked,
         loader: &Loader,
+        contents: &Contents,
         state: &State,
         runner: Runner<'_>,
     ) -> Result<Self, String> {
-        let number = state.maps.all().len();
+        let (maps, effort) = (&state.maps, runner.little_effort());
+        let mut targets = CountedTargets::new(&state.targets, &contents.targets, maps)?;
+        let descriptors = targets.descriptors(maps);
+        let mut counted = Self::alone(linked, loader, descriptors, &state.plain, effort)?;
+        let itself = (linked, &counted.program);
+        targets.fill((&state.targets, &contents.targets), itself, loader, maps, effort)?;
+        counted.targets = targets;
+        Ok(counted)
+    }
+
+    /// The program with counters, without what it jumps to. `maps` are the descriptors of the object's.
+    pub(super) fn alone(
+        linked: &Linked,
+        loader: &Loader,
+        maps: Vec<BorrowedFd<'_>>,
+        plain: &Loaded,
+        effort: Effort<'_>,
+    ) -> Result<Self, String> {
         let options = counters::Options {
-            map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
+            map_fd: i32::try_from(maps.len()).map_err(|_| "too many maps".to_owned())?,
             may_throw: linked.throwing_calls().collect(),
-            stack_depths_bytes: state.plain.verifier.stack_depths.clone(),
+            stack_depths_bytes: plain.verifier.stack_depths.clone(),
         };
         let instrumented = counters::instrument(&linked.code, &options)
             .map_err(|error| format!("it cannot be given counters: {error}"))?;
         let notebook =
             LiveMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
-        let mut descriptors = state.maps.descriptors();
-        descriptors.push(notebook.as_fd());
-        let effort = runner.little_effort();
+        let descriptors = [maps.as_slice(), &[notebook.as_fd()]].concat();
         let program =
             loader.load_with(&linked.program, &instrumented.code, &descriptors, effort).map_err(
-                |error| format!("the kernel refuses it with counters: {}", first_line(&error)),
+                |error| format!("the kernel refuses it with counters: {}", short(&error)),
             )?;
-        Ok(Self { program, notebook, instrumented })
+        let jumps = jumps(&linked.code).unwrap_or_default();
+        Ok(Self { program, notebook, instrumented, jumps, targets: CountedTargets::default() })
     }
 }
 
@@ -289,34 +330,15 @@ impl Clocked {
         let mut descriptors = state.maps.descriptors();
         descriptors.push(notebook.as_fd());
         let effort = runner.little_effort();
-        let program = loader
-            .load_with(&linked.program, &wrapped.code, &descriptors, effort)
-            .map_err(|error| {
-                format!("the kernel refuses it with a clock around it: {}", first_line(&error))
-            })?;
+        let program =
+            loader.load_with(&linked.program, &wrapped.code, &descriptors, effort).map_err(
+                |error| format!("the kernel refuses it with a clock around it: {}", short(&error)),
+            )?;
         Ok(Self { program, notebook })
     }
 }
 
-/// What an error says first; what follows is the log of code that the user did not write.
-pub(super) fn first_line(error: &LoadError) -> String {
+/// The first line of an error, which says it, without the verifier's log.
+pub(super) fn short(error: &dyn std::error::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
-/// Puts the contents into the maps.
-pub(super) fn fill(maps: &mut LiveMaps, contents: &Contents) -> Result<(), BenchError> {
-    for (name, kind, entries) in contents {
-        let Some(map) = maps.get_mut(name) else { continue };
-        let cpus = map.value_len() / (map.spec().value_size as usize).next_multiple_of(8).max(1);
-        let entries = entries
-            .iter()
-            .map(|entry| Ok((entry.key.clone(), entry.value_for_kernel(*kind, cpus)?)))
-            .collect::<Result<Vec<_>, crate::input::MapError>>()
-            .map_err(|error| BenchError::Contents {
-                path: name.into(),
-                reason: error.to_string(),
-            })?;
-        map.fill(&entries)?;
-    }
-    Ok(())
 }

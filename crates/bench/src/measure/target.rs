@@ -19,7 +19,7 @@ use wingbeat_bpf::{
     spec::{Attachment, Linked, ProgramSpec, Spec},
 };
 
-use super::{BenchError, session::link};
+use super::{BenchError, link::link};
 use crate::plan::Plan;
 
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h, Linux 6.18).

@@ -77,7 +77,7 @@ pub(super) fn load(
 }
 
 fn verify(linked: &Linked, loader: &Loader, runner: Runner<'_>) -> Result<Verified, BenchError> {
-    let maps = loader.create_maps()?;
+    let maps = loader.create_maps_for(&[&linked.code], false)?;
     let descriptors = maps.descriptors();
     let loaded = loader.load_with(&linked.program, &linked.code, &descriptors, runner.effort())?;
     Ok(Verified {

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     live::format::{decimal, grouped, printable},
     result::{Case, Distribution, Latency, Method, Outliers, RunCounts, Size, Verifier},
+    tail_calls::TailCalls,
 };
 
 /// Columns that the lines of a row begin at: `  outliers  `.
@@ -38,6 +39,8 @@ fn lines(row: Row) -> Vec<(&'static str, String)> {
     lines.extend(row.distribution().map(|single| ("single", single_runs(single))));
     if let Some(case) = row.case() {
         lines.extend(case.counts.measured().map(|counts| ("calls", calls(counts))));
+        let tail_calls = &case.tail_calls;
+        lines.extend((!tail_calls.is_empty()).then(|| ("tail calls", jumped(tail_calls))));
         lines.push(("packet", packet(case)));
     }
     if let Some((size, verifier)) = row.size().zip(row.verifier()) {
@@ -131,6 +134,22 @@ fn calls(counts: &RunCounts) -> String {
     match counts.calls.is_empty() {
         true => "none of helpers or kfuncs".to_owned(),
         false => counts.calls.iter().map(call).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Where tail calls led, or did not.
+fn jumped(found: &TailCalls) -> String {
+    let programs = found.programs.iter().map(|target| {
+        let times = if target.entries == 1 { "once" } else { &format!("{} times", target.entries) };
+        let instructions = grouped(target.instructions);
+        format!("{} {times} ({instructions} instructions)", printable(&target.program))
+    });
+    let failed =
+        found.failed.iter().map(|call| format!("nowhere from {}", printable(&call.to_string())));
+    let all: Vec<_> = programs.chain(failed).collect();
+    match all.is_empty() {
+        true => "none in the first run".to_owned(),
+        false => all.join(", "),
     }
 }
 

@@ -1,13 +1,20 @@
 //! Instrumentation on the real kernel: generated programs do with counters what they do without, and
-//! count what the interpreter counts; programs that take turns within one run get the turns, the maps
+//! count what the interpreter counts, across tail calls too; programs that take turns within one run get the turns, the maps
 //! and the times that are theirs.
 //!
 //! Skipped only when the rights are missing; with `CI=true` that is a failure.
 
 mod alternate;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../../../bpf/tests/spec/support/btf.rs"]
+mod btf;
 mod confirm;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../../../bpf/tests/spec/support/elf.rs"]
+mod elf;
 mod generated;
 mod methods;
 #[path = "../../../wingbeat/tests/bench/object.rs"]
 mod object;
 mod support;
+mod tail_calls;

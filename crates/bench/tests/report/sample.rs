@@ -9,6 +9,7 @@ use wingbeat_bench::{
         Latency, MeasureComparison, Method, Notice, Outcome, Outliers, Part, Report, Ruler,
         RunCounts, SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
     },
+    tail_calls::TailCalls,
 };
 
 /// A time with an interval of one part in a hundred.
@@ -83,6 +84,7 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
         latency: Part::Measured(latency(median_ns, median_ns - 10.12)),
         distribution: Part::Measured(distribution(median_ns + 11.0)),
         counts: Part::Measured(RunCounts { instructions, calls, steady_instructions: None }),
+        tail_calls: TailCalls::default(),
         verifier: Verifier {
             processed_instructions: Some(instructions * 4),
             total_states: Some(3909),

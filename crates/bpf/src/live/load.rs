@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
-    maps::LiveMaps,
+    maps::{self, LiveMaps},
     records::{function_records, line_records, put_descriptors},
     reset::is_large,
     settings,
@@ -141,17 +141,24 @@ impl Loader {
     ///
     /// When the kernel refuses one.
     pub fn create_maps(&self) -> Result<LiveMaps, super::MapError> {
-        LiveMaps::create_with(&self.maps, self.typed(), false)
+        LiveMaps::create(&self.maps, self.typed())
     }
 
-    /// Creates them so that the kernel lets no program write to large arrays: one that loads with them
-    /// never does.
+    /// Creates them for programs of this code: maps that it does not use may be refused, and others
+    /// stand in for them. With `is_large_read_only` the kernel lets no program write to large arrays:
+    /// one that loads with them never does.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses one.
-    pub fn create_maps_to_read(&self) -> Result<LiveMaps, super::MapError> {
-        LiveMaps::create_with(&self.maps, self.typed(), true)
+    /// When the kernel refuses one that is used.
+    pub fn create_maps_for(
+        &self,
+        codes: &[&Code],
+        is_large_read_only: bool,
+    ) -> Result<LiveMaps, super::MapError> {
+        let used = maps::used(&self.maps, codes);
+        let is_needed = |number| used.contains(&number);
+        LiveMaps::create_with(&self.maps, self.typed(), is_large_read_only, is_needed)
     }
 
     /// Whether there are large arrays that programs may write to, as far as the object says.

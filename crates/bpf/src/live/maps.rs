@@ -1,5 +1,9 @@
 //! Maps of an object, created for this process alone.
 
+mod complete;
+mod needed;
+mod tables;
+
 use std::{
     io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
@@ -14,6 +18,8 @@ use crate::{
     spec::{MapSpec, MapType, ObjectTypes, Slot},
     sys::{self, MapSpecification},
 };
+
+pub(super) use needed::used;
 
 /// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
 const RDONLY_PROG: u32 = 1 << 7;
@@ -65,22 +71,32 @@ impl LiveMaps {
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        Self::create_with(specs, types, false)
+        Self::create_with(specs, types, false, |_| true)
     }
 
-    /// The same; with `is_large_read_only` the kernel lets no program write to large arrays.
-    pub(super) fn create_with(
+    /// The same; with `is_large_read_only` the kernel lets no program write to large arrays. A map that
+    /// is not needed, by its number, may be refused: another one stands in for it.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses one that is needed.
+    pub fn create_with(
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
         is_large_read_only: bool,
+        is_needed: impl Fn(usize) -> bool,
     ) -> Result<Self, MapError> {
-        let create = |spec: &MapSpec| {
+        let create = |(number, spec): (usize, &MapSpec)| {
             let is_unwritten = is_large_read_only && is_large(spec);
             let flags = if is_unwritten { spec.flags | RDONLY_PROG } else { spec.flags };
-            let map = LiveMap::create(&MapSpec { flags, ..spec.clone() }, types)?;
-            Ok(LiveMap { is_unwritten, ..map })
+            match LiveMap::create(&MapSpec { flags, ..spec.clone() }, types) {
+                Ok(map) => Ok(LiveMap { is_unwritten, ..map }),
+                Err(error) if is_needed(number) => Err(error),
+                // Another error if that is refused too: then it is not because of this map.
+                Err(_) => LiveMap::create(&needed::stand_in(), None),
+            }
         };
-        let maps = specs.iter().map(create).collect::<Result<_, _>>()?;
+        let maps = specs.iter().enumerate().map(create).collect::<Result<_, _>>()?;
         let maps = Self { maps };
         maps.fill_slots(|slot| match slot {
             Slot::Map(name) => Some(maps.maps.iter().find(|map| map.spec.name == *name)?.as_fd()),
@@ -154,7 +170,9 @@ impl LiveMap {
         spec: &MapSpec,
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        let inner = spec.inner.as_deref().map(|inner| create(inner, None, types)).transpose()?;
+        let spec = &complete::complete(spec);
+        let inner = spec.inner.as_deref().map(complete::complete);
+        let inner = inner.map(|inner| create(&inner, None, types)).transpose()?;
         let fd = create(spec, inner.as_ref().map(AsFd::as_fd), types)?;
         let value_len = value_len(spec);
         let contents = match &spec.initial {

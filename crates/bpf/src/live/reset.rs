@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
-const RESET_BYTES_MAX: u64 = 1 << 20;
+pub(super) const RESET_BYTES_MAX: u64 = 1 << 20;
 
 /// A map that cannot be brought back to its first state in place.
 #[derive(Debug, thiserror::Error)]

@@ -65,11 +65,16 @@ impl Functions {
             }
             let records = extension.get(section.name).unwrap_or(&nothing);
             for symbol in functions_in(survey, index, section)? {
-                found.push(function(survey, index, symbol, records, externs));
+                found.push(function(survey, index, &symbol, records, externs));
             }
         }
         check_visible(survey, &found)?;
         Ok(Self(found))
+    }
+
+    /// Whether just one function has this name.
+    pub(super) fn is_only(&self, name: &str) -> bool {
+        self.0.iter().filter(|function| function.name == name).count() == 1
     }
 
     /// The functions of a section, with their numbers.
@@ -128,19 +133,43 @@ fn functions_in<'a>(
     survey: &'a Survey<'_>,
     index: usize,
     section: &Section<'_>,
-) -> Result<Vec<&'a Symbol<'a>>, Flaw> {
-    let mut symbols: Vec<_> =
-        survey.symbols_in(index).filter(|symbol| symbol.is_function).collect();
+) -> Result<Vec<Symbol<'a>>, Flaw> {
+    let mut symbols: Vec<Symbol<'a>> =
+        survey.symbols_in(index).filter(|symbol| symbol.is_function).copied().collect();
+    if symbols.is_empty() {
+        symbols = untyped_functions(survey, index, section);
+    }
     symbols.sort_by_key(|symbol| (symbol.value, symbol.size, symbol.is_local));
     symbols.dedup_by_key(|symbol| (symbol.value, symbol.size));
     let end = |symbol: &Symbol<'_>| symbol.value.saturating_add(symbol.size);
-    match symbols.windows(2).find(|pair| end(pair[0]) > pair[1].value) {
+    match symbols.windows(2).find(|pair| end(&pair[0]) > pair[1].value) {
         Some(pair) => Err(Flaw::damaged(
             section.name,
             format!("functions {:?} and {:?} overlap", pair[0].name, pair[1].name),
         )),
         None => Ok(symbols),
     }
+}
+
+/// Compilers before LLVM 7 do not say of a symbol that it is a function, nor where that ends. Labels are
+/// local, so that what others see in a section of code is a function up to the next one.
+fn untyped_functions<'a>(
+    survey: &'a Survey<'_>,
+    index: usize,
+    section: &Section<'_>,
+) -> Vec<Symbol<'a>> {
+    let visible = |symbol: &&Symbol<'_>| {
+        !symbol.is_local && symbol.size == 0 && symbol.value.is_multiple_of(8)
+    };
+    let mut symbols: Vec<Symbol<'a>> = survey.symbols_in(index).filter(visible).copied().collect();
+    symbols.sort_by_key(|symbol| symbol.value);
+    let mut end = section.size;
+    for symbol in symbols.iter_mut().rev() {
+        symbol.size = end.saturating_sub(symbol.value);
+        end = end.min(symbol.value);
+    }
+    symbols.retain(|symbol| symbol.size > 0);
+    symbols
 }
 
 fn function(

@@ -1,9 +1,16 @@
 //! Global variables of an object, which can be set before it is loaded.
 
+mod value;
+
 use super::{
     Spec, SpecError,
+    error::nearest,
     survey::{Place, Role, Survey},
+    table::{Kind, Type},
 };
+
+pub use value::{GlobalSetting, NotASetting};
+use value::{Shape, listed};
 
 /// The variables, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -43,9 +50,21 @@ impl Globals {
         let mut found: Vec<_> = self.0.iter().filter(|global| global.name == name).collect();
         found.sort_by_key(|global| global.is_local);
         match found.as_slice() {
-            [] => Err("the object has no such variable".into()),
+            [] => Err(format!("the object has no such variable{}", self.suggestion(name))),
             [first, rest @ ..] if !first.is_local || rest.is_empty() => Ok(first),
             all => Err(format!("the object has {} static variables of this name", all.len())),
+        }
+    }
+
+    /// What may be meant, or what there is.
+    fn suggestion(&self, name: &str) -> String {
+        // Compilers give constants names that begin with a dot or have one in them.
+        let known = self.0.iter().map(|global| &global.name).filter(|name| !name.contains('.'));
+        let known: Vec<String> = known.cloned().collect();
+        match (nearest(name, &known), known.as_slice()) {
+            (Some(nearest), _) => format!("; did you mean {nearest:?}?"),
+            (None, []) => "; it has none".to_owned(),
+            (None, known) => format!("; it has {}", listed(known.iter().map(String::as_str))),
         }
     }
 }
@@ -62,6 +81,46 @@ impl Spec {
             name: name.to_owned(),
             reason,
         })
+    }
+
+    /// The same object with other values in global variables: what `veristat -G` and bpf2go's variables
+    /// set before loading.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such variable, or it cannot hold the value.
+    pub fn with_globals(&self, settings: &[GlobalSetting]) -> Result<Self, SpecError> {
+        let mut changed = self.clone();
+        for GlobalSetting { name, value } in settings {
+            let bytes = self.global_bytes(name, value).map_err(|reason| SpecError::Global {
+                file: self.file.clone(),
+                name: name.clone(),
+                reason,
+            })?;
+            changed.set_global(name, &bytes)?;
+        }
+        Ok(changed)
+    }
+
+    fn global_bytes(&self, name: &str, value: &str) -> Result<Vec<u8>, String> {
+        let global = self.globals.named(name)?;
+        let size = usize::try_from(global.size).map_err(|_| "it is too large".to_owned())?;
+        let shape = match &self.types {
+            Some(types) => Shape::of(self.global_type(global), types),
+            None => Shape::Integer { is_signed: None },
+        };
+        shape.bytes(value, size)
+    }
+
+    /// The type of a variable, where the object tells one of its size.
+    fn global_type(&self, global: &Global) -> Option<Type<'_>> {
+        let types = self.types.as_ref()?;
+        let (section, _) = self.sections.get(global.section)?;
+        let list = types.find(Kind::DATASEC, section)?;
+        let mut variables = list.triples().filter_map(|[id, ..]| types.get(*id));
+        let variable = variables.find(|variable| types.name(*variable) == global.name)?;
+        let is_whole = types.size(variable.link).map(u64::from) == Some(global.size);
+        types.resolve(variable.link).filter(|_| is_whole)
     }
 
     fn try_set_global(&mut self, name: &str, value: &[u8]) -> Result<(), String> {

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{ProgramSpec, Spec, SpecError, TargetTypes, accesses::Fitter, references::Reference};
+use super::{
+    ProgramSpec, Spec, SpecError, TargetTypes, accesses::Fitter, references::Reference, table::Kind,
+};
 use crate::code::{Code, FunctionInfo, Insn, LineInfo};
 
 /// A program with everything that it calls.
@@ -58,6 +60,12 @@ impl Spec {
     ///
     /// When something that a program refers to is not in the object, or not in the kernel.
     pub fn link(&self, target: Option<&TargetTypes>) -> Result<Vec<Linked>, SpecError> {
+        self.link_these(&self.programs, target).into_iter().collect()
+    }
+
+    /// Links each program by itself, in the order of [`Spec::programs`]: one that cannot be linked is in
+    /// nobody's way.
+    pub fn link_each(&self, target: Option<&TargetTypes>) -> Vec<Result<Linked, SpecError>> {
         self.link_these(&self.programs, target)
     }
 
@@ -72,15 +80,15 @@ impl Spec {
         target: Option<&TargetTypes>,
     ) -> Result<Linked, SpecError> {
         let program = self.program(name)?;
-        let mut linked = self.link_these(std::slice::from_ref(program), target)?;
-        linked.pop().ok_or_else(|| self.link_error(program, "it has no code".into()))
+        let linked = self.link_these(std::slice::from_ref(program), target).pop();
+        linked.unwrap_or_else(|| Err(self.link_error(program, "it has no code".into())))
     }
 
     fn link_these(
         &self,
         programs: &[ProgramSpec],
         target: Option<&TargetTypes>,
-    ) -> Result<Vec<Linked>, SpecError> {
+    ) -> Vec<Result<Linked, SpecError>> {
         let fitter = self.types.as_ref().zip(target);
         let mut fitter = fitter.map(|(types, target)| Fitter::new(types, target));
         let mut fitted = Fitted::new();
@@ -105,13 +113,16 @@ impl Spec {
         let entry = self.entries.get(&program.name).copied();
         let entry = entry.ok_or_else(|| self.link_error(program, "it has no code".into()))?;
         let mut reached = vec![entry];
+        reached.extend(self.exception_callback(entry).filter(|&callback| callback != entry));
         let mut is_reached = vec![false; self.functions.0.len()];
-        let mut next = 0;
-        while let Some(&number) = reached.get(next) {
-            next += 1;
+        for &number in &reached {
             if let Some(flag) = is_reached.get_mut(number) {
                 *flag = true;
             }
+        }
+        let mut next = 0;
+        while let Some(&number) = reached.get(next) {
+            next += 1;
             for reference in self.references_of(number, program)?.into_values() {
                 if let Reference::Function(callee) = reference
                     && let Some(flag) = is_reached.get_mut(callee)
@@ -122,6 +133,15 @@ impl Spec {
             }
         }
         Ok(reached)
+    }
+
+    /// The function that a program's tag names for exceptions (`__exception_cb` of bpf_experimental.h,
+    /// Linux 6.18). Nothing refers to it but the tag.
+    fn exception_callback(&self, entry: usize) -> Option<usize> {
+        let (types, type_id) = (self.types.as_ref()?, self.functions.0.get(entry)?.type_id?);
+        let mut tags = types.all().filter(|tag| tag.kind == Kind::DECL_TAG && tag.link == type_id);
+        let name = tags.find_map(|tag| types.name(tag).strip_prefix("exception_callback:"))?;
+        self.functions.0.iter().position(|function| function.name == name)
     }
 
     fn references_of(

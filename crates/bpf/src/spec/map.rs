@@ -1,9 +1,10 @@
 //! Maps of an object file, in all the ways in which objects describe them.
 
 mod legacy;
+mod tables;
 mod typed;
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use super::{
     error::Flaw,
@@ -103,6 +104,11 @@ impl MapType {
                 | Self::LRU_PERCPU_HASH
                 | Self::LPM_TRIE
         )
+    }
+
+    /// Are its values maps?
+    pub fn has_maps(self) -> bool {
+        matches!(self, Self::ARRAY_OF_MAPS | Self::HASH_OF_MAPS)
     }
 
     /// Has it no keys, but an order?
@@ -277,6 +283,16 @@ impl Maps {
         self.places
             .iter()
             .find(|place| place.section == section && (place.is_data || place.start == offset))
+    }
+
+    /// The names of functions that stand in tables of programs.
+    pub(super) fn in_tables(&self) -> BTreeSet<&str> {
+        let slots = self.specs.iter().flat_map(|map| &map.slots);
+        let names = slots.filter_map(|(_, slot)| match slot {
+            Slot::Program(name) => Some(name.as_str()),
+            Slot::Map(_) => None,
+        });
+        names.collect()
     }
 
     /// The number of the map with the settings of the kernel's build.

@@ -5,6 +5,8 @@
 
 mod given;
 
+use std::collections::BTreeSet;
+
 pub use given::{SectionType, SectionTypeError};
 
 use super::{
@@ -240,11 +242,13 @@ pub enum OtherCode {
 }
 
 /// The programs, in the order of their sections, each with the number of its function; and what
-/// other code there is. What is `given` for a section goes before what its name tells.
+/// other code there is. What is `given` for a section goes before what its name tells; `in_tables` are
+/// the names of functions that stand in tables of programs.
 pub(super) fn programs(
     survey: &Survey<'_>,
     functions: &Functions,
     given: &[SectionType],
+    in_tables: &BTreeSet<&str>,
 ) -> (Vec<(ProgramSpec, usize)>, Vec<OtherCode>) {
     let (mut programs, mut others) = (Vec::new(), Vec::new());
     for (index, section) in survey.with_role(Role::Code { is_text: false }) {
@@ -255,8 +259,9 @@ pub(super) fn programs(
             others.extend((section.size > 0).then(|| OtherCode::NoFunctions { section: name() }));
             continue;
         }
-        // What others cannot see is there to be called.
-        let own = own.filter(|(_, function)| !function.is_local);
+        // What others cannot see is there to be called, or to be jumped to.
+        let is_target = |name: &str| in_tables.contains(name) && functions.is_only(name);
+        let own = own.filter(|(_, function)| !function.is_local || is_target(&function.name));
         let meaning = given.iter().rfind(|given| given.section == section.name);
         let meaning = meaning.map(|given| given.meaning.clone()).or_else(|| classify(section.name));
         let Some((r#type, attach_type, flags, attachment)) = meaning else {

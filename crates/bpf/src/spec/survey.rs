@@ -217,7 +217,10 @@ fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
         "version" => Role::Version,
         ".maps" => Role::Maps,
         _ if is_loaded && is_struct_ops(name) => Role::StructOps,
-        _ if name == "maps" || name.starts_with("maps/") => Role::LegacyMaps,
+        // The last one is how v4l-utils names it (`lirc_mode2/maps`).
+        _ if name == "maps" || name.starts_with("maps/") || name.ends_with("/maps") => {
+            Role::LegacyMaps
+        }
         _ if is_loaded && (is(".data") || is(".bss")) => Role::Data { is_constant: false },
         _ if is_loaded && is(".rodata") => Role::Data { is_constant: true },
         _ => Role::Other,

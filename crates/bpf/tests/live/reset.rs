@@ -356,3 +356,25 @@ fn maps_that_have_to_be_created_anew() {
     // Restoring it would take longer than creating it.
     check(MapType::ARRAY, (4, 4096), 257);
 }
+
+#[test]
+fn large_maps_that_programs_only_read() {
+    if !can_load() {
+        return;
+    }
+    let spec = MapSpec::plain("large", MapType::ARRAY, (4, 4096), 257);
+    let maps = LiveMaps::create_with(&[spec], None, true, |_| true).expect("a map");
+    let key = [store_value(op::W, 10, -4, 0), copy(2, 10), alu(op::ADD, 2, -4)];
+    let found = |then: Insn| {
+        let lookup = [call(helper::MAP_LOOKUP), jump(op::JEQ, 0, 0, 1), then];
+        [&key, map(1, 0).as_slice(), &lookup, &give(0)].concat()
+    };
+    let check = |insns: &[Insn], expected: bool| {
+        let loaded = load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
+        assert_eq!(loaded.is_ok(), expected, "{insns:?}");
+    };
+    check(&give(0), true);
+    check(&found(load(op::DW, 1, 0, 8)), true);
+    check(&found(store_value(op::DW, 0, 8, 1)), false);
+    maps.reset().expect("there is nothing to do");
+}

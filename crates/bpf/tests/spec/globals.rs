@@ -36,15 +36,41 @@ fn what_cannot_be_set() {
         let text = spec.set_global(name, value).unwrap_err().to_string();
         assert_eq!(text, format!("a.o: cannot set the global {name:?}: {expected}"));
     };
-    check("limits", &[0; 4], "the object has no such variable");
-    check("", &[0; 4], "the object has no such variable");
+    check("limits", &[0; 4], "the object has no such variable; did you mean \"limit\"?");
+    let all = "the object has no such variable; it has total, start, limit, table";
+    check("", &[0; 4], all);
     check("limit", &[0; 8], "it has 4 bytes, and 8 were given");
     check("limit", &[], "it has 4 bytes, and 0 were given");
     // A map, a function, a setting of the kernel.
-    check("counts", &[0; 32], "the object has no such variable");
-    check("first", &[0; 64], "the object has no such variable");
-    check("CONFIG_HZ", &[0; 4], "the object has no such variable");
+    check("counts", &[0; 32], all);
+    check("first", &[0; 64], all);
+    check("CONFIG_HZ", &[0; 4], all);
     assert_eq!(spec.maps(), before);
+}
+
+#[test]
+fn values_are_written_by_type() {
+    let spec = parse(&Sample::new().bytes());
+    let set = |settings: &[&str]| {
+        let settings: Vec<_> = settings.iter().map(|it| it.parse().expect("a setting")).collect();
+        spec.with_globals(&settings)
+    };
+    let changed = set(&["limit=-2", "total=0x01020304", "table=hex:0102030405060708"]).unwrap();
+    assert_eq!(value(&changed, ".data"), [7, 0, 0, 0, 254, 255, 255, 255]);
+    assert_eq!(value(&changed, ".bss"), [4, 3, 2, 1]);
+    assert_eq!(value(&changed, ".rodata"), [1, 2, 3, 4, 5, 6, 7, 8]);
+    // The last one counts, and the spec itself stays as it was.
+    assert_eq!(value(&set(&["limit=1", "limit=2"]).unwrap(), ".data")[4..], [2, 0, 0, 0]);
+    assert_eq!(value(&spec, ".bss"), [0; 4]);
+    let check = |setting: &str, expected: &str| {
+        let text = set(&[setting]).unwrap_err().to_string();
+        assert!(text.starts_with("a.o: cannot set the global "), "{text}");
+        assert!(text.contains(expected), "{text}");
+    };
+    check("limt=1", "did you mean \"limit\"?");
+    check("limit=4294967296", "4294967296 does not fit");
+    check("table=x", "\"x\" is no number");
+    check("table=hex:00", "it has 8 bytes, and 1 were given");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::support::{
     code::give,
     elf::{
         Object, Relocation, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, STB_LOCAL, STB_WEAK,
-        field, patch_section,
+        STT_NOTYPE, Symbol, field, patch_section,
     },
     main, parse, refusal,
 };
@@ -102,6 +102,23 @@ fn code_without_functions_is_told() {
     object.code(".text");
     let spec = parse(&object.write());
     assert_eq!(spec.other_code(), [OtherCode::NoFunctions { section: "xdp".to_owned() }]);
+}
+
+#[test]
+fn functions_of_old_compilers() {
+    let (mut object, xdp) = main(&give(1));
+    object.function(xdp, "second", &[give(2), give(3)].concat());
+    for symbol in &mut object.symbols {
+        (symbol.kind, symbol.size) = (STT_NOTYPE, 0);
+    }
+    // A label, and one at the end.
+    let label = Symbol { value: 24, binding: STB_LOCAL, ..Symbol::global("LBB0_1", xdp) };
+    object.symbol(label);
+    object.symbol(Symbol { value: 48, ..Symbol::global("end", xdp) });
+    let spec = parse(&object.write());
+    let found: Vec<_> =
+        spec.programs().iter().map(|program| (&*program.name, program.insn_count)).collect();
+    assert_eq!(found, [("main", 2), ("second", 4)]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use wingbeat_bench::{
     measure::{TargetSource, allowed_cpus},
     report::{Format, UnknownFormat},
 };
-use wingbeat_bpf::spec::SectionType;
+use wingbeat_bpf::spec::{GlobalSetting, SectionType};
 
 use super::live::LiveArgs;
 use crate::cli::duration;
@@ -25,13 +25,19 @@ pub(crate) struct InputArgs {
     /// Context structure for each run, as raw bytes or .hex text
     #[arg(long, value_name = "FILE")]
     pub(crate) ctx: Option<PathBuf>,
-    /// Contents of a map, as JSON: [{"key": 1, "value": "0x0a000001"}, …]; may be given several times
+    /// Contents of a map, as JSON: [{"key": 1, "value": "0x0a000001"}, …], or what `bpftool map dump -j`
+    /// prints; in a table of programs "value" is {"program": "NAME"}; may be given several times
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) map: Vec<MapSource>,
     /// Type of the programs in a section whose name does not tell it, as bpftool names types or as a
     /// section name of libbpf: prog=xdp, prog=fentry/schedule; may be given several times
     #[arg(long = "type", value_name = "SECTION=TYPE")]
     pub(crate) r#type: Vec<SectionType>,
+    /// Value of a global variable, such as a constant that configures the object; may be given several
+    /// times: a number, true, false, the name of an enumerator, or hex: and bytes
+    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(value_parser = |text: &str| text.parse::<GlobalSetting>())]
+    pub(crate) program_data: Vec<GlobalSetting>,
 }
 
 /// Flags of `wingbeat bench`.
@@ -91,7 +97,9 @@ pub(crate) struct BenchArgs {
     /// Measure programs that are loaded already, where they run: by id, name, tag or pin [default:
     /// all]
     #[arg(long)]
-    #[arg(conflicts_with_all = ["input", "ctx", "map", "type", "samples", "cpu", "expect", "allow_stats"])]
+    #[arg(conflicts_with_all = [
+        "input", "ctx", "map", "type", "program_data", "samples", "cpu", "expect", "allow_stats",
+    ])]
     pub(crate) live: bool,
     /// With --live: how long to measure [default: until COMMAND ends, or 5s]
     #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "live")]

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     }
     let Some(object) = &args.object else { bail!("which object file? `wingbeat bench FILE.o`") };
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
-    let spec = args.inputs.read(object)?;
+    let spec = args.inputs.spec(object)?;
     let (plan, warnings) = plan(args)?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
@@ -64,6 +64,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         }
         Some(other) => {
             let other = Spec::read_with(other, &args.inputs.r#type)?;
+            let other = other.with_globals(&args.inputs.program_data)?;
             let thresholds = args.thresholds();
             let found = with_progress(quiet, |watcher| {
                 measure::against(&spec, &other, &plan, thresholds, watcher)
@@ -172,11 +173,11 @@ fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
 }
 
 impl InputArgs {
-    /// The object, with the types that are given for its sections.
-    pub(crate) fn read(&self, object: &Path) -> Result<Spec, SpecError> {
+    /// The object, with the types that are given for its sections, and its variables set.
+    pub(crate) fn spec(&self, object: &Path) -> anyhow::Result<Spec> {
         let spec = Spec::read_with(object, &self.r#type)?;
         spec.check(&self.r#type)?;
-        Ok(spec)
+        Ok(spec.with_globals(&self.program_data)?)
     }
 
     /// The inputs, with warnings in words.

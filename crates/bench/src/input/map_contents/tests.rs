@@ -114,7 +114,8 @@ fn says_which_entry_and_what_was_expected() {
     check_second(r#"{"key": 1, "value": "tcp"}"#, &["not hexadecimal", "column 1", "\"text\""]);
     check_second(r#"{"key": 1, "value": null}"#, &["found null"]);
     check_second(r#"{"key": 1, "value": [256, 0]}"#, &["256 does not fit into 1 bytes"]);
-    check_second(r#"{"key": 1, "value": ["00", 0]}"#, &["found a text"]);
+    check_second(r#"{"key": 1, "value": ["0g", 0]}"#, &["not hexadecimal"]);
+    check_second(r#"{"key": 1, "value": [null, 0]}"#, &["found null"]);
     check_second(r#"{"key": 1, "value": {"u12": 1}}"#, &["no type u12", "be16"]);
     check_second(r#"{"key": 1, "value": {}}"#, &["one type", "found 0"]);
     check_second(r#"{"key": 1, "value": {"u8": 1, "i8": 2}}"#, &["found 2"]);
@@ -138,6 +139,58 @@ fn says_which_entry_and_what_was_expected() {
     let error = r#"[{"key": 0, "values": 1}]"#;
     check_error(per_cpu, error, &["list with a value for each CPU, found a number"]);
     check_error(per_cpu, r#"[{"key": 0, "values": [1, 256]}]"#, &["value of CPU 1", "256"]);
+}
+
+#[test]
+fn tables_take_programs_by_name() {
+    let table = shape(MapKind::ProgramTable, 4, 4);
+    let at = |slot: u8, name: &str| Entry {
+        key: vec![slot, 0, 0, 0],
+        value: EntryValue::Program(name.to_owned()),
+    };
+    check(
+        table,
+        r#"[{"key": 7, "value": {"program": "a"}}, {"key": ["0x01", "0x00", "0x00", "0x00"], "value": {"program": "b"}}]"#,
+        &[at(7, "a"), at(1, "b")],
+    );
+    check(table, r#"[{"program": "a"}]"#, &[at(0, "a")]);
+    let foreign =
+        ["entry 0, value", "number of a program in the machine", "{\"program\": \"NAME\"}"];
+    for value in ["17", "\"NAME\"", r#"["0x11", "0x00", "0x00", "0x00"]"#, r#"{"program": 1}"#] {
+        check_error(table, &format!("[{{\"key\": 0, \"value\": {value}}}]"), &foreign);
+    }
+    check_error(table, r#"[{"key": 0}]"#, &["no \"value\"", "{\"program\": \"NAME\"}"]);
+}
+
+/// As bpftool 7.1 wrote it, of maps with and without type information.
+#[test]
+fn reads_what_bpftool_dumps() {
+    let dumped = r#"[{"key":["0x0a","0x00","0x00","0x01"],"value":["0x05","0x00"],"formatted":{"key":16777226,"value":5}}]"#;
+    check(HASH, dumped, &[entry(&[10, 0, 0, 1], &[5, 0])]);
+    let pretty = r#"[{
+        "key": ["0x00","0x00","0x00","0x00"
+        ],
+        "value": ["0xff","0xff"
+        ]
+    }
+]"#;
+    check(ARRAY, pretty, &[entry(&[0; 4], &[255, 255])]);
+    let per_cpu = shape(MapKind::PerCpuArray, 4, 1);
+    let of_cpus = |cpus: [u32; 2]| {
+        let [a, b] = cpus;
+        format!(
+            r#"[{{"key":["0x00","0x00","0x00","0x00"],"values":[{{"cpu":{a},"value":["0x01"]}},{{"cpu":{b},"value":["0x02"]}}],"formatted":{{}}}}]"#
+        )
+    };
+    let value = EntryValue::PerCpu(vec![vec![1], vec![2]]);
+    check(per_cpu, &of_cpus([0, 1]), &[Entry { key: vec![0; 4], value }]);
+    check_error(per_cpu, &of_cpus([0, 0]), &["value of CPU 1", "expected the value of CPU 1"]);
+    check_error(per_cpu, &of_cpus([1, 0]), &["value of CPU 0", "expected the value of CPU 0"]);
+    let inner =
+        r#"[{"key":["0x00","0x00","0x00","0x00"],"value":["0x07","0x00"],"inner_map_id":7}]"#;
+    check_error(HASH, inner, &["number of a map in the machine", "take the entry out"]);
+    let unread = r#"[{"key":["0x00","0x00","0x00","0x00"],"value":{"error":"No such file"}}]"#;
+    check_error(HASH, unread, &["bpftool could not read it: No such file", "take the entry out"]);
 }
 
 #[test]
@@ -181,10 +234,11 @@ fn only_maps_of_plain_bytes_can_be_filled() {
     let fillable: Vec<_> = (0..40)
         .filter_map(|number| MapKind::of_map_type(number).map(|kind| (number, kind)))
         .collect();
-    use MapKind::{Array, Hash, PerCpuArray, PerCpuHash, Queue};
+    use MapKind::{Array, Hash, PerCpuArray, PerCpuHash, ProgramTable, Queue};
     let expected = [
         (1, Hash),
         (2, Array),
+        (3, ProgramTable),
         (5, PerCpuHash),
         (6, PerCpuArray),
         (9, Hash),

@@ -2,7 +2,7 @@
 //!
 //! - `"0a 00 00 01"`, `"0x0a000001"`: hexadecimal, in the order of the bytes;
 //! - `5`, `-1`: a number, little-endian (as the programs' machines are), filled up to the size;
-//! - `[10, 0, 0, 1]`: bytes;
+//! - `[10, 0, 0, 1]`, `["0x0a", "0x00", "0x00", "0x01"]`: bytes, also as bpftool writes them;
 //! - `{"u32": 5}`: a number of a certain size, and `[{"u32": 5}, {"be16": 80}, 0, 0]`: several after one
 //!   another, bytes in between, for structures. Types: `u8` to `u64` and `i8` to `i64` little-endian,
 //!   `be16` to `be64` in the order of the network, `ipv4`, `ipv6`, `prefix` (`"10.0.0.0/8"`: the key of a
@@ -79,6 +79,24 @@ pub enum EntryError {
         /// What there is.
         found: String,
     },
+    /// A value of a CPU that is not the next one.
+    #[error("expected the value of CPU {expected}, as {{\"cpu\": {expected}, \"value\": …}}")]
+    Cpu {
+        /// The next one.
+        expected: usize,
+    },
+    /// The number of something in the kernel of the machine that was dumped.
+    #[error("it is the number of a {what} in the machine where it was read, which says nothing here{}", instead_of_id(.what))]
+    ForeignId {
+        /// What has that number.
+        what: &'static str,
+    },
+    /// What bpftool could not read.
+    #[error("bpftool could not read it: {message}; take the entry out")]
+    Unread {
+        /// What it wrote.
+        message: String,
+    },
     /// `values` is not a list.
     #[error("\"values\" is a list with a value for each CPU, found {found}")]
     NotAListOfValues {
@@ -99,6 +117,14 @@ pub(super) fn name_of(value: &Value) -> &'static str {
     }
 }
 
+/// What to write instead of a number that another machine gave.
+fn instead_of_id(what: &str) -> &'static str {
+    match what {
+        "program" => "; write {\"program\": \"NAME\"}",
+        _ => "; take the entry out",
+    }
+}
+
 /// The bytes that `value` stands for, exactly `size` of them.
 pub(super) fn bytes(value: &Value, size: usize) -> Result<Vec<u8>, EntryError> {
     let mut bytes = Vec::new();
@@ -110,6 +136,9 @@ pub(super) fn bytes(value: &Value, size: usize) -> Result<Vec<u8>, EntryError> {
                 match item {
                     Value::Number(_) => bytes.extend(number(item, 1, Order::Little)?),
                     Value::Object(_) => typed(item, size, &mut bytes)?,
+                    Value::String(text) => {
+                        bytes.extend(hex::parse_string(text).map_err(EntryError::Hex)?);
+                    }
                     other => return Err(EntryError::Kind { found: name_of(other) }),
                 }
             }

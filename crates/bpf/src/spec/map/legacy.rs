@@ -1,14 +1,21 @@
 //! Maps as numbers in a section `maps`: libbpf's first way, Aya's, and iproute2's.
+//!
+//! Five numbers are the same for all: type, sizes of key and value, entries, flags. Behind them iproute2
+//! has an id, a way of pinning, and the id of the map that is in this one (include/bpf_elf.h, iproute2
+//! 6.1); the kernel's samples the position of that map, and a NUMA node (samples/bpf/bpf_load.h, Linux
+//! 5.10); Aya an id and a way of pinning.
 
-use super::{MapSpec, MapType, Placed};
+use super::{MapSpec, MapType, Placed, tables};
 use crate::spec::{
     error::Flaw,
     survey::{Section, Survey, Symbol},
-    table::word_at,
 };
 
-/// Bytes that a definition has at least: type, sizes of key and value, entries, flags.
-const LEN_MIN: usize = 20;
+/// Numbers that a definition has at least.
+const NUMBERS_MIN: usize = 5;
+
+/// Numbers of the kernel's samples.
+const NUMBERS_SAMPLES: usize = 7;
 
 /// The maps of a section: each symbol is one.
 pub(super) fn maps(
@@ -16,42 +23,79 @@ pub(super) fn maps(
     index: usize,
     section: &Section<'_>,
 ) -> Result<Vec<Placed>, Flaw> {
-    survey
-        .symbols_in(index)
-        .map(|symbol| {
-            let map = definition(symbol, section).map_err(|reason| {
-                Flaw::damaged(section.name, format!("map {}: {reason}", symbol.name))
-            })?;
-            Ok((Some((index, symbol.value)), map))
-        })
-        .collect()
+    let mut symbols: Vec<_> = survey.symbols_in(index).collect();
+    symbols.sort_by_key(|symbol| symbol.value);
+    let mut found = Vec::with_capacity(symbols.len());
+    for (at, symbol) in symbols.iter().enumerate() {
+        // Compilers before LLVM 9 give their symbols no size.
+        let next = symbols.iter().skip(at).map(|it| it.value).find(|start| *start > symbol.value);
+        let end = match symbol.size {
+            0 => next.unwrap_or(section.size),
+            size => symbol.value.saturating_add(size),
+        };
+        let read = numbers(symbol, end, section).and_then(|numbers| {
+            let map = definition(survey, symbol.name, &numbers)?;
+            Ok((numbers, map))
+        });
+        let (numbers, map) = read.map_err(|reason| {
+            Flaw::damaged(section.name, format!("map {}: {reason}", symbol.name))
+        })?;
+        found.push((symbol.value, numbers, map));
+    }
+    let maps = found.iter().map(|(start, numbers, map)| {
+        let inner = inner(numbers, map.r#type).and_then(|inner| match inner {
+            Inner::Position(position) => found.get(position),
+            Inner::Id(id) => found.iter().find(|(_, numbers, _)| numbers.get(5) == Some(&id)),
+        });
+        // Maps nest once.
+        let inner = inner.filter(|(_, _, inner)| !inner.r#type.has_maps());
+        let inner = inner.map(|(_, _, inner)| Box::new(inner.clone()));
+        (Some((index, *start)), MapSpec { inner, ..map.clone() })
+    });
+    Ok(maps.collect())
 }
 
-fn definition(symbol: &Symbol<'_>, section: &Section<'_>) -> Result<MapSpec, String> {
+/// The words of a definition.
+fn numbers(symbol: &Symbol<'_>, end: u64, section: &Section<'_>) -> Result<Vec<u32>, String> {
     let bytes = usize::try_from(symbol.value)
         .ok()
-        .zip(usize::try_from(symbol.value.saturating_add(symbol.size)).ok())
+        .zip(usize::try_from(end).ok())
         .and_then(|(start, end)| section.data.get(start..end))
         .ok_or("its definition is not in the file")?;
-    let word = |index: usize| word_at(bytes, 4 * index);
-    let (Some(r#type), Some(key_size), Some(value_size), Some(entries_max), Some(flags)) =
-        (word(0), word(1), word(2), word(3), word(4))
-    else {
-        return Err(format!("its definition has {} bytes of at least {LEN_MIN}", bytes.len()));
+    Ok(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
+}
+
+fn definition(survey: &Survey<'_>, name: &str, numbers: &[u32]) -> Result<MapSpec, String> {
+    let &[r#type, key_size, value_size, entries_max, flags, ref rest @ ..] = numbers else {
+        return Err(format!(
+            "its definition has {} bytes of at least {}",
+            4 * numbers.len(),
+            4 * NUMBERS_MIN
+        ));
     };
-    // The sixth word is an id of the loader's own.
-    let is_pinned_by_name = match word(6).unwrap_or(0) {
-        0 => false,
-        // iproute2 tells two places apart, one for all and one for each object (include/bpf_elf.h,
-        // iproute2 6.1).
-        1 | 2 => true,
-        other => {
-            return Err(format!("it is to be pinned in the way {other}, which does not exist"));
-        }
-    };
+    let r#type = MapType(r#type);
+    let id = rest.first().filter(|_| r#type == MapType::PROG_ARRAY);
     Ok(MapSpec {
         flags,
-        is_pinned_by_name,
-        ..MapSpec::plain(symbol.name, MapType(r#type), (key_size, value_size), entries_max)
+        // iproute2 tells two places apart, one for all and one for each object; others have more.
+        is_pinned_by_name: rest.get(1).is_some_and(|&pinning| pinning != 0),
+        slots: id.map(|&id| tables::in_sections(id, survey)).unwrap_or_default(),
+        ..MapSpec::plain(name, r#type, (key_size, value_size), entries_max)
     })
+}
+
+/// Which map is in this one.
+enum Inner {
+    /// By its place in the section.
+    Position(usize),
+    /// By its id.
+    Id(u32),
+}
+
+fn inner(numbers: &[u32], r#type: MapType) -> Option<Inner> {
+    match (r#type.has_maps(), numbers.len()) {
+        (false, _) => None,
+        (true, NUMBERS_SAMPLES) => usize::try_from(*numbers.get(5)?).ok().map(Inner::Position),
+        (true, _) => numbers.get(7).copied().map(Inner::Id),
+    }
 }

@@ -4,7 +4,7 @@
 //! (tools/lib/bpf/libbpf.c, `parse_btf_map_def`, Linux 6.12). aya-obj 0.3 reads them too, but mistakes
 //! the size of arrays of arrays, and refuses tables of programs and of 64-bit extras.
 
-use super::{MapSpec, MapType, Placed, Slot};
+use super::{MapSpec, MapType, Placed, Slot, tables};
 use crate::spec::{
     error::Flaw,
     survey::{Place, Relocation, Section, Survey, Symbol},
@@ -44,6 +44,9 @@ pub(super) fn maps(
             .and_then(|definition| definition.map(name, types))
             .map(|mut map| {
                 map.slots = slots(survey, index, symbol, types, definition);
+                if map.r#type == MapType::PROG_ARRAY {
+                    map.slots.extend(tables::tagged(name, types));
+                }
                 map
             })
             .map_err(|reason| flaw(format!("map {name}: {reason}")))?;
@@ -100,17 +103,9 @@ impl<'a> Definition<'a> {
                     found.value_size = 4;
                     found.inner = values(types, member)?;
                 }
-                "pinning" => {
-                    found.is_pinned_by_name = match number()? {
-                        0 => false,
-                        1 => true,
-                        other => {
-                            return Err(format!(
-                                "it is to be pinned in the way {other}, which does not exist"
-                            ));
-                        }
-                    }
-                }
+                // Loaders have modes of their own beside libbpf's 0 and 1, such as cilium/ebpf's 16 for a
+                // pin that is replaced. Maps are private here, so that they make no difference.
+                "pinning" => found.is_pinned_by_name = number()? != 0,
                 // Such as `numa_node`, which makes no difference to what is measured.
                 _ => {}
             }

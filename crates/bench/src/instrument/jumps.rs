@@ -1,0 +1,180 @@
+//! Tail calls of a program: of which table and to which slot, where the code itself says so.
+//!
+//! Compilers write table and slot of a tail call right before it. Where they come from further away, the
+//! call may go anywhere.
+
+use wingbeat_bpf::code::{Code, Insn, op};
+
+use super::{
+    graph::{Graph, GraphError},
+    registers::{Effects, Registers},
+};
+
+/// Arguments of the helper (include/uapi/linux/bpf.h, Linux 6.18).
+const TABLE: u8 = 2;
+const SLOT: u8 = 3;
+
+/// One tail call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jump {
+    /// Index of the instruction.
+    pub insn_index: usize,
+    /// Position of the table among the object's maps; `None` where it is not known.
+    pub table: Option<usize>,
+    /// Slot of the table; `None` where it is not known.
+    pub slot: Option<u32>,
+}
+
+/// Is this instruction a tail call?
+pub fn is_jump(insn: Insn) -> bool {
+    insn.opcode == op::CALL && insn.src() == 0 && insn.immediate == op::HELPER_TAIL_CALL
+}
+
+/// The tail calls of a linked program, ascending.
+///
+/// # Errors
+///
+/// When the verifier would refuse the program anyway.
+pub fn jumps(code: &Code) -> Result<Vec<Jump>, GraphError> {
+    if !code.insns.iter().copied().any(is_jump) {
+        return Ok(Vec::new());
+    }
+    let graph = Graph::new(code, &|_| false)?;
+    let found = graph.blocks.iter().filter_map(|block| {
+        let insn_index = block.last;
+        code.insns.get(insn_index).copied().filter(|insn| is_jump(*insn))?;
+        let before: Vec<usize> =
+            (block.insns.start..insn_index).filter(|&index| !graph.is_second_half(index)).collect();
+        let table = match origin(code, &before, TABLE) {
+            Some(load) if load.is_ldimm64() && load.src() == op::PSEUDO_MAP_FD => {
+                usize::try_from(load.immediate).ok()
+            }
+            _ => None,
+        };
+        let slot = origin(code, &before, SLOT).and_then(constant);
+        Some(Jump { insn_index, table, slot })
+    });
+    Ok(found.collect())
+}
+
+/// The instruction whose result a register holds after those at `before`.
+fn origin(code: &Code, before: &[usize], register: u8) -> Option<Insn> {
+    let mut register = register;
+    for &index in before.iter().rev() {
+        let insn = *code.insns.get(index)?;
+        let writes = Effects::of(insn)?.writes;
+        if !writes.has(register) {
+            continue;
+        }
+        const COPY: u8 = op::ALU64 | op::MOV | op::X;
+        match insn.opcode == COPY && insn.offset == 0 {
+            true => register = insn.src(),
+            // More than one register: a call.
+            false => return Some(insn).filter(|_| writes == Registers::one(register)),
+        }
+    }
+    None
+}
+
+/// The number that an instruction puts into its register, if that fits a slot.
+fn constant(insn: Insn) -> Option<u32> {
+    const SET: u8 = op::ALU64 | op::MOV;
+    const SET_32: u8 = op::ALU | op::MOV;
+    match (insn.opcode, insn.src()) {
+        (SET, _) => u32::try_from(insn.immediate).ok(),
+        (SET_32, _) => Some(insn.immediate.cast_unsigned()),
+        // The kernel looks at 32 bits.
+        (op::LDIMM64, 0) => Some(insn.immediate.cast_unsigned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instrument::assemble::Assembler;
+
+    #[test]
+    fn tables_and_slots() {
+        #[track_caller]
+        fn check(before: impl FnOnce(&mut Assembler), expected: (Option<usize>, Option<u32>)) {
+            let mut it = Assembler::new();
+            it.copy(6, 1);
+            before(&mut it);
+            it.copy(1, 6).call(op::HELPER_TAIL_CALL).mov(0, 0).exit();
+            let found = jumps(&it.finish().clone()).expect("sound code");
+            assert_eq!(found.iter().map(|it| (it.table, it.slot)).collect::<Vec<_>>(), [expected]);
+        }
+        let table = |it: &mut Assembler, register| {
+            it.load_double(register, op::PSEUDO_MAP_FD, 4, 0);
+        };
+        check(
+            |it| {
+                table(it, 2);
+                it.mov(3, 7);
+            },
+            (Some(4), Some(7)),
+        );
+        check(
+            |it| {
+                it.mov(3, 7);
+                table(it, 2);
+            },
+            (Some(4), Some(7)),
+        );
+        check(
+            |it| {
+                it.load_double(3, 0, 9, 0);
+                table(it, 2);
+            },
+            (Some(4), Some(9)),
+        );
+        // Through another register, which a call leaves alone.
+        let kept = |it: &mut Assembler| {
+            table(it, 7);
+            it.mov(8, 3).call(7).copy(2, 7).copy(3, 8);
+        };
+        check(kept, (Some(4), Some(3)));
+        // What a call, a load or a sum gives.
+        check(
+            |it| {
+                table(it, 2);
+                it.mov(3, 7).add(3, 1);
+            },
+            (Some(4), None),
+        );
+        check(
+            |it| {
+                it.call(7).copy(3, 0);
+                table(it, 2);
+            },
+            (Some(4), None),
+        );
+        check(
+            |it| {
+                it.mov(3, 7).call(7);
+                table(it, 2);
+            },
+            (Some(4), None),
+        );
+        check(
+            |it| {
+                it.mov(2, 0).mov(3, 0);
+            },
+            (None, Some(0)),
+        );
+        check(
+            |it| {
+                it.mov(2, 0).mov(3, -1);
+            },
+            (None, None),
+        );
+        // Two ways lead there.
+        let branch = |it: &mut Assembler| {
+            let end = it.label();
+            table(it, 2);
+            it.mov(3, 1).branch(op::JEQ, 6, 0, end).mov(3, 2).bind(end);
+        };
+        check(branch, (None, None));
+    }
+}

@@ -1,0 +1,203 @@
+//! Tail calls: tables are filled as the object or a file says, and counts go across.
+
+use std::{fs, sync::atomic::AtomicBool};
+
+use wingbeat_bench::{
+    input::{Input, MapSource},
+    instrument::assemble::Assembler,
+    measure::{Watcher, bench},
+    plan::Plan,
+    result::Report,
+    tail_calls::TailCalled,
+};
+use wingbeat_bpf::{
+    code::{Insn, op},
+    spec::Spec,
+};
+
+use crate::{
+    btf::{self, Extension, GLOBAL, STATIC, Types},
+    elf::Object,
+    support::can_load,
+};
+
+/// A program: its type, its name, its place in the table by a tag, its code. The table is at the first
+/// load of an address.
+type Program<'a> = (&'a str, &'a str, Option<u32>, Vec<Insn>);
+
+/// An object with these programs and a table of 8 programs called `table`.
+fn object(programs: &[Program<'_>]) -> Spec {
+    let (mut object, mut types) = (Object::new(), Types::new());
+    object.note("license", b"GPL\0");
+    let maps = object.data(".maps", &[0; 32]);
+    let table = object.variable(maps, "table", 0, 32);
+    let int = types.integer("int", 4, btf::SIGNED);
+    let numbers = [("type", 3), ("key_size", 4), ("value_size", 4), ("max_entries", 8)];
+    let definition = types.map(int, &numbers);
+    let variable = types.variable("table", GLOBAL, definition);
+    types.data_section(".maps", 32, &[[variable, 0, 32]]);
+    let prototype = types.prototype(int);
+    let mut extension = Extension::default();
+    for (kind, name, slot, insns) in programs {
+        let name_of_section = format!("{kind}/{name}");
+        let section = object.code(&name_of_section);
+        let is_load = |insn: &Insn| insn.is_ldimm64();
+        let linkage = if slot.is_some() { STATIC } else { GLOBAL };
+        let function = types.function(name, linkage, prototype);
+        extension.functions.push((types.text(&name_of_section), vec![[0, function]]));
+        match slot {
+            Some(slot) => {
+                types.add(17, &format!("tail:table/{slot}"), 0, function, &[u32::MAX]);
+                object.static_function(section, name, insns);
+            }
+            None => drop(object.function(section, name, insns)),
+        }
+        if let Some(at) = insns.iter().position(is_load) {
+            object.refer(section, at as u64, table);
+        }
+    }
+    object.note(".BTF", &types.bytes());
+    object.note(".BTF.ext", &extension.bytes());
+    Spec::parse("jumps.o", &object.write()).expect("an object")
+}
+
+/// So many instructions, then a tail call to `slot`, and what is to be returned if that leads nowhere.
+/// Without the two instructions behind it a jump is `before` and three.
+fn jump(before: usize, slot: i32, otherwise: i32) -> Vec<Insn> {
+    let mut it = Assembler::new();
+    for _ in 0..before {
+        it.mov(0, 0);
+    }
+    it.load_double(2, 0, 0, 0).mov(3, slot).call(op::HELPER_TAIL_CALL).mov(0, otherwise).exit();
+    it.finish().insns
+}
+
+fn give(value: i32) -> Vec<Insn> {
+    let mut it = Assembler::new();
+    it.mov(0, value).exit();
+    it.finish().insns
+}
+
+fn plan(maps: Vec<MapSource>) -> Plan {
+    Plan {
+        programs: vec!["main".to_owned()],
+        inputs: vec![Input::default_packet()],
+        context: Vec::new(),
+        maps,
+        time: None,
+        samples: Some(1),
+        cpu: None,
+        expect: None,
+        allow_statistics: true,
+        seed: 1,
+    }
+}
+
+fn measured(programs: &[Program<'_>], maps: Vec<MapSource>) -> Report {
+    let stop = AtomicBool::new(false);
+    let watcher = Watcher { show: &|_| {}, stop: &stop };
+    let report = bench(&object(programs), &plan(maps), &watcher).expect("it is measured");
+    assert_eq!(report.failures, []);
+    report
+}
+
+fn entered(found: &[TailCalled]) -> Vec<(&str, u64, u64)> {
+    found.iter().map(|it| (it.program.as_str(), it.entries, it.instructions)).collect()
+}
+
+#[test]
+fn counts_go_across_a_chain() {
+    if !can_load() {
+        return;
+    }
+    let programs: [Program<'_>; 4] = [
+        ("xdp", "main", None, jump(1, 1, 7)),
+        ("xdp", "first", Some(1), jump(2, 2, 7)),
+        ("xdp", "second", Some(2), give(2)),
+        ("xdp", "other", Some(3), jump(9, 3, 7)),
+    ];
+    let report = measured(&programs, Vec::new());
+    let case = &report.cases[0];
+    assert_eq!(case.outcome.return_value, 2);
+    let counts = case.counts.measured().expect("counts");
+    assert_eq!(counts.instructions, 4 + 5 + 2);
+    assert_eq!(entered(&case.tail_calls.programs), [("first", 1, 5), ("second", 1, 2)]);
+    assert_eq!((&*case.tail_calls.failed, &*case.tail_calls.missing), (&[][..], &[][..]));
+    let calls: Vec<_> = counts.calls.iter().map(|it| (&*it.name, it.calls)).collect();
+    assert_eq!(calls, [("bpf_tail_call", 2)]);
+    assert!(case.latency.measured().is_some() && case.distribution.measured().is_some());
+    assert!(report.warnings.iter().all(|it| it.id != "tail-call-missing"));
+}
+
+#[test]
+fn a_program_may_jump_to_itself() {
+    if !can_load() {
+        return;
+    }
+    // The kernel lets 33 tail calls succeed in a run (MAX_TAIL_CALL_CNT).
+    let report = measured(&[("xdp", "main", Some(0), jump(0, 0, 2))], Vec::new());
+    let case = &report.cases[0];
+    assert_eq!(case.outcome.return_value, 2);
+    assert_eq!(case.counts.measured().expect("counts").instructions, 34 * 3 + 2);
+    assert_eq!(entered(&case.tail_calls.programs), [("main", 33, 0)]);
+    assert_eq!(case.tail_calls.failed.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_in_a_table_is_told() {
+    if !can_load() {
+        return;
+    }
+    let check = |target: Program<'_>, reason: &str| {
+        let programs = [("xdp", "main", None, jump(0, 3, 2)), target];
+        let report = measured(&programs, Vec::new());
+        let case = &report.cases[0];
+        assert_eq!(case.outcome.return_value, 2);
+        assert_eq!(case.counts.measured().expect("counts").instructions, 5);
+        let [missing] = &*case.tail_calls.missing else { panic!("{:?}", case.tail_calls) };
+        assert_eq!((&*missing.table, missing.slot, &*missing.program), ("table", 3, "target"));
+        assert!(missing.reason.contains(reason), "{}", missing.reason);
+        assert_eq!(case.tail_calls.failed[0].to_string(), "main to table[3]");
+        let notice = report.warnings.iter().find(|it| it.id == "tail-call-missing");
+        let cause = &notice.expect("a notice").cause;
+        assert!(cause.contains("main to table[3], for target: "), "{cause}");
+    };
+    let types =
+        "it is of type sched_cls, and a tail call leads to programs of the caller's type only, xdp";
+    check(("tc", "target", Some(3), give(0)), types);
+    // Returns what is in no register.
+    check(
+        ("xdp", "target", Some(3), vec![Insn::new(op::EXIT, 0, 0, 0, 0)]),
+        "the verifier rejects",
+    );
+}
+
+#[test]
+fn files_say_what_is_in_a_table() {
+    if !can_load() {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("wingbeat-table-{}.json", std::process::id()));
+    let programs: [Program<'_>; 3] = [
+        ("xdp", "main", None, jump(0, 5, 7)),
+        ("xdp", "tagged", Some(5), give(1)),
+        ("xdp", "named", None, give(2)),
+    ];
+    let check = |json: Option<&str>, expected: u32| {
+        fs::write(&file, json.unwrap_or("[]")).expect("written");
+        let source = MapSource { map: "table".to_owned(), path: file.clone() };
+        let report = measured(&programs, json.map(|_| source).into_iter().collect());
+        assert_eq!(report.cases[0].outcome.return_value, expected, "{json:?}");
+    };
+    check(None, 1);
+    check(Some("[]"), 1);
+    check(Some(r#"[{"key": 5, "value": {"program": "named"}}]"#), 2);
+    check(Some(r#"[{"key": 4, "value": {"program": "named"}}]"#), 1);
+    let stop = AtomicBool::new(false);
+    let watcher = Watcher { show: &|_| {}, stop: &stop };
+    fs::write(&file, r#"[{"key": 5, "value": {"program": "name"}}]"#).expect("written");
+    let source = MapSource { map: "table".to_owned(), path: file.clone() };
+    let error = bench(&object(&programs), &plan(vec![source]), &watcher).expect_err("no program");
+    assert!(error.to_string().contains("named"), "{error}");
+    fs::remove_file(file).expect("removed");
+}

@@ -1,0 +1,88 @@
+//! What a definition of a map leaves to its loader.
+//!
+//! Sizes that the kernel wants to be zero, or a certain number, whatever the object says of them: types of
+//! values are written there for people. And sizes that the object's own loader sets when it knows the
+//! machine, for which something has to be chosen here; veristat chooses one entry.
+
+use super::possible_cpus;
+use crate::live::reset::RESET_BYTES_MAX;
+use crate::spec::{MapSpec, MapType};
+
+/// Entries of a map whose size is open, at most.
+const ENTRIES_MAX: u32 = 1024;
+
+/// `PERF_MAX_STACK_DEPTH` (include/uapi/linux/perf_event.h, Linux 6.18) addresses of 8 bytes.
+const STACK_BYTES: u32 = 127 * 8;
+
+/// Storage of cgroups, sockets, inodes and tasks, which is as large as it has to be.
+const STORAGE: [MapType; 6] =
+    [MapType(19), MapType(21), MapType(24), MapType(28), MapType(29), MapType(32)];
+
+/// The definition as the kernel takes it.
+pub(super) fn complete(spec: &MapSpec) -> MapSpec {
+    let mut spec = spec.clone();
+    match spec.r#type {
+        MapType::RINGBUF | MapType::USER_RINGBUF => (spec.key_size, spec.value_size) = (0, 0),
+        MapType::PERF_EVENT_ARRAY => (spec.key_size, spec.value_size) = (4, 4),
+        MapType::STACK_TRACE if spec.value_size == 0 => spec.value_size = STACK_BYTES,
+        // The number of a map.
+        kind if kind.has_maps() && spec.value_size == 0 => spec.value_size = 4,
+        _ => {}
+    }
+    if has_open_size(&spec) {
+        spec.entries_max = chosen_entries(&spec);
+    }
+    spec
+}
+
+/// Whether the object leaves the number of entries to its loader.
+pub(super) fn has_open_size(spec: &MapSpec) -> bool {
+    let decides_itself = matches!(
+        spec.r#type,
+        MapType::PERF_EVENT_ARRAY
+            | MapType::RINGBUF
+            | MapType::USER_RINGBUF
+            | MapType::STRUCT_OPS
+            | MapType::ARENA
+    );
+    spec.entries_max == 0 && !decides_itself && !STORAGE.contains(&spec.r#type)
+}
+
+/// Enough for a measurement, and not too many to be put back between samples.
+fn chosen_entries(spec: &MapSpec) -> u32 {
+    let entry = u64::from(spec.key_size) + u64::from(spec.value_size);
+    let most = match spec.r#type {
+        // The kernel takes no more than it could have CPUs.
+        MapType::CPUMAP => u32::try_from(possible_cpus()).unwrap_or(1),
+        _ => ENTRIES_MAX,
+    };
+    let entries = RESET_BYTES_MAX / entry.max(1);
+    u32::try_from(entries).unwrap_or(most).clamp(1, most.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_the_kernel_takes() {
+        #[track_caller]
+        fn check(r#type: MapType, sizes: (u32, u32), entries: u32, expected: (u32, u32, u32)) {
+            let found = complete(&MapSpec::plain("m", r#type, sizes, entries));
+            let found = (found.key_size, found.value_size, found.entries_max);
+            assert_eq!(found, expected, "{type} {sizes:?} {entries}", r#type = r#type);
+        }
+        check(MapType::HASH, (4, 8), 3, (4, 8, 3));
+        check(MapType::HASH, (4, 8), 0, (4, 8, 1024));
+        check(MapType::ARRAY, (4, 65_536), 0, (4, 65_536, 15));
+        check(MapType::ARRAY, (4, u32::MAX), 0, (4, u32::MAX, 1));
+        check(MapType::RINGBUF, (0, 40), 4096, (0, 0, 4096));
+        check(MapType::RINGBUF, (0, 0), 0, (0, 0, 0));
+        check(MapType::PERF_EVENT_ARRAY, (4, 24), 0, (4, 4, 0));
+        check(MapType::STACK_TRACE, (4, 0), 0, (4, 1016, 1024));
+        check(MapType::STACK_TRACE, (4, 80), 5, (4, 80, 5));
+        check(MapType(24), (4, 8), 0, (4, 8, 0));
+        check(MapType(19), (8, 8), 0, (8, 8, 0));
+        check(MapType::ARRAY_OF_MAPS, (4, 0), 2, (4, 4, 2));
+    }
+}

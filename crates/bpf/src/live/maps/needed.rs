@@ -1,0 +1,68 @@
+//! The maps that some programs use, and stand-ins for others that the kernel refuses: nobody has to do
+//! without a program because of a map that belongs to another one.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    code::{Code, op},
+    spec::{MapSpec, MapType, Slot},
+};
+
+/// The smallest map that the kernel takes, in place of one that nobody needs.
+pub(super) fn stand_in() -> MapSpec {
+    MapSpec::plain("missing", MapType::ARRAY, (4, 4), 1)
+}
+
+/// Numbers of the maps that code refers to, and of those in them.
+pub(in crate::live) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usize> {
+    let mut used = BTreeSet::new();
+    for code in codes {
+        let mut insns = code.insns.iter();
+        while let Some(insn) = insns.next() {
+            if !insn.is_ldimm64() {
+                continue;
+            }
+            if matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE) {
+                used.extend(usize::try_from(insn.immediate));
+            }
+            // The second half.
+            insns.next();
+        }
+    }
+    let slots = used.iter().filter_map(|number| specs.get(*number)).flat_map(|map| &map.slots);
+    let inner: Vec<usize> = slots
+        .filter_map(|(_, slot)| match slot {
+            Slot::Map(name) => specs.iter().position(|map| map.name == *name),
+            Slot::Program(_) => None,
+        })
+        .collect();
+    used.extend(inner);
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Insn;
+
+    #[test]
+    fn maps_that_code_uses() {
+        let load = |source: u8, number: i32| {
+            [Insn::new(op::LDIMM64, 1, source, 0, number), Insn::default()]
+        };
+        let plain = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 4), 1);
+        let outer = MapSpec { slots: vec![(0, Slot::Map("c".into()))], ..plain("b") };
+        let specs = [plain("a"), outer, plain("c")];
+        let check = |insns: &[Insn], expected: &[usize]| {
+            let code = Code { insns: insns.to_vec(), ..Code::default() };
+            assert_eq!(used(&specs, &[&code]), expected.iter().copied().collect(), "{insns:?}");
+        };
+        check(&[], &[]);
+        check(&load(op::PSEUDO_MAP_FD, 0), &[0]);
+        check(&load(op::PSEUDO_MAP_VALUE, 2), &[2]);
+        check(&load(op::PSEUDO_MAP_FD, 1), &[1, 2]);
+        check(&load(0, 1), &[]);
+        // Half of an instruction is for the verifier.
+        check(&load(op::PSEUDO_MAP_FD, 0)[..1], &[0]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What loaders other than libbpf put into tables of programs, by names in the object.
+//!
+//! Cilium tags the function: `__attribute__((btf_decl_tag("tail:MAP/SLOT")))` (bpf/include/bpf/tailcall.h,
+//! Cilium 1.17). iproute2 reads the name of the function's section, `ID/SLOT`, where ID stands in the
+//! definition of the map (lib/bpf_legacy.c, `bpf_fill_prog_arrays`, iproute2 6.1). A slot that the table
+//! does not have is for the kernel to refuse.
+
+use super::Slot;
+use crate::spec::{
+    survey::{Role, Survey, Symbol},
+    table::{Kind, TypeTable},
+};
+
+/// Functions that are tagged to stand in the table `map`.
+pub(super) fn tagged(map: &str, types: &TypeTable) -> Vec<(u32, Slot)> {
+    let tags = types.all().filter(|found| found.kind == Kind::DECL_TAG);
+    let slots = tags.filter_map(|tag| {
+        let (table, slot) = types.name(tag).strip_prefix("tail:")?.rsplit_once('/')?;
+        let function = types.get(tag.link).filter(|found| found.kind == Kind::FUNC)?;
+        let slot = slot.parse().ok().filter(|_| table == map)?;
+        Some((slot, Slot::Program(types.name(function).to_owned())))
+    });
+    slots.collect()
+}
+
+/// Functions in sections whose names say that they stand in the table with this id.
+pub(super) fn in_sections(id: u32, survey: &Survey<'_>) -> Vec<(u32, Slot)> {
+    let mut slots = Vec::new();
+    for (index, section) in survey.with_role(Role::Code { is_text: false }) {
+        let place = section.name.split_once('/');
+        let place = place.and_then(|(table, slot)| Some((number(table)?, number(slot)?)));
+        let Some((_, slot)) = place.filter(|(table, _)| *table == id) else { continue };
+        // Old compilers do not say of a symbol that it is a function.
+        let is_entry = |symbol: &&Symbol<'_>| symbol.is_function || !symbol.is_local;
+        let entry = survey.symbols_in(index).find(is_entry);
+        slots.extend(entry.map(|it| (slot, Slot::Program(it.name.to_owned()))));
+    }
+    slots
+}
+
+/// A number as iproute2 writes it: `7`, `0x1010`.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_of_sections() {
+        let check = |text: &str, expected| assert_eq!(number(text), expected, "{text}");
+        check("7", Some(7));
+        check("0x1010", Some(0x1010));
+        check("", None);
+        check("0x", None);
+        check("x", None);
+        check("4294967296", None);
+    }
+}
