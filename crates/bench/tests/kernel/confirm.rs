@@ -21,6 +21,7 @@ fn plan(packets: &[Vec<u8>]) -> Plan {
         inputs: packets.iter().enumerate().map(input).collect(),
         context: Vec::new(),
         maps: Vec::new(),
+        target: None,
         time: None,
         samples: None,
         cpu: None,

@@ -84,6 +84,7 @@ fn plan(maps: Vec<MapSource>) -> Plan {
         inputs: vec![Input::default_packet()],
         context: Vec::new(),
         maps,
+        target: None,
         time: None,
         samples: Some(1),
         cpu: None,

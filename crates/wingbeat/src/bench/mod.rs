@@ -26,10 +26,7 @@ use wingbeat_bench::{
     report::{self, Style, veristat},
     result::{CaseComparison, Failure, Notice, Report},
 };
-use wingbeat_bpf::{
-    live::LoadError,
-    spec::{Spec, SpecError},
-};
+use wingbeat_bpf::{live::LoadError, spec::Spec};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
