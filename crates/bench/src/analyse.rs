@@ -5,6 +5,7 @@ pub mod compare;
 #[cfg(feature = "testing")]
 mod medians;
 mod outcome;
+mod single_runs;
 mod warning;
 
 use std::time::Duration;
@@ -16,7 +17,6 @@ use wingbeat_bpf::{
 };
 use wingbeat_stats::{
     bootstrap::Bootstrap,
-    histogram::Histogram,
     outliers,
     sample::{Sample, quantile_of_sorted},
 };
@@ -105,6 +105,8 @@ pub struct RawRun {
     pub repeated_ns: Vec<f64>,
     /// Single runs, by the clock around the program.
     pub recorded: Option<Recorded>,
+    /// The same by batch, of which each was loaded anew where that takes no time: the first ones.
+    pub clockings: Vec<Recorded>,
 }
 
 /// One case as measured.
@@ -165,28 +167,23 @@ pub fn report(mut raw: Raw) -> Report {
         .map(|(r#type, run)| Ruler {
             r#type: r#type.name(),
             latency: latency(run, Base::Itself, raw.seed),
-            distribution: distribution(run, step, Base::Itself, None),
+            distribution: single_runs::of(run, run, (step, raw.seed), None),
         })
         .collect();
-    let of_type = |r#type: ProgramType| {
-        let ruler = rulers.iter().find(|ruler| ruler.r#type == r#type.name());
-        let median = raw
-            .rulers
-            .iter()
-            .find(|(known, _)| *known == r#type)
-            .and_then(|(_, run)| Sample::new(run.repeated().to_vec()).ok())
-            .map(|sample| sample.median());
-        let clock = ruler.and_then(|ruler| ruler.distribution.measured()).map(|ruler| ruler.p50_ns);
-        (median, clock)
+    let nothing = RawRun::default();
+    let ruler_of = |r#type: ProgramType| {
+        let ruler = raw.rulers.iter().find(|(known, _)| *known == r#type);
+        ruler.map_or(&nothing, |(_, run)| run)
     };
     let cases: Vec<Case> = raw
         .cases
         .iter()
         .map(|case| {
-            let (ruler_ns, clock_ns) = of_type(case.r#type);
-            let latency = latency(&case.run, Base::Ruler(ruler_ns), raw.seed);
-            let base = Base::Ruler(clock_ns);
-            let distribution = distribution(&case.run, step, base, case.no_clock.as_deref());
+            let ruler = ruler_of(case.r#type);
+            let median_ns = Sample::new(ruler.repeated().to_vec()).ok().map(|it| it.median());
+            let latency = latency(&case.run, Base::Ruler(median_ns), raw.seed);
+            let no_clock = case.no_clock.as_deref();
+            let distribution = single_runs::of(&case.run, ruler, (step, raw.seed), no_clock);
             analysed(case, latency, distribution, raw.expect)
         })
         .collect();
@@ -316,47 +313,6 @@ fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
             high_severe: outliers.high_severe,
         },
         samples_ns: run.samples_ns.clone(),
-    })
-}
-
-fn distribution(
-    run: &RawRun,
-    step: Option<f64>,
-    clock: Base,
-    no_clock: Option<&str>,
-) -> Part<Distribution> {
-    if let Some(reason) = no_clock {
-        return Part::Unavailable(reason.to_owned());
-    }
-    let recorded = run.recorded.as_ref().filter(|recorded| recorded.count > 0);
-    let Some(recorded) = recorded else {
-        return Part::Unavailable("the time was over before single runs were clocked".to_owned());
-    };
-    let histogram = Histogram::recorded(&recorded.buckets)
-        .and_then(|histogram| histogram.with_extremes(recorded.min_ns, recorded.max_ns));
-    let histogram = match histogram {
-        Ok(histogram) => histogram,
-        Err(error) => return Part::Unavailable(error.to_string()),
-    };
-    let quantile = |q| match step {
-        Some(step) => clock::quantile(recorded, step, q),
-        None => histogram.quantile(q),
-    };
-    let p50_ns = quantile(0.5);
-    let mean_ns = recorded.sum_ns as f64 / recorded.count as f64;
-    let plain_ns = Sample::new(run.samples_ns.clone()).map_or(0.0, |sample| sample.median());
-    Part::Measured(Distribution {
-        runs: recorded.count,
-        p50_ns,
-        p90_ns: quantile(0.9),
-        p99_ns: quantile(0.99),
-        p999_ns: quantile(0.999),
-        max_ns: recorded.max_ns,
-        min_ns: recorded.min_ns,
-        mean_ns,
-        clock_ns: clock.of(p50_ns),
-        net_p50_ns: clock.net(p50_ns),
-        wrapper_ns: (mean_ns - plain_ns).max(0.0),
     })
 }
 

@@ -275,6 +275,11 @@ pub struct Distribution {
     pub runs: u64,
     /// Half of the runs took no longer.
     pub p50_ns: f64,
+    /// Interval of the median over batches with a clock, each loaded anew where that takes no time.
+    /// `None` with fewer than six.
+    pub p50_lower_ns: Option<f64>,
+    /// Its upper end.
+    pub p50_upper_ns: Option<f64>,
     /// Nine in ten.
     pub p90_ns: f64,
     /// Ninety-nine in a hundred.
@@ -290,8 +295,13 @@ pub struct Distribution {
     /// What the same wrapper shows for an empty program: the clock itself. Not subtracted above. `None`
     /// without a ruler.
     pub clock_ns: Option<f64>,
-    /// p50 less the clock; 0 at least. `None` without a ruler.
+    /// p50 less the clock: the median of the differences of neighbouring batches; with fewer than six
+    /// the difference of the two figures, 0 at least. `None` without a ruler.
     pub net_p50_ns: Option<f64>,
+    /// Interval of it, which covers what loads and moments differ by. `None` with fewer than six batches.
+    pub net_p50_lower_ns: Option<f64>,
+    /// Its upper end.
+    pub net_p50_upper_ns: Option<f64>,
     /// Mean of these runs less the median of the batches without a clock; 0 at least.
     pub wrapper_ns: f64,
 }

@@ -5,6 +5,8 @@
 //! pair loads both anew, in random order, runs their batches as ABBA or BAAB, and gives one number, the
 //! difference of the logarithms of their times. docs/how-numbers-are-judged.md has the rule.
 
+use std::time::Duration;
+
 use wingbeat_bpf::{
     live::{Loader, LoaderOptions},
     spec::{Linked, ProgramSpec, Spec},
@@ -43,8 +45,14 @@ const PAIRS_MAX: usize = 4_000;
 /// How much longer a comparison may take than a measurement.
 const WEIGHT: u32 = 4;
 
-/// Share of the whole time that goes to measuring the object under test by itself.
+/// Share of the whole time that goes to measuring the object under test by itself, and what that takes
+/// at least, of which a short time has no more than the greater share.
 const REPORT_SHARE: f64 = 0.25;
+const REPORT_TIME_MIN: Duration = Duration::from_secs(1);
+const REPORT_SHARE_MAX: f64 = 0.4;
+
+/// Share of the whole time in which the other one has to be loaded and counted.
+const OTHER_UNTIL: f64 = 0.6;
 
 /// Share of the middle values of a load's batches that counts: a quarter is cut off at each end.
 const TRIMMED: f64 = 0.25;
@@ -63,13 +71,15 @@ pub fn against(
 ) -> Result<Comparison, BenchError> {
     let cases = plan.choose(new)?.len() * plan.inputs.len();
     let budget = Budget::new(plan.time_for(cases, WEIGHT));
-    let alone = Plan { time: Some(budget.total().mul_f64(REPORT_SHARE)), ..plan.clone() };
+    let share = |share| budget.total().mul_f64(share);
+    let time = share(REPORT_SHARE).max(REPORT_TIME_MIN).min(share(REPORT_SHARE_MAX));
+    let alone = Plan { time: Some(time), ..plan.clone() };
     let report = bench(new, &alone, watcher)?;
     // No batches: its outcome, counts and verifier figures.
     let mut programs = in_both(&report, old);
     let verified = report.verified.iter().map(|program| program.name.clone());
     programs.extend(verified.filter(|name| old.program(name).is_ok()));
-    let time = Some(budget.left_until(2.0 * REPORT_SHARE));
+    let time = Some(budget.left_until(OTHER_UNTIL));
     let old_plan = Plan { samples: Some(0), time, programs, ..plan.clone() };
     let before = match old_plan.programs.as_slice() {
         [] => None,
@@ -242,11 +252,14 @@ impl Contest<'_> {
                     elapsed: self.budget.elapsed(),
                     total: self.budget.total(),
                 });
-                let pair = self.pair(it, fixed[index]);
+                match self.pair(it, fixed[index]) {
+                    Ok(pair) => it.pairs.extend(pair),
+                    Err(_) if self.runner.alarm.is_over() => {}
+                    Err(error) => return Err(error),
+                }
                 if self.runner.alarm.is_over() {
                     return Ok(());
                 }
-                it.pairs.extend(pair?);
             }
         }
         Ok(())
@@ -262,23 +275,34 @@ impl Contest<'_> {
             it.sides[side].reload()?;
         }
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..FOURS_PER_PAIR {
-            let a = usize::from(self.random.coin());
-            for side in [a, 1 - a, 1 - a, a] {
-                let subject = &mut it.sides[side];
-                subject.reset()?;
-                let run = subject.run(
-                    it.input,
-                    subject.context(&self.plan.context),
-                    it.lengths[side].runs,
-                )?;
-                it.lengths[side].learn(subject.r#type(), &run);
-                times[side].push(time_per_run_ns(subject.r#type(), &run, fixed));
+        for number in 0..FOURS_PER_PAIR {
+            match self.four(it, fixed) {
+                Ok(four) => {
+                    times.iter_mut().zip(four).for_each(|(times, more)| times.extend(more));
+                }
+                // What was measured is a pair all the same.
+                Err(_) if number > 0 && self.runner.alarm.is_over() => break,
+                Err(error) => return Err(error),
             }
         }
         let middle = |times: Vec<f64>| Sample::new(times).ok().map(|it| it.trimmed_mean(TRIMMED));
         let [before, after] = times.map(middle);
         Ok(before.zip(after).map(|(before_ns, after_ns)| Pair { before_ns, after_ns }))
+    }
+
+    /// Four batches in turns, as ABBA or BAAB: times per run of each side.
+    fn four(&mut self, it: &mut Match<'_>, fixed: FixedPart) -> Result<[[f64; 2]; 2], BenchError> {
+        let first = usize::from(self.random.coin());
+        let mut times = [[0.0; 2]; 2];
+        for (number, side) in [first, 1 - first, 1 - first, first].into_iter().enumerate() {
+            let subject = &mut it.sides[side];
+            subject.reset()?;
+            let context = subject.context(&self.plan.context);
+            let run = subject.run(it.input, context, it.lengths[side].runs)?;
+            it.lengths[side].learn(subject.r#type(), &run);
+            times[side][number / 2] = time_per_run_ns(subject.r#type(), &run, fixed);
+        }
+        Ok(times)
     }
 }
 

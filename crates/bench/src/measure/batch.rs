@@ -28,7 +28,7 @@ const SINGLE_RUNS_MAX: Duration = Duration::from_millis(20);
 const BATCH_PATIENCE: f64 = 30.0;
 
 /// Calls that tell the fixed part.
-const FIXED_CALLS: usize = 9;
+const FIXED_CALLS: usize = 5;
 
 /// What the system call costs the calling thread besides the runs, for one type of program.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

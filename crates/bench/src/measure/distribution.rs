@@ -8,11 +8,16 @@ use crate::{
     instrument::wrapper::{Recorded, read_histogram},
 };
 
+/// Batches that are kept one by one: more would only make the interval of their median narrower.
+const BATCHES_MAX: usize = 200;
+
 /// Runs of the program with a clock, so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clockings {
     /// Added up over all batches; `None` before the first.
     pub(super) recorded: Option<Recorded>,
+    /// The first batches, one by one.
+    pub(super) batches: Vec<Recorded>,
 }
 
 impl Clockings {
@@ -30,6 +35,9 @@ impl Clockings {
         let value = clocked.notebook.read_notebook()?;
         let found =
             read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
+        if self.batches.len() < BATCHES_MAX {
+            self.batches.push(found.clone());
+        }
         match &mut self.recorded {
             Some(sum) => sum.add(&found),
             None => self.recorded = Some(found),

@@ -204,7 +204,7 @@ impl<'a> Session<'a> {
         for round in 0..rounds_max {
             self.random.shuffle(&mut order);
             // Who has nothing yet comes first.
-            order.sort_by_key(|&index| turns[index].has_samples());
+            order.sort_by_key(|&index| turns[index].samples() > 0);
             let mut is_anybody_left = false;
             for &index in &order {
                 if self.runner.alarm.is_over() {
@@ -255,11 +255,15 @@ impl<'a> Session<'a> {
         if !is_clocking && (has_bursts || (is_ruler && self.has_bursts)) {
             return Ok(());
         }
-        self.take_batch(subject, turn, (input, context))?;
+        // Some have had their first batch at once.
+        if has_bursts || turn.samples() <= round {
+            self.take_batch(subject, turn, (input, context))?;
+        }
         if is_clocking {
             if !is_ruler {
                 subject.reset()?;
             }
+            subject.move_clocked();
             turn.take_clocking(subject, input, context)?;
         }
         Ok(())
@@ -286,8 +290,7 @@ impl<'a> Session<'a> {
         let Some(ruler) = subjects.first() else { return Ok(false) };
         let count = || Info::of(&ruler.state().plain).map(|info| info.run_count).unwrap_or(0);
         let before = count();
-        // Two: some types take another way for a single run.
-        let ran = ruler.run(&ruler_input(), &[], 2).is_ok();
+        let ran = ruler.run(&ruler_input(), &[], 1).is_ok();
         Ok(ran && count() > before)
     }
 

@@ -33,6 +33,9 @@ use crate::{
 /// Time from which on maps are created once for all loads of an image.
 const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
 
+/// Time of a load up to which a program with a clock is loaded for each batch.
+const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
+
 /// What is needed to bring a program into the kernel, again and again.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
@@ -107,6 +110,17 @@ impl<'a> Subject<'a> {
     /// Brings in the form with a clock, or keeps the reason why that cannot be.
     pub(super) fn add_clocked(&mut self) {
         self.state.clocked = Clocked::load(self.linked, self.loader, &self.state, self.runner);
+    }
+
+    /// Loads the form with a clock once more, to another place in memory, unless that takes long.
+    pub(super) fn move_clocked(&mut self) {
+        if self.state.clocked.is_ok() && self.load_time < MOVING_TIME_MAX {
+            let moved = Clocked::load(self.linked, self.loader, &self.state, self.runner);
+            // The time may be over.
+            if moved.is_ok() {
+                self.state.clocked = moved;
+            }
+        }
     }
 
     /// Keeps a reason why there are no counters.

@@ -149,9 +149,9 @@ impl<'a> Turn<'a> {
         self.clockings.batch(subject, input, context, self.length.runs)
     }
 
-    /// Whether there is a sample.
-    pub(super) fn has_samples(&self) -> bool {
-        !self.raw.samples_ns.is_empty()
+    /// How many samples there are.
+    pub(super) fn samples(&self) -> usize {
+        self.raw.samples_ns.len()
     }
 
     fn into_raw(self) -> RawRun {
@@ -159,7 +159,8 @@ impl<'a> Turn<'a> {
             Ok(alternation) => (alternation.calls(1), None),
             Err(reason) => (self.length.runs, Some(reason)),
         };
-        RawRun { no_bursts, runs_per_batch, recorded: self.clockings.recorded, ..self.raw }
+        let Clockings { recorded, batches: clockings } = self.clockings;
+        RawRun { no_bursts, runs_per_batch, recorded, clockings, ..self.raw }
     }
 }
 
@@ -195,7 +196,7 @@ pub(super) fn collect(
         if let Some(case) = cases.get_mut(position) {
             if let Some(reason) = &turn.broken {
                 failures.push(Failure::new(&case.name, reason));
-            } else if is_timed && !turn.has_samples() {
+            } else if is_timed && turn.samples() == 0 {
                 failures.push(Failure::new(&case.name, analyse::NO_SAMPLES));
             }
             case.run = turn.into_raw();

@@ -113,8 +113,12 @@ fn single_runs(distribution: &Distribution) -> String {
     let clock = distribution.clock_ns.zip(distribution.net_p50_ns).map_or_else(
         String::new,
         |(clock_ns, net_ns)| {
-            let (clock, net) = (decimal(clock_ns, 0), decimal(net_ns, 0));
-            format!("; the clock takes {clock}, p50 without it {net}")
+            let interval = distribution.net_p50_lower_ns.zip(distribution.net_p50_upper_ns);
+            let interval = interval.map_or_else(String::new, |(lower, upper)| {
+                format!(" ({} … {})", decimal(lower, 1), decimal(upper, 1))
+            });
+            let (clock, net) = (decimal(clock_ns, 0), decimal(net_ns, 1));
+            format!("; the clock takes {clock}, p50 without it {net}{interval}")
         },
     );
     format!(

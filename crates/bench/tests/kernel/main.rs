@@ -18,3 +18,4 @@ mod methods;
 mod object;
 mod support;
 mod tail_calls;
+mod time;

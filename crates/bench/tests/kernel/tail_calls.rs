@@ -7,7 +7,7 @@ use wingbeat_bench::{
     instrument::assemble::Assembler,
     measure::{Watcher, bench},
     plan::Plan,
-    result::Report,
+    result::{Method, Report},
     tail_calls::TailCalled,
 };
 use wingbeat_bpf::{
@@ -23,10 +23,10 @@ use crate::{
 
 /// A program: its type, its name, its place in the table by a tag, its code. The table is at the first
 /// load of an address.
-type Program<'a> = (&'a str, &'a str, Option<u32>, Vec<Insn>);
+pub(crate) type Program<'a> = (&'a str, &'a str, Option<u32>, Vec<Insn>);
 
 /// An object with these programs and a table of 8 programs called `table`.
-fn object(programs: &[Program<'_>]) -> Spec {
+pub(crate) fn object(programs: &[Program<'_>]) -> Spec {
     let (mut object, mut types) = (Object::new(), Types::new());
     object.note("license", b"GPL\0");
     let maps = object.data(".maps", &[0; 32]);
@@ -126,7 +126,11 @@ fn counts_go_across_a_chain() {
     assert_eq!((&*case.tail_calls.failed, &*case.tail_calls.missing), (&[][..], &[][..]));
     let calls: Vec<_> = counts.calls.iter().map(|it| (&*it.name, it.calls)).collect();
     assert_eq!(calls, [("bpf_tail_call", 2)]);
-    assert!(case.latency.measured().is_some() && case.distribution.measured().is_some());
+    let latency = case.latency.measured().expect("a time");
+    assert_eq!(latency.method, Method::Batches);
+    let reason = latency.reason.as_deref().expect("a reason");
+    assert!(reason.contains("is a tail call"), "{reason}");
+    assert!(case.distribution.measured().is_some());
     assert!(report.warnings.iter().all(|it| it.id != "tail-call-missing"));
 }
 

@@ -40,6 +40,8 @@ pub(crate) fn distribution(p50_ns: f64) -> Distribution {
     Distribution {
         runs: 1_500_000,
         p50_ns,
+        p50_lower_ns: Some(p50_ns - 0.5),
+        p50_upper_ns: Some(p50_ns + 0.5),
         p90_ns: p50_ns * 1.05,
         p99_ns: p50_ns * 1.15,
         p999_ns: p50_ns * 1.7,
@@ -48,6 +50,8 @@ pub(crate) fn distribution(p50_ns: f64) -> Distribution {
         mean_ns: p50_ns * 1.02,
         clock_ns: Some(21.0),
         net_p50_ns: Some(p50_ns - 21.0),
+        net_p50_lower_ns: Some(p50_ns - 21.5),
+        net_p50_upper_ns: Some(p50_ns - 20.5),
         wrapper_ns: 26.0,
     }
 }

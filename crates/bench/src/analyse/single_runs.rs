@@ -1,0 +1,151 @@
+//! Times of single runs, as the clock around the program told them.
+
+use wingbeat_stats::{
+    bootstrap::Bootstrap,
+    histogram::Histogram,
+    interval::Interval,
+    sample::{Sample, quantile_of_sorted},
+};
+
+use super::{CONFIDENCE, RawRun, clock};
+use crate::{
+    instrument::wrapper::Recorded,
+    result::{Distribution, Part},
+};
+
+/// Batches with a clock from which on their medians make an interval.
+const CLOCKINGS_MIN: usize = 6;
+
+/// What is known of the single runs of a program, beside those of its ruler, which may be the same.
+/// Without a clock around the program there is a reason.
+pub(super) fn of(
+    run: &RawRun,
+    ruler: &RawRun,
+    (step, seed): (Option<f64>, u64),
+    no_clock: Option<&str>,
+) -> Part<Distribution> {
+    if let Some(reason) = no_clock {
+        return Part::Unavailable(reason.to_owned());
+    }
+    let recorded = run.recorded.as_ref().filter(|recorded| recorded.count > 0);
+    let Some(recorded) = recorded else {
+        return Part::Unavailable("the time was over before single runs were clocked".to_owned());
+    };
+    let histogram = match histogram(recorded) {
+        Ok(histogram) => histogram,
+        Err(reason) => return Part::Unavailable(reason),
+    };
+    let quantile = |q| match step {
+        Some(step) => clock::quantile(recorded, step, q),
+        None => histogram.quantile(q),
+    };
+    let p50_ns = quantile(0.5);
+    let mean_ns = recorded.sum_ns as f64 / recorded.count as f64;
+    let plain_ns = Sample::new(run.samples_ns.clone()).map_or(0.0, |sample| sample.median());
+    let clock_ns = ruler.recorded.as_ref().and_then(|recorded| median_ns(recorded, step));
+    let medians = |run: &RawRun| -> Vec<f64> {
+        run.clockings.iter().filter_map(|recorded| median_ns(recorded, step)).collect()
+    };
+    let (own, empty) = (medians(run), medians(ruler));
+    let without_clock: Vec<f64> = own.iter().zip(&empty).map(|(own, empty)| own - empty).collect();
+    let (p50, net) = (median_with_interval(own, seed), median_with_interval(without_clock, seed));
+    let net_p50_ns = match net {
+        Some((median, _)) => Some(median),
+        None => clock_ns.map(|clock_ns| (p50_ns - clock_ns).max(0.0)),
+    };
+    Part::Measured(Distribution {
+        runs: recorded.count,
+        p50_ns,
+        p50_lower_ns: p50.map(|(_, interval)| interval.lower),
+        p50_upper_ns: p50.map(|(_, interval)| interval.upper),
+        p90_ns: quantile(0.9),
+        p99_ns: quantile(0.99),
+        p999_ns: quantile(0.999),
+        max_ns: recorded.max_ns,
+        min_ns: recorded.min_ns,
+        mean_ns,
+        clock_ns,
+        net_p50_ns,
+        net_p50_lower_ns: net.map(|(_, interval)| interval.lower),
+        net_p50_upper_ns: net.map(|(_, interval)| interval.upper),
+        wrapper_ns: (mean_ns - plain_ns).max(0.0),
+    })
+}
+
+fn histogram(recorded: &Recorded) -> Result<Histogram, String> {
+    Histogram::recorded(&recorded.buckets)
+        .and_then(|histogram| histogram.with_extremes(recorded.min_ns, recorded.max_ns))
+        .map_err(|error| error.to_string())
+}
+
+/// The median, between the steps of the clock if there are any.
+fn median_ns(recorded: &Recorded, step: Option<f64>) -> Option<f64> {
+    if recorded.count == 0 {
+        return None;
+    }
+    match step {
+        Some(step) => Some(clock::quantile(recorded, step, 0.5)),
+        None => Some(histogram(recorded).ok()?.quantile(0.5)),
+    }
+}
+
+/// The median of some values and its interval; `None` of too few.
+fn median_with_interval(values: Vec<f64>, seed: u64) -> Option<(f64, Interval)> {
+    if values.len() < CLOCKINGS_MIN {
+        return None;
+    }
+    let sample = Sample::new(values).ok()?;
+    let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
+    let interval = bootstrap.percentile(&sample, |values| quantile_of_sorted(values, 0.5))?;
+    Some((sample.median(), interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of which each took so long.
+    fn recorded(ns: u64) -> Recorded {
+        let mut buckets = vec![0; wingbeat_stats::histogram::BUCKETS];
+        buckets[wingbeat_stats::histogram::bucket_of(ns)] = 100;
+        Recorded { buckets, count: 100, sum_ns: 100 * ns, min_ns: ns, max_ns: ns }
+    }
+
+    fn run(medians_ns: &[u64]) -> RawRun {
+        let clockings: Vec<Recorded> = medians_ns.iter().copied().map(recorded).collect();
+        let sum = clockings.iter().cloned().reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        });
+        RawRun { recorded: sum, clockings, ..RawRun::default() }
+    }
+
+    #[test]
+    fn what_the_clock_adds_is_taken_off_by_pairs() {
+        let check = |own: &[u64], empty: &[u64], expected: (Option<f64>, Option<[f64; 2]>)| {
+            let found = of(&run(own), &run(empty), (None, 1), None);
+            let found = found.measured().expect("runs");
+            let interval = found.net_p50_lower_ns.zip(found.net_p50_upper_ns);
+            let interval = interval.map(|(lower, upper)| [lower, upper]);
+            assert_eq!((found.net_p50_ns, interval), expected, "{own:?} {empty:?}");
+        };
+        // The machine became slower in the middle, for both alike.
+        let (own, empty) = ([40, 40, 40, 50, 50, 50], [20, 20, 20, 30, 30, 30]);
+        check(&own, &empty, (Some(20.0), Some([20.0, 20.0])));
+        // Too few for an interval.
+        check(&own[..2], &empty[..2], (Some(20.0), None));
+        check(&own, &[], (None, None));
+        // An interval may hold 0, and the difference lie below it.
+        check(&[19; 6], &[20; 6], (Some(-1.0), Some([-1.0, -1.0])));
+    }
+
+    #[test]
+    fn reasons_for_nothing() {
+        let check = |run: &RawRun, no_clock, expected: &str| {
+            let found = of(run, &RawRun::default(), (None, 1), no_clock);
+            assert!(found.reason().is_some_and(|reason| reason.contains(expected)), "{found:?}");
+        };
+        check(&run(&[40]), Some("it throws"), "it throws");
+        check(&RawRun::default(), None, "the time was over");
+    }
+}
