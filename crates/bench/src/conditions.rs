@@ -9,6 +9,7 @@
 
 mod files;
 mod load;
+mod rivals;
 #[cfg(test)]
 mod tests;
 mod warning;
@@ -74,6 +75,8 @@ pub struct Conditions {
     pub is_turbo_on: Option<bool>,
     /// Processes that ran or wanted to, averaged over a minute.
     pub load_average_1min: Option<f64>,
+    /// Other processes of wingbeat that measure on the same CPU, by their ids.
+    pub rivals: Vec<u32>,
     /// Is the machine virtual?
     pub is_virtualised: Option<bool>,
     /// Maker and model of the machine.
@@ -123,6 +126,7 @@ impl Conditions {
                 .text("proc/loadavg")
                 .and_then(|text| text.split(' ').next()?.parse().ok())
                 .filter(|load: &f64| load.is_finite()),
+            rivals: rivals::on_cpu(files, cpu),
             is_virtualised: cpu_info
                 .has_hypervisor
                 .or_else(|| files.text("sys/hypervisor/type").map(|_| true)),

@@ -34,6 +34,12 @@ impl<'a> Files<'a> {
         parse_cpus(&self.text(path)?)
     }
 
+    /// The entries of a folder whose names are numbers.
+    pub(super) fn numbers(self, path: &str) -> Vec<u32> {
+        let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    }
+
     /// The files of a folder, with their texts.
     pub(super) fn folder(self, path: &str, files_max: usize) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten();

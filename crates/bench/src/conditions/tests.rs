@@ -83,6 +83,7 @@ fn reads_all_that_there_is() {
         frequency_max_khz: Some(2_500_000),
         is_turbo_on: Some(false),
         load_average_1min: Some(0.25),
+        rivals: Vec::new(),
         is_virtualised: Some(false),
         machine: text("Maker Model 1"),
     };
@@ -258,6 +259,25 @@ fn warns_of_what_the_measurement_noticed() {
     let on = Machine::quiet().with("proc/sys/kernel/bpf_stats_enabled", "1").read();
     let counted = Observed { were_runs_counted: true, ..observed };
     assert_eq!(warnings(&on, &on, None, &counted), [Warning::StatisticsOn]);
+}
+
+#[test]
+fn other_measurements_on_the_same_cpu() {
+    let check = |name: &str, allowed: &str, expected: &[u32]| {
+        let status = format!("Name:\twingbeat\nCpus_allowed_list:\t{allowed}\n");
+        let machine = Machine::quiet()
+            .with("proc/4294967295/comm", name)
+            .with("proc/4294967295/task/77/status", &status);
+        assert_eq!(machine.read().rivals, expected, "{name} {allowed}");
+    };
+    check("wingbeat\n", "0", &[u32::MAX]);
+    check("wingbeat\n", "0-3", &[]);
+    check("wingbeat\n", "1", &[]);
+    check("cargo\n", "0", &[]);
+    let busy = Conditions { rivals: vec![7], ..Machine::quiet().read() };
+    let observed = Observed { samples: 60, samples_wanted: 60, ..Observed::default() };
+    let found = warnings(&busy, &Machine::quiet().read(), None, &observed);
+    assert_eq!(found, [Warning::Rivals { processes: vec![7], cpu: 0 }]);
 }
 
 #[test]

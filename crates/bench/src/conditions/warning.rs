@@ -95,6 +95,13 @@ pub enum Warning {
         /// Of the measuring CPU's time.
         percent: f64,
     },
+    /// Another measurement had the same CPU.
+    Rivals {
+        /// Ids of the processes.
+        processes: Vec<u32>,
+        /// The CPU.
+        cpu: u32,
+    },
     /// Interrupts took much time on the measuring CPU.
     Interrupts {
         /// Of the measuring CPU's time.
@@ -132,6 +139,11 @@ pub fn warnings(
     let mut warnings = Vec::new();
     warnings.extend(statistics(before, after, observed));
     warnings.extend(settings(before, after));
+    let rivals = if before.rivals.is_empty() { after } else { before };
+    if !rivals.rivals.is_empty() {
+        let (processes, cpu) = (rivals.rivals.clone(), rivals.cpu_measured);
+        warnings.push(Warning::Rivals { processes, cpu });
+    }
     warnings.extend(load.into_iter().flat_map(loads));
     warnings.extend(clocks(before, after));
     let Observed { calls, retries, samples, samples_wanted: wanted, .. } = *observed;
@@ -259,6 +271,13 @@ impl Warning {
             Self::OtherLoad { percent } => {
                 format!("other processes took {percent:.1} % of the measuring CPU's time")
             }
+            Self::Rivals { processes, cpu } => {
+                let processes: Vec<_> = processes.iter().map(ToString::to_string).collect();
+                format!(
+                    "another wingbeat measures on CPU {cpu} too (process {})",
+                    processes.join(", ")
+                )
+            }
             Self::Interrupts { percent } => {
                 format!("interrupts took {percent:.1} % of the measuring CPU's time")
             }
@@ -313,6 +332,10 @@ impl Warning {
                 "caches and branch predictors were filled by others in between; times spread more, \
                  towards longer ones"
             }
+            Self::Rivals { .. } => {
+                "the two compete for the CPU: each gets half of the samples, and finds caches that the \
+                 other has filled"
+            }
             Self::Interrupts { .. } => {
                 "their time is contained in the samples that they interrupted"
             }
@@ -357,6 +380,7 @@ impl Warning {
             Self::OtherLoad { .. } | Self::SharedCore { .. } => {
                 "stop other work, or measure on another CPU"
             }
+            Self::Rivals { .. } => "let one end first, or give each a CPU of its own with --cpu",
             Self::Interrupts { .. } => {
                 "stop network traffic and the like, or measure on a CPU that serves fewer interrupts \
                  (/proc/interrupts)"

@@ -42,7 +42,7 @@ const LOAD_MIN: Duration = Duration::from_millis(40);
 /// Samples that bursts have to be good for, or batches are better.
 const BURST_SAMPLES_MIN: f64 = 6.0;
 
-/// What there is to measure: rulers first, then programs, and a turn for each ruler and each case.
+/// What there is to measure: rulers first, then programs, and a turn for each case.
 pub(super) struct Cases<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
@@ -50,9 +50,9 @@ pub(super) struct Cases<'a> {
     pub(super) failures: Vec<Failure>,
     /// Programs that were loaded and could not be run.
     pub(super) verified: Vec<Verified>,
-    /// How many of the subjects are rulers, and of the turns theirs.
+    /// How many of the subjects are rulers, and their turns.
     rulers: usize,
-    ruler_turns: usize,
+    pub(super) ruler_turns: Vec<Turn<'a>>,
     /// How long loading has taken, all programs together.
     loading: Duration,
 }
@@ -67,18 +67,21 @@ impl<'a> Cases<'a> {
             raw: Vec::new(),
             failures,
             verified: Vec::new(),
-            ruler_turns: 0,
+            ruler_turns: Vec::new(),
             loading: Duration::ZERO,
         }
     }
 
     /// Finds out what a call costs of each type of program.
-    pub(super) fn add_rulers(&mut self, session: &mut Session<'a>) -> Result<(), BenchError> {
+    pub(super) fn add_rulers(&mut self, session: &mut Session<'a>) {
         if session.plan.samples == Some(0) {
-            return Ok(());
+            return;
         }
         let input = ruler_input();
-        for (number, subject) in self.subjects.iter_mut().enumerate() {
+        for (number, subject) in self.subjects[..self.rulers].iter_mut().enumerate() {
+            if session.runner.alarm.is_over() {
+                break;
+            }
             // A context that the type cannot do without may be missing: then there is no ruler.
             let Ok(first) = subject.run_first(&input, &[]) else { continue };
             let Ok(fixed) = FixedPart::measure(|runs| subject.run(&input, &[], runs)) else {
@@ -86,12 +89,10 @@ impl<'a> Cases<'a> {
             };
             let r#type = subject.r#type();
             session.fixed.push((r#type, fixed));
-            let run_ns =
-                estimate_ns(r#type, &first, subject.pace(), || subject.run(&input, &[], 1))?;
-            self.turns.push(Turn::new(number, 0, r#type, run_ns));
+            let run = || subject.run(&input, &[], 1);
+            let Ok(run_ns) = estimate_ns(r#type, &first, subject.pace(), run) else { continue };
+            self.ruler_turns.push(Turn::new(number, 0, r#type, run_ns));
         }
-        self.ruler_turns = self.turns.len();
-        Ok(())
     }
 
     /// Loads a program, runs it once on each input, and takes a batch on the first.
@@ -155,7 +156,7 @@ impl<'a> Cases<'a> {
     pub(super) fn count(&mut self, session: &mut Session<'a>) {
         let plan = session.plan;
         let mut is_loaded = vec![false; self.subjects.len()];
-        for (case, turn) in self.raw.iter_mut().zip(&self.turns[self.ruler_turns..]) {
+        for (case, turn) in self.raw.iter_mut().zip(&self.turns) {
             let subject = &mut self.subjects[turn.subject];
             if !std::mem::replace(&mut is_loaded[turn.subject], true) {
                 session.show(&format!("{}: loading with counters", case.program));
@@ -187,7 +188,7 @@ impl<'a> Cases<'a> {
                 subject.leave_unclocked(reason);
             }
         }
-        for (case, turn) in self.raw.iter_mut().zip(&self.turns[self.ruler_turns..]) {
+        for (case, turn) in self.raw.iter_mut().zip(&self.turns) {
             case.no_clock = self.subjects[turn.subject].state().clocked.as_ref().err().cloned();
         }
     }
@@ -199,10 +200,10 @@ impl<'a> Cases<'a> {
         if session.plan.samples == Some(0) {
             return;
         }
-        let (ruler_turns, turns) = self.turns.split_at_mut(self.ruler_turns);
-        for (done, turn) in turns.iter_mut().enumerate() {
+        for (done, turn) in self.turns.iter_mut().enumerate() {
             let subject = &mut programs[turn.subject - rulers.len()];
-            let ruler = ruler_turns
+            let ruler = self
+                .ruler_turns
                 .iter()
                 .map(|it| &rulers[it.subject])
                 .find(|ruler| ruler.r#type() == subject.r#type());

@@ -124,17 +124,19 @@ impl<'a> Session<'a> {
             return Err(BenchError::StatisticsOn);
         }
         let mut cases = Cases::new(subjects, unlinked(spec, &chosen, &linked)?);
-        cases.add_rulers(&mut session)?;
         for (index, linked) in wanted.iter().enumerate() {
             let of_how_many = format!("{} of {}", index + 1, wanted.len());
             cases.add(&mut session, linked, (&loader, &contents), &of_how_many);
         }
+        cases.add_rulers(&mut session);
         let mut others = verified::load(&others, &linked, &loader, plan, &mut session);
         others.verified.append(&mut cases.verified);
         cases.count(&mut session);
         cases.put_clocks(&mut session);
         cases.pair_with_rulers(&mut session);
-        let Cases { mut subjects, mut turns, raw, mut failures, .. } = cases;
+        let Cases { mut subjects, turns, ruler_turns, raw, mut failures, .. } = cases;
+        session.has_bursts = turns.iter().all(Turn::has_bursts);
+        let mut turns: Vec<_> = ruler_turns.into_iter().chain(turns).collect();
         failures.append(&mut others.failures);
         // Rulers alone say nothing.
         if !raw.is_empty() {
@@ -143,8 +145,14 @@ impl<'a> Session<'a> {
         runner.alarm.set(None);
         let were_runs_counted = !counted_at_start && session.are_runs_counted(&subjects)?;
         let is_timed = plan.samples != Some(0);
-        let (rulers, cases) =
-            collect(&subjects, empties.len(), turns, raw, is_timed, &mut failures);
+        let (rulers, cases) = collect(
+            &subjects,
+            (empties.len(), &session.fixed),
+            turns,
+            raw,
+            is_timed,
+            &mut failures,
+        );
         let after = Conditions::read(root, number);
         let load =
             load_before.zip(read_load()).map(|(before, after)| Load::between(&before, &after));
@@ -198,7 +206,6 @@ impl<'a> Session<'a> {
         subjects: &mut [Subject<'_>],
         turns: &mut [Turn<'_>],
     ) -> Result<(), BenchError> {
-        self.has_bursts = turns.iter().skip(self.fixed.len()).all(Turn::has_bursts);
         let rounds_max = self.plan.samples.unwrap_or(usize::MAX);
         let mut order: Vec<usize> = (0..turns.len()).collect();
         for round in 0..rounds_max {
@@ -276,11 +283,8 @@ impl<'a> Session<'a> {
         turn: &mut Turn<'_>,
         given: (&Input, &[u8]),
     ) -> Result<(), BenchError> {
-        let r#type = subject.r#type();
-        let fixed = self.fixed.iter().find(|(known, _)| *known == r#type);
-        let fixed = fixed.map_or_else(FixedPart::default, |(_, fixed)| *fixed);
         let is_fresh = subject.linked.program.name != RULER;
-        self.retries += turn.take_batch(subject, given, fixed, is_fresh)?;
+        self.retries += turn.take_batch(subject, given, is_fresh)?;
         self.calls += 1;
         Ok(())
     }

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use wingbeat_bpf::{ProgramType, live::RunError};
+use wingbeat_bpf::{
+    ProgramType,
+    live::{Run, RunError},
+};
 use wingbeat_stats::random::Random;
 
 use super::{
@@ -42,6 +45,8 @@ pub(super) struct Turn<'a> {
     /// Why it was given up.
     pub(super) broken: Option<String>,
     raw: RawRun,
+    /// Batches that the kernel repeated, without the packets.
+    batches: Vec<Run>,
     clockings: Clockings,
     /// Times of the ruler in the common image.
     ruler_ns: Vec<f64>,
@@ -60,18 +65,15 @@ impl<'a> Turn<'a> {
             alternation: Err(NO_RULER.to_owned()),
             broken: None,
             raw: RawRun::default(),
+            batches: Vec::new(),
             clockings: Clockings::default(),
             ruler_ns: Vec::new(),
             ruler_floor_ns: Vec::new(),
         }
     }
 
-    /// Lets the program take turns with the ruler from now on, or keeps the reason why it cannot. What
-    /// was taken before is no sample besides bursts.
+    /// Lets the program take turns with the ruler from now on, or keeps the reason why it cannot.
     pub(super) fn alternate(&mut self, alternation: Result<Alternation<'a>, String>) {
-        if alternation.is_ok() {
-            self.raw.samples_ns.clear();
-        }
         self.alternation = alternation;
     }
 
@@ -97,15 +99,14 @@ impl<'a> Turn<'a> {
     }
 
     /// A batch that the kernel repeats, on maps that are put back if it `is_fresh`. It is a sample where
-    /// there are no bursts; else it tells what the kernel makes of the program. Returns how often calls
-    /// were interrupted.
+    /// there are no bursts in the end; else it tells what the kernel makes of the program. Returns how
+    /// often calls were interrupted.
     ///
     /// One that turns out too short or too long is made again, with another number of runs.
     pub(super) fn take_batch(
         &mut self,
         subject: &mut Subject<'_>,
         (input, context): (&Input, &[u8]),
-        fixed: FixedPart,
         is_fresh: bool,
     ) -> Result<u64, BenchError> {
         let mut retries = 0;
@@ -129,10 +130,7 @@ impl<'a> Turn<'a> {
             };
             retries += u64::from(run.retries);
             if self.length.learn(subject.r#type(), &run) || try_number >= TRIES {
-                self.raw.kernel_ns.push(run.mean_ns);
-                if self.alternation.is_err() {
-                    self.raw.samples_ns.push(time_per_run_ns(subject.r#type(), &run, fixed));
-                }
+                self.batches.push(Run { data: Vec::new(), ..run });
                 break;
             }
         }
@@ -151,13 +149,22 @@ impl<'a> Turn<'a> {
 
     /// How many samples there are.
     pub(super) fn samples(&self) -> usize {
-        self.raw.samples_ns.len()
+        match self.has_bursts() {
+            true => self.raw.samples_ns.len(),
+            false => self.batches.len(),
+        }
     }
 
-    fn into_raw(self) -> RawRun {
+    /// What came of it. `fixed` is what a call costs besides the runs.
+    fn into_raw(mut self, r#type: ProgramType, fixed: FixedPart) -> RawRun {
+        self.raw.kernel_ns = self.batches.iter().map(|batch| batch.mean_ns).collect();
         let (runs_per_batch, no_bursts) = match self.alternation {
             Ok(alternation) => (alternation.calls(1), None),
-            Err(reason) => (self.length.runs, Some(reason)),
+            Err(reason) => {
+                let times = self.batches.iter().map(|run| time_per_run_ns(r#type, run, fixed));
+                self.raw.samples_ns = times.collect();
+                (self.length.runs, Some(reason))
+            }
         };
         let Clockings { recorded, batches: clockings } = self.clockings;
         RawRun { no_bursts, runs_per_batch, recorded, clockings, ..self.raw }
@@ -165,10 +172,10 @@ impl<'a> Turn<'a> {
 }
 
 /// Brings what was measured to where it belongs: the first `rulers` subjects are rulers, of the others
-/// there is a turn for each case. One without a sample is a failure if it `is_timed`.
+/// there is a turn for each case. `fixed` is what a call costs, by type. One without a sample is a failure if it `is_timed`.
 pub(super) fn collect(
     subjects: &[Subject<'_>],
-    rulers: usize,
+    (rulers, fixed): (usize, &[(ProgramType, FixedPart)]),
     turns: Vec<Turn<'_>>,
     mut cases: Vec<RawCase>,
     is_timed: bool,
@@ -178,8 +185,10 @@ pub(super) fn collect(
     let mut position = 0;
     for mut turn in turns {
         let r#type = subjects[turn.subject].r#type();
+        let fixed = fixed.iter().find(|(known, _)| *known == r#type);
+        let fixed = fixed.map_or_else(FixedPart::default, |(_, fixed)| *fixed);
         if turn.subject < rulers {
-            ruler_runs.push((r#type, turn.into_raw()));
+            ruler_runs.push((r#type, turn.into_raw(r#type, fixed)));
             continue;
         }
         let ruler = ruler_runs.iter_mut().find(|(known, _)| *known == r#type);
@@ -199,7 +208,7 @@ pub(super) fn collect(
             } else if is_timed && turn.samples() == 0 {
                 failures.push(Failure::new(&case.name, analyse::NO_SAMPLES));
             }
-            case.run = turn.into_raw();
+            case.run = turn.into_raw(r#type, fixed);
         }
         position += 1;
     }
