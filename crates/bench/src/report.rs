@@ -21,7 +21,12 @@ use std::io;
 
 use serde::Serialize;
 
-pub use self::{bmf::bmf, comparison::comparison, csv::csv, human::human};
+pub use self::{
+    bmf::bmf,
+    comparison::comparison,
+    csv::csv,
+    human::{errors, human},
+};
 pub use crate::live::format::{Format, UnknownFormat};
 use crate::result::{Comparison, Report};
 

@@ -109,6 +109,8 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
     let Ok(logs) = Sample::new(logs) else { return found };
     let change = logs.mean().exp_m1();
     found.change = Some(change);
+    // The medians of all pairs need not be apart by what neighbours differ by.
+    found.after = found.before * (1.0 + change);
     if logs.len() < PAIRS_MIN {
         return found;
     }

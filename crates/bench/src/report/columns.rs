@@ -207,13 +207,20 @@ fn sizes(rows: &[Row]) -> Vec<Column> {
     ]
 }
 
-/// Cells of what the kernel tells of a program that it took. Those of rulers are empty.
+/// Cells of what the kernel tells of a program that it took. Those of rulers are empty, and so are those
+/// of a program's further inputs, for which it would tell the same.
 fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> {
-    let cell = |row: &Row| match row {
+    let programs: Vec<_> =
+        rows.iter().map(|row| row.case().map(|case| case.program.as_str())).collect();
+    let is_told = |number: usize| {
+        number > 0 && programs[number].is_some() && programs[number] == programs[number - 1]
+    };
+    let cell = |(number, row): (usize, &Row)| match row {
         Row::Ruler(_) => String::new(),
+        _ if is_told(number) => String::new(),
         _ => whole(figure(row)),
     };
-    rows.iter().map(cell).collect()
+    rows.iter().enumerate().map(cell).collect()
 }
 
 /// Empties the cells of programs that were not to be timed.

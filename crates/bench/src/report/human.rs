@@ -93,12 +93,19 @@ fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String
     table.write(width, paint)
 }
 
-/// Errors and warnings.
-pub(super) fn troubles(report: &Report, style: Style) -> Option<String> {
+/// What failed, for stderr: programs that were not measured, or that returned something else than was
+/// expected. `None` if nothing did.
+pub fn errors(report: &Report, style: Style) -> Option<String> {
     let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
     let mut lines = notes::unmet(&report.cases, paint, width);
     lines.extend(notes::failures(report, paint, width));
-    lines.extend(notes::skipped(report, width));
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// What was left out, and warnings.
+pub(super) fn troubles(report: &Report, style: Style) -> Option<String> {
+    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let mut lines = notes::skipped(report, width);
     lines.extend(notes::warnings(&report.warnings, paint, width));
     (!lines.is_empty()).then(|| lines.join("\n") + "\n")
 }

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
-    report::{Style, human},
+    report::{Style, errors, human},
     result::{Failure, Part, Report},
 };
 
@@ -16,10 +16,14 @@ fn verbose(width: usize) -> Style {
     Style { is_verbose: true, ..style(width) }
 }
 
-/// Compares with the golden file, and with the width. Lines of logs are as long as they are.
+/// Compares with the golden file, which has what goes to stderr at its end, and with the width. Lines of
+/// logs are as long as they are.
 #[track_caller]
 fn check(name: &str, report: &Report, style: Style) {
-    let text = human(report, style);
+    let mut text = human(report, style);
+    if let Some(errors) = errors(report, style) {
+        text += &format!("\n(stderr)\n{errors}\n");
+    }
     golden::check(name, &text);
     for line in text.lines() {
         assert!(line.width() <= style.width, "wider than {}: {line}", style.width);
@@ -88,8 +92,9 @@ fn what_was_not_run_has_the_figures_of_the_verifier() {
 fn what_broke_in_the_middle_has_figures() {
     let mut report = sample::typical();
     report.failures = vec![Failure::new("fun_xdp_v3", "the verifier rejected it")];
-    let text = human(&report, style(100));
+    let text = errors(&report, style(100)).expect("an error");
     assert!(text.contains("fun_xdp_v3 was not measured to the end: the verifier"), "{text}");
+    assert!(!human(&report, style(100)).contains("to the end"), "errors go to stderr");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use wingbeat_bpf::{live::LoadError, spec::Spec};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
-    cli::{styled_error, styled_warning, tell},
+    cli::{styled_warning, tell},
     output::PendingFile,
 };
 
@@ -81,7 +81,10 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     };
     write(output, &text)?;
     if args.format != report::Format::Human && !quiet {
-        tell_notices(&done.report.warnings, &done.report.failures);
+        tell_warnings(&done.report.warnings);
+    }
+    if let Some(errors) = report::errors(&done.report, style_of_messages()) {
+        tell!("{errors}");
     }
     if !quiet {
         if has_more {
@@ -250,6 +253,11 @@ fn style(is_file: bool, verbose: bool) -> Style {
     }
 }
 
+/// How errors look on stderr. Escape sequences are taken out where it takes none.
+fn style_of_messages() -> Style {
+    Style { has_colours: true, is_verbose: false, width: terminal_width() }
+}
+
 /// Columns of the terminal that stdout is, or as many as a table may have elsewhere.
 pub(crate) fn terminal_width() -> usize {
     rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| match size.ws_col {
@@ -281,16 +289,9 @@ fn tell_logs(failures: &[Failure]) {
 }
 
 /// Machine formats have no room for these, and nobody should miss them.
-fn tell_notices(warnings: &[Notice], failures: &[Failure]) {
+fn tell_warnings(warnings: &[Notice]) {
     for notice in warnings {
         tell!("{}: {}: {}; {}", styled_warning(), notice.cause, notice.effect, notice.next_step);
-    }
-    for failure in failures {
-        match failure.is_rejected {
-            // Its reason begins with the name.
-            true => tell!("{}: {}", styled_error(), failure.reason),
-            false => tell!("{}: {}: {}", styled_error(), failure.name, failure.reason),
-        }
     }
 }
 
