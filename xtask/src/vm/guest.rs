@@ -111,7 +111,17 @@ pub(super) fn records(suites: &Suites) -> Vec<(String, Vec<String>)> {
     }
     for name in ["fun-xdp", "fun-xdp-log", "profiler-ebpf"] {
         if let Some(object) = path(&suites.objects, name) {
-            let words = [&*wingbeat, "bench", "--format", "csv", "--time", "1s", &*object];
+            let words = [
+                &*wingbeat,
+                "bench",
+                "--format",
+                "csv",
+                "--samples",
+                "1",
+                "--time",
+                "60s",
+                &*object,
+            ];
             add(&format!("{VERIFIED}{name}"), &words);
         }
     }

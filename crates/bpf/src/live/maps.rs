@@ -75,7 +75,8 @@ impl LiveMaps {
     }
 
     /// The same; with `is_large_read_only` the kernel lets no program write to large arrays. A map that
-    /// is not needed, by its number, may be refused: another one stands in for it.
+    /// is not needed, by its number, may be refused, and a bulky one is not even asked for: another one
+    /// stands in for it.
     ///
     /// # Errors
     ///
@@ -87,6 +88,9 @@ impl LiveMaps {
         is_needed: impl Fn(usize) -> bool,
     ) -> Result<Self, MapError> {
         let create = |(number, spec): (usize, &MapSpec)| {
+            if !is_needed(number) && needed::is_bulky(spec) {
+                return LiveMap::create(&needed::stand_in(), None);
+            }
             let is_unwritten = is_large_read_only && is_large(spec);
             let flags = if is_unwritten { spec.flags | RDONLY_PROG } else { spec.flags };
             match LiveMap::create(&MapSpec { flags, ..spec.clone() }, types) {

@@ -74,7 +74,7 @@ fn what_cannot_be_run_is_compared_as_the_verifier_sees_it() {
 fn figures_of_an_earlier_run() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
-    let bench = ["bench", "looping.o", "--time", "1s", "--allow-stats"];
+    let bench = ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
     let run = |more: &[&str]| folder.run(&[&bench[..], more].concat());
     run(&["--format", "csv", "-o", "old.csv"]).ended_with(0);
     run(&["--against", "old.csv", "--err"]).ended_with(0);

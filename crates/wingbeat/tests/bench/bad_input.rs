@@ -100,7 +100,7 @@ fn arguments_that_do_not_fit() {
 fn a_full_disk_is_told_with_what_was_written() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
-    let bench = ["bench", "looping.o", "--time", "1s", "--allow-stats"];
+    let bench = ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
     let annotate = ["annotate", "looping.o"];
     for arguments in [&bench[..], &annotate] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
@@ -123,7 +123,17 @@ fn packets_that_the_kernel_refuses() {
     folder.file("long.bin", vec![0; 100_000]);
     folder.file("short.bin", [0; 5]);
     let check = |file: &str, expected: &[&str]| {
-        let bench = ["bench", "looping.o", "--input", file, "--time", "1s", "--allow-stats"];
+        let bench = [
+            "bench",
+            "looping.o",
+            "--input",
+            file,
+            "--samples",
+            "3",
+            "--time",
+            "20s",
+            "--allow-stats",
+        ];
         check(&folder, &bench, 1, expected);
         check(&folder, &["annotate", "looping.o", "--input", file], 1, expected);
     };

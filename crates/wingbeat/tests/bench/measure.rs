@@ -46,7 +46,17 @@ fn an_unexpected_return_value_fails() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
     let expecting = |value| {
-        folder.run(&["bench", "looping.o", "--time", "1s", "--allow-stats", "--expect", value])
+        folder.run(&[
+            "bench",
+            "looping.o",
+            "--samples",
+            "3",
+            "--time",
+            "20s",
+            "--allow-stats",
+            "--expect",
+            value,
+        ])
     };
     expecting("2").ended_with(0);
     let said = expecting("1").ended_with(1).said();
@@ -58,7 +68,17 @@ fn the_forms_of_the_result() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
     let written = |format: &str, more: &[&str]| {
-        let arguments = ["bench", "looping.o", "--time", "1s", "--allow-stats", "--format", format];
+        let arguments = [
+            "bench",
+            "looping.o",
+            "--samples",
+            "3",
+            "--time",
+            "20s",
+            "--allow-stats",
+            "--format",
+            format,
+        ];
         folder.run(&[&arguments, more].concat()).ended_with(0)
     };
 

@@ -3,14 +3,26 @@
 
 use std::collections::BTreeSet;
 
+use super::possible_cpus;
 use crate::{
     code::{Code, op},
     spec::{MapSpec, MapType, Slot},
 };
 
+/// Bytes of keys and values from which on a map is not created for nobody.
+const BULKY_BYTES: u64 = 1 << 20;
+
 /// The smallest map that the kernel takes, in place of one that nobody needs.
 pub(super) fn stand_in() -> MapSpec {
     MapSpec::plain("missing", MapType::ARRAY, (4, 4), 1)
+}
+
+/// Whether creating it takes noticeable time and memory: some objects have gigabytes of maps, of which
+/// each program uses a few.
+pub(super) fn is_bulky(spec: &MapSpec) -> bool {
+    let copies = if spec.r#type.is_per_cpu() { possible_cpus() as u64 } else { 1 };
+    let entry = u64::from(spec.key_size) + copies * u64::from(spec.value_size);
+    u64::from(spec.entries_max).saturating_mul(entry) > BULKY_BYTES
 }
 
 /// Numbers of the maps that code refers to, and of those in them.
@@ -44,6 +56,17 @@ pub(in crate::live) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usiz
 mod tests {
     use super::*;
     use crate::code::Insn;
+
+    #[test]
+    fn bulky_maps() {
+        let check = |entries, expected| {
+            let spec = MapSpec::plain("m", MapType::HASH, (8, 8), entries);
+            assert_eq!(is_bulky(&spec), expected, "{entries}");
+        };
+        check(1 << 16, false);
+        check((1 << 16) + 1, true);
+        check(u32::MAX, true);
+    }
 
     #[test]
     fn maps_that_code_uses() {
