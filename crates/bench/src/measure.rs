@@ -1,8 +1,10 @@
 //! Measures: the only part of this crate that runs programs.
 //!
-//! A `Subject` is one program with its maps in the kernel, plain, with counters, and with a
-//! clock. `batch` times it, `counts` and `distribution` read what instrumentation has written,
-//! `session` puts all of it in order, [`against()`] two objects side by side. What comes out is data for [`analyse`](crate::analyse).
+//! A `Subject` is one program with its maps in the kernel, plain, with counters, and with a clock. A `Runner`
+//! runs its forms until the alarm goes off. `cases` brings each program on each input to where samples can be
+//! taken, as far as the `budget` allows; a `Turn` takes them, in batches or as an `Alternation` with the ruler.
+//! `session` puts all of it in order, [`against()`] two objects side by side. What comes out is data for
+//! [`analyse`](crate::analyse).
 
 mod against;
 mod alternation;

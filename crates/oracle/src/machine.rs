@@ -1,6 +1,6 @@
 //! The machine: registers, frames, jumps and calls, one step after the other.
 //!
-//! What is outside of the program, its maps and the kernel's helpers, is a [`Host`]. The machine itself
+//! What is outside of the program, its maps and the kernel's helpers, is a `Host`. The machine itself
 //! knows of one helper, `bpf_loop`, and of callbacks in general.
 
 use std::{borrow::Cow, fmt, ops::Range};

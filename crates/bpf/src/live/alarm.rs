@@ -4,7 +4,7 @@
 //! net/bpf/test_run.c, Linux 6.18), the verifier at each instruction (`do_check` in
 //! kernel/bpf/verifier.c). So the thread that measures lets one signal through, and another thread
 //! sends it once the time is over. A run of a program that is under way cannot be ended at all:
-//! [`run_apart`](super::run_apart) is for those.
+//! [`run_apart`](super::run_apart()) is for those.
 
 use std::{
     io,
