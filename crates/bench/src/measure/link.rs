@@ -9,15 +9,9 @@ use crate::result::Failure;
 ///
 /// # Errors
 ///
-/// When not one can.
+/// When the kernel does not tell its types, and the object has to know them.
 pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
-    let (linked, errors): (Vec<_>, Vec<_>) =
-        spec.link_each(types(spec)?.as_ref()).into_iter().partition(Result::is_ok);
-    let linked: Vec<Linked> = linked.into_iter().flatten().collect();
-    match errors.into_iter().find_map(Result::err) {
-        Some(error) if linked.is_empty() => Err(error.into()),
-        _ => Ok(linked),
-    }
+    Ok(spec.link_each(types(spec)?.as_ref()).into_iter().filter_map(Result::ok).collect())
 }
 
 /// One program.
@@ -30,34 +24,19 @@ pub(super) fn link_one(spec: &Spec, name: &str) -> Result<Linked, BenchError> {
 }
 
 /// Those of `chosen` that are not among the `linked`, and why.
-///
-/// # Errors
-///
-/// When nothing else was chosen.
-pub(super) fn unlinked(
-    spec: &Spec,
-    chosen: &[&ProgramSpec],
-    linked: &[Linked],
-) -> Result<Vec<Failure>, BenchError> {
+pub(super) fn unlinked(spec: &Spec, chosen: &[&ProgramSpec], linked: &[Linked]) -> Vec<Failure> {
     let missing =
         |program: &&&ProgramSpec| !linked.iter().any(|linked| linked.program.name == program.name);
-    let errors = chosen.iter().filter(missing).filter_map(|program| {
-        let error = link_one(spec, &program.name).err()?;
-        Some((program.name.clone(), error))
+    let failures = chosen.iter().filter(missing).filter_map(|program| {
+        let reason = match link_one(spec, &program.name).err()? {
+            BenchError::Spec(SpecError::Link { reason, .. }) => {
+                format!("it cannot be linked: {reason}")
+            }
+            other => other.to_string(),
+        };
+        Some(Failure::new(&program.name, reason))
     });
-    let mut errors: Vec<_> = errors.collect();
-    if errors.len() == chosen.len()
-        && let Some((_, error)) = errors.pop()
-    {
-        return Err(error);
-    }
-    let failures = errors.into_iter().map(|(name, error)| match error {
-        BenchError::Spec(SpecError::Link { reason, .. }) => {
-            Failure::new(name, format!("it cannot be linked: {reason}"))
-        }
-        other => Failure::new(name, other.to_string()),
-    });
-    Ok(failures.collect())
+    failures.collect()
 }
 
 /// The types of the running kernel, if the object has to know them.

@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
         if counted_at_start && !plan.allow_statistics {
             return Err(BenchError::StatisticsOn);
         }
-        let mut cases = Cases::new(subjects, unlinked(spec, &chosen, &linked)?);
+        let mut cases = Cases::new(subjects, unlinked(spec, &chosen, &linked));
         for (index, linked) in wanted.iter().enumerate() {
             let of_how_many = format!("{} of {}", index + 1, wanted.len());
             cases.add(&mut session, linked, (&loader, &contents), &of_how_many);

@@ -11,6 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -36,6 +37,9 @@ use crate::{
 
 /// Width of tables where there is no terminal to ask.
 const WIDTH: usize = 100;
+
+/// How often the time that has passed is drawn anew.
+const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
 /// What to do for more than the end of the verifier's log.
 const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
@@ -222,16 +226,17 @@ pub(crate) fn with_progress<T>(
     let target =
         if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(Some(1), target);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {elapsed:>4} {msg}") {
         bar.set_style(style);
     }
+    // A load may take seconds, in which nobody calls `show`.
+    bar.enable_steady_tick(REDRAW_EVERY);
     let show = |progress: &Progress| {
         let total = u64::try_from(progress.total.as_millis()).unwrap_or(u64::MAX);
         let elapsed = u64::try_from(progress.elapsed.as_millis()).unwrap_or(u64::MAX);
         bar.set_length(total.max(1));
         bar.set_position(elapsed.min(total));
-        let left = progress.total.saturating_sub(progress.elapsed).as_secs();
-        bar.set_message(format!("{left:>3} s left  {}", progress.doing));
+        bar.set_message(format!("of {} s  {}", progress.total.as_secs(), progress.doing));
     };
     let found = measure(&Watcher { show: &show, stop: &stop });
     bar.finish_and_clear();
