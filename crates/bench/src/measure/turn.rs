@@ -26,6 +26,9 @@ use crate::{
 /// Why there are no bursts, unless something else is said. A ruler gets its bursts from a program.
 const NO_RULER: &str = "no program of its type could take turns with an empty one";
 
+/// Why there are no bursts although there could be.
+const NO_BURSTS_YET: &str = "the time was over before it had taken turns with an empty one";
+
 /// Batches until the number of runs is right, at most.
 const TRIES: usize = 4;
 
@@ -158,7 +161,12 @@ impl<'a> Turn<'a> {
     /// What came of it. `fixed` is what a call costs besides the runs.
     fn into_raw(mut self, r#type: ProgramType, fixed: FixedPart) -> RawRun {
         self.raw.kernel_ns = self.batches.iter().map(|batch| batch.mean_ns).collect();
-        let (runs_per_batch, no_bursts) = match self.alternation {
+        let alternation = match self.alternation {
+            // A batch is better than nothing.
+            Ok(_) if self.raw.samples_ns.is_empty() => Err(NO_BURSTS_YET.to_owned()),
+            other => other,
+        };
+        let (runs_per_batch, no_bursts) = match alternation {
             Ok(alternation) => (alternation.calls(1), None),
             Err(reason) => {
                 let times = self.batches.iter().map(|run| time_per_run_ns(r#type, run, fixed));
@@ -205,7 +213,7 @@ pub(super) fn collect(
         if let Some(case) = cases.get_mut(position) {
             if let Some(reason) = &turn.broken {
                 failures.push(Failure::new(&case.name, reason));
-            } else if is_timed && turn.samples() == 0 {
+            } else if is_timed && turn.samples() + turn.batches.len() == 0 {
                 failures.push(Failure::new(&case.name, analyse::NO_SAMPLES));
             }
             case.run = turn.into_raw(r#type, fixed);
