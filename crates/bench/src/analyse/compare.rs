@@ -254,6 +254,19 @@ mod tests {
     }
 
     #[test]
+    fn after_is_before_and_the_change() {
+        // The machine becomes slower from pair to pair, and in the middle somebody disturbs one side.
+        let pair = |number: u32| {
+            let before_ns = 50.0 + f64::from(number);
+            Pair { before_ns, after_ns: before_ns * if number < 7 { 0.9 } else { 1.3 } }
+        };
+        let found = time(&(0..12).map(pair).collect::<Vec<_>>(), 0.01, 1);
+        let change = found.change.expect("a change");
+        assert!((found.after / found.before - 1.0 - change).abs() < 1e-9, "{found:?}");
+        assert!((found.before - 55.5).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
     fn no_change_comes_with_what_would_have_been_seen() {
         let changes: Vec<f64> = (0..20).map(|i| if i % 2 == 0 { 0.01 } else { -0.01 }).collect();
         let found = time(&pairs(&changes), 0.01, 1);

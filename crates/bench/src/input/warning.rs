@@ -157,7 +157,7 @@ impl fmt::Display for Warning {
             Self::Short { inputs, first, .. } => write!(
                 f,
                 "{} shorter than an Ethernet header of {PACKET_BYTES_MIN} bytes, {first} first: the \
-                 kernel refuses to run programs on that; give whole packets",
+                 kernel may refuse to run programs on that; give whole packets",
                 counted(*inputs, "input")
             ),
             Self::LooksLikeHex { .. } => write!(

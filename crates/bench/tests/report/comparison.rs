@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
-    report::{Style, comparison},
+    report::{Style, comparison, errors},
     result::{Comparison, Verdict},
 };
 
@@ -10,7 +10,10 @@ use crate::{golden, sample};
 
 #[track_caller]
 fn check(name: &str, found: &Comparison, style: Style) {
-    let text = comparison(found, style);
+    let mut text = comparison(found, style);
+    if let Some(errors) = errors(&found.report, style) {
+        text += &format!("\n(stderr)\n{errors}\n");
+    }
     golden::check(name, &text);
     for line in text.lines() {
         assert!(line.width() <= style.width, "wider than {}: {line}", style.width);

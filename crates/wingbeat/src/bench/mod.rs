@@ -83,7 +83,11 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         Some(text) => text,
         None => report::write(args.format, &done.report, style)?,
     };
-    write(output, &text)?;
+    // A table without a row says nothing that the errors do not say.
+    let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
+    if output.is_some() || args.format != report::Format::Human || !is_empty {
+        write(output, &text)?;
+    }
     if args.format != report::Format::Human && !quiet {
         tell_warnings(&done.report.warnings);
     }
@@ -260,7 +264,9 @@ fn style(is_file: bool, verbose: bool) -> Style {
 
 /// How errors look on stderr. Escape sequences are taken out where it takes none.
 fn style_of_messages() -> Style {
-    Style { has_colours: true, is_verbose: false, width: terminal_width() }
+    let width = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+    let width = if width == 0 { WIDTH } else { usize::from(width) };
+    Style { has_colours: true, is_verbose: false, width }
 }
 
 /// Columns of the terminal that stdout is, or as many as a table may have elsewhere.
