@@ -66,7 +66,7 @@ impl<'a> Runner<'a> {
         Ok(match pace {
             Pace::Short => run_until(program, r#type, given, repeat, self.alarm)?,
             Pace::Long => {
-                let roaming = Roaming::begin();
+                let roaming = Roaming::begin(self.cpu);
                 let run = run_apart(program, r#type, given, repeat, self.cpu, self.alarm);
                 if let Err(RunError::TimeOver(_)) = run {
                     roaming.go_on();
@@ -77,17 +77,17 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Lets this thread run on any CPU, while a child keeps the one that is measured on.
+/// Keeps this thread off the CPU that is measured on, which a child may keep, where there are others.
 struct Roaming(Option<CpuSet>);
 
 impl Roaming {
-    fn begin() -> Self {
+    fn begin(measured: usize) -> Self {
         let before = sched_getaffinity(None).ok();
         let mut all = CpuSet::new();
-        for cpu in 0..CpuSet::MAX_CPU {
+        for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != measured) {
             all.set(cpu);
         }
-        // The kernel leaves out those that the process may not use.
+        // The kernel leaves out those that the process may not use, and refuses an empty set.
         _ = sched_setaffinity(None, &all);
         Self(before)
     }

@@ -6,7 +6,10 @@
 //! far as it fits. What is left goes to samples: those of all cases and of the rulers take turns, in a
 //! new random order each round, so that what changes slowly on the machine meets all of them alike.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use wingbeat_bpf::{
     ProgramType,
@@ -44,6 +47,9 @@ const ROUNDS_PER_CLOCKING: usize = 3;
 
 /// The same where samples are bursts, which take much less time than batches.
 const ROUNDS_PER_CLOCKING_OF_BURSTS: usize = 12;
+
+/// Time for the run that tells whether runs are counted in the end.
+const LAST_RUN_MAX: Duration = Duration::from_millis(100);
 
 /// Measures the programs of `spec` that `plan` names, on all its inputs.
 ///
@@ -142,7 +148,8 @@ impl<'a> Session<'a> {
         if !raw.is_empty() {
             session.take_turns(&mut subjects, &mut turns)?;
         }
-        runner.alarm.set(None);
+        // A run that was left behind may still have the CPU.
+        runner.alarm.set(Instant::now().checked_add(LAST_RUN_MAX));
         let were_runs_counted = !counted_at_start && session.are_runs_counted(&subjects)?;
         let is_timed = plan.samples != Some(0);
         let (rulers, cases) = collect(
