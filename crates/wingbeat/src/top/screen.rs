@@ -35,8 +35,9 @@ const KEYS: [&str; 3] = [
     "q quit  / filter  < > column",
 ];
 
-/// Lines that a warning may take where there is room for the curve, too.
-const WARNING_LINES_MAX: usize = 3;
+/// Lines that a warning may take where there is room for the curve, too: the longest is whole on a
+/// terminal of 60 columns.
+const WARNING_LINES_MAX: usize = 6;
 
 /// How things look.
 #[derive(Debug, Clone, Copy)]

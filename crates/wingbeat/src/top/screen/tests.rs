@@ -155,11 +155,11 @@ fn the_most_important_words_stay_on_a_narrow_terminal() {
         &["wingbeat top  4 programs: 3.77 % of one CPU", empty, "q quit  / filter  < > column"],
     );
     check(31, &["wingbeat top  3.77 % of one CPU", "q quit  / filter  < > column"]);
-    // A warning is told whole where there is room.
+    // A warning is whole where there is room. Its length depends on the rights of this process.
     let found = text(&drawn(&state, PLAIN, 60, 20));
-    let lines: Vec<_> = found.lines().skip(1).take(3).collect();
-    let warning = LiveWarning::OwnersHidden { processes: 3 };
-    assert_eq!(lines.join(" "), format!("warning: {warning}"), "{found}");
+    let warning = format!("warning: {}", LiveWarning::OwnersHidden { processes: 3 });
+    let lines: Vec<_> = found.lines().skip(1).collect();
+    assert!(lines.join(" ").starts_with(&warning), "{found}");
 }
 
 #[test]
