@@ -45,7 +45,7 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
 /// All targets do not include the documentation's examples. Benchmarks are among them: each runs
 /// once, unmeasured, which shows that it still works.
 const SUITES: &[&[&str]] = &[
-    &["test", "--workspace", "--all-targets"],
+    &["test", "--workspace", "--all-targets", "--no-fail-fast"],
     &["test", "--workspace", "--doc"],
     // The article's regression and the heap profiler, which are off otherwise.
     &["test", "-p", "profiler", "--features", "oops,dhat-heap"],
