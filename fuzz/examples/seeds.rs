@@ -23,16 +23,16 @@ use wingbeat_profile_common::{RecordKind, Stop};
 
 // The writer of objects that the tests of their reader have.
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf/tests/spec/support/btf.rs"]
+#[path = "../../crates/base/bpf/tests/spec/support/btf.rs"]
 mod btf;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf/tests/spec/support/code.rs"]
+#[path = "../../crates/base/bpf/tests/spec/support/code.rs"]
 mod code;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf/tests/spec/support/elf.rs"]
+#[path = "../../crates/base/bpf/tests/spec/support/elf.rs"]
 mod elf;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../../crates/bpf/tests/spec/support/sample.rs"]
+#[path = "../../crates/base/bpf/tests/spec/support/sample.rs"]
 mod sample;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

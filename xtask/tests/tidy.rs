@@ -14,10 +14,10 @@ const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Where `unsafe` may stand: the border to the kernel.
 const UNSAFE_ALLOWED: &[&str] = &[
-    "crates/bpf/",
-    "crates/profile/src/session.rs",
-    "crates/profile/src/session/",
-    "crates/profile-ebpf/",
+    "crates/base/bpf/",
+    "crates/profile/user/src/session.rs",
+    "crates/profile/user/src/session/",
+    "crates/profile/ebpf/",
     "examples/fun-xdp/fun-xdp-ebpf/",
     "examples/profiler/profiler-ebpf/",
     // Tokio asks for it to watch a descriptor.
@@ -36,7 +36,7 @@ struct Absence {
 
 const ABSENCES: &[Absence] = &[
     Absence {
-        part: "crates/profile/src/export",
+        part: "crates/profile/user/src/export",
         words: &[
             "SystemTime::now",
             "Instant::now",
@@ -49,7 +49,7 @@ const ABSENCES: &[Absence] = &[
         why: "exporters turn a profile into bytes: no clock, no files, no kernel",
     },
     Absence {
-        part: "crates/profile/src/model",
+        part: "crates/profile/user/src/model",
         words: &[
             "SystemTime::now",
             "Instant::now",
@@ -75,12 +75,12 @@ const ABSENCES: &[Absence] = &[
         why: "a result goes in and text comes out: no clock, no files, no kernel",
     },
     Absence {
-        part: "crates/profile-common/",
+        part: "crates/profile/common/",
         words: &["std::", "aya::", "aya_ebpf::"],
         why: "both sides of the kernel border share it, so it depends on neither",
     },
     Absence {
-        part: "crates/stats/src",
+        part: "crates/base/stats/src",
         words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "serde", "wingbeat_bpf"],
         why: "statistics know numbers only",
     },
@@ -117,7 +117,7 @@ const ABSENCES: &[Absence] = &[
         why: "the decision is a function of the report and its history",
     },
     Absence {
-        part: "crates/oracle/",
+        part: "crates/dev/oracle/",
         words: &["wingbeat_bench", "wingbeat_bpf::live", "std::fs", "File::", "Instant::now"],
         why: "what confirms the counters shares nothing with them, and nothing with the kernel",
     },

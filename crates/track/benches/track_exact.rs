@@ -1,7 +1,7 @@
 //! The instructions of adapters and of the decision, counted by Valgrind. `cargo xtask track` fails
 //! when they grow.
 
-#[path = "../../stats/benches/support/mode.rs"]
+#[path = "../../base/stats/benches/support/mode.rs"]
 mod mode;
 
 use std::{hint::black_box, process::ExitCode};

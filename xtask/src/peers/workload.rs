@@ -24,7 +24,7 @@ pub(super) const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
 /// Units of the run that finds out how long one takes.
 const TRIAL_UNITS: u64 = 10_000;
 
-/// A target program; `crates/workloads` describes what they do.
+/// A target program; `crates/dev/workloads` describes what they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Workload {
     /// How it is called here.

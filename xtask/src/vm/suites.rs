@@ -25,7 +25,8 @@ struct Wanted {
 impl Wanted {
     /// For people, `wingbeat/profile`.
     fn name(&self) -> String {
-        let package = self.folder.rsplit('/').next().unwrap_or_default();
+        let product = self.folder.trim_end_matches("/user");
+        let package = product.rsplit('/').next().unwrap_or_default();
         format!("{package}/{}", self.target)
     }
 }
@@ -41,9 +42,9 @@ const fn beside(folder: &'static str, target: &'static str) -> Wanted {
 /// What a pure test finds out on one kernel it finds out on all, so only these go into the guest. The
 /// quick ones first: if something is broken altogether, that shows at once.
 const WANTED: &[Wanted] = &[
-    within("crates/bpf", "wingbeat_bpf"),
-    beside("crates/bpf", "live"),
-    within("crates/profile", "wingbeat_profile"),
+    within("crates/base/bpf", "wingbeat_bpf"),
+    beside("crates/base/bpf", "live"),
+    within("crates/profile/user", "wingbeat_profile"),
     beside("crates/bench", "kernel"),
     beside("examples/fun-xdp/fun-xdp", "fun_xdp"),
     beside("examples/profiler/profiler", "profiler"),
@@ -247,14 +248,14 @@ mod tests {
             artifact("crates/wingbeat", "wingbeat", "bin", false),
             artifact("crates/wingbeat", "wingbeat", "bin", true),
             artifact("crates/wingbeat", "run", "test", true),
-            artifact("crates/bpf", "live", "test", true),
+            artifact("crates/base/bpf", "live", "test", true),
             artifact("examples/fun-xdp/fun-xdp", "fun_xdp", "lib", true),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
         let suites = read(&messages.join("\n"));
         let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
         assert_eq!(names, ["bpf/live", "wingbeat/live"]);
-        assert_eq!(suites.tests[0].folder, root.join("crates/bpf"));
+        assert_eq!(suites.tests[0].folder, root.join("crates/base/bpf"));
         assert_eq!(suites.programs, [Path::new("/t/debug/bin-wingbeat")]);
     }
 

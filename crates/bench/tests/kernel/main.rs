@@ -6,11 +6,11 @@
 
 mod alternate;
 #[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../../../bpf/tests/spec/support/btf.rs"]
+#[path = "../../../base/bpf/tests/spec/support/btf.rs"]
 mod btf;
 mod confirm;
 #[expect(dead_code, reason = "other tests need the rest of it")]
-#[path = "../../../bpf/tests/spec/support/elf.rs"]
+#[path = "../../../base/bpf/tests/spec/support/elf.rs"]
 mod elf;
 mod generated;
 mod methods;

@@ -4,9 +4,9 @@ use wingbeat_ebpf_build::{KernelHalf, build_or_exit};
 
 fn main() {
     build_or_exit(KernelHalf {
-        dir: "../profile-ebpf",
+        dir: "../ebpf",
         binary: "profile-ebpf",
         features: &[],
-        shared: &["../profile-common"],
+        shared: &["../common"],
     });
 }

@@ -1,6 +1,6 @@
 //! What crosses the border between the profiler's two halves.
 //!
-//! The kernel half ([`profile-ebpf`](../profile-ebpf)) writes records into a ring buffer and counts
+//! The kernel half ([`profile-ebpf`](../ebpf)) writes records into a ring buffer and counts
 //! every timer tick in per-CPU counters; the user half reads both. All integers are little-endian, as
 //! the machine's. Sizes are asserted here, and so on both sides.
 #![no_std]

@@ -1,7 +1,7 @@
 //! The instructions of a sample's way from the ring buffer to the recording, and of reading a
 //! profile, counted by Valgrind. `cargo xtask track` fails when they grow.
 
-#[path = "../../stats/benches/support/mode.rs"]
+#[path = "../../../base/stats/benches/support/mode.rs"]
 mod mode;
 
 use std::{hint::black_box, process::ExitCode};
