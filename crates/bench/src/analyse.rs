@@ -51,25 +51,17 @@ pub(crate) const NO_SAMPLES: &str =
 /// Everything that a measurement gives.
 #[derive(Debug)]
 pub struct Raw {
-    /// The object's file.
     pub object: String,
-    /// Seed of the plan.
     pub seed: u64,
-    /// CPU.
     pub cpu: usize,
-    /// Length.
     pub duration: Duration,
-    /// Whether it ended early.
     pub is_interrupted: bool,
     /// Return value that was expected.
     pub expect: Option<u32>,
     /// Empty programs by type.
     pub rulers: Vec<(ProgramType, RawRun)>,
-    /// Cases.
     pub cases: Vec<RawCase>,
-    /// What failed.
     pub failures: Vec<Failure>,
-    /// What was left out.
     pub skipped: Vec<Failure>,
     /// What was loaded and not run.
     pub verified: Vec<Verified>,
@@ -79,7 +71,6 @@ pub struct Raw {
     pub after: Conditions,
     /// Load in between.
     pub load: Option<Load>,
-    /// What the measurement noticed.
     pub observed: Observed,
 }
 
@@ -112,13 +103,9 @@ pub struct RawRun {
 /// One case as measured.
 #[derive(Debug)]
 pub struct RawCase {
-    /// Name.
     pub name: String,
-    /// Program.
     pub program: String,
-    /// Name of the input.
     pub input: String,
-    /// The packet.
     pub input_data: Vec<u8>,
     /// The context that was made up for it, in words; `None` where none was needed, or one was given.
     pub made_up_context: Option<String>,
@@ -136,17 +123,13 @@ pub struct RawCase {
     pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,
-    /// What the verifier told.
     pub verifier: VerifierStatistics,
-    /// What the kernel tells.
     pub info: Info,
     /// Instructions in the object.
     pub object_instructions: usize,
-    /// Memory of the maps.
     pub map_memory_bytes: Option<u64>,
     /// Why there is no clock around it.
     pub no_clock: Option<String>,
-    /// The batches.
     pub run: RawRun,
 }
 

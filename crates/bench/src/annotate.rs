@@ -42,7 +42,6 @@ impl Default for Style {
 pub enum Form {
     /// Source with counts, for people.
     Human,
-    /// Everything.
     Json,
     /// Collapsed stacks: function, then line.
     Folded,

@@ -38,9 +38,7 @@ pub struct Conditions {
     pub kernel_version: Option<String>,
     /// As `uname -m` prints it.
     pub architecture: Option<String>,
-    /// Name of the CPU.
     pub cpu_model: Option<String>,
-    /// Version of its microcode.
     pub microcode: Option<String>,
     /// CPUs in use.
     pub cpus_online: Option<u32>,
@@ -59,11 +57,9 @@ pub struct Conditions {
     pub is_bpf_stats_enabled: Option<bool>,
     /// What the kernel does about vulnerabilities of the CPU, by their names.
     pub mitigations: BTreeMap<String, String>,
-    /// Source of the kernel's clock.
     pub clock_source: Option<String>,
     /// What chooses the frequency of the measuring CPU.
     pub governor: Option<String>,
-    /// What sets it.
     pub frequency_driver: Option<String>,
     /// Frequency of the measuring CPU at the moment.
     pub frequency_khz: Option<u64>,
@@ -77,7 +73,6 @@ pub struct Conditions {
     pub load_average_1min: Option<f64>,
     /// Other processes of wingbeat that measure on the same CPU, by their ids.
     pub rivals: Vec<u32>,
-    /// Is the machine virtual?
     pub is_virtualised: Option<bool>,
     /// Maker and model of the machine.
     pub machine: Option<String>,

@@ -20,7 +20,6 @@ pub struct Counts {
     pub executed: Vec<u64>,
     /// What programs executed that were come to by tail calls.
     pub tail_called: Vec<TailCalled>,
-    /// Tail calls that led nowhere.
     pub failed_tail_calls: Vec<FailedTailCall>,
     /// Why something was executed that is not counted; `None` if all is.
     pub uncounted: Option<String>,
@@ -31,9 +30,7 @@ pub struct Counts {
 pub struct Calls {
     /// Name, such as `bpf_map_lookup_elem`.
     pub name: String,
-    /// Whether it is a kfunc.
     pub is_kfunc: bool,
-    /// Calls.
     pub calls: u64,
 }
 

@@ -52,7 +52,6 @@ pub struct Input {
     /// Short and without slashes: the second half of a benchmark's name, `PROGRAM/INPUT`. Made of the
     /// file's name alone, so that it stays the same in other folders and beside other inputs.
     pub name: String,
-    /// The packet.
     pub data: Vec<u8>,
     /// What its first byte belongs to.
     pub link: Link,
@@ -62,7 +61,6 @@ pub struct Input {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
-    /// An Ethernet header.
     Ethernet,
     /// An IP header, version 4 or 6.
     RawIp,
@@ -88,7 +86,6 @@ impl Default for Options {
 pub struct Loaded {
     /// At least one, each with a name of its own.
     pub inputs: Vec<Input>,
-    /// In the order of the files.
     pub warnings: Vec<Warning>,
 }
 

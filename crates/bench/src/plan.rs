@@ -18,7 +18,6 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     /// Context structure for each run; empty for the kernel's own.
     pub context: Vec<u8>,
-    /// Contents of maps.
     pub maps: Vec<MapSource>,
     /// The program whose functions the others replace; `None` for one of the same object.
     pub target: Option<TargetSource>,
@@ -33,7 +32,6 @@ pub struct Plan {
     /// Measure although run-time statistics are on, which makes short programs look several times as
     /// slow.
     pub allow_statistics: bool,
-    /// Seed of all that is random.
     pub seed: u64,
 }
 

@@ -14,18 +14,15 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Report {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Version of wingbeat.
     pub wingbeat: String,
     /// The object file, as it was given.
     pub object: String,
     /// Seed of everything random: order of batches, resampling.
     pub seed: u64,
-    /// CPU that everything ran on.
     pub cpu: usize,
     /// Steps that the clock of single runs moves in, where they are coarse; percentiles are spread over
     /// them. `None` if they are finer than 4 ns, or nothing tells.
     pub clock_step_ns: Option<f64>,
-    /// Length of the measurement.
     pub duration_ns: u64,
     /// Whether a signal ended it early.
     pub is_interrupted: bool,
@@ -64,11 +61,8 @@ pub struct Circumstances {
 pub struct Notice {
     /// Name for machines, which stays the same.
     pub id: String,
-    /// What was found.
     pub cause: String,
-    /// What it does to the figures.
     pub effect: String,
-    /// What to do about it.
     pub next_step: String,
 }
 
@@ -77,7 +71,6 @@ pub struct Notice {
 pub struct Failure {
     /// Name of the case: `PROGRAM` or `PROGRAM/INPUT`.
     pub name: String,
-    /// Why; may have several lines.
     pub reason: String,
     /// Whether it is the verifier that stands in the way.
     pub is_rejected: bool,
@@ -98,15 +91,12 @@ impl Failure {
 /// A program that was loaded and cannot be run on demand: the verifier's figures are all there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Program.
     pub name: String,
     /// Type of the program.
     pub r#type: String,
     /// Why it was not run.
     pub reason: String,
-    /// What the verifier told.
     pub verifier: Verifier,
-    /// Sizes.
     pub size: Size,
 }
 
@@ -125,7 +115,6 @@ pub struct Ruler {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part<T> {
-    /// It was measured.
     Measured(T),
     /// It was not, and this is why.
     Unavailable(String),
@@ -154,11 +143,8 @@ impl<T> Part<T> {
 pub struct Case {
     /// `PROGRAM` when there is one input, else `PROGRAM/INPUT`.
     pub name: String,
-    /// Program.
     pub program: String,
-    /// Name of the input.
     pub input: String,
-    /// Bytes of the input.
     pub input_bytes: usize,
     /// Type of the program.
     pub r#type: String,
@@ -166,16 +152,12 @@ pub struct Case {
     pub outcome: Outcome,
     /// Time of a run, by batches.
     pub latency: Part<Latency>,
-    /// Time of single runs.
     pub distribution: Part<Distribution>,
     /// Executed instructions and calls.
     pub counts: Part<RunCounts>,
-    /// What its tail calls came to.
     #[serde(skip_serializing_if = "TailCalls::is_empty")]
     pub tail_calls: TailCalls,
-    /// What the verifier told.
     pub verifier: Verifier,
-    /// Sizes.
     pub size: Size,
 }
 
@@ -212,11 +194,9 @@ pub enum Method {
 /// anew.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// How they were taken.
     pub method: Method,
     /// Why not in bursts; `None` if they were.
     pub reason: Option<String>,
-    /// Batches.
     pub batches: usize,
     /// Runs in each batch; in each burst where there are bursts.
     pub runs_per_batch: u32,
@@ -239,9 +219,7 @@ pub struct Latency {
     pub floor_ns: f64,
     /// Median absolute deviation of the batches, scaled to a standard deviation.
     pub spread_ns: f64,
-    /// Fastest batch.
     pub min_ns: f64,
-    /// Slowest batch.
     pub max_ns: f64,
     /// Median of what the kernel itself reports, in whole nanoseconds; 0 for types it does not time.
     pub kernel_ns: u32,
@@ -253,7 +231,6 @@ pub struct Latency {
 
 /// Batches beyond Tukey's fences: 1.5 (mild) or 3 (severe) times the quartiles' distance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Outliers {
     pub low_severe: usize,
     pub low_mild: usize,
@@ -271,14 +248,12 @@ impl Outliers {
 /// Time of single runs, as a wrapper around the program saw them, its clock included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Runs.
     pub runs: u64,
     /// Half of the runs took no longer.
     pub p50_ns: f64,
     /// Interval of the median over batches with a clock, each loaded anew where that takes no time.
     /// `None` with fewer than six.
     pub p50_lower_ns: Option<f64>,
-    /// Its upper end.
     pub p50_upper_ns: Option<f64>,
     /// Nine in ten.
     pub p90_ns: f64,
@@ -286,11 +261,8 @@ pub struct Distribution {
     pub p99_ns: f64,
     /// All but one in a thousand.
     pub p999_ns: f64,
-    /// The longest.
     pub max_ns: u64,
-    /// The shortest.
     pub min_ns: u64,
-    /// Mean, exact.
     pub mean_ns: f64,
     /// What the same wrapper shows for an empty program: the clock itself. Not subtracted above. `None`
     /// without a ruler.
@@ -300,7 +272,6 @@ pub struct Distribution {
     pub net_p50_ns: Option<f64>,
     /// Interval of it, which covers what loads and moments differ by. `None` with fewer than six batches.
     pub net_p50_lower_ns: Option<f64>,
-    /// Its upper end.
     pub net_p50_upper_ns: Option<f64>,
     /// Mean of these runs less the median of the batches without a clock; 0 at least.
     pub wrapper_ns: f64,
@@ -321,11 +292,8 @@ pub struct RunCounts {
 /// What the verifier told when it accepted the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verifier {
-    /// Instructions processed.
     pub processed_instructions: Option<u64>,
-    /// States seen.
     pub total_states: Option<u64>,
-    /// States kept at once.
     pub peak_states: Option<u64>,
     /// Most states at one instruction.
     pub max_states_per_instruction: Option<u64>,
@@ -344,7 +312,6 @@ pub struct Size {
     pub object_instructions: usize,
     /// Bytes after the verifier's rewriting.
     pub xlated_bytes: u32,
-    /// Bytes of machine code.
     pub jited_bytes: u32,
     /// Memory of all maps of the object.
     pub map_memory_bytes: Option<u64>,
@@ -371,7 +338,6 @@ pub struct Comparison {
 /// One case, compared.
 #[derive(Debug, Clone, Serialize)]
 pub struct CaseComparison {
-    /// Name of the case.
     pub name: String,
     /// How the times that are compared were taken; `None` where nothing was run.
     pub method: Option<Method>,
@@ -388,7 +354,6 @@ pub struct MeasureComparison {
     pub measure: String,
     /// Unit: `ns`, `instructions`, `bytes`, …
     pub unit: String,
-    /// Value of the other object.
     pub before: f64,
     /// Value of the object under test.
     pub after: f64,
@@ -396,7 +361,6 @@ pub struct MeasureComparison {
     pub change: Option<f64>,
     /// For time: the interval of the change.
     pub interval: Option<ChangeInterval>,
-    /// The judgement.
     pub verdict: Verdict,
     /// Whether it is worse beyond the threshold.
     pub is_beyond_threshold: bool,
@@ -405,9 +369,7 @@ pub struct MeasureComparison {
 /// Interval of a change in time, as shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ChangeInterval {
-    /// Lower end.
     pub lower: f64,
-    /// Upper end.
     pub upper: f64,
     /// Confidence, 0 to 1.
     pub confidence: f64,
@@ -421,11 +383,8 @@ pub struct ChangeInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It takes less.
     Better,
-    /// It takes more.
     Worse,
-    /// No change was seen.
     NoChangeSeen,
     /// The two are the same, exactly.
     Same,

@@ -27,9 +27,7 @@ impl TailCalls {
 /// What a program executed that was come to by tail calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TailCalled {
-    /// The program.
     pub program: String,
-    /// Tail calls that led to it.
     pub entries: u64,
     /// Executed instructions, all entries together. Those of a program that jumps to itself are in the
     /// counts of the case, and here 0.
@@ -59,24 +57,19 @@ impl TailCalled {
 pub struct FailedTailCall {
     /// The program that it stands in.
     pub program: String,
-    /// Index of the instruction.
     pub insn_index: usize,
     /// The table, where the code tells it.
     pub table: Option<String>,
     /// The slot, where the code tells it.
     pub slot: Option<u32>,
-    /// How often.
     pub times: u64,
 }
 
 /// A slot that is empty, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingTarget {
-    /// The table.
     pub table: String,
-    /// The slot.
     pub slot: u32,
-    /// What should be there.
     pub program: String,
     /// Why it is not.
     pub reason: String,

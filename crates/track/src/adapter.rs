@@ -49,17 +49,13 @@ use crate::results::{AddError, Average, Results};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adapter {
-    /// Finds out which.
     Magic,
     /// Bencher Metric Format.
     Json,
     /// `cargo bench` of libtest, and Criterion's `--output-format bencher`.
     RustBench,
-    /// Criterion.
     RustCriterion,
-    /// Divan.
     RustDivan,
-    /// Iai.
     RustIai,
     /// Gungraun, formerly iai-callgrind.
     #[serde(alias = "rust_iai_callgrind")]
@@ -70,23 +66,18 @@ pub enum Adapter {
     CppCatch2,
     /// `go test -bench`.
     GoBench,
-    /// JMH, JSON.
     JavaJmh,
     /// BenchmarkDotNet, JSON.
     CSharpDotNet,
-    /// Benchmark.js.
     JsBenchmark,
     /// `console.time`.
     JsTime,
-    /// Vitest's JSON.
     JsVitest,
-    /// Airspeed velocity.
     PythonAsv,
     /// pytest-benchmark, JSON.
     PythonPytest,
     /// Ruby's benchmark module and benchmark-ips.
     RubyBenchmark,
-    /// Hyperfine, JSON.
     ShellHyperfine,
     /// Dart's benchmark_harness.
     DartBenchmarkHarness,
@@ -159,22 +150,13 @@ pub enum AdapterError {
     Nothing(Adapter),
     /// The tool tells another average only.
     #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
-    Average {
-        /// The adapter.
-        adapter: Adapter,
-        /// What was asked for.
-        asked: &'static str,
-        /// What there is.
-        tool_has: &'static str,
-    },
+    Average { adapter: Adapter, asked: &'static str, tool_has: &'static str },
     /// A result of that tool that is broken.
     #[error("the adapter {adapter} cannot read line {line}: {reason}")]
     Malformed {
-        /// The adapter.
         adapter: Adapter,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
         reason: String,
     },
     /// A metric that cannot be.

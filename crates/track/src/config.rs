@@ -42,13 +42,9 @@ pub const FILE: &str = "wingbeat.toml";
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
-    /// Project of all reports.
     pub project: Option<ProjectName>,
-    /// Testbed of all reports.
     pub testbed: Option<TestbedName>,
-    /// What reads the output.
     pub adapter: Option<Adapter>,
-    /// What decides.
     pub thresholds: Vec<Threshold>,
     /// How `auto` decides.
     pub settings: Settings,
@@ -60,7 +56,6 @@ pub enum ConfigError {
     /// It is there, and cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -68,19 +63,13 @@ pub enum ConfigError {
     /// It is not TOML, or has a key or value that means nothing.
     #[error("{path} is not understood: {reason}")]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// Where, and what would be right.
         reason: String,
     },
     /// A threshold has a setting that its test does not allow.
     #[error("{path}: {source}")]
-    Threshold {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: ThresholdError,
-    },
+    Threshold { path: PathBuf, source: ThresholdError },
 }
 
 #[derive(Deserialize)]

@@ -33,11 +33,8 @@ use crate::model::{BenchmarkName, Direction, Kind, Limit, Slug, ThresholdModel, 
 pub struct Verdict {
     /// Iteration of the report, from 0.
     pub iteration: u32,
-    /// Whose metric.
     pub benchmark: BenchmarkName,
-    /// Of which measure.
     pub measure: Slug,
-    /// The decision.
     pub outcome: Outcome,
     /// What decided; `None` where no threshold was named for the measure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +42,6 @@ pub struct Verdict {
     /// What it was compared with; all parts are `None` where history is too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
-    /// The limit that was crossed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// The change from the baseline.
@@ -82,7 +78,6 @@ pub enum Outcome {
     MaybeBetter,
     /// The same, of a measure whose good side is unknown.
     MaybeChanged,
-    /// Within the limits.
     NoChange,
     /// Within limits so wide that even twice as much might have been.
     TooNoisy,
@@ -97,22 +92,17 @@ pub enum Outcome {
 /// What a value was compared with, in the units of the measure.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Boundary {
-    /// The middle of history.
     pub baseline: Option<f64>,
-    /// Below this it is an alert.
     pub lower_limit: Option<f64>,
-    /// Above this it is an alert.
     pub upper_limit: Option<f64>,
 }
 
 /// A change as a share of the baseline: 0.05 is 5 % more.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// The best guess.
     pub relative: f64,
     /// Lower end of its interval, at 95 %.
     pub lower: Option<f64>,
-    /// Upper end.
     pub upper: Option<f64>,
 }
 

@@ -41,7 +41,6 @@ pub struct Actions {
     pub api_url: String,
     /// `owner/name` of the repository.
     pub repository: Option<String>,
-    /// Commit that is checked out.
     pub commit: Option<String>,
     /// File that describes the event, as JSON.
     pub event_path: Option<PathBuf>,

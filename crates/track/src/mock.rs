@@ -8,11 +8,8 @@ use wingbeat_stats::random::Random;
 pub struct Mock {
     /// Seed: the same one gives the same results, to the byte.
     pub seed: u64,
-    /// Benchmarks.
     pub count: usize,
-    /// Measures of each.
     pub measures: Vec<String>,
-    /// Power of ten of the values.
     pub pow: i32,
     /// How far values may lie from the middle of their range, as a share of the middle; `None`: anywhere
     /// in the range, as far as `bencher mock` has them.

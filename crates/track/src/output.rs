@@ -64,9 +64,7 @@ pub struct Page<'a> {
 /// How text for a terminal looks.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// Columns of the terminal.
     pub width: usize,
-    /// Whether colours are wanted.
     pub has_colours: bool,
     /// Whether every metric has a row. Else many that have not changed become a count.
     pub is_verbose: bool,

@@ -44,7 +44,6 @@ pub struct Host {
     /// Whether links are to lead to pages that need no account, even those of a private project
     /// (`--ci-public-links`).
     pub has_public_links: bool,
-    /// How long to go on trying.
     pub patience: Patience,
 }
 
@@ -83,11 +82,9 @@ pub struct Retry {
     pub attempt: u32,
     /// Attempts in all.
     pub attempts: u32,
-    /// What went wrong.
     pub reason: String,
     /// Pause before the next.
     pub pause: Duration,
-    /// Time that is left for all.
     pub left: Duration,
 }
 

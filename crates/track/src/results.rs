@@ -14,9 +14,7 @@ const BENCHER_NAME_MAX: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Average {
-    /// The arithmetic mean.
     Mean,
-    /// The middle value.
     Median,
 }
 
@@ -88,9 +86,7 @@ pub struct BenchmarkResults {
 /// A benchmark that failed inside of a run that went on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedBenchmark {
-    /// Its name.
     pub name: BenchmarkName,
-    /// What the tool said.
     pub reason: String,
 }
 
@@ -103,9 +99,7 @@ pub enum AddError {
          values in different units cannot be one metric"
     )]
     Units {
-        /// The benchmark.
         benchmark: String,
-        /// The measure.
         measure: Slug,
         /// Units of the first value.
         first: String,
@@ -116,24 +110,10 @@ pub enum AddError {
     #[error(
         "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
     )]
-    Ends {
-        /// The benchmark.
-        benchmark: String,
-        /// The measure.
-        measure: Slug,
-        /// Lower end of the spread.
-        lower: f64,
-        /// Upper end of the spread.
-        upper: f64,
-    },
+    Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
     /// Infinite, or not a number.
     #[error("benchmark {benchmark:?} has a {measure} that is no finite number")]
-    NotFinite {
-        /// The benchmark.
-        benchmark: String,
-        /// The measure.
-        measure: Slug,
-    },
+    NotFinite { benchmark: String, measure: Slug },
 }
 
 impl Results {

@@ -45,25 +45,19 @@ const YEARS: RangeInclusive<i32> = 1678..=2261;
 /// What to run, and what to do with its results.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Project of the report.
     pub project: ProjectName,
-    /// Branch that is measured.
     pub branch: BranchName,
-    /// Commit that is measured.
     pub hash: Option<String>,
     /// Where the branch comes from.
     pub branching: Branching,
-    /// Machine that measures.
     pub testbed: TestbedName,
     /// Where results come from.
     pub source: Source,
-    /// What reads them.
     pub adapter: Adapter,
     /// Which figure stands for a benchmark.
     pub average: Option<Average>,
     /// How often the command is run, at least 1.
     pub iterations: u32,
-    /// How iterations become one.
     pub fold: Option<Fold>,
     /// Whether a command that fails is passed over.
     pub allow_failure: bool,
@@ -82,14 +76,12 @@ pub struct Request {
     pub directory: PathBuf,
     /// What the user should know of how the request came about. It becomes a part of the remarks.
     pub remarks: Vec<String>,
-    /// What ends it.
     pub interrupt: Interrupt,
 }
 
 /// What a run has found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The report, judged.
     pub report: Report,
     /// Reports of the runs that were to confirm its alerts.
     pub confirmations: Vec<Report>,
@@ -108,16 +100,13 @@ pub struct Finding {
 /// A report of the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComparedWith {
-    /// Identifies it.
     pub uuid: Uuid,
-    /// Commit that was measured.
     pub hash: Option<String>,
 }
 
 /// Why a run has no result. Nothing was stored.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The command failed.
     #[error(transparent)]
     Command(#[from] CommandError),
     /// Its results could not be read.

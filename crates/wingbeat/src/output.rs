@@ -23,7 +23,6 @@ enum Sink {
     Draft(NamedTempFile),
     /// A pipe or device, which must not be replaced by a file.
     Special(File),
-    /// Standard output.
     Stdout,
 }
 

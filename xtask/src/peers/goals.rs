@@ -13,7 +13,6 @@ pub(super) enum Verdict {
     Reached,
     /// The median is not, but some rounds are.
     Unclear,
-    /// No round is.
     Missed,
 }
 
@@ -63,11 +62,8 @@ pub(super) enum Unit {
 /// A goal with its figure, from the place where it is worst.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Goal {
-    /// What is measured.
     pub(super) what: &'static str,
-    /// What it is to be.
     pub(super) bound: &'static str,
-    /// How to write the figure.
     pub(super) unit: Unit,
     /// The worst figure, where it was taken, and the verdict; `None` when nothing was measured.
     pub(super) worst: Option<(Spread, String, Verdict)>,

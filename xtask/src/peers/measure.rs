@@ -24,7 +24,6 @@ const LOAD_MAX: f64 = 0.5;
 /// What is to be measured.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// How often everything is run.
     pub(super) rounds: u32,
     /// Samples per second.
     pub(super) frequencies_hz: Vec<u32>,
@@ -32,7 +31,6 @@ pub(super) struct Plan {
     pub(super) target_cpu_s: f64,
     /// The tools, missing ones included.
     pub(super) tools: Vec<Tool>,
-    /// The targets.
     pub(super) workloads: Vec<Workload>,
 }
 

@@ -14,9 +14,7 @@ pub(super) fn deviation(values: &[f64]) -> Option<f64> {
 /// How often something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Times that it did.
     pub(super) hits: usize,
-    /// Times that it could.
     pub(super) of: usize,
 }
 

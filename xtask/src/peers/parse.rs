@@ -87,7 +87,6 @@ pub(super) fn svg_samples(svg: impl BufRead) -> anyhow::Result<u64> {
 pub(super) struct Summary {
     /// Bytes of a sample on its way through the ring buffer.
     pub(super) bytes_per_sample: f64,
-    /// What happened to each tick.
     pub(super) ticks: Ticks,
     own: Own,
 }
@@ -95,7 +94,6 @@ pub(super) struct Summary {
 /// The part of the ticks that concerns us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Ticks {
-    /// Became samples.
     pub(super) sampled: u64,
     /// Did not, for want of room in the buffer.
     pub(super) lost: u64,

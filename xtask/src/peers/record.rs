@@ -16,9 +16,7 @@ pub(super) struct Record {
     pub(super) date: String,
     /// The machine, in a line: CPU, how many, kernel.
     pub(super) machine: String,
-    /// The command that measured.
     pub(super) command: String,
-    /// Rounds that were asked for.
     pub(super) rounds: u32,
     /// Whether it was stopped before the last round was complete.
     #[serde(default)]
@@ -27,7 +25,6 @@ pub(super) struct Record {
     pub(super) notes: Vec<String>,
     /// The tools, wingbeat first.
     pub(super) tools: Vec<ToolRecord>,
-    /// Runs of the workloads alone.
     pub(super) unprofiled: Vec<Unprofiled>,
     /// Runs of the workloads under a tool.
     pub(super) runs: Vec<Run>,
@@ -38,7 +35,6 @@ pub(super) struct Record {
 /// A tool that was to be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ToolRecord {
-    /// Its short name.
     pub(super) name: String,
     /// The programs that it took, from start to its written output.
     pub(super) chain: String,
@@ -51,26 +47,21 @@ pub(super) struct ToolRecord {
 /// What a workload says about itself at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
-    /// Units of work done.
     pub(super) units: u64,
     /// CPU time with its children, from its fork until just before its exit.
     pub(super) cpu_time_ns: u64,
-    /// Time that the work took.
     pub(super) wall_time_ns: u64,
-    /// When the work ended.
     pub(super) end_monotonic_ns: u64,
 }
 
 /// A workload run alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Unprofiled {
-    /// The workload's name.
     pub(super) workload: String,
     /// Among the profiled runs of this frequency it stood, in samples per second.
     pub(super) frequency_hz: u32,
     /// Counted from 0.
     pub(super) round: u32,
-    /// Its own report.
     pub(super) target: Target,
     /// CPU time as the kernel counted it, including the exit.
     pub(super) cpu_ns: u64,
@@ -79,17 +70,13 @@ pub(super) struct Unprofiled {
 /// A workload run under a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// The tool's short name.
     pub(super) tool: String,
-    /// The workload's name.
     pub(super) workload: String,
     /// Samples per second that were asked for.
     pub(super) frequency_hz: u32,
     /// Counted from 0.
     pub(super) round: u32,
-    /// The workload's own report.
     pub(super) target: Target,
-    /// What the tool came to.
     #[serde(flatten)]
     pub(super) outcome: Outcome,
 }
@@ -109,7 +96,6 @@ pub(super) struct Outcome {
     pub(super) launched_target: bool,
     /// The most resident memory.
     pub(super) rss_max_bytes: u64,
-    /// When its output was written.
     pub(super) written_monotonic_ns: u64,
     /// Its CPU time by its own account, for a tool that gives one.
     pub(super) told_cpu_ns: Option<u64>,

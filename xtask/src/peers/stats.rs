@@ -5,11 +5,9 @@ use super::record::{Record, Run};
 /// A figure over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// The middle one.
     pub(super) median: f64,
     /// The least.
     pub(super) min: f64,
-    /// The greatest.
     pub(super) max: f64,
 }
 
@@ -197,7 +195,6 @@ impl<'a> Figures<'a> {
 /// Where a figure was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place<'a> {
-    /// The workload's name.
     pub(super) workload: &'a str,
     /// Samples per second asked for.
     pub(super) frequency_hz: u32,

@@ -33,9 +33,7 @@ pub(super) const SAMPLY: &str = "samply";
 /// One run that is to be made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job<'a> {
-    /// The target.
     pub(super) workload: Workload,
-    /// How much work it does.
     pub(super) units: u64,
     /// Samples per second.
     pub(super) frequency_hz: u32,
@@ -73,7 +71,6 @@ pub(super) struct Tool {
     version: &'static [&'static str],
     /// Whether it can sample processes that the target starts.
     pub(super) follows_children: bool,
-    /// Runs it.
     pub(super) run: fn(&Job<'_>) -> anyhow::Result<(Target, Outcome)>,
 }
 

@@ -27,9 +27,7 @@ const TRIAL_UNITS: u64 = 10_000;
 /// A target program; `crates/dev/workloads` describes what they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Workload {
-    /// How it is called here.
     pub(super) name: &'static str,
-    /// What it is, for a heading.
     pub(super) about: &'static str,
     /// Its program, also the name that the kernel knows its processes by.
     pub(super) program: &'static str,

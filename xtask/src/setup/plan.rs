@@ -29,9 +29,7 @@ pub(crate) const LINKER_VERSION: &str = "0.13.0";
 /// A nightly that is known to build the kernel halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Nightly {
-    /// Name for rustup.
     pub(crate) name: &'static str,
-    /// Major of the LLVM inside it.
     pub(crate) llvm: u32,
 }
 
@@ -58,7 +56,6 @@ pub(crate) struct Machine {
     pub(crate) cxx: bool,
     /// What the package manager offers; `None` without apt-get.
     pub(crate) apt: Option<Apt>,
-    /// Whether there is a rustup.
     pub(crate) rustup: bool,
     /// Whether packages can be installed: we are root.
     pub(crate) root: bool,
@@ -69,13 +66,10 @@ pub(crate) struct Machine {
 /// A rustc with the sources of `core`, and the cargo beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Compiler {
-    /// Absolute path of cargo.
     pub(crate) cargo: PathBuf,
-    /// Absolute path of rustc.
     pub(crate) rustc: PathBuf,
     /// "1.96.0"
     pub(crate) release: String,
-    /// Major of its LLVM.
     pub(crate) llvm: u32,
 }
 
@@ -93,7 +87,6 @@ pub(crate) struct Apt {
 pub(crate) struct RustPackages {
     /// rustc, cargo and the sources.
     pub(crate) names: [&'static str; 3],
-    /// Major of its LLVM.
     pub(crate) llvm: u32,
 }
 
@@ -102,13 +95,11 @@ pub(crate) struct RustPackages {
 pub(crate) enum Step {
     /// Fetch the package lists.
     AptUpdate,
-    /// Install packages.
     AptInstall(Vec<String>),
     /// Install a nightly with the sources of `core`.
     RustupInstall(&'static str),
     /// Build bpf-linker against the LLVM at this prefix.
     BuildLinker {
-        /// Major of that LLVM.
         llvm: u32,
         /// Its prefix, the folder above `bin/llvm-config`; empty when it is still to be installed.
         prefix: PathBuf,
@@ -130,7 +121,6 @@ pub(crate) struct History {
     pub(crate) lists_fetched: bool,
     /// Steps that succeeded. Asked for again, they did not bring what they promised.
     pub(crate) done: BTreeSet<Step>,
-    /// Steps that failed.
     pub(crate) failed: BTreeSet<Step>,
 }
 
@@ -159,16 +149,13 @@ pub(crate) enum Next {
     Ready(Compiler),
     /// Do this and look again.
     Do(Step),
-    /// No way is open.
     Stuck(Vec<Obstacle>),
 }
 
 /// Why a way is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Obstacle {
-    /// The way.
     pub(crate) way: String,
-    /// What is missing.
     pub(crate) reason: String,
 }
 

@@ -17,7 +17,6 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     /// The package that it comes in.
     pub(crate) package: &'static str,
-    /// What needs it.
     pub(crate) purpose: &'static str,
 }
 

@@ -123,14 +123,12 @@ pub(super) struct Machine {
     command: Command,
     /// The file of the kernel's messages.
     console: PathBuf,
-    /// The file of what tests say.
     output: PathBuf,
 }
 
 /// How a guest's run ended, with all that it said.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// What it said.
     pub(super) console: Console,
     /// Why it is no proper end; none when the script came to its end.
     pub(super) trouble: Option<String>,

@@ -10,7 +10,6 @@ const MARK: &str = "@vm ";
 /// What a line means to whoever watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Output, to be shown.
     Output(String),
     /// The guest is up, with this release of the kernel.
     Booted(String),

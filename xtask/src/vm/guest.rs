@@ -35,10 +35,11 @@ const OF_TIMES: &[(&str, &str)] = &[
 /// What a guest is to do.
 #[derive(Debug, Clone)]
 pub(super) enum Plan {
-    /// Run a shell command.
     Command(String),
     /// Run the test programs with these words.
-    Suites { words: Vec<String> },
+    Suites {
+        words: Vec<String>,
+    },
 }
 
 impl Plan {

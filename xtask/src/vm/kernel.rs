@@ -20,7 +20,6 @@ use crate::{
 pub(super) struct Kernel {
     /// As it was asked for, `6.1`; of a path its last part.
     pub(super) name: String,
-    /// The bootable image.
     pub(super) image: PathBuf,
     /// The folder `lib/modules/RELEASE`; none when everything is said to be built in.
     pub(super) modules: Option<PathBuf>,

@@ -14,9 +14,7 @@ use crate::command::{cargo, display, repository};
 
 /// A test program to build.
 struct Wanted {
-    /// The folder of its package.
     folder: &'static str,
-    /// The name of its target.
     target: &'static str,
     /// As cargo calls it: `lib` for the tests within a library, `test` for those beside it.
     kind: &'static str,
@@ -73,7 +71,6 @@ pub(super) struct Suite {
     pub(super) name: String,
     /// The folder that it runs in.
     pub(super) folder: PathBuf,
-    /// The program.
     pub(super) program: PathBuf,
 }
 

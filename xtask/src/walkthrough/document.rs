@@ -46,7 +46,6 @@ pub(super) struct Step {
     pub(super) checks: Vec<Check>,
     /// Files that become pictures: from, to.
     pub(super) pictures: Vec<(String, String)>,
-    /// A picture of the terminal.
     pub(super) drawing: Option<String>,
 }
 

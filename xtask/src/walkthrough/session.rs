@@ -31,9 +31,7 @@ pub(super) struct Session {
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// Both streams, as they came.
     pub(super) output: String,
-    /// Exit code.
     pub(super) code: i32,
 }
 

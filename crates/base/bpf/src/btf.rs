@@ -28,11 +28,9 @@ const MODIFIERS_MAX: usize = 32;
 /// What is handed over for an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
-    /// A number.
     Integer,
     /// An address; of a struct its name.
     Pointer(Option<String>),
-    /// Anything else.
     Other,
 }
 

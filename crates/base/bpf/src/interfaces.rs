@@ -42,13 +42,9 @@ const INTERFACES_MAX: usize = 4096;
 /// A program that an interface runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attached {
-    /// The program.
     pub program_id: u32,
-    /// Number of the interface.
     pub interface: u32,
-    /// Name of the interface.
     pub name: String,
-    /// What runs it.
     pub by: By,
 }
 
@@ -57,7 +53,6 @@ pub struct Attached {
 pub enum By {
     /// XDP; a link attaches such a program in the same place, and is not told apart here.
     Xdp,
-    /// A filter of tc.
     Filter,
 }
 

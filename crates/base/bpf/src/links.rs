@@ -36,11 +36,8 @@ const LINKS_MAX: usize = 1 << 20;
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
     pub id: u32,
-    /// The program that it attaches.
     pub program_id: u32,
-    /// Number of its type.
     pub kind: u32,
     /// Number of the network interface that it attaches to, in whatever network namespace; `None`
     /// for links of other types, and when the interface is gone.

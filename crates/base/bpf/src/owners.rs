@@ -144,7 +144,6 @@ enum Kind {
     MayBeProgram,
     /// The switch for statistics.
     Statistics,
-    /// Anything else.
     Other,
 }
 

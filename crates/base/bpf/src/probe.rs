@@ -27,7 +27,6 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should.
     Works,
     /// In part, or at a price; or it could not be found out.
     Limited,
@@ -66,11 +65,8 @@ pub enum Mend {
 pub struct Finding {
     /// Name for machines, which stays the same from version to version, e.g. `ring_buffer`.
     pub id: &'static str,
-    /// Name for people.
     pub name: &'static str,
-    /// How far it works.
     pub status: Status,
-    /// What was found.
     pub detail: String,
     /// The verbs that cannot run when this is missing.
     pub needed_by: &'static [Verb],

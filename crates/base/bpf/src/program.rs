@@ -60,7 +60,6 @@ pub struct Info {
     pub name: String,
     /// Hash of the bytecode, by which the same program is recognised when it is loaded again.
     pub tag: [u8; 8],
-    /// User that loaded it.
     pub user_id: u32,
     /// When it was loaded, in nanoseconds since boot.
     pub loaded_at_ns: u64,
@@ -70,7 +69,6 @@ pub struct Info {
     pub jited_bytes: u32,
     /// Instructions that the verifier processed; 0 before Linux 5.16.
     pub verified_instructions: u32,
-    /// Number of maps that it uses.
     pub map_count: u32,
     /// Time in the program while statistics were on, in nanoseconds, since it was loaded.
     pub run_time_ns: u64,

@@ -43,7 +43,6 @@ const NAMES: [&str; 33] = [
     "netfilter",
 ];
 
-#[expect(missing_docs, reason = "the names are the kernel's")]
 impl ProgramType {
     pub const SOCKET_FILTER: Self = Self(1);
     pub const KPROBE: Self = Self(2);

@@ -13,9 +13,7 @@ use crate::Toolchain;
 pub struct KernelHalf<'a> {
     /// Folder of the crate, relative to the crate whose build script calls.
     pub dir: &'a str,
-    /// Name of its binary target.
     pub binary: &'a str,
-    /// Features to switch on.
     pub features: &'a [&'a str],
     /// Further folders whose change means a rebuild (crates shared by both halves).
     pub shared: &'a [&'a str],

@@ -13,11 +13,8 @@ pub const LLVM_MAJORS: [u32; 3] = [21, 22, 23];
 /// and a bpf-linker made for the LLVM of that rustc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
-    /// Absolute path of cargo.
     pub cargo: PathBuf,
-    /// Absolute path of rustc.
     pub rustc: PathBuf,
-    /// Absolute path of bpf-linker.
     pub linker: PathBuf,
 }
 

@@ -21,7 +21,6 @@ use crate::{
 /// How to resample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
-    /// How many resamples to draw.
     pub resamples: usize,
     /// The share of intervals that are to hold the truth, such as 0.95.
     pub confidence: f64,

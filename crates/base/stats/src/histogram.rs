@@ -68,7 +68,6 @@ pub struct Bucket {
     pub lower: u64,
     /// How many values share the bucket, at least 1.
     pub width: u64,
-    /// How many were counted.
     pub count: u64,
 }
 
@@ -99,7 +98,6 @@ pub struct Histogram {
 /// Why counts are not a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAHistogram {
-    /// Nothing was counted.
     Empty,
     /// A bucket has no width, or begins before its predecessor ends.
     Layout {
@@ -112,7 +110,6 @@ pub enum NotAHistogram {
     Extremes {
         /// The least value, as given.
         min: u64,
-        /// The greatest value, as given.
         max: u64,
     },
 }

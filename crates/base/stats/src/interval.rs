@@ -5,7 +5,6 @@
 pub struct Interval {
     /// The lower bound. Never above the upper one.
     pub lower: f64,
-    /// The upper bound.
     pub upper: f64,
 }
 

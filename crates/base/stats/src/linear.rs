@@ -3,7 +3,6 @@
 /// `y = intercept + slope · x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// What one more x adds to y.
     pub slope: f64,
     /// y at x = 0.
     pub intercept: f64,

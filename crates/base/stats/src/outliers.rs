@@ -41,13 +41,9 @@ pub struct Fences {
 /// How many values of each kind a sample has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outliers {
-    /// Below the lower severe fence.
     pub low_severe: usize,
-    /// Between the lower fences.
     pub low_mild: usize,
-    /// Between the upper fences.
     pub high_mild: usize,
-    /// Above the upper severe fence.
     pub high_severe: usize,
 }
 

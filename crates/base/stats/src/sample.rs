@@ -24,13 +24,11 @@ pub struct Sample {
 /// Why numbers are not a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NotASample {
-    /// There are none.
     Empty,
     /// One is NaN, infinite, or larger by amount than [`VALUE_MAX`].
     OutOfRange {
         /// Its place in the input, from 0.
         index: usize,
-        /// The value.
         value: f64,
     },
 }

@@ -30,7 +30,6 @@ pub struct Usual {
     pub spread: f64,
     /// Values of the last piece that are no spikes.
     pub values: usize,
-    /// Spikes of all pieces.
     pub spikes: usize,
     /// How far off each value is from the level of its piece.
     pub errors: Vec<Error>,
@@ -45,7 +44,6 @@ pub struct Error {
     pub size: f64,
     /// What it counts for: a piece of n values tells as much about the spread as n − 1 new ones would.
     pub weight: f64,
-    /// Whether it is a spike.
     pub is_spike: bool,
 }
 

@@ -19,16 +19,13 @@ pub const PAIRS_MIN: usize = 6;
 /// Times of one pair of loads, per run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
-    /// The other object.
     pub before_ns: f64,
-    /// The object under test.
     pub after_ns: f64,
 }
 
 /// What two programs that took turns have given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contested {
-    /// Name of the case.
     pub name: String,
     /// Why the times are of batches that the kernel repeated; `None` if they are of bursts.
     pub no_bursts: Option<String>,
@@ -39,9 +36,7 @@ pub struct Contested {
 /// Changes that count, as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
-    /// Of time.
     pub time: f64,
-    /// Of exact measures.
     pub exact: f64,
 }
 

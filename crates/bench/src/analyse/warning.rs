@@ -41,10 +41,7 @@ enum Warning {
         cases: Vec<String>,
     },
     /// The program ended after its first checks.
-    EndedEarly {
-        /// Those that did.
-        cases: Vec<String>,
-    },
+    EndedEarly { cases: Vec<String> },
     /// The program ran with arguments that no event has handed over.
     SyntheticContext {
         /// Each with its arguments.

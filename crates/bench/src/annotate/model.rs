@@ -16,13 +16,10 @@ use crate::{counts::Counts, instrument::graph::Graph, tail_calls::TailCalled};
 pub struct Annotation {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// The object's file.
     pub object: String,
-    /// The program.
     pub program: String,
     /// Names of the inputs with the return value of each; one run each.
     pub inputs: Vec<(String, u32)>,
-    /// Runs that all counts are of.
     pub runs: u64,
     /// Executed instructions of all runs, those of `tail_called` too.
     pub instructions: u64,
@@ -38,7 +35,6 @@ pub struct Annotation {
 /// One function.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AnnotatedFunction {
-    /// Its symbol.
     pub name: String,
     /// Calls of it: executions of its first instruction.
     pub calls: u64,
@@ -61,7 +57,6 @@ pub struct AnnotatedLine {
     pub text: String,
     /// Most executions of one of its instructions: how often the line ran.
     pub executions: u64,
-    /// Instructions that it executed.
     pub instructions: u64,
     /// Calls of helpers and kfuncs in it.
     pub helper_calls: u64,
@@ -72,9 +67,7 @@ pub struct AnnotatedLine {
 /// One basic block.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Block {
-    /// Indices of its instructions.
     pub insns: Range<usize>,
-    /// How often it was executed.
     pub executions: u64,
     /// Its instructions as text, the second half of 64-bit loads left out.
     pub listing: Vec<(usize, String)>,

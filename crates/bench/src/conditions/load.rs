@@ -86,7 +86,6 @@ pub struct LoadReading {
     measured: Ticks,
     siblings: Ticks,
     all: Ticks,
-    /// Time of this thread.
     own: u64,
 }
 
@@ -138,7 +137,6 @@ pub struct Shares {
     pub system_ms: u64,
     /// Processes but for the measuring thread.
     pub others_ms: u64,
-    /// Interrupts.
     pub irq_ms: u64,
     /// What interrupts put off, such as network packets.
     pub softirq_ms: u64,
@@ -151,11 +149,9 @@ pub struct Shares {
 /// What ran between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Load {
-    /// The CPU that was measured on.
     pub measured_cpu: Shares,
     /// Those that share its core.
     pub sibling_cpus: Shares,
-    /// All of the machine.
     pub all_cpus: Shares,
     /// Length of a tick: differences of one or two mean nothing.
     pub tick_ms: u64,

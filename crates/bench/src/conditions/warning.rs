@@ -61,69 +61,51 @@ pub enum Warning {
     JitHardened,
     /// A setting is not what it was in the beginning.
     Changed {
-        /// The setting.
         setting: &'static str,
-        /// In the beginning.
         before: String,
-        /// In the end.
         after: String,
     },
     /// Reading the clock is slow.
     SlowClock {
-        /// Source of the clock.
         source: String,
     },
     /// The frequency follows the load.
     Governor {
-        /// What chooses it.
         governor: String,
     },
     /// The frequency was another one in the end.
     FrequencyChanged {
-        /// In the beginning.
         before_khz: u64,
-        /// In the end.
         after_khz: u64,
     },
     /// The hypervisor took the CPU away.
     Steal {
-        /// Of the measuring CPU's time.
         percent: f64,
     },
     /// Other processes ran on the measuring CPU.
     OtherLoad {
-        /// Of the measuring CPU's time.
         percent: f64,
     },
     /// Another measurement had the same CPU.
     Rivals {
-        /// Ids of the processes.
         processes: Vec<u32>,
-        /// The CPU.
         cpu: u32,
     },
     /// Interrupts took much time on the measuring CPU.
     Interrupts {
-        /// Of the measuring CPU's time.
         percent: f64,
     },
-    /// The core was shared.
     SharedCore {
         /// Of the time of the CPUs on the same core.
         percent: f64,
     },
     /// Signals interrupted calls.
     Retries {
-        /// How many.
         retries: u64,
-        /// Of how many.
         calls: u64,
     },
-    /// Too few samples.
     FewSamples {
-        /// How many.
         samples: u64,
-        /// How many it takes.
         wanted: u64,
     },
 }

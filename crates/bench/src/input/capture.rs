@@ -29,7 +29,6 @@ pub struct Capture<'a> {
 pub struct Packet<'a> {
     /// Its bytes, as far as they were captured.
     pub data: &'a [u8],
-    /// Its length on the wire.
     pub original_bytes: u32,
     /// What its first byte belongs to.
     pub link: Link,
@@ -67,7 +66,6 @@ pub enum CaptureError {
         offset_bytes: u64,
         /// Whole packets before it.
         packets: u64,
-        /// What is wrong.
         what: &'static str,
     },
     /// Packets that begin with something other than Ethernet or IP.

@@ -13,7 +13,6 @@ use super::{capture::CaptureError, hex::HexError, map_contents::MapError};
 #[derive(Debug, Error)]
 #[error("cannot take input from {}: {problem}", .path.display())]
 pub struct InputError {
-    /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
     #[source]
@@ -29,10 +28,8 @@ impl InputError {
 /// What is wrong with a file.
 #[derive(Debug, Error)]
 pub enum Problem {
-    /// The system refused.
     #[error("{0}")]
     Read(io::Error),
-    /// A folder.
     #[error("it is a folder; give the files in it")]
     Folder,
     /// Neither a file nor a pipe.
@@ -44,19 +41,13 @@ pub enum Problem {
     /// More than [`super::FILE_BYTES_MAX`].
     #[error("it is larger than 1 GiB; cut a capture with `editcap -r FILE OUT 1-1000`")]
     TooLarge,
-    /// Compressed.
     #[error("it is compressed; unpack it with `{tool}` first")]
-    Compressed {
-        /// What unpacks it.
-        tool: &'static str,
-    },
-    /// An ELF file.
+    Compressed { tool: &'static str },
     #[error("it is a program (ELF), not a packet; were the files given in the wrong order?")]
     Object,
     /// Bad hexadecimal text.
     #[error(transparent)]
     Hex(#[from] HexError),
-    /// A bad capture.
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// Bad contents of a map.
@@ -67,10 +58,5 @@ pub enum Problem {
         "its input {name} has the same name as one from {}; name one of the two, for example \
          other={}", .other.display(), .other.display()
     )]
-    SameName {
-        /// The name of both.
-        name: String,
-        /// The file of the other.
-        other: PathBuf,
-    },
+    SameName { name: String, other: PathBuf },
 }

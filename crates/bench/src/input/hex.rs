@@ -19,35 +19,19 @@ pub enum HexError {
         "line {line}, column {column}: found {found:?} where a hexadecimal digit should be; bytes \
          are pairs of digits such as 0a ff, and a comment begins with #"
     )]
-    NotHex {
-        /// Of the character.
-        line: usize,
-        /// Of the character.
-        column: usize,
-        /// The character.
-        found: char,
-    },
+    NotHex { line: usize, column: usize, found: char },
     /// A word that is not made of pairs.
     #[error(
         "line {line}, column {column}: {digits} digits in a row, but a byte has two; write 0a for a"
     )]
-    OddDigits {
-        /// Of the word.
-        line: usize,
-        /// Of the word.
-        column: usize,
-        /// Its length.
-        digits: usize,
-    },
+    OddDigits { line: usize, column: usize, digits: usize },
     /// The offset of a line is not the number of bytes before it.
     #[error(
         "line {line}: its offset is {found:#x}, but {expected:#x} bytes stand before it; give one \
          packet per file, and the whole of it"
     )]
     WrongOffset {
-        /// Of the offset.
         line: usize,
-        /// As written.
         found: u64,
         /// Bytes before the line.
         expected: u64,
@@ -56,42 +40,26 @@ pub enum HexError {
     #[error(
         "line {line}: it does not begin with an offset of {digits} digits, like those before it"
     )]
-    NoOffset {
-        /// Of the line.
-        line: usize,
-        /// Length of the other offsets.
-        digits: usize,
-    },
+    NoOffset { line: usize, digits: usize },
     /// The first word may be an offset.
     #[error(
         "line {line}: the word {word} may be an offset or bytes; write {word}: for an offset, and \
          separate the bytes otherwise"
     )]
-    AmbiguousOffset {
-        /// Of the word.
-        line: usize,
-        /// As written.
-        word: String,
-    },
+    AmbiguousOffset { line: usize, word: String },
     /// A dump from which equal lines were left out.
     #[error(
         "line {line}: * stands for lines that were left out; dump all of them, with hexdump -Cv or \
          xxd"
     )]
-    Squeezed {
-        /// Of the asterisk.
-        line: usize,
-    },
+    Squeezed { line: usize },
     /// Offsets of seven digits: words in the machine's order, which swaps each pair of bytes, or
     /// octal numbers.
     #[error(
         "line {line}: this looks like the output of hexdump or od without options, which swap \
          bytes or count in octal; dump it with xxd or hexdump -Cv"
     )]
-    OldDump {
-        /// Of the offset.
-        line: usize,
-    },
+    OldDump { line: usize },
     /// No bytes at all.
     #[error("there are no bytes in it, only blanks and comments")]
     NoBytes,

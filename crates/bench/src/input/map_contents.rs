@@ -43,7 +43,6 @@ pub struct Entry {
 pub enum EntryValue {
     /// The same for all CPUs, or of a map that does not distinguish them.
     Same(Vec<u8>),
-    /// One for each CPU.
     PerCpu(Vec<Vec<u8>>),
     /// The name of a program of the object, in a table of programs.
     Program(String),
@@ -56,7 +55,6 @@ pub enum MapKind {
     Hash,
     /// As `Hash`, a value for each CPU.
     PerCpuHash,
-    /// Keys are indices.
     Array,
     /// As `Array`, a value for each CPU.
     PerCpuArray,
@@ -96,20 +94,16 @@ impl MapKind {
 /// What entries of a map must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapShape {
-    /// How it is filled.
     pub kind: MapKind,
     /// Length of a key; 0 for queues.
     pub key_bytes: usize,
-    /// Length of a value.
     pub value_bytes: usize,
 }
 
 /// A part of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The key.
     Key,
-    /// The value.
     Value,
     /// The value of one CPU.
     ValueOfCpu(usize),
@@ -135,14 +129,10 @@ pub enum MapError {
     #[error(
         "found {found} where the list of entries should be; write [{{\"key\": 1, \"value\": 2}}, …]"
     )]
-    NotAList {
-        /// What there is.
-        found: &'static str,
-    },
+    NotAList { found: &'static str },
     /// Bytes that are not written as they should be.
     #[error("entry {index}, {part}: {error}")]
     Bytes {
-        /// Of the entry.
         index: usize,
         /// Which bytes.
         part: Part,
@@ -152,9 +142,7 @@ pub enum MapError {
     /// An entry without a part of it.
     #[error("entry {index}: it has no \"{missing}\"; {expected}")]
     Missing {
-        /// Of the entry.
         index: usize,
-        /// The member.
         missing: &'static str,
         /// What entries of this map look like.
         expected: &'static str,
@@ -162,22 +150,14 @@ pub enum MapError {
     /// An entry with more than it can have.
     #[error("entry {index}: \"{found}\" does not belong there; {expected}")]
     Unexpected {
-        /// Of the entry.
         index: usize,
-        /// The member.
         found: String,
         /// What entries of this map look like.
         expected: &'static str,
     },
     /// A key that was there before.
     #[error("entry {index}: entry {first} has the same key; a map holds each key once")]
-    SameKey {
-        /// Of the later entry.
-        index: usize,
-        /// Of the earlier one.
-        first: usize,
-    },
-    /// More than fits.
+    SameKey { index: usize, first: usize },
     #[error("entry {index}: up to here the entries take more than 256 MiB; give fewer")]
     TooLarge {
         /// Of the first entry that is too much.
@@ -191,7 +171,6 @@ pub enum MapError {
     CpuCount {
         /// Values in the entry.
         found: usize,
-        /// CPUs of the machine.
         cpus: usize,
     },
 }
@@ -260,7 +239,6 @@ impl Entry {
 struct Reader {
     shape: MapShape,
     index: usize,
-    /// That entries may still take.
     bytes_left: usize,
 }
 

@@ -57,7 +57,6 @@ impl FromStr for Source {
 pub struct MapSource {
     /// Name of the map in the object.
     pub map: String,
-    /// The file.
     pub path: PathBuf,
 }
 

@@ -15,57 +15,37 @@ use super::{Input, Link, PACKET_BYTES_MIN, capture::Capture};
 pub enum Warning {
     /// More packets than were asked for.
     LeftOut {
-        /// The file.
         path: PathBuf,
-        /// Packets taken.
         taken: u64,
         /// Packets after those.
         left_out: u64,
     },
     /// The capture kept only the beginning of packets.
     Truncated {
-        /// The file.
         path: PathBuf,
-        /// How many packets.
         packets: u64,
         /// The first of them.
         first: u64,
     },
     /// The file ends within a packet.
     CutOff {
-        /// The file.
         path: PathBuf,
         /// Whole packets before it.
         packets: u64,
     },
     /// Packets begin with an IP header.
-    RawIp {
-        /// The file.
-        path: PathBuf,
-        /// How many packets.
-        packets: u64,
-    },
+    RawIp { path: PathBuf, packets: u64 },
     /// Packets end with the check sequence of their frames.
-    CheckSequence {
-        /// The file.
-        path: PathBuf,
-        /// Length of the sequence.
-        bytes: u32,
-    },
+    CheckSequence { path: PathBuf, bytes: u32 },
     /// Packets that the kernel refuses for being too short.
     Short {
-        /// The file.
         path: PathBuf,
-        /// How many inputs.
         inputs: u64,
         /// Name of the first of them.
         first: String,
     },
     /// Bytes that are digits and blanks only.
-    LooksLikeHex {
-        /// The file.
-        path: PathBuf,
-    },
+    LooksLikeHex { path: PathBuf },
 }
 
 impl Warning {

@@ -56,7 +56,6 @@ pub struct Options {
 pub struct Instrumented {
     /// The program. It needs an array map with one value of [`Plan::value_size_bytes`].
     pub code: Code,
-    /// What the counters mean.
     pub plan: Plan,
     /// Where each instruction of the original is now.
     pub places: Vec<usize>,
@@ -88,9 +87,7 @@ pub enum NotInstrumentable {
          function's arrays smaller by 16 bytes, or split it"
     )]
     StackFull {
-        /// The function.
         function: String,
-        /// Where the counter should go.
         insn_index: usize,
         /// What the function uses of its stack.
         depth_bytes: u32,
@@ -100,10 +97,7 @@ pub enum NotInstrumentable {
         "the program needs {slots} counters of 8 bytes, but a program can reach only {VALUE_BYTES_MAX} \
          bytes of a map's value; split it by tail calls"
     )]
-    TooManySlots {
-        /// What it needs.
-        slots: usize,
-    },
+    TooManySlots { slots: usize },
     /// The program with counters is not a valid one.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),

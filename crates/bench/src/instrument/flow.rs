@@ -10,7 +10,6 @@
 pub struct Link {
     /// Node that it comes from.
     pub from: usize,
-    /// Node that it goes to.
     pub to: usize,
 }
 

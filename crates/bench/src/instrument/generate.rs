@@ -15,7 +15,6 @@ use wingbeat_bpf::code::{Code, op};
 pub enum Entry {
     /// A socket filter; loads from the packet by the old instructions, where it calls no function.
     SocketFilter,
-    /// An XDP program.
     Xdp,
     /// Like a socket filter, with calls that may not return; for the interpreter only.
     Model,

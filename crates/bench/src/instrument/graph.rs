@@ -20,9 +20,7 @@ pub use error::GraphError;
 pub struct Graph {
     /// The functions: those that the code lists, and what else is called or passed as a callback.
     pub functions: Vec<Function>,
-    /// The blocks of all functions.
     pub blocks: Vec<Block>,
-    /// The edges of all functions.
     pub edges: Vec<Edge>,
     /// Edges by the block that they lead to; `incoming_starts[block]` is where its own begin.
     incoming: Vec<usize>,
@@ -33,9 +31,7 @@ pub struct Graph {
 /// A function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Indices of its instructions.
     pub insns: Range<usize>,
-    /// Indices of its blocks.
     pub blocks: Range<usize>,
     /// Indices of its edges. The first is the one that enters it.
     pub edges: Range<usize>,
@@ -48,9 +44,7 @@ pub struct Function {
 /// A basic block: runs from its first instruction to its last, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Index of its function.
     pub function: usize,
-    /// Indices of its instructions.
     pub insns: Range<usize>,
     /// Index of its last instruction; of the first half, if that is a `ldimm64`.
     pub last: usize,
@@ -65,7 +59,6 @@ pub struct Edge {
     pub from: Option<usize>,
     /// Its block of arrival; `None` if it leaves the function.
     pub to: Option<usize>,
-    /// What takes control along it.
     pub kind: EdgeKind,
 }
 
@@ -76,7 +69,6 @@ pub enum EdgeKind {
     Enter,
     /// The next instruction.
     FallThrough,
-    /// A jump.
     Taken,
     /// An `exit`.
     Leave,

@@ -17,7 +17,6 @@ const SLOT: u8 = 3;
 /// One tail call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
-    /// Index of the instruction.
     pub insn_index: usize,
     /// Position of the table among the object's maps; `None` where it is not known.
     pub table: Option<usize>,

@@ -36,7 +36,6 @@ pub struct Nest {
 pub struct Loop {
     /// The block that is reached first, counted from the first of the function.
     pub header: usize,
-    /// The loop around it.
     pub parent: Option<usize>,
 }
 
@@ -118,7 +117,6 @@ impl Nest {
 
 /// A walk through the blocks of a function, depth first. Blocks are counted from its first.
 struct Walk {
-    /// Blocks as they were reached.
     reached: Vec<usize>,
     /// Blocks as they were left for good.
     finished: Vec<usize>,

@@ -58,7 +58,6 @@ impl Edits {
 /// A program with insertions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
-    /// The program.
     pub code: Code,
     /// Where each instruction of the original is now. Where a jump was turned round or made longer,
     /// the first instruction that stands for it.
@@ -75,30 +74,16 @@ pub enum RewriteError {
     OtherGraph,
     /// There is no such instruction.
     #[error("nothing can be inserted at instruction {index}: the program has {insns}")]
-    NoSuchInsn {
-        /// The place that was asked for.
-        index: usize,
-        /// Length of the program.
-        insns: usize,
-    },
+    NoSuchInsn { index: usize, insns: usize },
     /// The place is in the middle of a `ldimm64`.
     #[error("nothing can be inserted at instruction {index}, the second half of a 64-bit load")]
-    InsideLoad {
-        /// The place that was asked for.
-        index: usize,
-    },
+    InsideLoad { index: usize },
     /// The place is said to be a jump.
     #[error("instruction {index} does not jump, so nothing can be inserted on the way")]
-    NoJump {
-        /// The place that was asked for.
-        index: usize,
-    },
+    NoJump { index: usize },
     /// The insertion has a jump, a call within the program or an `exit` in it.
     #[error("what is to be inserted at instruction {index} does not run straight through")]
-    NotStraight {
-        /// The place that was asked for.
-        index: usize,
-    },
+    NotStraight { index: usize },
     /// A line that is said to begin behind the end.
     #[error(
         "line information begins at instruction {insn_index}, but the program has {insns}; \
@@ -107,7 +92,6 @@ pub enum RewriteError {
     NoSuchLine {
         /// Where the line is said to begin.
         insn_index: u32,
-        /// Length of the program.
         insns: usize,
     },
     /// The program gets longer than jumps reach.

@@ -53,9 +53,7 @@ const READING: i16 = -32;
 /// from 1 on are those of the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracers {
-    /// For the entry.
     pub entry: Vec<Insn>,
-    /// For the exit.
     pub exit: Vec<Insn>,
 }
 

@@ -53,7 +53,6 @@ pub struct Options {
     /// The map has to be a `BPF_MAP_TYPE_ARRAY` with one entry of the size that the result tells: the
     /// kernel gives the address of a value of no other (`map_direct_value_addr`).
     pub map_fd: i32,
-    /// The type of the program.
     pub program_type: ProgramType,
     /// Id of `bpf_throw` in the BTF of the kernel that will run the program, if it is there.
     pub throw_btf_id: Option<i32>,
@@ -70,7 +69,6 @@ pub struct Wrapped {
     /// static copy of it before loading: the verifier looks at global functions by themselves, takes
     /// any value for their result, and refuses that where only 0 or 1 may be returned.
     pub entry_insn_index: u32,
-    /// Size of the map's value.
     pub value_size_bytes: u32,
 }
 
@@ -89,10 +87,7 @@ pub enum NotWrappable {
         "the program has {insn_count} instructions, which leaves no room for a function in front \
          of it: the kernel takes {INSNS_MAX}"
     )]
-    TooLong {
-        /// Its instructions.
-        insn_count: usize,
-    },
+    TooLong { insn_count: usize },
     /// The kernel calls each function of a `struct_ops` with a signature of its own.
     #[error(
         "a struct_ops program may return nothing or a pointer, which a function in front of it \
@@ -110,10 +105,7 @@ pub enum NotWrappable {
         "instruction {insn_index} calls bpf_throw, which would leave the function in front of the \
          program too, and with it the measuring"
     )]
-    Throws {
-        /// The call.
-        insn_index: usize,
-    },
+    Throws { insn_index: usize },
     /// The kernel allows tail calls and `LD_ABS` or `LD_IND` below the entry only if it knows that the
     /// function returns a number (`check_abnormal_return` in kernel/bpf/verifier.c, Linux 6.18).
     #[error(
@@ -121,7 +113,6 @@ pub enum NotWrappable {
          type information, and the object has none: compile it with -g"
     )]
     NeedsTypes {
-        /// The instruction.
         insn_index: usize,
         /// What it is, with an article.
         what: &'static str,
@@ -131,10 +122,7 @@ pub enum NotWrappable {
         "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \
          calls would soon go another way than single ones"
     )]
-    TailCall {
-        /// The call.
-        insn_index: usize,
-    },
+    TailCall { insn_index: usize },
 }
 
 /// Puts a function in front of the program that times each run of it.

@@ -10,9 +10,7 @@ use super::reading::{Entry, Reading};
 /// Runs and time of one program over an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// Length of the interval.
     pub interval_ns: u64,
-    /// Runs.
     pub runs: u64,
     /// Time in them, on all CPUs together.
     pub run_time_ns: u64,

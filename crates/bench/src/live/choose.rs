@@ -5,13 +5,10 @@ use std::{fmt, path::PathBuf};
 /// A program that could be meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Id.
     pub id: u32,
     /// Name: the whole one where it is known, else the kernel's, of at most 15 bytes.
     pub name: String,
-    /// The kernel's name.
     pub kernel_name: String,
-    /// Tag.
     pub tag: [u8; 8],
 }
 
@@ -40,11 +37,9 @@ impl From<&str> for Wanted {
 /// Nothing is loaded that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NotFound {
-    /// What was asked for.
     pub wanted: String,
     /// Names of loaded programs that are like it, the most like first.
     pub alike: Vec<String>,
-    /// How many programs are loaded.
     pub loaded: usize,
 }
 

@@ -86,7 +86,6 @@ fn end_now(mut child: Child) {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// As the system tells it.
     pub status: ExitStatus,
     /// False if the time was over first and the command was asked to end.
     pub by_itself: bool,

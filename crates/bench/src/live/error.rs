@@ -22,31 +22,16 @@ pub enum LiveError {
     UserNamespace,
     /// The kernel refuses although the right is there.
     #[error("cannot {what}: {source}, although CAP_SYS_ADMIN is there (a seccomp filter?)")]
-    Refused {
-        /// What was tried.
-        what: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Refused { what: String, source: io::Error },
     /// Anything else that the system would not do.
     #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: String,
-        /// The system's answer.
-        source: io::Error,
-    },
+    System { what: String, source: io::Error },
     /// No program is as asked for.
     #[error(transparent)]
     NotFound(#[from] NotFound),
     /// A path has no program.
     #[error("cannot take the program from {}: {source}; a pin lies in a bpffs, often below /sys/fs/bpf", path.display())]
-    Pin {
-        /// The path.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    Pin { path: PathBuf, source: io::Error },
     /// There is nothing to measure.
     #[error("no eBPF program is loaded, so there is nothing to measure")]
     NothingLoaded,
@@ -60,7 +45,6 @@ pub enum LiveError {
         "cannot time the single runs of {program}: {reason}; `wingbeat bench --live` without --distribution and --counters tells their mean, and `wingbeat bench OBJECT` times single runs before the program is loaded"
     )]
     NotTraceable {
-        /// The program.
         program: String,
         /// Why not.
         reason: String,
@@ -70,7 +54,6 @@ pub enum LiveError {
     Launch {
         /// Its first word.
         program: String,
-        /// The system's answer.
         source: io::Error,
     },
 }

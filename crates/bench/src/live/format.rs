@@ -18,10 +18,8 @@ use super::Report;
 /// A form of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// A table for people.
     #[default]
     Human,
-    /// Everything.
     Json,
     /// Bencher Metric Format: a mean time and a rate per program.
     Bmf,

@@ -10,7 +10,6 @@ use wingbeat_bpf::program::Info;
 pub struct Entry {
     /// Time of the reading, nanoseconds since boot.
     pub at_ns: u64,
-    /// What the kernel told.
     pub info: Info,
 }
 
@@ -20,7 +19,6 @@ pub struct Reading {
     /// When it began, nanoseconds since boot. Reading many programs takes milliseconds, so each has
     /// its own time too.
     pub at_ns: u64,
-    /// The programs.
     pub entries: BTreeMap<u32, Entry>,
 }
 

@@ -15,24 +15,18 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Report {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Version of wingbeat.
     pub wingbeat: String,
-    /// Length of the measured time.
     pub duration_ns: u64,
-    /// What ended it.
     pub ended_by: EndedBy,
-    /// CPUs of the machine.
     pub cpus_online: u32,
     /// What statistics show for a program that does nothing, per run; `None` when it could not be
     /// measured.
     pub empty_run_ns: Option<f64>,
     /// The programs, in the order they are to be shown.
     pub programs: Vec<ProgramReport>,
-    /// All of them together.
     pub total: Total,
     /// Programs that were unloaded meanwhile. What they did is not counted.
     pub vanished: Vec<Vanished>,
-    /// The command that was launched.
     pub command: Option<CommandReport>,
     /// What an empty program shows where single runs are timed; `None` where they are not.
     pub empty: Option<EmptyRuns>,
@@ -44,30 +38,23 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EndedBy {
-    /// It was over.
     Time,
-    /// The command ended.
     Command,
-    /// A signal.
     Signal,
 }
 
 /// One program over some time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramReport {
-    /// Id.
     pub id: u32,
     /// Type, as bpftool calls it.
     pub r#type: String,
     /// Name, whole where the program's types tell it; may be empty.
     pub name: String,
-    /// Tag.
     pub tag: String,
-    /// Processes that hold it.
     pub owners: Vec<OwnerReport>,
     /// What it is attached to, by links or by netlink.
     pub attached: Vec<String>,
-    /// What became of it.
     pub outcome: Outcome,
     /// Runs; `None`, like the rest, when the program was there before the first reading without
     /// having been seen.
@@ -80,7 +67,6 @@ pub struct ProgramReport {
     pub time_per_run_ns: Option<f64>,
     /// The same less what an empty program shows; 0 at least.
     pub time_per_run_net_ns: Option<f64>,
-    /// How sure the mean is.
     pub time_per_run_interval: Option<MeanInterval>,
     /// Share of one CPU, in percent.
     pub cpu_percent: Option<f64>,
@@ -96,20 +82,16 @@ pub struct ProgramReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ran.
     Ran,
     /// It did not run.
     NeverRan,
-    /// Not known.
     Unknown,
 }
 
 /// A process that holds a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnerReport {
-    /// PID.
     pub pid: u32,
-    /// Name.
     pub name: String,
 }
 
@@ -122,9 +104,7 @@ impl From<&Owner> for OwnerReport {
 /// An interval of the mean time of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MeanInterval {
-    /// Lower end.
     pub lower_ns: f64,
-    /// Upper end.
     pub upper_ns: f64,
     /// Confidence, 0 to 1.
     pub confidence: f64,
@@ -135,7 +115,6 @@ pub struct MeanInterval {
 /// All programs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Total {
-    /// Runs.
     pub runs: u64,
     /// Time in them.
     pub run_time_ns: u64,
@@ -150,16 +129,13 @@ pub struct Total {
 /// A program that was unloaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Vanished {
-    /// Id that it had.
     pub id: u32,
-    /// The kernel's name of it.
     pub name: String,
 }
 
 /// How the launched command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandReport {
-    /// Its words.
     pub words: Vec<String>,
     /// Its exit code; 128 + signal when a signal ended it.
     pub exit_code: i32,

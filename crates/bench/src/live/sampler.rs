@@ -24,7 +24,6 @@ pub(super) struct Statistics {
     pub(super) empty_run_ns: Option<f64>,
     /// The program that was run for it. It is gone, unless somebody else took hold of it meanwhile.
     pub(super) ruler_id: Option<u32>,
-    /// What to know about them.
     pub(super) warnings: Vec<LiveWarning>,
 }
 

@@ -26,68 +26,35 @@ pub enum LiveWarning {
     StatisticsWereOn {
         /// By `kernel.bpf_stats_enabled`.
         by_sysctl: bool,
-        /// By these processes.
         kept_on_by: Vec<Owner>,
     },
     /// Some processes do not let their descriptors be seen.
-    OwnersHidden {
-        /// How many.
-        processes: u32,
-    },
+    OwnersHidden { processes: u32 },
     /// Runs were left out by the kernel.
-    Recursion {
-        /// The program.
-        program: String,
-        /// How many.
-        misses: u64,
-    },
+    Recursion { program: String, misses: u64 },
     /// The mean is of few runs.
-    FewRuns {
-        /// The program.
-        program: String,
-        /// How many.
-        runs: u64,
-    },
+    FewRuns { program: String, runs: u64 },
     /// The ruler could not be measured.
-    NoRuler {
-        /// The kernel's answer.
-        reason: String,
-    },
+    NoRuler { reason: String },
     /// Single runs of a program are not timed.
     NotTraced {
-        /// The program.
         program: String,
         /// Why not.
         reason: String,
     },
     /// Runs are missing in the distribution.
     Untimed {
-        /// The program.
         program: String,
-        /// Runs that were timed.
         timed: u64,
         /// Those that were not.
         untimed: Untimed,
     },
     /// Runs took longer than the bins reach.
-    BeyondBins {
-        /// The program.
-        program: String,
-        /// How many.
-        runs: u64,
-    },
+    BeyondBins { program: String, runs: u64 },
     /// A program takes part in tail calls.
-    TailCalls {
-        /// The program.
-        program: String,
-        /// It may jump into others.
-        has_table: bool,
-        /// Others may jump into it.
-        is_in_table: bool,
-    },
+    TailCalls { program: String, has_table: bool, is_in_table: bool },
     /// Some counters are not to be had.
     NoCounters {
-        /// Which.
         events: Vec<&'static str>,
         /// The kernel's answer to the first.
         reason: String,

@@ -135,7 +135,6 @@ struct Match<'a> {
     input: &'a Input,
     /// Both in one image, or why that cannot be.
     alternation: Result<Alternation<'a>, String>,
-    /// The old one, then the new one.
     sides: [Subject<'a>; 2],
     lengths: [Length; 2],
     pairs: Vec<Pair>,

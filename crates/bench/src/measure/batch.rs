@@ -86,7 +86,6 @@ pub(super) fn estimate_ns(
 /// How long batches of one program are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Length {
-    /// Runs of a batch.
     pub(super) runs: u32,
     target_ns: f64,
 }

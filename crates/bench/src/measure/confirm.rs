@@ -27,7 +27,6 @@ use crate::{
 /// What became of one program on one input.
 #[derive(Debug)]
 pub struct Confirmation {
-    /// Name of the input.
     pub input: String,
     /// Executed instructions by the counters.
     pub counted: u64,
@@ -44,7 +43,6 @@ pub struct Confirmation {
 /// An instruction that was counted differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// Index of the instruction.
     pub index: usize,
     /// Its executions by the counters.
     pub counted: u64,

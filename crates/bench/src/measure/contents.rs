@@ -16,7 +16,6 @@ use crate::{
 pub(super) struct Contents {
     /// Entries of a map, by its name.
     pub(super) entries: Vec<(String, MapKind, Vec<Entry>)>,
-    /// What tables of programs hold.
     pub(super) targets: Targets,
 }
 

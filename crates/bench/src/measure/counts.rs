@@ -30,7 +30,6 @@ const SETTLING_NS: f64 = 100e6;
 /// What one program executed, over all inputs of a plan.
 #[derive(Debug)]
 pub struct CountedProgram {
-    /// The program.
     pub linked: Linked,
     /// The object's types: names of files, texts of lines.
     pub types: ObjectTypes,

@@ -12,67 +12,42 @@ use crate::input::InputError;
 /// Nothing can be measured. What concerns one program only is told with its results instead.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The object file.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// An input, or the contents of a map.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Loading.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A map.
     #[error(transparent)]
     Map(#[from] MapError),
-    /// Running.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The contents of a map do not fit it.
     #[error("{path}: {reason}")]
     Contents {
-        /// The file.
         path: PathBuf,
         /// Why not.
         reason: String,
     },
     /// The object has no programs.
     #[error("{}", no_programs(.file, .other_code))]
-    NoPrograms {
-        /// The object.
-        file: String,
-        /// What code it has instead.
-        other_code: Vec<OtherCode>,
-    },
+    NoPrograms { file: String, other_code: Vec<OtherCode> },
     /// `--map` names a map that is not there.
     #[error("{file} has no map {name:?}; it has {known}")]
-    NoSuchMap {
-        /// The object.
-        file: String,
-        /// The name.
-        name: String,
-        /// Those that there are.
-        known: String,
-    },
+    NoSuchMap { file: String, name: String, known: String },
     /// The types of the kernel cannot be read.
     #[error(
         "{file} accesses kernel structures by field (CO-RE), but this kernel does not tell its types: {reason}"
     )]
     Target {
-        /// The object.
         file: String,
         /// Why not.
         reason: String,
     },
     /// The CPU cannot be had.
     #[error("cannot run on CPU {cpu}: {source}; this process may use {allowed}")]
-    Cpu {
-        /// The CPU.
-        cpu: usize,
-        /// Those that it may use.
-        allowed: String,
-        /// What the kernel answered.
-        source: io::Error,
-    },
+    Cpu { cpu: usize, allowed: String, source: io::Error },
     /// The program that others are for, see `--target`, cannot be used.
     #[error("cannot extend {target}: {reason}")]
     Extended {

@@ -11,7 +11,6 @@ use std::{
 pub struct Progress {
     /// What is going on, such as `fun_xdp_v3: latency`.
     pub doing: String,
-    /// Time that has passed.
     pub elapsed: Duration,
     /// Time that all of it is meant to take.
     pub total: Duration,
@@ -19,7 +18,6 @@ pub struct Progress {
 
 /// Who watches a measurement and may stop it. The measuring thread calls it between batches.
 pub struct Watcher<'a> {
-    /// Told between batches.
     pub show: &'a (dyn Fn(&Progress) + Sync),
     /// Set to end early; what was measured is reported.
     pub stop: &'a AtomicBool,

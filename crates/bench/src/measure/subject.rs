@@ -56,7 +56,6 @@ pub(super) struct Subject<'a> {
 pub(super) struct State {
     pub(super) maps: LiveMaps,
     pub(super) plain: Loaded,
-    /// What its tail calls lead to.
     targets: PlainTargets,
     /// With counters, or why not.
     pub(super) counted: Result<Counted, String>,
@@ -72,7 +71,6 @@ pub(super) struct Counted {
     pub(super) program: Loaded,
     pub(super) notebook: LiveMap,
     pub(super) instrumented: Instrumented,
-    /// Its tail calls.
     pub(super) jumps: Vec<Jump>,
     /// What they lead to, with counters too.
     pub(super) targets: CountedTargets,

@@ -35,17 +35,13 @@ const TRIES: usize = 4;
 /// One thing that takes turns: a program on an input, or a ruler.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    /// Which subject.
     pub(super) subject: usize,
-    /// Which input of the plan.
     pub(super) input: usize,
     /// That of a batch which the kernel repeats.
     length: Length,
-    /// Time of a run, roughly.
     pub(super) run_ns: f64,
     /// In one image with the ruler, or why that cannot be.
     alternation: Result<Alternation<'a>, String>,
-    /// Why it was given up.
     pub(super) broken: Option<String>,
     raw: RawRun,
     /// Batches that the kernel repeated, without the packets.

@@ -21,19 +21,15 @@ const NAMES_MAX: usize = 5;
 pub struct VeristatRow {
     /// The object's file, without folders as veristat writes it.
     pub file_name: String,
-    /// The program.
     pub program: String,
     /// Whether the verifier accepted it. If not, the other figures are those until it gave up.
     pub is_accepted: Option<bool>,
     /// Type of the program, as libbpf calls it.
     pub r#type: Option<String>,
-    /// Time of verification.
     pub duration_us: Option<u64>,
     /// Instructions that the verifier processed.
     pub total_instructions: Option<u64>,
-    /// States seen.
     pub total_states: Option<u64>,
-    /// States kept at once.
     pub peak_states: Option<u64>,
     /// Most states at one instruction.
     pub max_states_per_instruction: Option<u64>,
@@ -41,7 +37,6 @@ pub struct VeristatRow {
     pub mark_read: Option<u64>,
     /// Instructions of the program in the object, with all functions that it calls.
     pub program_instructions: Option<u64>,
-    /// Bytes of machine code.
     pub jited_bytes: Option<u64>,
     /// Stack of all functions together.
     pub stack_depth_bytes: Option<u64>,
@@ -50,7 +45,6 @@ pub struct VeristatRow {
 /// Why bytes are not a CSV file of veristat. Lines count from 1.
 #[derive(Debug, Error)]
 pub enum VeristatError {
-    /// Nothing.
     #[error("it is empty; veristat writes CSV with `veristat -o csv FILE.o`")]
     Empty,
     /// A column that everything hangs on is not there.
@@ -58,47 +52,24 @@ pub enum VeristatError {
         "its first line names no column {missing} but {found}; veristat writes CSV with \
          `veristat -o csv FILE.o`"
     )]
-    NoColumn {
-        /// The column.
-        missing: &'static str,
-        /// The columns that are there.
-        found: String,
-    },
+    NoColumn { missing: &'static str, found: String },
     /// No figures.
     #[error(
         "it has no column that could be compared, such as total_insns; a comparison that veristat wrote \
          (`-C`) holds none either: give one of the files that it compared"
     )]
     NoMeasures,
-    /// Not CSV.
     #[error("it is not CSV: {0}")]
     Csv(#[from] csv::Error),
     /// A row without a file or a program.
     #[error("line {line} has no {column}")]
-    NoName {
-        /// The line.
-        line: u64,
-        /// The column.
-        column: &'static str,
-    },
+    NoName { line: u64, column: &'static str },
     /// Something else in place of a number.
     #[error("line {line}, column {column}: found {found:?} where a number should be")]
-    NotANumber {
-        /// The line.
-        line: u64,
-        /// The column.
-        column: &'static str,
-        /// What is there.
-        found: String,
-    },
+    NotANumber { line: u64, column: &'static str, found: String },
     /// Something else in place of a verdict.
     #[error("line {line}, column verdict: found {0:?} where success or failure should be", .found)]
-    NotAVerdict {
-        /// The line.
-        line: u64,
-        /// What is there.
-        found: String,
-    },
+    NotAVerdict { line: u64, found: String },
 }
 
 /// Longer texts are cut in messages.

@@ -30,7 +30,6 @@ pub type Step<T> = Result<T, Reason>;
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// What the program returned.
     pub(crate) result: u64,
     /// How often each instruction ran; a `ldimm64` at its first half.
     pub(crate) counts: Vec<u64>,
@@ -41,7 +40,6 @@ pub(crate) struct Ended {
 /// Why a program was stopped, and at which instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Index of the instruction.
     pub index: usize,
     /// What was wrong with it.
     pub reason: Reason,
@@ -68,16 +66,18 @@ impl Arguments {
 
 /// What a call comes to.
 pub(crate) enum Answer {
-    /// It returns a number.
     Value(u64),
     /// It returns something that is not known here, or nothing.
     Unknown,
     /// The function returns.
     Leave(u64),
-    /// The program ends.
     End(u64),
     /// A function of the program is called for each element of a map.
-    ForEach { callback: u64, elements: Vec<[u64; 3]>, context: u64 },
+    ForEach {
+        callback: u64,
+        elements: Vec<[u64; 3]>,
+        context: u64,
+    },
 }
 
 /// What is outside of a program.

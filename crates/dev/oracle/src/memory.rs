@@ -26,7 +26,6 @@ pub struct Write {
     pub offset: i64,
     /// How many bytes.
     pub size: usize,
-    /// What, cut to its size.
     pub value: u64,
 }
 

@@ -32,7 +32,6 @@ const VALUE: u64 = 0x3000_0000;
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the program returned.
     pub result: u64,
     /// How often each instruction ran; a `ldimm64` at its first half.
     pub counts: Vec<u64>,

@@ -41,7 +41,6 @@ pub trait Contents {
 /// Where and when a run takes place.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings {
-    /// Number of the CPU.
     pub cpu: u32,
     /// The clock of `bpf_ktime_get_ns`; each read makes it go on by 1 ns.
     pub now_ns: u64,
@@ -50,11 +49,9 @@ pub struct Surroundings {
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the program returned.
     pub return_value: u32,
     /// How often each instruction ran; a `ldimm64` at its first half.
     pub counts: Vec<u64>,
-    /// The packet afterwards.
     pub packet: Vec<u8>,
 }
 
@@ -69,15 +66,7 @@ pub enum WorldError {
     Type(ProgramType),
     /// The packet does not fit.
     #[error("the packet has {bytes} bytes; the interpreter takes from {min} to {max}")]
-    Packet {
-        /// Its length.
-        bytes: usize,
-        /// Fewest.
-        min: usize,
-        /// Most.
-        max: usize,
-    },
-    /// It was stopped.
+    Packet { bytes: usize, min: usize, max: usize },
     #[error(transparent)]
     Fault(#[from] Fault),
 }

@@ -16,7 +16,6 @@ const LEAF_ROUNDS: u32 = 10_000;
 /// How many frames of this module a stack has: the depth of the descent, and the leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames {
-    /// The fewest.
     pub min: u32,
     /// The most.
     pub max: u32,

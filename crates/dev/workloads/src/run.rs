@@ -25,7 +25,6 @@ pub const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
 pub struct Arguments {
     /// How many units of work, over all threads or processes.
     pub units: u64,
-    /// How deep the stacks are.
     pub frames: Frames,
 }
 

@@ -85,21 +85,17 @@ pub struct SampleHeader {
     pub kind: u8,
     /// A [`Stop`].
     pub stop: u8,
-    /// CPU that the tick came on.
     pub cpu: u16,
     /// Number of user frames; the first is the instruction pointer.
     pub user_frames: u16,
-    /// Number of kernel frames.
     pub kernel_frames: u16,
     /// Thread group: what users call the PID.
     pub pid: u32,
-    /// Thread.
     pub tid: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
     /// Stack pointer in the caller of the last user frame that was found: where unwinding can go on.
     pub stop_sp: u64,
-    /// Frame pointer register there.
     pub stop_bp: u64,
     /// The two words at the stack pointer of the innermost user frame: the return address is there
     /// while a function has not set up its frame yet. Zero when unreadable.
@@ -115,21 +111,15 @@ pub struct SampleHeader {
 pub struct TailHeader {
     /// [`RecordKind::Tail`].
     pub kind: u8,
-    /// Zero.
     pub reserved: u8,
-    /// Number of words that follow.
     pub words: u16,
-    /// Thread group.
     pub pid: u32,
-    /// Thread.
     pub tid: u32,
-    /// Zero.
     pub reserved2: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
     /// Address of the first word.
     pub sp: u64,
-    /// Checks of the words.
     pub checks: [u16; TAIL_CHECKS],
 }
 

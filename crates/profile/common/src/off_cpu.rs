@@ -75,15 +75,12 @@ pub struct BlockRecord {
     pub place: u8,
     /// Which of its kernel stacks, or [`NO_PLACE`].
     pub kernel_place: u8,
-    /// Thread group.
     pub pid: u32,
-    /// Thread.
     pub tid: u32,
     /// Thread that woke it; 0 if that is not known.
     pub waker_tid: u32,
     /// When it went, `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: u64,
-    /// When it came back.
     pub end_ns: u64,
     /// Time of the user stack; 0 without one. With a place, 0 says that the stack was lost.
     pub user_ns: u64,
@@ -101,17 +98,12 @@ pub struct EndRecord {
     pub kind: u8,
     /// 1: the thread goes on as another program, with an account of its own.
     pub is_exec: u8,
-    /// Zero.
     pub reserved: [u8; 2],
-    /// Thread group.
     pub pid: u32,
-    /// Thread.
     pub tid: u32,
-    /// Blocks below the limit.
     pub below: u32,
     /// When it was first known, `CLOCK_MONOTONIC`, nanoseconds.
     pub begun_ns: u64,
-    /// When it ended.
     pub end_ns: u64,
     /// Time on the CPU between the two.
     pub on_cpu_ns: u64,
@@ -127,7 +119,6 @@ pub struct Place {
     pub key: u64,
     /// When it was taken; 0 if it was not.
     pub time_ns: u64,
-    /// How often it was met again.
     pub uses: u64,
     /// Of a kernel stack: where its innermost return addresses lie, a byte each, in words from the
     /// stack pointer.
@@ -145,11 +136,9 @@ impl Place {
 pub struct Waker {
     /// Thread; 0 if there was none since it went.
     pub tid: u32,
-    /// Zero.
     pub reserved: u32,
     /// Hash of the waker and its stack.
     pub key: u64,
-    /// When that stack was taken.
     pub stack_ns: u64,
 }
 
@@ -174,7 +163,6 @@ pub const fn was_kept_away(ran_ns: u64, gap_ns: u64) -> bool {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
-    /// Thread group.
     pub pid: u32,
     /// [`ON_CPU`], [`OFF_CPU`] or [`ENDED`].
     pub whereabouts: u8,
@@ -200,15 +188,11 @@ pub struct Thread {
     pub next_kernel_place: u8,
     /// 1: brought to the end of the recording by the kernel half.
     pub is_final: u8,
-    /// Zero.
     pub reserved: u8,
-    /// Who woke it.
     pub waker: Waker,
     /// Its CPU time by the scheduler's account when it last went off the CPU, or was first known.
     pub runtime_ns: u64,
-    /// Its user stacks.
     pub users: [Place; PLACES],
-    /// Its kernel stacks.
     pub kernels: [Place; PLACES],
 }
 

@@ -16,7 +16,6 @@ pub struct UserRegs {
 
 /// Where a tick fell.
 pub enum Interrupted {
-    /// In user code.
     User(UserRegs),
     /// In the kernel, working for user code.
     Kernel(UserRegs),

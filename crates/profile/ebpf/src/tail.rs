@@ -39,7 +39,6 @@ pub struct Origin {
     pub pid: u32,
     pub tid: u32,
     pub time_ns: u64,
-    /// Address of the tail.
     pub sp: u64,
 }
 

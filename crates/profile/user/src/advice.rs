@@ -10,103 +10,81 @@ use crate::summary::{Summary, off_cpu::OffCpu};
 /// Something to know about a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
-    /// Nothing was sampled.
     NoSamples(NoSamples),
     /// Time off the CPU was to be measured, and there was none to speak of.
     NothingBlocked {
         /// Blocks that were shorter than the limit.
         below_limit: u64,
-        /// Their time.
         below_limit_ns: u64,
-        /// The limit.
         min_block_ns: u64,
     },
     /// The scheduler was watched by the poorer way.
     FellBack {
-        /// What the kernel said.
         reason: String,
     },
     /// What was blocked slept all the time, and was to be left out.
     AllHidden {
-        /// Threads that were left out.
         threads: u64,
     },
     /// The targets hardly used the CPU, which is all that samples tell of.
     HardlyRan {
-        /// Their CPU time, nanoseconds.
         cpu_ns: u64,
         /// Length of the recording, nanoseconds.
         duration_ns: u64,
         /// The command line that tells what they waited for.
         instead: String,
     },
-    /// Blocks were lost.
     BlocksLost {
-        /// How many.
         lost: u64,
-        /// Of how many.
         of: u64,
         /// The most frequent reason.
         reason: &'static str,
     },
     /// Blocks lack a part of their stack, because the ring buffer was full.
     StacksLost {
-        /// How many.
         missing: u64,
-        /// Of how many.
         blocks: u64,
     },
     /// Stacks that were taken from an earlier block of the thread were not those of the block.
     ReusedWrong {
-        /// How many.
         wrong: u64,
         /// Of how many that were looked at.
         checked: u64,
     },
     /// The times of threads do not add up.
     ThreadsOff {
-        /// How many.
         off: u64,
-        /// Of how many.
         threads: u64,
     },
     /// Samples were lost because the ring buffer was full.
     Lost {
-        /// How many.
         lost: u64,
-        /// Of how many that met a target.
         wanted: u64,
         /// What helps, but a larger buffer.
         or: &'static str,
     },
     /// Samples failed in the kernel.
     Failed {
-        /// How many.
         failed: u64,
         /// The most frequent error.
         error: String,
     },
     /// Stacks are short because code keeps no frame pointers.
     Broken {
-        /// Broken stacks.
         broken: u64,
-        /// Of how many.
         samples: u64,
         /// The files to blame, with their counts, most first.
         modules: Vec<(String, u64)>,
     },
     /// Stacks were cut at the limit of depth.
     Truncated {
-        /// How many.
         truncated: u64,
-        /// Of how many.
         samples: u64,
     },
     /// Events about mappings were lost.
     EventsLost(u64),
     /// Pieces of stack were lost because the ring buffer was full.
     TailsLost {
-        /// How many.
         lost: u64,
         /// What helps, but a larger buffer.
         or: &'static str,

@@ -20,9 +20,7 @@ pub struct Own {
 pub struct OwnCpuTime {
     /// Starting, loading, recording, decoding.
     pub record: u64,
-    /// Finding names.
     pub symbolize: u64,
-    /// Writing the outputs.
     pub write: u64,
 }
 

@@ -30,9 +30,7 @@ pub struct Stacks {
     pub name: String,
     /// Samples of each stack, `outermost;…;innermost`. None is 0, and there is at least one.
     pub counts: BTreeMap<String, u64>,
-    /// The sum of all counts.
     pub total: u64,
-    /// What was counted.
     pub unit: Unit,
 }
 
@@ -71,61 +69,32 @@ pub enum Scaling {
 pub enum DiffError {
     /// The gzip layer is damaged.
     #[error("{name}: unpacking failed: {source}")]
-    Gzip {
-        /// The file.
-        name: String,
-        /// What the decoder said.
-        source: io::Error,
-    },
+    Gzip { name: String, source: io::Error },
     /// The file unpacks to more than is reasonable.
     #[error("{name}: unpacks to more than {FILE_BYTES_MAX} bytes, which is taken for an attack")]
-    TooLarge {
-        /// The file.
-        name: String,
-    },
+    TooLarge { name: String },
     /// A line of collapsed stacks is none.
     #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
     Line {
-        /// The file.
         name: String,
         /// Line number from 1.
         line: usize,
-        /// The beginning of the line.
         text: String,
     },
     /// Not text, and not pprof either.
     #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
-    Pprof {
-        /// The file.
-        name: String,
-        /// What the decoder said.
-        source: prost::DecodeError,
-    },
+    Pprof { name: String, source: prost::DecodeError },
     /// The pprof profile refers to what it does not hold.
     #[error("{name}: the pprof profile refers to {table} {id}, which it does not hold")]
-    Dangling {
-        /// The file.
-        name: String,
-        /// Kind of the missing entry.
-        table: &'static str,
-        /// Its id.
-        id: i128,
-    },
+    Dangling { name: String, table: &'static str, id: i128 },
     /// Nothing to compare.
     #[error(
         "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
     )]
-    NoSamples {
-        /// The file.
-        name: String,
-    },
+    NoSamples { name: String },
     /// The counts are not those of a profile.
     #[error("{name}: the counts add up to more than {TOTAL_MAX}; are they samples?")]
-    Overflow {
-        /// The file.
-        name: String,
-    },
-    /// The writer failed.
+    Overflow { name: String },
     #[error("writing the flame graph failed: {0}")]
     Io(#[from] io::Error),
 }

@@ -16,34 +16,18 @@ pub enum TargetError {
     #[error(
         "{tid} is a thread of the process {pid}: give --pid {pid}, all its threads are sampled"
     )]
-    Thread {
-        /// As given.
-        tid: u32,
-        /// Its process.
-        pid: u32,
-    },
+    Thread { tid: u32, pid: u32 },
     /// A thread of the kernel.
     #[error(
         "PID {pid} ({name}) is a kernel thread, which runs no user code: \
          `wingbeat profile --all` samples kernel threads too"
     )]
-    KernelThread {
-        /// As given.
-        pid: u32,
-        /// Its name.
-        name: String,
-    },
+    KernelThread { pid: u32, name: String },
     /// It ended.
     #[error(
         "PID {pid} ({name}) has ended and waits for its parent: there is nothing left to sample"
     )]
-    Zombie {
-        /// As given.
-        pid: u32,
-        /// Its name.
-        name: String,
-    },
-    /// No words.
+    Zombie { pid: u32, name: String },
     #[error("the command is empty")]
     EmptyCommand,
 }
@@ -56,12 +40,7 @@ pub enum RecordError {
     Target(#[from] TargetError),
     /// The command could not be started.
     #[error("cannot run {program}: {source}")]
-    Launch {
-        /// As given.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
+    Launch { program: String, source: io::Error },
     /// A process ended between the check and the start.
     #[error("PID {0} ended while the recording was being set up")]
     Vanished(u32),
@@ -70,12 +49,7 @@ pub enum RecordError {
         "cannot sample at {asked} Hz: this machine allows 1 to {max} Hz \
          (sysctl kernel.perf_event_max_sample_rate)"
     )]
-    Frequency {
-        /// As given.
-        asked: u64,
-        /// The kernel's limit.
-        max: u64,
-    },
+    Frequency { asked: u64, max: u64 },
     /// Rights are missing; the text tells which and how to get them.
     #[error(transparent)]
     Rights(#[from] wingbeat_bpf::rights::MissingRights),
@@ -87,13 +61,11 @@ pub enum RecordError {
     Kernel {
         /// What was tried, e.g. `load the program sample`.
         what: String,
-        /// The kernel's answer.
         reason: String,
     },
     /// Anything else that the system refused.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
         what: String,
         /// Why not.
         source: io::Error,

@@ -16,13 +16,10 @@ pub use off_cpu::{Blocked, Interval, Mode, State, Weight};
 pub struct Profile {
     /// What was run, when and for how long.
     pub meta: Meta,
-    /// Function names, demangled.
     pub functions: Vec<Function>,
     /// Files (or what stands for one) that code came from.
     pub binaries: Vec<Binary>,
-    /// Code locations.
     pub frames: Vec<Frame>,
-    /// Distinct stacks.
     pub stacks: Vec<Stack>,
     /// Processes with samples.
     pub processes: Vec<Process>,
@@ -30,7 +27,6 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
-    /// Time off the CPU, added up.
     pub blocked: Vec<Blocked>,
     /// The single blocks that are long enough for a timeline, ordered by their start.
     pub intervals: Vec<Interval>,
@@ -68,11 +64,9 @@ impl Profile {
 /// Circumstances of the recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
-    /// What was measured.
     pub mode: Mode,
     /// What was profiled, for titles: the command line, or `PID 4711 (nginx)`, or `all processes`.
     pub target: String,
-    /// Wall-clock time of the start.
     pub start: SystemTime,
     /// `CLOCK_MONOTONIC` at the start, nanoseconds: sample times count from here.
     pub start_ns: u64,
@@ -102,9 +96,7 @@ pub type ThreadId = u32;
 /// A function, or the placeholder `module+0xoffset` of an address without a symbol.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Demangled name.
     pub name: String,
-    /// False for placeholders.
     pub is_symbol: bool,
 }
 
@@ -113,13 +105,11 @@ pub struct Function {
 pub enum BinaryKind {
     /// An ELF file mapped by a process.
     User,
-    /// The vdso.
     Vdso,
     /// Executable memory without a file (a JIT).
     Anonymous,
     /// The kernel and its modules.
     Kernel,
-    /// A BPF program.
     Bpf,
     /// No code: the state of a thread that is off the CPU.
     State,
@@ -135,7 +125,6 @@ impl BinaryKind {
 /// A file with code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
-    /// What it is.
     pub kind: BinaryKind,
     /// Path as the process saw it, `[vdso]`, `[kernel]`, `[bpf]`, `[anon]` or
     /// `[state]`.
@@ -158,7 +147,6 @@ impl Binary {
 /// One code location and the functions that it expands to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The file, when known.
     pub binary: Option<BinaryId>,
     /// ELF address in that file; a virtual address for kernel, BPF and anonymous code. For callers
     /// the address of the call, not the return address.
@@ -171,9 +159,7 @@ pub struct Frame {
 /// A function at a source position.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Line {
-    /// The function.
     pub function: FunctionId,
-    /// Source file, when known.
     pub file: Option<String>,
     /// Line number from 1, when known.
     pub line: Option<u32>,
@@ -186,7 +172,6 @@ pub enum Completeness {
     Complete,
     /// Cut at the limit of depth.
     Truncated,
-    /// Lost on the way.
     Broken(BrokenReason),
 }
 
@@ -208,7 +193,6 @@ pub enum BrokenReason {
 pub struct Stack {
     /// Innermost frame first: kernel frames, then user frames.
     pub frames: Vec<FrameId>,
-    /// How far the user part reaches.
     pub completeness: Completeness,
 }
 
@@ -228,7 +212,6 @@ pub struct Process {
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its process.
     pub process: ProcessId,
     /// TID; equal to the PID for the main thread.
     pub tid: u32,
@@ -247,10 +230,7 @@ pub struct Thread {
 pub struct Sample {
     /// Nanoseconds since the start of recording.
     pub time_ns: u64,
-    /// Who ran.
     pub thread: ThreadId,
-    /// What it ran.
     pub stack: StackId,
-    /// Where.
     pub cpu: u16,
 }

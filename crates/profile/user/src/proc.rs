@@ -8,11 +8,9 @@ use crate::recording::event::MappedFile;
 /// Facts about a process that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// Name of the main thread.
     pub(crate) comm: String,
     /// State letter, as in proc(5).
     pub(crate) state: char,
-    /// Parent.
     pub(crate) parent: u32,
     /// Flags of the kernel (`PF_*`).
     pub(crate) flags: u32,
@@ -108,7 +106,6 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
 pub(crate) struct MachineTime {
     /// Processes and interrupts.
     pub(crate) busy_ns: u64,
-    /// Nothing to run.
     pub(crate) idle_ns: u64,
 }
 

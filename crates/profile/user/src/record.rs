@@ -9,19 +9,16 @@ use wingbeat_profile_common::{
 /// A decoded record, borrowing the bytes it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// One sample.
     Sample(Sample<'a>),
     /// Raw stack of a thread.
     Tail(Tail<'a>),
     /// Half of a stack that a thread went off the CPU with; its `cpu` tells the place.
     UserStack(Sample<'a>),
-    /// The other half.
     KernelStack(Sample<'a>),
     /// The user half of a stack that woke a thread.
     WakerUser(Sample<'a>),
     /// The kernel half, which comes first.
     WakerKernel(Sample<'a>),
-    /// Time off the CPU.
     Block(BlockRecord),
     /// The account of a thread that ended.
     ThreadEnd(EndRecord),
@@ -49,17 +46,13 @@ impl Record<'_> {
 pub struct Sample<'a> {
     /// Why the walk of the user stack ended.
     pub stop: Stop,
-    /// CPU.
     pub cpu: u16,
-    /// Process.
     pub pid: u32,
-    /// Thread.
     pub tid: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
     /// Stack pointer at the end of the walk.
     pub stop_sp: u64,
-    /// Frame pointer register there.
     pub stop_bp: u64,
     /// The two words at the stack pointer of the innermost user frame.
     pub leaf: [u64; 2],
@@ -74,9 +67,7 @@ pub struct Sample<'a> {
 /// Raw stack, as in [`TailHeader`](wingbeat_profile_common::TailHeader).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tail<'a> {
-    /// Process.
     pub pid: u32,
-    /// Thread.
     pub tid: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
@@ -84,7 +75,6 @@ pub struct Tail<'a> {
     pub sp: u64,
     /// The samples that it belongs to carry the same.
     pub checks: [u16; TAIL_CHECKS],
-    /// The words.
     pub words: Words<'a>,
 }
 
@@ -114,12 +104,7 @@ impl<'a> Words<'a> {
 pub enum DecodeError {
     /// Shorter than the header of its kind.
     #[error("record of {len} bytes is shorter than its header of {header} bytes")]
-    Short {
-        /// Bytes found.
-        len: usize,
-        /// Bytes needed.
-        header: usize,
-    },
+    Short { len: usize, header: usize },
     /// The first byte is no kind.
     #[error("unknown kind of record: {0}")]
     Kind(u8),
@@ -131,12 +116,7 @@ pub enum DecodeError {
     State(u8),
     /// The length does not fit the number of words that the header tells.
     #[error("record holds {found} words where its header tells {told}")]
-    Words {
-        /// Words found.
-        found: usize,
-        /// Words told.
-        told: usize,
-    },
+    Words { found: usize, told: usize },
 }
 
 /// Decodes one record.

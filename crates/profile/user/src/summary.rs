@@ -18,9 +18,7 @@ use crate::{
 /// Ticks of the clocks on all CPUs. Each is counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Ticks {
-    /// Became a sample.
     pub sampled: u64,
-    /// Met an idle CPU.
     pub idle: u64,
     /// Met a process that is not a target.
     pub other: u64,
@@ -67,7 +65,6 @@ pub struct Clocks {
     pub idle_ns: u64,
     /// Ticks per second of each.
     pub frequency_hz: u64,
-    /// How many there are.
     pub cpus: u32,
 }
 
@@ -76,9 +73,7 @@ pub struct Clocks {
 pub struct Stacks {
     /// Down to the entry point of the thread.
     pub complete: u64,
-    /// Cut at the limit of depth.
     pub truncated: u64,
-    /// Lost on the way.
     pub broken: u64,
     /// Broken ones by reason.
     pub broken_by_reason: BTreeMap<&'static str, u64>,
@@ -150,11 +145,8 @@ impl Stacks {
 /// One file that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Output {
-    /// Its path.
     pub path: String,
-    /// Its format.
     pub format: String,
-    /// Its size.
     pub bytes: u64,
 }
 
@@ -162,15 +154,12 @@ pub struct Output {
 /// users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Version of wingbeat.
     pub wingbeat: String,
     /// Kernel release and machine.
     pub kernel: String,
-    /// The command line of this run.
     pub command_line: Vec<String>,
     /// What was measured: `on-cpu`, `off-cpu` or `wall`.
     pub mode: &'static str,
-    /// What was sampled.
     pub target: String,
     /// Wall-clock time of the start, RFC 3339, UTC.
     pub start_time: String,
@@ -180,9 +169,7 @@ pub struct Summary {
     pub frequency_hz: u64,
     /// CPUs with a clock.
     pub cpus: u32,
-    /// Every tick.
     pub ticks: Ticks,
-    /// Every user stack.
     pub stacks: Stacks,
     /// Time off the CPU, where it was watched.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,9 +190,7 @@ pub struct Summary {
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
     pub exit_status: Option<i32>,
-    /// The profiler's own cost.
     pub own: Own,
-    /// Files written.
     pub outputs: Vec<Output>,
 }
 

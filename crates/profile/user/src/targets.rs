@@ -11,7 +11,6 @@ pub enum Targets {
     Pids(Vec<u32>),
     /// A command to launch: program and arguments.
     Command(Vec<OsString>),
-    /// Everything.
     All,
 }
 

@@ -23,13 +23,11 @@ use crate::{
 
 /// Where the reader is.
 enum Place {
-    /// Between test cases.
     Outside,
     /// Between two rules: the name of the test case and of its sections.
     TestCase,
     /// Below the head of a table, which ends with a rule.
     Head,
-    /// Among benchmarks.
     Table,
 }
 

@@ -51,7 +51,6 @@ struct Run {
     real_time: Figure,
     cpu_time: Figure,
     time_unit: Option<String>,
-    /// Whatever else is a number.
     counters: Vec<(String, Figure)>,
 }
 

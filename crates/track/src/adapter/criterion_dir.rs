@@ -45,19 +45,13 @@ pub enum CriterionDirError {
     Json {
         /// Which of [`FILES`].
         file: &'static str,
-        /// What is wrong.
         reason: String,
     },
     /// Samples that cannot be.
     #[error(
         "sample.json has {times} times and {iterations} numbers of iterations; it needs as many of each, above 0"
     )]
-    Samples {
-        /// Times.
-        times: usize,
-        /// Numbers of iterations.
-        iterations: usize,
-    },
+    Samples { times: usize, iterations: usize },
 }
 
 #[derive(Deserialize)]

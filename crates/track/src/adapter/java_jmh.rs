@@ -32,7 +32,6 @@ struct Score {
     #[serde(default)]
     score_confidence: [Figure; 2],
     score_unit: String,
-    /// A list for each fork.
     #[serde(default)]
     raw_data: Vec<Vec<Figure>>,
 }

@@ -59,7 +59,6 @@ struct Benchmark {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TestFile {
-    /// Path of the file.
     name: String,
     #[serde(default)]
     assertion_results: Vec<Test>,

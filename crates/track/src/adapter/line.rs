@@ -13,7 +13,6 @@ use crate::{
 /// A line of the output that an adapter reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
-    /// Whose output it is.
     pub(super) adapter: Adapter,
     /// Line, from 1.
     pub(super) line: usize,

@@ -8,10 +8,8 @@ use crate::adapter::AdapterError;
 /// Why a comparison cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// Nothing to run.
     #[error("there is no command to run in both revisions")]
     NoCommand,
-    /// No git.
     #[error("cannot start git, which makes the copies of both revisions: {0}")]
     GitMissing(io::Error),
     /// Outside of any repository.
@@ -19,35 +17,20 @@ pub enum CompareError {
         "{directory:?} lies in no working tree of git, so there are no revisions to compare; go into one \
          ({said})"
     )]
-    NoWorkingTree {
-        /// Where it was looked for.
-        directory: PathBuf,
-        /// What git said.
-        said: String,
-    },
+    NoWorkingTree { directory: PathBuf, said: String },
     /// Not a commit.
     #[error(
         "there is no commit {revision:?} in this repository; is it spelt right, and was it fetched \
          (a shallow clone lacks older ones: git fetch --unshallow)?"
     )]
-    UnknownRevision {
-        /// As the user named it.
-        revision: String,
-    },
+    UnknownRevision { revision: String },
     /// Git failed at something.
     #[error("git could not {what}: {said}")]
-    Git {
-        /// What it was to do.
-        what: String,
-        /// What it said.
-        said: String,
-    },
+    Git { what: String, said: String },
     /// A file or folder.
     #[error("cannot {what} {path}: {source}", path = path.display())]
     File {
-        /// What was to be done.
         what: &'static str,
-        /// With what.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -64,10 +47,7 @@ pub enum CompareError {
          folder of your own",
         path = path.display()
     )]
-    NotOurs {
-        /// The folder.
-        path: PathBuf,
-    },
+    NotOurs { path: PathBuf },
     /// A revision without the folder that the command is to run in.
     #[error(
         "{revision} has no folder {folder:?}, where the command is to run; go into one that both have"
@@ -75,13 +55,11 @@ pub enum CompareError {
     NoFolder {
         /// From the root of the repository.
         folder: String,
-        /// As the user named it.
         revision: String,
     },
     /// The command cannot be started.
     #[error("cannot start {command:?}: {source}; a single argument would go through the shell")]
     Start {
-        /// Its name.
         command: String,
         /// Why not.
         source: io::Error,
@@ -89,23 +67,18 @@ pub enum CompareError {
     /// The command, or the build, failed.
     #[error("{command:?} {ended} in {side}{last}", side = side.name(), last = last_lines(last))]
     Failed {
-        /// The command line.
         command: String,
         /// `exited with 1`, `was killed by signal 9`.
         ended: String,
-        /// In the copy of which revision.
         side: SideName,
-        /// The end of its output.
         last: String,
     },
     /// What it printed cannot be read.
     #[error("the output of {side}: {source}{last}", side = side.name(), last = last_lines(last))]
     Output {
-        /// Of which revision.
         side: SideName,
         /// Why not.
         source: AdapterError,
-        /// The end of its output.
         last: String,
     },
     /// The pairs that a verdict takes would not be complete in time.

@@ -24,7 +24,6 @@ pub(super) const MISLEADING: [&str; 6] = [
 /// A working tree.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
-    /// Its root.
     pub(super) root: PathBuf,
     /// The folder that the user is in, from the root on; ends with `/` unless it is empty.
     pub(super) prefix: String,

@@ -34,7 +34,6 @@ pub struct Settings {
     pub precision: f64,
     /// Noisy measures that are worse by more than this share count against the head.
     pub threshold: f64,
-    /// The same of exact measures.
     pub threshold_exact: f64,
     /// Chance of any false verdict in a comparison of two revisions that do not differ.
     pub false_verdicts: f64,
@@ -120,7 +119,6 @@ enum Way {
     Exact([f64; 2]),
     /// By the logarithms of ratios.
     Noisy(Vec<f64>),
-    /// There are no ratios.
     NotAtAll,
 }
 

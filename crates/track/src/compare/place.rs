@@ -29,9 +29,7 @@ const WORKING_TREE: &str = "working-tree";
 /// The folders of a repository.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Holds the worktrees.
     pub(super) trees: PathBuf,
-    /// Holds what was built.
     pub(super) caches: PathBuf,
 }
 

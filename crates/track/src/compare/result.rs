@@ -30,7 +30,6 @@ impl SideName {
 pub struct Revision {
     /// As the user named it; `working tree` if nobody did.
     pub asked: String,
-    /// The whole hash of the commit.
     pub commit: String,
     /// Whether there was more in it than in the commit: changed, added or removed files.
     pub has_uncommitted_changes: bool,
@@ -41,7 +40,6 @@ pub struct Revision {
 pub struct Comparison {
     /// What was compared with.
     pub base: Revision,
-    /// What was under test.
     pub head: Revision,
     /// The command and its arguments.
     pub command: Vec<String>,
@@ -55,13 +53,11 @@ pub struct Comparison {
     pub pairs: usize,
     /// How long the runs of these pairs took, in seconds.
     pub elapsed_s: f64,
-    /// Why there are no more pairs.
     pub end: End,
     /// The change that was to be seen, as a share.
     pub precision: f64,
     /// Noisy measures that are worse by more than this share count against the head.
     pub threshold: f64,
-    /// The same of exact measures.
     pub threshold_exact: f64,
 }
 
@@ -86,23 +82,18 @@ impl Comparison {
 pub enum End {
     /// The wanted change would have been seen everywhere.
     Precise,
-    /// Time was up.
     TimeSpent,
-    /// Somebody stopped it.
     Interrupted,
 }
 
 /// One measure of one benchmark, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Whose.
     pub benchmark: BenchmarkName,
-    /// Of what.
     pub measure: Measure,
     /// Value of the base, in the units of the measure: the geometric mean of its runs, or their median
     /// if one is not above 0.
     pub base: f64,
-    /// Value of the head.
     pub head: f64,
     /// `head / base − 1`; `None` from 0.
     pub change: Option<f64>,
@@ -112,7 +103,6 @@ pub struct Row {
     pub smallest_visible: Option<f64>,
     /// Pairs of runs in which both sides had it.
     pub pairs: usize,
-    /// The decision.
     pub verdict: Verdict,
     /// Whether it is worse by more than the threshold.
     pub is_beyond_threshold: bool,
@@ -124,9 +114,7 @@ pub struct Row {
 /// An interval of a change, as shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangeInterval {
-    /// Lower bound.
     pub lower: f64,
-    /// Upper bound.
     pub upper: f64,
     /// The share of such intervals that hold the truth.
     pub confidence: f64,
@@ -136,11 +124,9 @@ pub struct ChangeInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The head is worse.
     Worse,
     /// It differs, and nobody says which way is better.
     Changed,
-    /// The head is better.
     Better,
     /// Fewer pairs than a verdict takes.
     TooFewPairs,
@@ -148,16 +134,13 @@ pub enum Verdict {
     NotJudged,
     /// No change stands out from chance.
     NoChangeSeen,
-    /// Exactly the same.
     Same,
 }
 
 /// A benchmark that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmatched {
-    /// The side that has it.
     pub side: SideName,
-    /// Its name.
     pub benchmark: BenchmarkName,
     /// Its measures that the other side lacks, by their names.
     pub measures: Vec<String>,
@@ -166,9 +149,7 @@ pub struct Unmatched {
 /// A benchmark that failed in a run that went on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// On which side.
     pub side: SideName,
-    /// Its name.
     pub benchmark: BenchmarkName,
     /// What the tool said, the first time.
     pub reason: String,

@@ -11,11 +11,9 @@ use crate::{
 /// All values of one measure of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Whose.
     pub benchmark: BenchmarkName,
     /// Whether it asked not to be judged.
     pub is_ignored: bool,
-    /// Of what.
     pub measure: Measure,
     /// Values of a pair of neighbouring runs, base and head, where both had one.
     pub pairs: Vec<[f64; 2]>,

@@ -30,7 +30,6 @@ const THREAD_CASES_MIN: usize = 64;
 
 /// A metric that is to be judged.
 pub(super) struct Case<'a> {
-    /// Place of its verdict.
     pub(super) index: usize,
     pub(super) series: &'a Series<'a>,
     pub(super) model: &'a ThresholdModel,
@@ -39,10 +38,8 @@ pub(super) struct Case<'a> {
 
 /// How far a metric moved.
 pub(super) struct Judged<'a> {
-    /// Place of its verdict.
     pub(super) index: usize,
     pub(super) series: &'a Series<'a>,
-    /// Logarithm of value ÷ baseline.
     pub(super) log_ratio: f64,
     /// Spread as a share of the baseline.
     pub(super) log_spread: f64,

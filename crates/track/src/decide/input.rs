@@ -11,7 +11,6 @@ use crate::model::{BenchmarkName, Environment, Limit, Measure, Metric, Slug, Thr
 pub struct ReportInput<'a> {
     /// When the first iteration began: the age of history counts from here.
     pub start_time: OffsetDateTime,
-    /// What it was measured on.
     pub environment: &'a Environment,
     /// One for each metric of each iteration.
     pub series: Vec<Series<'a>>,
@@ -22,11 +21,8 @@ pub struct ReportInput<'a> {
 pub struct Series<'a> {
     /// Iteration of the report, from 0.
     pub iteration: u32,
-    /// Whose metric.
     pub benchmark: &'a BenchmarkName,
-    /// Of which measure.
     pub measure: &'a Measure,
-    /// What was measured now.
     pub metric: &'a Metric,
     /// Values of the same metric when it was measured again to confirm an alert (`--confirm`). `auto`
     /// judges the one that is nearest to history.
@@ -51,7 +47,6 @@ pub struct Point<'a> {
     pub repeats: &'a [f64],
     /// The single measurements, where the tool gave them.
     pub samples: &'a [f64],
-    /// When the report began.
     pub start_time: OffsetDateTime,
     /// What it was measured on, if that is known.
     pub environment: Option<&'a Environment>,
@@ -104,17 +99,14 @@ pub struct Decision {
 /// nothing about how much runs differ, so this is a reason to measure again and no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Place of its verdict.
     pub place: usize,
     /// [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
     pub outcome: Outcome,
-    /// The side on which it lies.
     pub limit: Limit,
     /// Its change from the median of history, as a share of that.
     pub change: f64,
     /// The least change on that side that counts, as a share.
     pub change_min: f64,
-    /// Reports of history.
     pub reports: usize,
 }
 
@@ -128,7 +120,6 @@ pub enum Notice {
         iteration: u32,
         /// Measure in which they moved.
         measure: Slug,
-        /// Benchmarks that moved.
         benchmarks: usize,
         /// Benchmarks of the measure that could be judged.
         judged: usize,
@@ -141,7 +132,6 @@ pub enum Notice {
     },
     /// A threshold that the user named judges nothing in this report.
     IdleThreshold {
-        /// Measure that it is for.
         measure: Slug,
         /// Benchmarks that it is for, as a glob; `None`: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,14 +143,12 @@ pub enum Notice {
     LooksChanged {
         /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
         outcome: Outcome,
-        /// How many.
         metrics: usize,
         /// Which, and why nothing was decided about them, in one sentence.
         reason: String,
     },
     /// The level of alerts at the end of history has become the usual one.
     AlertIsUsual {
-        /// Metrics of which that is so.
         metrics: usize,
         /// Which, in one sentence.
         reason: String,

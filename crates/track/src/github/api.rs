@@ -18,7 +18,6 @@ pub(super) struct Api<'a> {
 
 /// Why a request came to nothing.
 pub(super) struct Refusal {
-    /// In words.
     pub(super) reason: String,
     /// Whether the token is good and lacks the permission.
     pub(super) is_forbidden: bool,

@@ -14,9 +14,7 @@ const PAGES_MAX: usize = 30;
 /// Where a comment belongs.
 pub(super) struct Place<'a> {
     pub(super) api: &'a Api<'a>,
-    /// Number of the pull request.
     pub(super) number: u64,
-    /// What our comment holds.
     pub(super) marker: &'a str,
 }
 

@@ -9,9 +9,7 @@ use crate::{
 /// What GitHub is told about a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Name of the project.
     pub project: String,
-    /// Name of the testbed.
     pub testbed: String,
     /// All of it in one line.
     pub verdict: String,
@@ -23,7 +21,6 @@ pub struct Message {
     pub sentences: Vec<Sentence>,
     /// Alerts for which `--err` fails the run.
     pub alerts: u64,
-    /// Benchmarks that failed.
     pub failures: usize,
     /// Whether a threshold judges any metric.
     pub has_threshold: bool,

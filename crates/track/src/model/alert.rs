@@ -42,17 +42,12 @@ impl fmt::Display for Status {
 /// A metric beyond a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
-    /// Identifies it.
     pub uuid: Uuid,
     /// Iteration of the report, from 0.
     pub iteration: u32,
-    /// Whose metric.
     pub benchmark: BenchmarkName,
-    /// Of which measure.
     pub measure: Slug,
-    /// Which limit.
     pub limit: Limit,
-    /// What became of it.
     pub status: Status,
     /// What the person said who changed the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]

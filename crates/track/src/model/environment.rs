@@ -9,11 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Environment {
     /// System and kernel release: `Linux 6.18.44`.
     pub kernel: Option<String>,
-    /// As the CPU calls itself.
     pub cpu_model: Option<String>,
     /// Frequency governor of the first CPU.
     pub governor: Option<String>,
-    /// CPUs that the process may use.
     pub cores: Option<u32>,
     /// Load average over one minute, before the command ran.
     pub load: Option<f64>,
@@ -21,11 +19,9 @@ pub struct Environment {
     pub steal: Option<f64>,
     /// `rustc --version`, or what else the project is compiled with.
     pub compiler: Option<String>,
-    /// Commit that is checked out.
     pub git_hash: Option<String>,
     /// Whether tracked files differ from that commit.
     pub is_dirty: Option<bool>,
-    /// Version of wingbeat.
     pub wingbeat: Option<String>,
 }
 

@@ -10,13 +10,10 @@ use super::name::Slug;
 /// borrowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
-    /// Identifies it.
     pub slug: Slug,
-    /// Title for people.
     pub name: Cow<'static, str>,
     /// Units of the values, for people: `nanoseconds (ns)`.
     pub units: Cow<'static, str>,
-    /// Which way is better.
     pub direction: Direction,
     /// Whether the same code gives the same value.
     pub kind: Kind,
@@ -28,7 +25,6 @@ pub struct Measure {
 pub enum Direction {
     /// Times, sizes, counts of work.
     LowerIsBetter,
-    /// Throughput.
     HigherIsBetter,
     /// Not known: changes are shown and never called better or worse.
     Unknown,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot be the name of a {what}: {reason}")]
 pub struct InvalidName {
-    /// What it was to name.
     pub what: &'static str,
     /// The text, cut off if it is long.
     pub text: String,

@@ -16,11 +16,8 @@ use crate::{adapter::Adapter, decide::Verdict, results::Results};
 pub struct Report {
     /// Identifies it, also in other stores.
     pub uuid: Uuid,
-    /// Project that it belongs to.
     pub project: ProjectName,
-    /// Branch that was measured.
     pub branch: BranchName,
-    /// Commit that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     /// How often the history of the branch was begun anew (`--start-point-reset`). Reports of an
@@ -39,9 +36,7 @@ pub struct Report {
     /// When the last iteration ended.
     #[serde(with = "time::serde::rfc3339")]
     pub end_time: OffsetDateTime,
-    /// What read the output.
     pub adapter: Adapter,
-    /// What it was measured on.
     #[serde(default)]
     pub environment: Environment,
     /// One per iteration.
@@ -49,7 +44,6 @@ pub struct Report {
     /// What was decided, in the order of the iterations and of their metrics.
     #[serde(default)]
     pub verdicts: Vec<Verdict>,
-    /// Metrics beyond a limit.
     #[serde(default)]
     pub alerts: Vec<Alert>,
     /// The report whose alerts this one was to confirm (`--confirm`). Such reports are not history.
@@ -68,7 +62,6 @@ impl Report {
 /// The place in another branch's history where a branch begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartPoint {
-    /// The other branch.
     pub branch: BranchName,
     /// Commit at which the branches part, if it is known: the merge base, or `--start-point-hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,6 @@ use super::name::Slug;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
-    /// Fixed limits.
     Static,
     /// A share of the mean.
     Percentage,
@@ -89,7 +88,6 @@ impl FromStr for Test {
 /// A test with its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdModel {
-    /// How the boundary comes about.
     pub test: Test,
     /// Points of history without which nothing is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +101,6 @@ pub struct ThresholdModel {
     /// Setting of the lower limit; what it means depends on the test. `None`: no lower limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_boundary: Option<f64>,
-    /// Setting of the upper limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_boundary: Option<f64>,
 }
@@ -111,12 +108,10 @@ pub struct ThresholdModel {
 /// The model that decides for one measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
-    /// Whose metrics it judges.
     pub measure: Slug,
     /// Benchmarks that it judges, as a glob with `*` and `?`; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benchmark: Option<String>,
-    /// How.
     pub model: ThresholdModel,
 }
 
@@ -181,16 +176,7 @@ pub enum ThresholdError {
     NoSuchTest(String),
     /// A setting that its test does not allow.
     #[error("the threshold test {test} does not take {setting} = {value}: {reason}")]
-    Setting {
-        /// The test.
-        test: Test,
-        /// Name of the setting.
-        setting: &'static str,
-        /// As it was given.
-        value: f64,
-        /// What would be right.
-        reason: &'static str,
-    },
+    Setting { test: Test, setting: &'static str, value: f64, reason: &'static str },
 }
 
 impl ThresholdModel {

@@ -19,18 +19,15 @@ const INDENT: usize = 2;
 pub enum GivesWay {
     /// To names, before others.
     First,
-    /// To names.
     Second,
     /// To the other columns, where they would else not stand in columns.
     Last,
-    /// To nothing.
     Never,
 }
 
 /// A column of cells, one per row.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Stands above the cells.
     pub heading: String,
     /// Whether cells stand at the right.
     pub is_number: bool,
@@ -49,11 +46,9 @@ impl Column {
 /// Rows with names.
 #[derive(Debug)]
 pub struct Table {
-    /// Stands above the names.
     pub names_heading: &'static str,
     /// One for each row. They are never cut.
     pub names: Vec<String>,
-    /// From left to right.
     pub columns: Vec<Column>,
 }
 

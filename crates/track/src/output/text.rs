@@ -8,7 +8,6 @@ use super::document::{BLANK, glued};
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
-    /// Whether colours are wanted.
     pub has_colours: bool,
 }
 

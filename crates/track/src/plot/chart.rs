@@ -30,13 +30,9 @@ pub struct Chart {
 /// A report as a place on the horizontal axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stamp {
-    /// When it began.
     pub time: OffsetDateTime,
-    /// Commit that was measured.
     pub hash: Option<String>,
-    /// Branch that was measured.
     pub branch: BranchName,
-    /// Machine.
     pub testbed: TestbedName,
     /// Iterations that are drawn side by side.
     pub iterations: u32,
@@ -47,9 +43,7 @@ pub struct Stamp {
 /// All series of a measure of a benchmark: one line for each branch and testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// The benchmark.
     pub benchmark: String,
-    /// The measure.
     pub measure: Measure,
     /// Those with active alerts first, then those with changes of level, then those with the newest values.
     pub lines: Vec<Line>,
@@ -68,7 +62,6 @@ pub struct Line {
     pub name: String,
     /// Oldest first; at least one.
     pub dots: Vec<Dot>,
-    /// Where the level changed.
     pub steps: Vec<Step>,
 }
 
@@ -77,9 +70,7 @@ pub struct Line {
 pub enum Rank {
     /// It has active alerts.
     Alert,
-    /// Its level changed.
     Changed,
-    /// Neither.
     Steady,
 }
 
@@ -92,17 +83,12 @@ pub struct Dot {
     pub iteration: u32,
     /// The value, in the units of the measure.
     pub value: f64,
-    /// Lower end of its spread.
     pub lower: Option<f64>,
-    /// Upper end of its spread.
     pub upper: Option<f64>,
-    /// Below this it was an alert.
     pub lower_limit: Option<f64>,
-    /// Above this it was an alert.
     pub upper_limit: Option<f64>,
     /// The decision, if it stood out.
     pub outcome: Option<Outcome>,
-    /// The alert that it raised.
     pub alert: Option<(Limit, Status)>,
 }
 

@@ -34,11 +34,8 @@ pub(super) const FONT_SMALL: f64 = 11.0;
 /// Places of a chart.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Left end of all panels.
     pub(super) left: f64,
-    /// Width of all panels.
     pub(super) width: f64,
-    /// In the order of the chart.
     pub(super) panels: Vec<Frame>,
     stamps: usize,
 }

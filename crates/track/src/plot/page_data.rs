@@ -48,9 +48,7 @@ type StampData = (i64, Option<String>, usize, usize, u32, Option<String>);
 
 #[derive(Serialize)]
 struct PanelData {
-    /// For the search.
     name: String,
-    /// As it fits.
     title: String,
     direction: &'static str,
     height: f64,

@@ -36,9 +36,7 @@ const LINE: f64 = 18.0;
 
 /// A change of the environment that is told below the picture.
 pub(super) struct Note<'a> {
-    /// Its report.
     pub(super) stamp: usize,
-    /// Its number below the picture.
     pub(super) number: usize,
     content: &'a Stamp,
 }

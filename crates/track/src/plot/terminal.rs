@@ -117,7 +117,6 @@ struct Facts {
     change: Option<String>,
     /// The last change of level.
     level: Option<String>,
-    /// Active alerts.
     alerts: Option<String>,
 }
 

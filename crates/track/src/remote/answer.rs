@@ -25,7 +25,6 @@ pub struct Answer {
     pub alerts_total: u64,
     /// Those that nobody has dismissed or silenced.
     pub alerts_active: u64,
-    /// The alerts.
     pub alerts: Vec<RemoteAlert>,
     /// Address of the report in the console, if that is known.
     pub report_url: Option<String>,
@@ -40,9 +39,7 @@ pub struct Answer {
 /// An alert of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteAlert {
-    /// Name of the benchmark.
     pub benchmark: String,
-    /// Name of the measure.
     pub measure: String,
     /// Its units.
     pub units: String,
@@ -50,13 +47,9 @@ pub struct RemoteAlert {
     pub iteration: u32,
     /// Value that was measured, in the units of the measure.
     pub value: f64,
-    /// Middle of history.
     pub baseline: Option<f64>,
-    /// The limit that was crossed.
     pub limit: Limit,
-    /// Its value.
     pub limit_value: Option<f64>,
-    /// What became of it.
     pub status: Status,
     /// Its plot in the console, if that is known.
     pub url: Option<String>,

@@ -10,7 +10,6 @@ pub enum RemoteError {
     /// `--host` is no address of a server.
     #[error("{url:?} cannot be the host: {reason}; give it as in http://localhost:6610")]
     InvalidHost {
-        /// As it was given.
         url: String,
         /// What is wrong with it.
         reason: String,
@@ -28,11 +27,8 @@ pub enum RemoteError {
         tries(*.attempts), .elapsed.as_secs_f64(), arrived(*.may_have_arrived)
     )]
     Unreachable {
-        /// What was asked.
         url: String,
-        /// Attempts that were made.
         attempts: u32,
-        /// How long that took.
         elapsed: Duration,
         /// What went wrong the last time.
         reason: String,
@@ -42,9 +38,7 @@ pub enum RemoteError {
     /// 4xx: the server has understood and does not want it.
     #[error("the server {url} refused the report with {said}{}", hint(*.status))]
     Refused {
-        /// What was asked.
         url: String,
-        /// HTTP status.
         status: u16,
         /// Status and message.
         said: String,
@@ -55,34 +49,20 @@ pub enum RemoteError {
          the same", tries(*.attempts)
     )]
     Failing {
-        /// What was asked.
         url: String,
-        /// Attempts that were made.
         attempts: u32,
         /// Status and message.
         said: String,
     },
     /// 3xx.
     #[error("the server {url} redirects to {location}; if you trust it, give its root with --host")]
-    Redirected {
-        /// What was asked.
-        url: String,
-        /// Where it sends us.
-        location: String,
-    },
+    Redirected { url: String, location: String },
     /// 2xx with something else.
     #[error(
         "the answer of {url} is no report of Bencher: {reason}; is it a Bencher server? It begins with \
          {excerpt:?}"
     )]
-    NotAReport {
-        /// What was asked.
-        url: String,
-        /// What is missing.
-        reason: String,
-        /// Its beginning.
-        excerpt: String,
-    },
+    NotAReport { url: String, reason: String, excerpt: String },
 }
 
 impl RemoteError {

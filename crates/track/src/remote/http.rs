@@ -41,7 +41,6 @@ pub(crate) struct Response {
     pub(crate) body: String,
     /// Where the server sends us instead.
     pub(crate) location: Option<String>,
-    /// Attempts that were made.
     pub(crate) attempts: u32,
 }
 
@@ -50,9 +49,7 @@ pub(crate) struct Response {
 pub(crate) struct Failure {
     /// What went wrong, in words.
     pub(crate) reason: String,
-    /// Attempts that were made.
     pub(crate) attempts: u32,
-    /// How long that took.
     pub(crate) elapsed: Duration,
     /// Whether a request may have arrived all the same.
     pub(crate) may_have_arrived: bool,

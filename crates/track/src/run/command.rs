@@ -18,13 +18,10 @@ pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
 pub enum Benchmark {
     /// A program with its arguments.
     Exec(Vec<OsString>),
-    /// A line for a shell.
     Shell {
-        /// The shell.
         shell: OsString,
         /// Its flag before the line.
         flag: OsString,
-        /// The line.
         line: OsString,
     },
 }
@@ -43,25 +40,18 @@ pub enum CommandError {
     /// Its output could not be read.
     #[error("cannot read what `{command}` prints: {source}")]
     Read {
-        /// As it was given.
         command: String,
         /// Why not.
         source: io::Error,
     },
-    /// It ended badly.
     #[error("`{command}` {how}; nothing was stored. --allow-failure passes over runs that fail")]
     Failed {
-        /// As it was given.
         command: String,
         /// `failed with status 3`, `was killed by signal 9`.
         how: String,
     },
-    /// The user ended it.
     #[error("`{command}` was interrupted; nothing was stored")]
-    Interrupted {
-        /// As it was given.
-        command: String,
-    },
+    Interrupted { command: String },
 }
 
 /// What a command has printed.

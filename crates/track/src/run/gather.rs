@@ -25,7 +25,6 @@ pub struct Source {
     pub command: Option<Benchmark>,
     /// Files that hold results, each an iteration. With a command, it writes them.
     pub files: Vec<PathBuf>,
-    /// Files whose sizes are results.
     pub sized_files: Vec<PathBuf>,
     /// Whether how long the command takes is the result, and not what it prints.
     pub is_build_time: bool,
@@ -37,12 +36,10 @@ pub enum GatherError {
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     File {
-        /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
     },
-    /// Too many files.
     #[error("{0} files are too many for one report; {FILES_MAX} are the limit")]
     TooManyFiles(usize),
     /// Neither command nor files nor input.
@@ -59,7 +56,6 @@ pub enum GatherError {
     Adapter {
         /// The command or the file.
         from: String,
-        /// What is wrong.
         source: AdapterError,
     },
     /// A command or file that cannot be a benchmark's name.
@@ -71,9 +67,7 @@ pub enum GatherError {
     /// Every iteration failed.
     #[error("all {iterations} iterations of `{command}` failed, the last one: it {how}")]
     AllFailed {
-        /// As it was given.
         command: String,
-        /// How many.
         iterations: u32,
         /// `failed with status 3`.
         how: String,

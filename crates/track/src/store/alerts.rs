@@ -30,14 +30,10 @@ use crate::{
 /// A change of an alert's status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlertChange {
-    /// Identifies the change.
     pub uuid: Uuid,
-    /// The alert.
     pub alert: Uuid,
-    /// When it was changed.
     #[serde(with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
-    /// What the alert became.
     pub status: Status,
     /// What the person said who changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,9 +43,7 @@ pub struct AlertChange {
 /// Which alerts. `None` is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AlertFilter {
-    /// Of these reports.
     pub reports: ReportFilter,
-    /// With this status at present.
     pub status: Option<Status>,
 }
 
@@ -60,21 +54,13 @@ pub struct StoredAlert {
     pub alert: Alert,
     /// When the status was changed last; `None` if it is the one that the alert was raised with.
     pub changed: Option<OffsetDateTime>,
-    /// Report that raised it.
     pub report: Uuid,
-    /// When that report began.
     pub start_time: OffsetDateTime,
-    /// Project of the report.
     pub project: ProjectName,
-    /// Branch of the report.
     pub branch: BranchName,
-    /// Testbed of the report.
     pub testbed: TestbedName,
-    /// Commit of the report.
     pub hash: Option<String>,
-    /// The measure of the metric.
     pub measure: Measure,
-    /// Value of the metric.
     pub value: f64,
     /// What it was compared with.
     pub boundary: Option<Boundary>,

@@ -23,11 +23,9 @@ const PLACES_MAX: usize = 20;
 /// What a check has found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Check {
-    /// Reports that were found.
     pub reports: usize,
     /// Reports that are whole, so that they can be exported.
     pub whole_reports: usize,
-    /// Metrics of the whole reports.
     pub metrics: u64,
     /// Changes of alerts that are whole.
     pub alert_changes: usize,
@@ -44,7 +42,6 @@ pub struct Damaged {
     pub benchmark: Option<String>,
     /// The measure, if it is known.
     pub measure: Option<String>,
-    /// What is wrong.
     pub what: String,
 }
 

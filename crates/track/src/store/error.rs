@@ -13,81 +13,49 @@ use super::{checksum::Damage, migrations::VERSION};
 /// Why a store could not be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no file.
     #[error("there is no store at {}; `wingbeat run` makes one, and --store names another", .path.display())]
-    Missing {
-        /// The file that was looked for.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The file or its folder could not be made.
     #[error("cannot create the store {}: {source}; name another place with --store", .path.display())]
     Create {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
         source: io::Error,
     },
     /// Something else lies there.
     #[error("{} is not a store of wingbeat: {found}; it was left as it is", .path.display())]
-    NotAStore {
-        /// The file.
-        path: PathBuf,
-        /// What it is instead.
-        found: String,
-    },
+    NotAStore { path: PathBuf, found: String },
     /// A newer wingbeat has written it.
     #[error(
         "the store {} has version {found}, and this wingbeat knows versions up to {VERSION}; \
          a newer wingbeat has written it and can read it", .path.display()
     )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i64,
-    },
+    Newer { path: PathBuf, found: i64 },
     /// It has to be brought to the present version, and cannot be written.
     #[error(
         "the store {} has the older version {found} and cannot be written, so it cannot be brought to \
          version {VERSION}; copy it to a place that can be written", .path.display()
     )]
-    OlderReadOnly {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i64,
-    },
+    OlderReadOnly { path: PathBuf, found: i64 },
     /// The file or its folder cannot be written.
     #[error(
         "the store {} cannot be written while {doing}: the file, its folder or the file system is \
          read-only; name another place with --store", .path.display()
     )]
-    ReadOnly {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-    },
+    ReadOnly { path: PathBuf, doing: &'static str },
     /// The disk is full.
     #[error(
         "the disk is full: {doing} in the store {} was given up, and what was there before is untouched; \
          make room and try again", .path.display()
     )]
-    Full {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-    },
+    Full { path: PathBuf, doing: &'static str },
     /// Other processes kept it locked.
     #[error(
         "the store {} stayed locked by other processes for {waited_s} s while {doing}; try again when \
          they are done", .path.display()
     )]
     Busy {
-        /// The file.
         path: PathBuf,
-        /// What was tried.
         doing: &'static str,
         /// How long it was waited for, in seconds.
         waited_s: u64,
@@ -96,42 +64,21 @@ pub enum StoreError {
     #[error(
         "the store {} is damaged, seen while {doing}: {detail}; {}", .path.display(), after_damage(doing)
     )]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// What is wrong.
-        detail: String,
-    },
-    /// Anything else.
+    Corrupt { path: PathBuf, doing: &'static str, detail: String },
     #[error("{doing} failed in the store {}: {source}", .path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        doing: &'static str,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
+    Sqlite { path: PathBuf, doing: &'static str, source: rusqlite::Error },
     /// The report contradicts itself.
     #[error(transparent)]
     Invalid(#[from] InvalidReport),
     /// No alert has that UUID.
     #[error("there is no alert {alert} in the store {}; `wingbeat alerts` lists them", .path.display())]
-    NoSuchAlert {
-        /// The file.
-        path: PathBuf,
-        /// What was asked for.
-        alert: Uuid,
-    },
+    NoSuchAlert { path: PathBuf, alert: Uuid },
 }
 
 /// A report that cannot be stored, because it contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the report {report} cannot be stored: {reason}")]
 pub struct InvalidReport {
-    /// The report.
     pub report: Uuid,
     /// What is wrong with it.
     pub reason: String,

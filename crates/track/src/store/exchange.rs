@@ -34,23 +34,14 @@ const BATCH_METRICS: usize = 4_096;
 /// Why an export or an import was given up. What it has done until then stays.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The folder or a file in it.
     #[error("cannot {doing} {}: {source}", .path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
     /// A file that is taken in whole or not at all cannot be used.
     #[error("{} was not taken in, nothing of it: {reason}", .path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -60,7 +51,6 @@ pub enum ExchangeError {
 /// What an export has done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exported {
-    /// Reports that were written.
     pub reports: usize,
     /// Changes of alerts that were written.
     pub alert_changes: usize,
@@ -86,9 +76,7 @@ pub struct Imported {
 /// A file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// The file.
     pub path: PathBuf,
-    /// Why.
     pub reason: String,
 }
 

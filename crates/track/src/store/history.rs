@@ -24,15 +24,11 @@ use crate::model::{BranchName, ProjectName, Report, StartPoint, TestbedName};
 /// Whose history is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryQuery {
-    /// Project of the new report.
     pub project: ProjectName,
-    /// Its branch.
     pub branch: BranchName,
-    /// Its epoch.
     pub epoch: u32,
     /// Where its branch comes from.
     pub start_point: Option<StartPoint>,
-    /// Its testbed.
     pub testbed: TestbedName,
     /// Its start time and its UUID: history is what comes before, in this order.
     pub before: (OffsetDateTime, Uuid),

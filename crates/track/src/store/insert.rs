@@ -25,7 +25,6 @@ use crate::{
 /// What became of a report that was to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
-    /// It is stored now.
     Stored,
     /// A report of that UUID was there. Nothing was changed.
     AlreadyThere,

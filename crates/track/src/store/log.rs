@@ -21,13 +21,9 @@ use crate::{
 /// Which reports. `None` is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportFilter {
-    /// Of this project.
     pub project: Option<ProjectName>,
-    /// Of this branch.
     pub branch: Option<BranchName>,
-    /// Of this testbed.
     pub testbed: Option<TestbedName>,
-    /// Of this commit.
     pub hash: Option<String>,
     /// Begun at this time or later.
     pub since: Option<OffsetDateTime>,
@@ -38,35 +34,24 @@ pub struct ReportFilter {
 /// A report without its metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportSummary {
-    /// Identifies it.
     pub uuid: Uuid,
-    /// Project that it belongs to.
     pub project: ProjectName,
-    /// Branch that was measured.
     pub branch: BranchName,
-    /// Commit that was measured.
     pub hash: Option<String>,
     /// How often the history of the branch was begun anew.
     pub epoch: u32,
-    /// Machine.
     pub testbed: TestbedName,
     /// When the first iteration began.
     pub start_time: OffsetDateTime,
     /// When the last iteration ended.
     pub end_time: OffsetDateTime,
-    /// What read the output.
     pub adapter: Adapter,
-    /// What it was measured on.
     pub environment: Environment,
-    /// Iterations.
     pub iterations: u32,
-    /// Metrics of all iterations.
     pub metrics: u64,
-    /// Benchmarks that failed.
     pub failures: u64,
     /// Alerts that were raised, whatever became of them.
     pub alerts: u64,
-    /// Alerts that are active.
     pub active_alerts: u64,
     /// The report whose alerts this one was to confirm.
     pub confirms: Option<Uuid>,
@@ -81,9 +66,7 @@ pub struct BranchHead {
     pub start_point: Option<StartPoint>,
     /// The newest report of that epoch.
     pub report: Uuid,
-    /// When it began.
     pub start_time: OffsetDateTime,
-    /// Its commit.
     pub hash: Option<String>,
 }
 
@@ -92,11 +75,8 @@ pub struct BranchHead {
 pub struct Known {
     /// Branches, also those that are start points only.
     pub branches: Vec<BranchName>,
-    /// Testbeds.
     pub testbeds: Vec<TestbedName>,
-    /// Benchmarks.
     pub benchmarks: Vec<BenchmarkName>,
-    /// Measures of any project.
     pub measures: Vec<Slug>,
 }
 

@@ -28,7 +28,6 @@ const APPLICATION: i64 = 0x776e_6762;
 /// What a database is to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// Without any table.
     Empty,
     /// A store of that version.
     Store(i64),

@@ -35,15 +35,11 @@ pub struct Past {
 /// An earlier report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastReport {
-    /// Identifies it.
     pub uuid: Uuid,
     /// Branch that was measured: the start point's, or that of its own start point.
     pub branch: BranchName,
-    /// Commit that was measured.
     pub hash: Option<String>,
-    /// When it began.
     pub start_time: OffsetDateTime,
-    /// What it was measured on.
     pub environment: Environment,
     pub(super) row: i64,
     pub(super) is_confirmed: bool,
@@ -54,7 +50,6 @@ pub struct PastReport {
 /// The values of one measure of one benchmark, all in the same units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastSeries {
-    /// Whose values.
     pub benchmark: BenchmarkName,
     /// Of what, as the newest report has it.
     pub measure: Measure,
@@ -69,7 +64,6 @@ pub struct Point {
     pub report: usize,
     /// Iteration of that report, from 0.
     pub iteration: u32,
-    /// The value.
     pub value: f64,
     /// What it was each time that it was measured again to confirm an alert.
     pub repeats: Vec<f64>,

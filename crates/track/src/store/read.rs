@@ -33,7 +33,6 @@ pub(super) const BOUNDARY: &str = "v.has_boundary AS has_boundary, v.baseline AS
 /// Which alerts a report is read with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alerts {
-    /// As they were raised.
     Raised,
     /// With their present status.
     Present,

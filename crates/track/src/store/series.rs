@@ -25,15 +25,10 @@ use crate::{
 /// What is to be drawn. An empty list is everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotQuery {
-    /// Of this project.
     pub project: ProjectName,
-    /// Of these branches.
     pub branches: Vec<BranchName>,
-    /// Of these testbeds.
     pub testbeds: Vec<TestbedName>,
-    /// Of these benchmarks.
     pub benchmarks: Vec<BenchmarkName>,
-    /// Of these measures.
     pub measures: Vec<Slug>,
     /// Reports that began at this time or later.
     pub since: Option<OffsetDateTime>,
@@ -55,13 +50,9 @@ pub struct Plot {
 /// The values of one measure of one benchmark on one branch and testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlotSeries {
-    /// Branch.
     pub branch: BranchName,
-    /// Testbed.
     pub testbed: TestbedName,
-    /// Benchmark.
     pub benchmark: BenchmarkName,
-    /// Measure.
     pub measure: Measure,
     /// The values, oldest first.
     pub points: Vec<PlotPoint>,
@@ -74,11 +65,8 @@ pub struct PlotPoint {
     pub report: usize,
     /// Iteration of that report, from 0.
     pub iteration: u32,
-    /// The value.
     pub value: f64,
-    /// Lower end of its spread.
     pub lower: Option<f64>,
-    /// Upper end of its spread.
     pub upper: Option<f64>,
     /// What it was compared with.
     pub boundary: Option<Boundary>,

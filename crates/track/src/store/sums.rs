@@ -19,7 +19,6 @@ pub(super) struct Sums {
     pub(super) metrics: i64,
     pub(super) failures: i64,
     pub(super) alerts: i64,
-    /// Over all rows.
     pub(super) content: Checksum,
     /// Over what a history reads of the metrics.
     pub(super) values: Checksum,

@@ -20,7 +20,6 @@ pub(super) const START_POINTS_MAX: usize = 64;
 /// A commit that was measured on a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Commit.
     pub hash: String,
     /// Epoch of the branch in which it was measured last.
     pub epoch: u32,
@@ -28,7 +27,6 @@ pub struct Version {
     pub first: OffsetDateTime,
     /// When it was measured last: what [`StartPoint::until`](crate::model::StartPoint::until) wants.
     pub last: OffsetDateTime,
-    /// Its reports.
     pub reports: usize,
 }
 

@@ -15,7 +15,6 @@ use serde_json::Value;
 pub(crate) struct Asked {
     /// Method and path: `POST /v0/run`.
     pub(crate) line: String,
-    /// In lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }

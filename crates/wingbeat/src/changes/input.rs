@@ -32,7 +32,6 @@ pub(crate) struct Series {
 pub(crate) struct InputError {
     /// Line and column, from 1. The column counts the cells in CSV, and bytes elsewhere.
     pub(crate) place: Option<(u64, usize)>,
-    /// What is wrong there.
     pub(crate) problem: String,
 }
 

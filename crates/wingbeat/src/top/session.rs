@@ -29,7 +29,6 @@ use super::{
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
-    /// The time is over.
     Time,
     /// There is a key, or the terminal has another size.
     Terminal,

@@ -8,11 +8,9 @@ use wingbeat_bpf::code::Insn;
 
 /// The program of an object.
 pub(crate) struct Program<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
     /// Section that it is in, which tells its type.
     pub(crate) section: &'a str,
-    /// Its instructions.
     pub(crate) insns: &'a [Insn],
     /// Index of the first instruction of each source line, its number, its text.
     pub(crate) lines: &'a [(u32, u32, &'a str)],

@@ -143,7 +143,6 @@ pub(crate) struct Blocks {
     /// Of the stack with the most time.
     pub p50_ns: u64,
     pub p99_ns: u64,
-    /// The longest of all.
     pub max_ns: u64,
 }
 

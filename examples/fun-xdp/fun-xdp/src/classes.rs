@@ -12,7 +12,6 @@ pub struct Classes(Queue<MapData, u32>);
 /// Why a class cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassesError {
-    /// The kernel refuses.
     #[error("cannot read the queue of classes")]
     Read(#[source] MapError),
     /// Something that the kernel half does not write.

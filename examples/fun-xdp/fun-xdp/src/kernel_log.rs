@@ -16,7 +16,6 @@ use rustix::{
 /// The thread that hands on the log. It waits without using the CPU.
 pub(crate) struct Forwarding {
     thread: thread::JoinHandle<()>,
-    /// Closed, it ends the thread.
     running: UnixStream,
 }
 

@@ -14,7 +14,6 @@ use aya::programs::Xdp;
 pub(crate) struct Counters {
     /// Nanoseconds. The reading of the clock that each run is measured by is part of it.
     pub run_time_ns: u64,
-    /// Runs.
     pub runs: u64,
 }
 

@@ -25,7 +25,6 @@ pub struct SampleHeader {
     pub ktime: u64,
     /// The process. The kernel calls it thread group, and means the thread when it says "pid".
     pub pid: u32,
-    /// The thread.
     pub tid: u32,
     /// Bytes of the stack that follow: 8 per frame, at most [`STACK_BYTES_MAX`].
     pub stack_len: u64,

@@ -16,7 +16,6 @@ use crate::{kernel::KernelLog, watch::watch};
 /// What became of the samples.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Tally {
-    /// Processed.
     pub logged: u64,
     /// Bytes that were not a sample.
     pub refused: u64,

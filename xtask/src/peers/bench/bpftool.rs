@@ -65,13 +65,9 @@ impl Drop for Pins {
 /// A measurement that is to be made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run<'a> {
-    /// The program, as a pin.
     pub(super) pin: &'a Path,
-    /// The packet.
     pub(super) packet: &'a Path,
-    /// How often the kernel runs it.
     pub(super) repeat: u32,
-    /// Where.
     pub(super) cpu: usize,
 }
 

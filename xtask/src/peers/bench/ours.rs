@@ -14,7 +14,6 @@ use super::output;
 /// The program, and where it measures.
 #[derive(Debug, Clone)]
 pub(super) struct Wingbeat {
-    /// Its file.
     pub(super) program: PathBuf,
     /// The CPU that it runs programs on.
     pub(super) cpu: usize,
@@ -42,7 +41,6 @@ impl<T> Part<T> {
 pub(super) struct Figures {
     /// What a run takes while nothing disturbs.
     pub(super) floor_ns: f64,
-    /// Median of the batches.
     pub(super) median_ns: f64,
     /// Without what an empty program takes; `None` where none could be measured.
     pub(super) net_ns: Option<f64>,
@@ -70,9 +68,7 @@ pub(super) struct Change {
     pub(super) change: Option<f64>,
     /// The smallest change that would have been seen nine times in ten.
     pub(super) smallest_visible: Option<f64>,
-    /// Pairs of loads.
     pub(super) pairs: usize,
-    /// The judgement.
     pub(super) verdict: Verdict,
 }
 

@@ -6,13 +6,9 @@ pub(super) const MARGIN: usize = 5;
 /// Counts over any number of series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Score {
-    /// Points of the series.
     pub(super) points: usize,
-    /// Changes that there are.
     pub(super) changes: usize,
-    /// Changes that were found.
     pub(super) found: usize,
-    /// Changes that were reported.
     pub(super) reported: usize,
     /// Distances of the found from the true places, added up.
     pub(super) off: usize,

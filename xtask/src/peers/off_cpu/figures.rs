@@ -36,7 +36,6 @@ pub(super) enum Metric {
     ChainPerSwitch,
     /// CPU microseconds to read the recording, ÷ switches of the target.
     ReadingPerSwitch,
-    /// Megabytes written.
     File,
     /// Switches seen ÷ those that the target counts.
     Seen,
@@ -51,16 +50,13 @@ pub(super) enum Verdict {
     Reached,
     /// The median is not, but some rounds are.
     Unclear,
-    /// No round is.
     Missed,
 }
 
 /// A goal with its figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Goal {
-    /// What is measured.
     pub(super) what: &'static str,
-    /// Where.
     pub(super) place: String,
     /// At most this.
     pub(super) bound: f64,

@@ -16,9 +16,7 @@ pub(super) struct Record {
     pub(super) date: String,
     /// The machine, in a line: CPU, how many, kernel.
     pub(super) machine: String,
-    /// The command that measured.
     pub(super) command: String,
-    /// Rounds that were asked for.
     pub(super) rounds: u32,
     /// Seconds that each target worked.
     pub(super) seconds: u32,
@@ -30,9 +28,7 @@ pub(super) struct Record {
     pub(super) failures: Vec<String>,
     /// The tools that were asked for, wingbeat first.
     pub(super) tools: Vec<ToolVersion>,
-    /// Targets that nobody watched.
     pub(super) alone: Vec<Alone>,
-    /// Targets under a tool.
     pub(super) runs: Vec<Run>,
     /// wingbeat and perf on the same blocks.
     pub(super) agreements: Vec<Agreement>,
@@ -43,7 +39,6 @@ pub(super) struct Record {
 pub(super) struct ToolVersion {
     /// Its name in the tables.
     pub(super) name: String,
-    /// What is run.
     pub(super) chain: String,
     /// What it says about its version; nothing when it is missing.
     pub(super) version: Option<String>,
@@ -52,9 +47,7 @@ pub(super) struct ToolVersion {
 /// What a target says about itself at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// How often it did what it does.
     pub(super) rounds: u64,
-    /// The time that took.
     pub(super) wall_time_ns: u64,
     /// CPU time from its fork until just before its exit.
     pub(super) cpu_time_ns: u64,
@@ -67,9 +60,7 @@ pub(super) struct Report {
 /// What a thread of the sleepy target measured by the clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ThreadReport {
-    /// Its name.
     pub(super) name: String,
-    /// Its id.
     pub(super) tid: u32,
     /// Time in the function of this name.
     pub(super) wait_for_mutex_ns: u64,
@@ -91,11 +82,9 @@ impl Report {
 /// A target that nobody watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Alone {
-    /// The target's name.
     pub(super) target: String,
     /// Counted from 0.
     pub(super) round: u32,
-    /// Its own report.
     pub(super) report: Report,
     /// CPU time as the kernel counted it, including the exit.
     pub(super) cpu_ns: u64,
@@ -104,15 +93,11 @@ pub(super) struct Alone {
 /// A target under a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Run {
-    /// The tool's name.
     pub(super) tool: String,
-    /// The target's name.
     pub(super) target: String,
     /// Counted from 0.
     pub(super) round: u32,
-    /// The target's own report.
     pub(super) report: Report,
-    /// What the tool came to.
     #[serde(flatten)]
     pub(super) outcome: Outcome,
 }
@@ -124,7 +109,6 @@ pub(super) struct Outcome {
     pub(super) cpu_ns: u64,
     /// CPU time to read the recording, for a tool that does so in a second step.
     pub(super) reading_cpu_ns: Option<u64>,
-    /// Size of what it wrote.
     pub(super) file_bytes: u64,
     /// Times that it saw a thread of the target go off a CPU; `None` when it does not say, or counts
     /// those of other processes as well.
@@ -151,11 +135,8 @@ pub(super) struct Agreement {
 /// Time off the CPU, as each of them adds it up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sum {
-    /// Of what.
     pub(super) name: String,
-    /// From perf's timestamps.
     pub(super) perf_ns: u64,
-    /// Of wingbeat.
     pub(super) wingbeat_ns: u64,
     /// By the target's own clock, where it looks; with the little that it ran meanwhile.
     pub(super) target_ns: Option<u64>,

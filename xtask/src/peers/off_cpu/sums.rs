@@ -16,7 +16,6 @@ use anyhow::Context as _;
 /// Nanoseconds off the CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// By thread.
     pub(super) threads: BTreeMap<u32, u64>,
     /// By the innermost function of the target itself, over all threads. What a thread waits before
     /// it runs for the first time has none, and is not here.

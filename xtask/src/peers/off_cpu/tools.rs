@@ -27,9 +27,7 @@ pub(super) const SWITCH: &str = "sched:sched_switch";
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
-    /// How it is called here.
     pub(super) name: &'static str,
-    /// What it is, for a heading.
     pub(super) about: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
@@ -64,12 +62,9 @@ const TARGETS: [Target; 3] = [
 pub(super) struct Tool {
     /// Its name, in the tables and for `--only`.
     pub(super) name: &'static str,
-    /// For the folder of its files.
     pub(super) folder: &'static str,
-    /// What is run.
     pub(super) chain: &'static str,
     kind: Kind,
-    /// Flags of the variant.
     flags: &'static [&'static str],
 }
 
@@ -202,9 +197,7 @@ impl Tool {
 /// One run that is to be made.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
-    /// What is watched.
     pub(super) target: Target,
-    /// How long it works.
     pub(super) seconds: u32,
     /// Where wingbeat and the targets are.
     pub(super) programs: &'a Path,
@@ -346,18 +339,15 @@ pub(super) fn perf_stats(text: &str) -> anyhow::Result<(u64, u64)> {
 /// What `wingbeat profile --mode off-cpu --summary-json` tells, as far as it is wanted here.
 #[derive(Debug, Deserialize)]
 pub(super) struct Summary {
-    /// Time off the CPU.
     pub(super) off_cpu: OffCpu,
 }
 
 /// Its part about time off the CPU.
 #[derive(Debug, Deserialize)]
 pub(super) struct OffCpu {
-    /// Switches.
     pub(super) switches: Switches,
     /// Blocks by stack.
     pub(super) stacks: Vec<BlockedStack>,
-    /// Threads.
     pub(super) threads: Vec<ThreadTime>,
 }
 
@@ -380,18 +370,14 @@ impl Switches {
 pub(super) struct BlockedStack {
     /// Names of the frames, outermost first.
     pub(super) stack: Vec<String>,
-    /// Their time.
     pub(super) total_ns: u64,
 }
 
 /// The time of one thread.
 #[derive(Debug, Deserialize)]
 pub(super) struct ThreadTime {
-    /// Which.
     pub(super) tid: u32,
-    /// In blocks that were reported.
     pub(super) off_cpu_ns: u64,
-    /// In shorter ones.
     pub(super) below_limit_ns: u64,
 }
 

@@ -47,7 +47,6 @@ pub(super) struct Said {
     pub(super) failed: bool,
     /// Whether something looked worse by its samples.
     pub(super) looked_worse: bool,
-    /// Whether that was left open.
     pub(super) is_open: bool,
 }
 

@@ -9,12 +9,7 @@ pub enum BtfError {
     #[error(
         "cannot read the kernel's types from {path}; a kernel built with CONFIG_DEBUG_INFO_BTF=y has them"
     )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The first bytes are not those of BTF in this machine's byte order.
     #[error("not BTF of this machine's byte order: expected magic 0xeb9f, found {found:#06x}")]
     Magic {
@@ -24,7 +19,6 @@ pub enum BtfError {
     /// A section or a record reaches past the end.
     #[error("BTF is cut short: {what} at byte {offset} reaches past the end")]
     Truncated {
-        /// What was being read.
         what: &'static str,
         /// Where it begins, in bytes from the start.
         offset: usize,
@@ -33,18 +27,12 @@ pub enum BtfError {
     #[error(
         "type {type_id} of the kernel's BTF has the unknown kind {kind}; this kernel is newer than this program"
     )]
-    UnknownKind {
-        /// The type's id.
-        type_id: usize,
-        /// The kind's number.
-        kind: u32,
-    },
+    UnknownKind { type_id: usize, kind: u32 },
     /// No struct or union of that name.
     #[error("this kernel has no struct or union `{structure}` (looked for its member `{member}`)")]
     NoStructure {
         /// The struct or union that was asked for.
         structure: String,
-        /// The member that was asked for.
         member: String,
     },
     /// The struct or union has no such member.
@@ -52,7 +40,6 @@ pub enum BtfError {
     NoMember {
         /// The struct or union that was asked for.
         structure: String,
-        /// The member that was asked for.
         member: String,
     },
 }

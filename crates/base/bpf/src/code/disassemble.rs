@@ -60,7 +60,6 @@ pub struct Listed<'a> {
     pub insn_count: usize,
     /// Its text. Jumps also tell the index where they go: `goto +3 <7>`.
     pub text: String,
-    /// The function that begins here.
     pub function: Option<&'a FunctionInfo>,
 }
 

@@ -11,7 +11,6 @@ pub struct Insn {
     pub registers: u8,
     /// Signed offset: of memory, or of a jump in instructions.
     pub offset: i16,
-    /// Signed immediate.
     pub immediate: i32,
 }
 

@@ -18,9 +18,7 @@ pub enum LoadError {
     /// The rights are missing.
     #[error("{}", refused(.program, .source, .advice.as_deref()))]
     Refused {
-        /// Name of the program.
         program: String,
-        /// What the kernel answered.
         source: io::Error,
         /// How the thread that loaded gets the rights that it lacked; `None` if it had all that loading
         /// may take.
@@ -29,33 +27,24 @@ pub enum LoadError {
     /// The verifier does not accept the program.
     #[error("{}", rejected(.program, .rejection, .source))]
     Rejected {
-        /// Name of the program.
         program: String,
         /// Where and why.
         rejection: Box<Rejection>,
-        /// What the kernel answered.
         source: io::Error,
     },
     /// A setting of the kernel's build that the object asks for cannot be found out.
     #[error("cannot load the maps of {file}: {reason}")]
     Setting {
-        /// The object.
         file: String,
         /// Which, and why not.
         reason: String,
     },
     /// What the program needs of the kernel, or is to be attached to, is not there.
     #[error("cannot load {program}: {reason}")]
-    Target {
-        /// Name of the program.
-        program: String,
-        /// What is missing.
-        reason: String,
-    },
+    Target { program: String, reason: String },
     /// The kernel's own types cannot be read.
     #[error("cannot load {program}: it needs the kernel's types: {source}")]
     KernelTypes {
-        /// Name of the program.
         program: String,
         /// Why not.
         source: BtfError,
@@ -65,20 +54,9 @@ pub enum LoadError {
         "the time was over before {program} was loaded: the verifier had been at it for {:.1} s",
         .after.as_secs_f64()
     )]
-    TimeOver {
-        /// Name of the program.
-        program: String,
-        /// How long it had been loading.
-        after: Duration,
-    },
-    /// Anything else.
+    TimeOver { program: String, after: Duration },
     #[error("cannot load {program}: {source}")]
-    Failed {
-        /// Name of the program.
-        program: String,
-        /// What the kernel answered.
-        source: io::Error,
-    },
+    Failed { program: String, source: io::Error },
 }
 
 /// What loading a program may take.

@@ -47,7 +47,6 @@ pub struct Loader {
 #[derive(Debug)]
 pub struct Loaded {
     fd: OwnedFd,
-    /// What the verifier told.
     pub verifier: VerifierStatistics,
     /// What the kernel knows of the program.
     pub info: Info,

@@ -28,13 +28,9 @@ const RDONLY_PROG: u32 = 1 << 7;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} map {map} ({map_type}): {source}{hint}")]
 pub struct MapError {
-    /// Name of the map.
     pub map: String,
-    /// Type of the map.
     pub map_type: MapType,
-    /// What was tried.
     pub action: &'static str,
-    /// What the kernel answered.
     pub source: io::Error,
     /// What may be the reason; begins with a semicolon, or is empty.
     pub hint: String,

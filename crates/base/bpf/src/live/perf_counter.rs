@@ -28,7 +28,6 @@ pub enum CounterEvent {
     TaskClock,
     /// Switches from one thread to another.
     ContextSwitches,
-    /// Page faults.
     PageFaults,
 }
 

@@ -69,11 +69,8 @@ pub enum RunError {
         "the kernel refuses the input ({bytes} bytes of packet, {context_bytes} of context): {source}{hint}"
     )]
     Input {
-        /// Bytes of packet.
         bytes: usize,
-        /// Bytes of context.
         context_bytes: usize,
-        /// What the kernel answered.
         source: io::Error,
         /// What may be wrong with it; begins with a semicolon, or is empty.
         hint: String,
@@ -86,7 +83,6 @@ pub enum RunError {
     /// The alarm went off first.
     #[error("the time was over before the run, which has taken {:.1} s so far", .0.as_secs_f64())]
     TimeOver(Duration),
-    /// Anything else.
     #[error("the kernel cannot run the program: {0}")]
     Failed(#[source] io::Error),
 }

@@ -30,9 +30,7 @@ const LOG_LEN: usize = 1 << 20;
 /// When a tracer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before the program.
     Entry,
-    /// After it.
     Exit,
 }
 
@@ -57,21 +55,14 @@ pub enum TrampolineError {
     /// The kernel does not take a program for its entry or exit.
     #[error("the kernel refuses to load a program for its {}: {}", entry_or_exit(*.moment), answer(.source, .log))]
     Load {
-        /// For which.
         moment: Moment,
-        /// What the kernel answered.
         source: io::Error,
         /// What the verifier told; may be empty.
         log: String,
     },
     /// The kernel does not attach it.
     #[error("the kernel refuses to attach a program to its {}: {}", entry_or_exit(*.moment), answer(.source, ""))]
-    Attach {
-        /// To which.
-        moment: Moment,
-        /// What the kernel answered.
-        source: io::Error,
-    },
+    Attach { moment: Moment, source: io::Error },
     /// It cannot be looked at.
     #[error("the kernel does not tell about it: {0}")]
     Unknown(#[source] io::Error),

@@ -14,9 +14,7 @@ pub struct VerifierStatistics {
     pub processed_instructions: Option<u64>,
     /// Most states kept at one instruction.
     pub max_states_per_instruction: Option<u64>,
-    /// States seen.
     pub total_states: Option<u64>,
-    /// States kept at once.
     pub peak_states: Option<u64>,
     /// Longest chain of states marked as read; no longer printed by the newest kernels.
     pub mark_read: Option<u64>,
@@ -66,7 +64,6 @@ pub enum Limit {
     Jumps,
     /// 512 bytes of stack over the call chain.
     Stack,
-    /// Eight call frames.
     CallDepth,
     /// A loop without an end that the verifier can see.
     Loop,
@@ -106,13 +103,11 @@ const TAIL_LINES: usize = 12;
 /// What a rejection's log tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// The whole log.
     pub log: String,
     /// Index of the instruction that the verifier looked at last, in the code that was loaded.
     pub insn_index: Option<u32>,
     /// The source line before it, as the log prints it: text, file and line.
     pub source: Option<String>,
-    /// The limit that was hit.
     pub limit: Option<Limit>,
     /// What this kernel does not have and the program takes from it; the log tells only of the mark in
     /// its place.

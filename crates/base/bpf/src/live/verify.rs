@@ -35,7 +35,6 @@ const TRIES: u32 = 5;
 pub struct Effort<'a> {
     /// Ends the load when the time is over.
     pub alarm: &'a Alarm<'a>,
-    /// How a rejection is explained.
     pub explained: Explained,
 }
 

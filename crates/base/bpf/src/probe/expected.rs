@@ -26,11 +26,9 @@ pub enum Expected {
 
 /// A feature of the kernel that a probe looks for.
 struct Feature {
-    /// Of the finding.
     id: &'static str,
     /// The first version that has it (major, minor).
     since: (u32, u32),
-    /// The option that it takes.
     option: &'static str,
     /// Whether it takes a program that is attached by a trampoline.
     takes_trampoline: bool,
@@ -134,7 +132,6 @@ pub fn denied(id: &str) -> Option<Denial> {
 pub struct Denial {
     /// Whether the table says so, too.
     pub is_expected: bool,
-    /// What the probe found.
     pub reason: String,
 }
 

@@ -27,7 +27,6 @@ pub struct TargetTypes(pub(super) TypeTable);
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the types of the kernel from {path}: {reason}")]
 pub struct TargetError {
-    /// The file.
     pub path: String,
     /// Why not.
     pub reason: String,

@@ -8,7 +8,6 @@ pub enum SpecError {
     /// The file cannot be read.
     #[error("cannot read {file}")]
     Unreadable {
-        /// Path as given.
         file: String,
         /// Why not.
         source: io::Error,
@@ -16,7 +15,6 @@ pub enum SpecError {
     /// It is no eBPF object at all.
     #[error("{file} is not an eBPF object: {reason}")]
     NotAnObject {
-        /// Path as given.
         file: String,
         /// What it is instead, and what would be right.
         reason: String,
@@ -24,17 +22,14 @@ pub enum SpecError {
     /// It is one, but its contents contradict themselves.
     #[error("{file} is damaged: {}{reason}", place(.section))]
     Damaged {
-        /// Path as given.
         file: String,
         /// The section at fault; `None` for what belongs to the file as a whole.
         section: Option<String>,
-        /// What is wrong there.
         reason: String,
     },
     /// It is sound, but uses what is not supported.
     #[error("{file}: {reason}")]
     Unsupported {
-        /// Path as given.
         file: String,
         /// What, and what to do.
         reason: String,
@@ -42,9 +37,7 @@ pub enum SpecError {
     /// A program cannot be linked.
     #[error("{file}: cannot link {program}: {reason}")]
     Link {
-        /// Path as given.
         file: String,
-        /// The program.
         program: String,
         /// The function and what went wrong.
         reason: String,
@@ -54,38 +47,18 @@ pub enum SpecError {
     #[error(
         "{file}: cannot link {program}: it accesses kernel structures by name (CO-RE), which takes the types of the kernel that it is for"
     )]
-    NoTargetTypes {
-        /// Path as given.
-        file: String,
-        /// The program.
-        program: String,
-    },
+    NoTargetTypes { file: String, program: String },
     /// There is no program of that name.
     #[error("{file} has no program {name:?}; {}", suggestion(.name, .known))]
-    NoSuchProgram {
-        /// Path as given.
-        file: String,
-        /// The name that was asked for.
-        name: String,
-        /// Those that there are.
-        known: Vec<String>,
-    },
+    NoSuchProgram { file: String, name: String, known: Vec<String> },
     /// There is one of that name, but nothing tells its type.
     #[error(
         "{file}: {name:?} is in section {section:?}, which is of no type that wingbeat knows; say it with --type {section}=TYPE, or give the section a name of libbpf that tells it, such as \"xdp\", \"tc\" or \"tracepoint/syscalls/sys_enter_open\""
     )]
-    UnknownType {
-        /// Path as given.
-        file: String,
-        /// The program.
-        name: String,
-        /// Its section.
-        section: String,
-    },
+    UnknownType { file: String, name: String, section: String },
     /// A type was given for a section that is not there, or holds no code.
     #[error("{file} has no code in a section {section:?}, for which a type is given; {}", code_in(.known))]
     NoSuchSection {
-        /// Path as given.
         file: String,
         /// The section that was asked for.
         section: String,
@@ -95,9 +68,7 @@ pub enum SpecError {
     /// A global variable cannot be set.
     #[error("{file}: cannot set the global {name:?}: {reason}")]
     Global {
-        /// Path as given.
         file: String,
-        /// The variable.
         name: String,
         /// Why not.
         reason: String,

@@ -18,7 +18,6 @@ pub(super) const KCONFIG: &str = ".kconfig";
 pub struct Extern {
     /// Its name in the kernel.
     pub name: String,
-    /// What it is.
     pub kind: ExternKind,
     /// Whether the program knows what to do without it.
     pub is_weak: bool,
@@ -46,7 +45,6 @@ pub struct Setting {
     pub offset: u32,
     /// Size in bytes.
     pub size: u32,
-    /// How values are written.
     pub form: SettingForm,
 }
 
@@ -59,9 +57,7 @@ pub enum SettingForm {
     Tristate,
     /// One character, or a small number.
     Char,
-    /// A number.
     Integer {
-        /// Whether it can be negative.
         is_signed: bool,
     },
     /// Characters with a terminator.
@@ -72,7 +68,6 @@ pub enum SettingForm {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Externs {
     pub(super) all: Vec<Extern>,
-    /// Index of the symbol of each.
     symbols: Vec<usize>,
     /// Size of the map `.kconfig` in bytes.
     pub(super) settings_size: u32,

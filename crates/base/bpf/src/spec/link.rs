@@ -13,7 +13,6 @@ use crate::code::{Code, FunctionInfo, Insn, LineInfo};
 /// A program with everything that it calls.
 #[derive(Debug, Clone)]
 pub struct Linked {
-    /// What the object says of it.
     pub program: ProgramSpec,
     /// Its bytecode. A reference to a map holds the map's position in [`Spec::maps`] where the kernel
     /// wants a descriptor; one to something of the kernel (a kfunc, a variable) its position in
@@ -26,9 +25,7 @@ pub struct Linked {
 /// A call of a function of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KfuncCall {
-    /// Index of the instruction.
     pub insn_index: usize,
-    /// Name of the function.
     pub name: String,
     /// Whether the program may be loaded although the kernel has no such function.
     pub is_weak: bool,

@@ -55,7 +55,6 @@ const NAMES: [&str; 34] = [
     "arena",
 ];
 
-#[expect(missing_docs, reason = "the names are the kernel's")]
 impl MapType {
     pub const HASH: Self = Self(1);
     pub const ARRAY: Self = Self(2);
@@ -157,23 +156,18 @@ pub struct MapSpec {
     pub name: String,
     /// Type.
     pub r#type: MapType,
-    /// Bytes of a key.
     pub key_size: u32,
-    /// Bytes of a value.
     pub value_size: u32,
     /// Most entries; 0 where the number of CPUs is meant.
     pub entries_max: u32,
     /// `BPF_F_…` flags.
     pub flags: u32,
-    /// Extra parameter of some types.
     pub extra: u64,
     /// Whether the object wants to share it with others under its name in a bpffs.
     pub is_pinned_by_name: bool,
-    /// Contents of global data.
     pub initial: Option<Vec<u8>>,
     /// Whether it holds constants, which the verifier may rely on.
     pub is_constant: bool,
-    /// What a map of maps contains.
     pub inner: Option<Box<MapSpec>>,
     /// Types of key and value in the object's BTF; 0 for none.
     pub type_ids: (u32, u32),
@@ -231,7 +225,6 @@ pub(super) struct MapPlace {
     pub(super) section: usize,
     /// Offset in the section, in bytes.
     pub(super) start: u64,
-    /// Its place among the maps.
     pub(super) number: usize,
     /// Whether code refers to bytes inside it, instead of to the map.
     pub(super) is_data: bool,

@@ -18,10 +18,12 @@ use crate::code::{Insn, op};
 pub(super) enum Reference {
     /// A function of the object, called or handed on.
     Function(usize),
-    /// A map.
     Map(usize),
     /// A byte of the value of a map.
-    Value { map: usize, offset: u32 },
+    Value {
+        map: usize,
+        offset: u32,
+    },
     /// A function of the kernel, called.
     Kfunc(usize),
     /// Something of the kernel, its address wanted.

@@ -18,7 +18,6 @@ use crate::program_type::ProgramType;
 /// A program as the object describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramSpec {
-    /// Symbol of its entry function.
     pub name: String,
     /// Section that it is in, such as `xdp` or `tracepoint/sched/sched_switch`.
     pub section: String,
@@ -44,13 +43,10 @@ impl ProgramSpec {
 /// What a program has to be loaded for, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attachment {
-    /// A kernel function.
     Function(String),
     /// A tracepoint with typed arguments.
     Tracepoint(String),
-    /// A security hook.
     Hook(String),
-    /// A kernel iterator.
     Iterator(String),
     /// A function of another BPF program, which only a running system knows.
     Program(String),
@@ -58,7 +54,6 @@ pub enum Attachment {
     Member {
         /// The structure, such as `tcp_congestion_ops`.
         structure: String,
-        /// The member of it.
         member: String,
     },
 }
@@ -229,16 +224,12 @@ fn without_mark(section: &str) -> &str {
 pub enum OtherCode {
     /// The section's name means no type; the names of the functions in it.
     UnknownType {
-        /// The section.
         section: String,
         /// Functions that would be programs.
         functions: Vec<String>,
     },
     /// The section has no symbols of functions, so that nothing tells where programs begin.
-    NoFunctions {
-        /// The section.
-        section: String,
-    },
+    NoFunctions { section: String },
 }
 
 /// The programs, in the order of their sections, each with the number of its function; and what

@@ -38,14 +38,12 @@ pub(super) enum Role {
     LegacyMaps,
     /// `.maps`: definitions as types.
     Maps,
-    /// Global variables.
     Data {
         /// Whether programs only read them.
         is_constant: bool,
     },
     /// Structures of the kernel, filled in with programs: `.struct_ops`, `.struct_ops.link`.
     StructOps,
-    /// Anything else.
     Other,
 }
 

@@ -19,14 +19,12 @@ pub(crate) struct Function<'a> {
     pub(crate) insns: &'a [Insn],
     /// Its type; 0 for none.
     pub(crate) type_id: u32,
-    /// Whether other objects see it.
     pub(crate) is_global: bool,
 }
 
 /// An object file that grows.
 pub(crate) struct ObjectFile {
     object: Object<'static>,
-    /// Its types.
     pub(crate) types: Types,
     /// Function records, line records, CO-RE records, each with its section before it.
     records: [Vec<u32>; 3],

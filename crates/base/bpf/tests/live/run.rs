@@ -82,7 +82,6 @@ struct Case<'a> {
     data: &'a [u8],
     context: &'a [u8],
     value: u32,
-    /// The packet afterwards.
     left: &'a [u8],
 }
 

@@ -30,7 +30,6 @@ const SIGMAS_PER_DISTANCE: f64 = 1.03;
 pub(super) struct Clean {
     /// The values with spikes drawn in, less `origin`.
     pub(super) values: Vec<f64>,
-    /// What was taken off.
     pub(super) origin: f64,
     /// Standard deviation of the noise, by blocks.
     sigmas: Vec<f64>,

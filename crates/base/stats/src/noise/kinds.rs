@@ -30,7 +30,6 @@ pub struct Kinds(pub(super) [f64; KINDS]);
 pub(super) struct Kind {
     /// Place in [`TAILS`].
     pub(super) tail: usize,
-    /// Share of spikes.
     pub(super) share: f64,
     /// Place in [`SIZES`].
     pub(super) size: usize,
@@ -66,7 +65,6 @@ impl Default for Kinds {
 pub struct Common {
     /// Chances of the kinds, by all series.
     kinds: Kinds,
-    /// How many there are.
     count: usize,
 }
 

@@ -28,20 +28,10 @@ const FOUND_MAX: usize = 40;
 pub enum EntryError {
     /// Too many or too few.
     #[error("expected {expected} bytes, found {found}")]
-    Size {
-        /// What the map says.
-        expected: usize,
-        /// What is written.
-        found: usize,
-    },
+    Size { expected: usize, found: usize },
     /// A number that does not fit.
     #[error("{number} does not fit into {size} bytes")]
-    Range {
-        /// As written.
-        number: String,
-        /// Bytes that there are.
-        size: usize,
-    },
+    Range { number: String, size: usize },
     /// A fraction, or a number of more than 64 bits.
     #[error("{0} is not a whole number of at most 64 bits; write longer ones as hexadecimal text")]
     NotWhole(String),
@@ -53,56 +43,27 @@ pub enum EntryError {
         "found {found}, expected a number, hexadecimal text, or a list of bytes and typed values \
          such as {{\"u32\": 5}}"
     )]
-    Kind {
-        /// What there is.
-        found: &'static str,
-    },
+    Kind { found: &'static str },
     /// A typed value that is not one type and its value.
     #[error("a typed value has one type, such as {{\"u32\": 5}}; found {members}")]
-    Members {
-        /// How many it has.
-        members: usize,
-    },
-    /// No such type.
+    Members { members: usize },
     #[error("there is no type {name}; the types are {TYPES}")]
-    Type {
-        /// As written.
-        name: String,
-    },
+    Type { name: String },
     /// Not what the type asks for.
     #[error("{name} takes {expected}, found {found}")]
-    TypeValue {
-        /// The type.
-        name: String,
-        /// Its values.
-        expected: &'static str,
-        /// What there is.
-        found: String,
-    },
+    TypeValue { name: String, expected: &'static str, found: String },
     /// A value of a CPU that is not the next one.
     #[error("expected the value of CPU {expected}, as {{\"cpu\": {expected}, \"value\": …}}")]
-    Cpu {
-        /// The next one.
-        expected: usize,
-    },
+    Cpu { expected: usize },
     /// The number of something in the kernel of the machine that was dumped.
     #[error("it is the number of a {what} in the machine where it was read, which says nothing here{}", instead_of_id(.what))]
-    ForeignId {
-        /// What has that number.
-        what: &'static str,
-    },
+    ForeignId { what: &'static str },
     /// What bpftool could not read.
     #[error("bpftool could not read it: {message}; take the entry out")]
-    Unread {
-        /// What it wrote.
-        message: String,
-    },
+    Unread { message: String },
     /// `values` is not a list.
     #[error("\"values\" is a list with a value for each CPU, found {found}")]
-    NotAListOfValues {
-        /// What there is.
-        found: &'static str,
-    },
+    NotAListOfValues { found: &'static str },
 }
 
 /// What a JSON value is called in messages.
@@ -244,7 +205,6 @@ fn typed(value: &Value, size: usize, bytes: &mut Vec<u8>) -> Result<(), EntryErr
 /// A type of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NumberType {
-    /// Bytes.
     width: usize,
     is_signed: bool,
     order: Order,

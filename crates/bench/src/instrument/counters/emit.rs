@@ -291,9 +291,7 @@ impl Scratch {
 
 /// Registers that hold addresses of counters, each with the slot that it points to.
 struct Address {
-    /// Held over the whole region.
     base: Option<(u8, usize)>,
-    /// Loaded for this location.
     loaded: Option<(u8, usize)>,
 }
 

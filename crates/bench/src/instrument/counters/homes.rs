@@ -29,11 +29,9 @@ const CALLEE_SAVED_COST: f64 = 2.0;
 /// A loop, or the whole function, with what it holds in registers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Region {
-    /// The region around it.
     pub(super) parent: Option<usize>,
     /// Registers that the program itself uses somewhere in it.
     busy: Registers,
-    /// May control leave it for good?
     escapes: bool,
     entry_frequency: f64,
     exit_frequency: f64,

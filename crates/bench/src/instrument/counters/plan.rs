@@ -30,7 +30,6 @@ struct FunctionPlan {
 pub struct BlockRange {
     /// Index of its function, in the order of the code.
     pub function: usize,
-    /// Indices of its instructions.
     pub insns: Range<usize>,
 }
 

@@ -46,7 +46,6 @@ struct Compiler<'a> {
     number: usize,
     labels: &'a [Label],
     out: &'a mut Assembler,
-    /// Registers that hold a number.
     set: Registers,
     /// Registers that loops count in.
     reserved: Registers,

@@ -15,7 +15,6 @@ pub enum GraphError {
     UnknownInsn {
         /// Its index.
         index: usize,
-        /// Its operation code.
         opcode: u8,
     },
     /// A call or jump through a register.
@@ -42,9 +41,7 @@ pub enum GraphError {
          ({first}..{end}); the bytecode is damaged or was not linked"
     )]
     JumpOutside {
-        /// Index of the jump.
         index: usize,
-        /// Where it leads.
         target: i64,
         /// First instruction of the function.
         first: usize,
@@ -69,19 +66,14 @@ pub enum GraphError {
     CallOutside {
         /// Index of the call, or of the load of the callback's address.
         index: usize,
-        /// Where the function should be.
         target: i64,
-        /// Length of the program.
         insns: usize,
     },
     /// A list of functions that is out of order, or says that one begins behind the end.
     #[error(
         "the function that begins at instruction {insn_index} is out of order or not in the program"
     )]
-    Functions {
-        /// Where it is said to begin.
-        insn_index: u32,
-    },
+    Functions { insn_index: u32 },
     /// A function whose end is neither `exit` nor a jump.
     #[error(
         "the function that ends with instruction {index} goes on into the next one; \

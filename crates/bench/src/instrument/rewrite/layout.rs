@@ -47,14 +47,12 @@ pub(super) struct Layout {
     pub(super) starts: Vec<usize>,
     /// Where jumps to an instruction lead.
     labels: Vec<usize>,
-    /// The instruction itself.
     pub(super) places: Vec<usize>,
     pub(super) lengths: Vec<Length>,
     /// The code on the way of a jump, by the jump.
     pub(super) detours: BTreeMap<usize, usize>,
     /// Jumps whose detours lie behind an instruction, by that instruction: nobody falls through there.
     pub(super) islands: BTreeMap<usize, Vec<usize>>,
-    /// Length of the new program.
     pub(super) len: usize,
 }
 

@@ -62,7 +62,6 @@ impl Layout {
 /// What a counter counted in all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterSums {
-    /// What it counted.
     pub count: u64,
     /// Nanoseconds in which it was to count.
     pub enabled_ns: u64,
@@ -75,15 +74,12 @@ pub struct CounterSums {
 /// What the tracers wrote, on all CPUs together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notebook {
-    /// Times of runs.
     pub recorded: Recorded,
-    /// Runs whose beginning was seen.
     pub entries: u64,
     /// Ends without a beginning: the run began before, or its beginning was missed.
     pub unmatched: u64,
     /// Beginnings that were forgotten for another one: the end of that run never came, or came late.
     pub displaced: u64,
-    /// Runs that are under way.
     pub unfinished: u64,
     /// Sums of the counters, in their order.
     pub counters: Vec<CounterSums>,
@@ -95,9 +91,7 @@ pub struct Notebook {
     "read {found_bytes} bytes as the values of all CPUs, which have {value_bytes} each: is it another map?"
 )]
 pub struct WrongLen {
-    /// How many there are.
     pub found_bytes: usize,
-    /// How many each CPU has.
     pub value_bytes: usize,
 }
 

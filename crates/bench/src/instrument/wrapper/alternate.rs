@@ -42,7 +42,6 @@ pub struct Alternated {
     pub code: Code,
     /// The functions of `code` that are the entries of the two programs, by number.
     pub called: [usize; 2],
-    /// Size of the map's value.
     pub value_size_bytes: u32,
 }
 

@@ -28,7 +28,6 @@ pub(super) const VALUE_SIZE_BYTES: u32 = VALUE_SIZE as u32;
 pub struct Recorded {
     /// How many runs fell into each bucket of `wingbeat_stats::histogram`, which has [`BUCKETS`].
     pub buckets: Vec<u64>,
-    /// How many runs there were.
     pub count: u64,
     /// The exact sum of their times in nanoseconds.
     pub sum_ns: u64,
@@ -58,7 +57,6 @@ impl Recorded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("read {found_bytes} bytes as a histogram, which has {VALUE_SIZE}: is it another map?")]
 pub struct WrongSize {
-    /// How many there are.
     pub found_bytes: usize,
 }
 

@@ -16,7 +16,6 @@ const BIN_WIDTH: f64 = 1.0 / 32.0;
 /// How long single runs took, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SingleRuns {
-    /// Runs that were timed.
     pub runs: u64,
     /// Half of the runs took no longer. A percentile above which there is not one run is `None`, and so
     /// is one of 4.29 s or more, where the bins end.
@@ -27,11 +26,8 @@ pub struct SingleRuns {
     pub p99_ns: Option<f64>,
     /// 99.9 % took no longer.
     pub p999_ns: Option<f64>,
-    /// The longest, exactly.
     pub max_ns: u64,
-    /// The shortest, exactly.
     pub min_ns: u64,
-    /// Mean, of exact times.
     pub mean_ns: f64,
     /// Width of the bins, as a share of the percentile: 1/32 above 63 ns. Below, they are 1 ns wide.
     pub bin_width: f64,
@@ -54,7 +50,6 @@ pub struct Bin {
     pub lower_ns: u64,
     /// From here on they belong to the next bin; `None` for the last there is.
     pub upper_ns: Option<u64>,
-    /// How many.
     pub runs: u64,
 }
 
@@ -82,7 +77,6 @@ impl Untimed {
 /// What perf counted in the runs of a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CounterReport {
-    /// Its name, as perf has it.
     pub event: String,
     /// Sum over all runs, what the tracers added included; scaled up where the event had to share the
     /// processor's counters. `None` if no run could be counted.
@@ -91,7 +85,6 @@ pub struct CounterReport {
     pub per_run: Option<f64>,
     /// The same less what an empty program shows, which is what the tracers add; 0 at least.
     pub net_per_run: Option<f64>,
-    /// Runs that were counted.
     pub runs: u64,
     /// Share of the time in which the event really counted, 0 to 1.
     pub running: Option<f64>,
@@ -100,7 +93,6 @@ pub struct CounterReport {
 /// The ruler: an empty program with the same tracers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EmptyRuns {
-    /// Times of its runs.
     pub single_runs: SingleRuns,
     /// What perf counted in them.
     pub counters: Vec<CounterReport>,

@@ -16,9 +16,7 @@ pub(super) type Queues = HashMap<usize, VecDeque<Vec<u8>>>;
 /// How a value is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
-    /// It stays.
     Peek,
-    /// It goes.
     Pop,
 }
 

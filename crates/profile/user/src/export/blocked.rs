@@ -10,7 +10,6 @@ const FUNCTIONS_MAX: usize = 2;
 /// A stack and the time that threads were blocked with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedRow {
-    /// Name of the process.
     pub process: String,
     /// As the frame of the state, without brackets: `sleeping`.
     pub state: &'static str,
@@ -19,15 +18,11 @@ pub struct BlockedRow {
     pub place: Vec<String>,
     /// Who woke it, if that was asked for.
     pub woken_by: Option<String>,
-    /// Number of blocks.
     pub count: u64,
-    /// Their time.
     pub total_ns: u64,
-    /// The median.
     pub p50_ns: u64,
     /// What one in a hundred exceeds.
     pub p99_ns: u64,
-    /// The longest.
     pub max_ns: u64,
 }
 

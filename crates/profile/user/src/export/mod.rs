@@ -89,7 +89,6 @@ impl fmt::Display for Format {
 /// A file name whose suffix names no format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownFormat {
-    /// The name as it was given.
     pub path: PathBuf,
 }
 
@@ -113,7 +112,6 @@ impl std::error::Error for UnknownFormat {}
 /// Why a profile could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The writer failed.
     #[error("writing the profile failed: {0}")]
     Io(#[from] io::Error),
     /// A flame graph of nothing would be an empty picture.
@@ -124,7 +122,6 @@ pub enum ExportError {
     Inconsistent {
         /// The table that was referred to.
         table: &'static str,
-        /// The id.
         id: u32,
         /// Entries in the table.
         len: usize,

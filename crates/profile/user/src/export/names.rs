@@ -31,7 +31,6 @@ pub(super) struct Names {
 pub(super) struct Name {
     /// Fit for collapsed stacks and XML.
     pub(super) text: String,
-    /// What kind of code bears it.
     pub(super) kind: NameKind,
 }
 

@@ -20,9 +20,7 @@ pub(super) enum NameKind {
     User,
     /// User code without one.
     Unknown,
-    /// The kernel.
     Kernel,
-    /// A BPF program.
     Bpf,
     /// No code: a state, or who woke the thread.
     State,

@@ -28,13 +28,10 @@ pub(crate) const PROCESS_LABEL: &str = "process";
 /// A value of each sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Ticks of the clock.
     Samples,
-    /// Time on the CPU.
     Cpu,
     /// Times that a thread left the CPU.
     Blocks,
-    /// Time off the CPU.
     OffCpu,
     /// Time on the CPU and off it.
     Wall,

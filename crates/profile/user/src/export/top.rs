@@ -20,7 +20,6 @@ pub struct Top {
 pub struct Row {
     /// The function, an inlined one too.
     pub function: FunctionId,
-    /// Its name.
     pub name: String,
     /// Where it was the innermost function.
     pub own: u64,

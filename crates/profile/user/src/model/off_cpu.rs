@@ -121,16 +121,12 @@ impl State {
 /// Blocks of one thread, with the same stack and in the same state, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// Who.
     pub thread: ThreadId,
     /// Where, innermost frame first: that of the state, then kernel frames, then user frames. If the
     /// waker is known, its stack and a frame `[woken by NAME]` stand before all of them.
     pub stack: StackId,
-    /// Why.
     pub state: State,
-    /// Number of blocks.
     pub count: u64,
-    /// Their sum.
     pub total_ns: u64,
     /// How long each took. Empty where single durations are not known: [`State::Short`],
     /// [`State::Running`].
@@ -151,13 +147,9 @@ pub struct Interval {
 /// What a stack of a thread weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Weight {
-    /// Samples.
     pub samples: u64,
-    /// Time on the CPU.
     pub on_cpu_ns: u64,
-    /// Blocks.
     pub blocks: u64,
-    /// Time off the CPU.
     pub off_cpu_ns: u64,
 }
 

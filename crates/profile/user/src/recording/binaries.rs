@@ -22,7 +22,6 @@ pub(crate) type BinaryId = u32;
 /// What a mapping is backed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// A file.
     File,
     /// The kernel's shared object.
     Vdso,
@@ -34,7 +33,6 @@ pub(crate) enum Backing {
 #[derive(Debug)]
 pub(crate) struct Binary {
     pub backing: Backing,
-    /// Path as the process saw it.
     pub path: String,
     file: Option<File>,
     image: OnceCell<Option<Image>>,

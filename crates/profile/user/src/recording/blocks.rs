@@ -114,7 +114,6 @@ pub(super) struct Exec {
 pub(super) struct Blocker {
     pub users: [Option<UserPart>; PLACES],
     pub kernels: [Option<KernelPart>; PLACES],
-    /// By both places.
     wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
     off: Off,
     /// The last time that it became another program, and what it had been off the CPU by then.
@@ -229,7 +228,6 @@ impl WakerStacks {
 /// All blocks of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    /// Blocks are to be expected.
     pub is_watched: bool,
     pub rows: Vec<RawBlocked>,
     pub wakers: Vec<RawWaker>,
@@ -394,7 +392,6 @@ impl Blocks {
 
 /// What an account says of a thread.
 pub(super) struct Ended {
-    /// Of an earlier program.
     pub before: Option<(Exec, Span)>,
     /// Of the last one, if it has ended.
     pub last: Option<Span>,

@@ -5,7 +5,6 @@
 pub struct Event {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// What happened.
     pub kind: EventKind,
 }
 
@@ -14,40 +13,30 @@ pub struct Event {
 pub enum EventKind {
     /// Executable memory was mapped.
     Map {
-        /// Process.
         pid: u32,
         /// What and where.
         file: MappedFile,
     },
     /// A thread has a new name.
     Name {
-        /// Process.
         pid: u32,
-        /// Thread.
         tid: u32,
-        /// The name.
         name: String,
         /// The name came with a new program.
         exec: bool,
     },
     /// A thread was born; a process, if it has its own PID.
     Fork {
-        /// Its process.
         pid: u32,
-        /// It.
         tid: u32,
         /// The process that it came from.
         parent: u32,
-        /// The thread that made it.
         creator: u32,
     },
     /// Code appeared in the kernel, or went: a BPF program, a trampoline.
     KernelCode(KernelCode),
-    /// A thread ended.
     Exit {
-        /// Process.
         pid: u32,
-        /// Thread.
         tid: u32,
     },
 }
@@ -55,7 +44,6 @@ pub enum EventKind {
 /// An executable mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedFile {
-    /// First address.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
@@ -72,11 +60,9 @@ pub struct MappedFile {
 /// A piece of code that the kernel made at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelCode {
-    /// First address.
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// The kernel's name for it.
     pub name: String,
     /// It is, or belongs to, a BPF program.
     pub is_bpf: bool,

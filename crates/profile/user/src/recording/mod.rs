@@ -47,10 +47,12 @@ pub(crate) struct RawSample {
 /// Whose events to follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Everybody's.
     All,
     /// These processes', and their children's if `inherit`.
-    Processes { pids: HashSet<u32>, inherit: bool },
+    Processes {
+        pids: HashSet<u32>,
+        inherit: bool,
+    },
 }
 
 /// Collects a recording.
@@ -63,7 +65,6 @@ pub(crate) struct Recorder {
     pub threads: Threads,
     pub stacks: RawStacks,
     pub samples: Vec<RawSample>,
-    /// Time off the CPU.
     pub blocks: Blocks,
     /// Code that came and went in the kernel, oldest first.
     pub kernel_code: Vec<KernelCode>,

@@ -54,7 +54,6 @@ pub(super) enum BackEnd {
 
 /// The loaded kernel half. Dropping it unloads everything.
 pub(super) struct KernelHalf {
-    /// Keeps the programs attached.
     pub(super) ebpf: Ebpf,
     ring: RingBuf<MapData>,
     samplers: Vec<Counter>,

@@ -79,7 +79,6 @@ impl Drop for Launched {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// As the system tells it.
     pub status: ExitStatus,
     /// False if the recording was over first and the command was asked to end.
     pub by_itself: bool,

@@ -29,19 +29,14 @@ use crate::{
 /// What to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whom.
     pub targets: Targets,
-    /// What.
     pub mode: Mode,
     /// Blocks shorter than this are summed only, nanoseconds.
     pub min_block_ns: u64,
-    /// Who wakes whom, too.
     pub wakers: bool,
-    /// How often, on each CPU.
     pub frequency_hz: u64,
     /// How long; without it until the targets end or `stop` says so.
     pub duration: Option<Duration>,
-    /// Children too.
     pub inherit: bool,
     /// Size of the ring buffer; chosen by frequency and CPUs if not given.
     pub buffer_bytes: Option<u32>,
@@ -50,11 +45,8 @@ pub struct Options {
 /// How a recording is going.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Since the start.
     pub elapsed: Duration,
-    /// Taken so far.
     pub samples: u64,
-    /// Lost so far.
     pub lost: u64,
 }
 
@@ -68,33 +60,25 @@ pub struct Recording {
     _sideband: Sideband,
     cpu_time: CpuTime,
     cpu_time_before_ns: u64,
-    /// What was recorded.
     pub target: String,
-    /// Wall-clock time of the start.
     pub start: SystemTime,
     /// `CLOCK_MONOTONIC` at the start.
     pub start_ns: u64,
-    /// From start to end.
     pub duration_ns: u64,
-    /// As asked.
     pub frequency_hz: u64,
     /// CPUs with a clock.
     pub cpus: u32,
-    /// What was recorded.
     pub mode: Mode,
     /// Every switch, where the scheduler was watched.
     pub off_cpu: Option<OffCpuAccounts>,
-    /// Every tick.
     pub ticks: Ticks,
     /// Size of all records in the ring buffer.
     pub record_bytes: u64,
-    /// Sideband events lost.
     pub events_lost: u64,
     /// Pieces of stack lost because the ring buffer was full.
     pub tails_lost: u64,
     /// Children not followed.
     pub children_lost: u64,
-    /// How a launched command ended.
     pub ended: Option<Ended>,
 }
 
@@ -103,15 +87,12 @@ pub struct Recording {
 pub struct OffCpuAccounts {
     /// Blocks below this were summed only.
     pub min_block_ns: u64,
-    /// How switches were watched.
     pub back_end: &'static str,
     /// Why not by `tp_btf`.
     pub fell_back: Option<String>,
-    /// Every switch.
     pub switches: Switches,
     /// Stacks that did not fit into the ring buffer.
     pub stacks_lost: u64,
-    /// Blocks whose stack was walked.
     pub walked: u64,
     /// Blocks that took an earlier stack.
     pub reused: u64,

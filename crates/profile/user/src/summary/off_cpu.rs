@@ -13,7 +13,6 @@ use crate::model::{Durations, Profile, StackId, State};
 /// `still_blocked` are reported too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Switches {
-    /// A thread went off a CPU.
     pub out: u64,
     /// A thread was born, and waited for its first CPU.
     pub born: u64,
@@ -23,7 +22,6 @@ pub struct Switches {
     pub reported: u64,
     /// Blocks shorter than the limit: summed, not reported.
     pub below_limit: u64,
-    /// Their sum.
     pub below_limit_ns: u64,
     /// Threads that went off a CPU to end.
     pub ended: u64,
@@ -49,7 +47,6 @@ impl Switches {
 /// Stacks that were not walked, because the thread blocked where it had blocked before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Reused {
-    /// Blocks whose stack was walked.
     pub walked: u64,
     /// Blocks that took the stack of an earlier one.
     pub reused: u64,
@@ -66,42 +63,32 @@ pub struct Reused {
 /// Blocks of one state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct StateSum {
-    /// Number of blocks.
     pub count: u64,
-    /// Their time.
     pub total_ns: u64,
 }
 
 /// Blocks with one stack, of all threads of a name together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BlockedStack {
-    /// Name of the process.
     pub process: String,
     /// Names of the functions, outermost first, inlined ones too; the state is the last one before any
     /// `[woken by …]`.
     pub stack: Vec<String>,
     /// As [`State::name`].
     pub state: &'static str,
-    /// Number of blocks.
     pub count: u64,
-    /// Their time.
     pub total_ns: u64,
-    /// The median.
     pub p50_ns: u64,
     /// What one in a hundred exceeds.
     pub p99_ns: u64,
-    /// The longest.
     pub max_ns: u64,
 }
 
 /// The time of one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadTime {
-    /// Its process.
     pub pid: u32,
-    /// It.
     pub tid: u32,
-    /// Its name.
     pub name: String,
     /// From the start of the recording, or its birth, to the end of the one or the other.
     pub elapsed_ns: u64,
@@ -127,7 +114,6 @@ pub struct OffCpu {
     /// Why not by `tp_btf`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fell_back: Option<String>,
-    /// Every switch.
     pub switches: Switches,
     /// Stacks taken and not taken.
     pub stacks_taken: Reused,
@@ -174,17 +160,12 @@ pub(crate) fn stacks(profile: &Profile) -> Vec<BlockedStack> {
 
 /// Blocks with the same names.
 pub(crate) struct Merged<'a> {
-    /// Name of the process.
     pub(crate) process: &'a str,
     /// One of the stacks; the others bear the same names.
     pub(crate) stack: StackId,
-    /// Why.
     pub(crate) state: State,
-    /// Number of blocks.
     pub(crate) count: u64,
-    /// Their time.
     pub(crate) total_ns: u64,
-    /// How long each took.
     pub(crate) histogram: Durations,
 }
 

@@ -14,11 +14,9 @@ use crate::{
 /// Within what an address means something: whom to ask for its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Space {
-    /// A file.
     File(BinaryId),
     /// Memory without a file, of a process.
     Anonymous(BinaryId, u32),
-    /// The kernel.
     Kernel,
     /// Nothing is mapped there.
     Unmapped,

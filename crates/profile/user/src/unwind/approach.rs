@@ -13,9 +13,7 @@ const FRAME_BYTES_MAX: u64 = 1 << 20;
 /// Where a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Registers {
-    /// Instruction pointer.
     pub pc: u64,
-    /// Stack pointer.
     pub sp: u64,
     /// Frame pointer register, which may hold something else.
     pub bp: u64,
@@ -26,7 +24,6 @@ pub(crate) struct Registers {
 pub(crate) struct Approach {
     /// Those before the first that the frame pointer register leads to.
     pub frames: Vec<u64>,
-    /// Where they end.
     pub end: ApproachEnd,
 }
 

@@ -49,7 +49,6 @@ pub(crate) enum Row {
 pub(crate) enum Base {
     /// The stack pointer: no frame pointer here.
     Sp,
-    /// The frame pointer.
     Bp,
 }
 

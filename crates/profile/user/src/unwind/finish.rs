@@ -17,11 +17,8 @@ pub(crate) struct Start {
     pub pc: u64,
     /// It is a return address, and so may be one past the end of its function.
     pub is_return: bool,
-    /// Stack pointer there.
     pub sp: u64,
-    /// Frame pointer register there.
     pub bp: u64,
-    /// Why the walk ended.
     pub stop: Stop,
 }
 
@@ -30,7 +27,6 @@ pub(crate) struct Start {
 pub(crate) struct Memory {
     /// Address of the first word.
     pub start: u64,
-    /// The words.
     pub words: Vec<u64>,
 }
 

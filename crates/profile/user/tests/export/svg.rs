@@ -15,7 +15,6 @@ pub(crate) struct Svg {
     pub(crate) headings: Vec<String>,
     /// Colour and tooltip of each frame.
     pub(crate) frames: Vec<(String, String)>,
-    /// The sum of samples.
     pub(crate) total: u64,
 }
 

@@ -31,7 +31,6 @@ const SMALL: &str = "munpfazy";
 
 /// What the line above a table tells.
 struct Head {
-    /// Bytes of the column of names.
     names_width: usize,
     /// Counters that have columns, with the byte at which each column ends.
     columns: Vec<(usize, String)>,

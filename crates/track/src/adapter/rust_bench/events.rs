@@ -15,20 +15,14 @@ use crate::model::Metric;
 
 /// What an event says, if it is one that counts.
 pub(super) enum Event<'t> {
-    /// A program begins.
     Begun,
-    /// It has ended.
     Ended,
     /// A benchmark's figures.
     Bench {
-        /// Its name.
         name: Cow<'t, str>,
-        /// What was measured.
         figures: Figures,
     },
-    /// A benchmark failed.
     Failed {
-        /// Its name.
         name: Cow<'t, str>,
         /// What was printed meanwhile, or why else it failed.
         said: Cow<'t, str>,

@@ -20,17 +20,14 @@ use crate::{
 
 /// A benchmark whose lines are being read.
 struct Open<'t> {
-    /// Where its name begins.
     at: At,
     /// The lines of its name, and then whatever stands above its figures.
     lines: Vec<&'t str>,
-    /// How many of them are its name.
     name_lines: usize,
     /// Whether the benchmark's own output stands between its name and its figures.
     has_output: bool,
     /// Its name, when the first figures have come.
     name: Option<BenchmarkName>,
-    /// Whether it has a metric.
     is_measured: bool,
     tool: String,
     has_callgrind: bool,

@@ -52,7 +52,6 @@ pub(super) struct Pieces {
     values: Vec<f64>,
     /// The same, without what a repeat refuted: levels are made of these.
     settled: Vec<f64>,
-    /// The report of each value.
     reports: Vec<usize>,
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,

@@ -24,7 +24,6 @@ pub(super) struct Evidence {
     pub(super) usual: Usual,
     /// The value that is judged: the newest, or what was measured again and is nearer to the level.
     pub(super) value: f64,
-    /// How far off it is.
     pub(super) error: f64,
     /// Error from which on a value is no usual one.
     pub(super) limit: f64,

@@ -10,11 +10,8 @@ const ERROR_MAX: f64 = 3.0;
 pub(super) struct Neighbours {
     /// Sum of the products of neighbours.
     product: f64,
-    /// Sum of squares.
     square: f64,
-    /// Number of errors.
     count: f64,
-    /// Number of series.
     series: f64,
 }
 

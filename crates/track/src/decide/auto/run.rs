@@ -34,7 +34,6 @@ const WEIGHT_OF_MORE: f64 = 0.5;
 /// The newest values, most of them off to the same side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run {
-    /// Reports, the newest included.
     pub(super) reports: usize,
     /// Whether each value is off, and not only most of them.
     pub(super) are_all_off: bool,

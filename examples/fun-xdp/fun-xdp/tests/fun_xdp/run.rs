@@ -59,9 +59,7 @@ pub(crate) fn network() -> Option<Network> {
 /// A line that the loader wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// To stdout.
     Out(String),
-    /// To stderr.
     Err(String),
 }
 

@@ -26,7 +26,6 @@ pub(super) struct Ended {
     pub(super) stdout: String,
     pub(super) stderr: String,
     pub(super) wall: Duration,
-    /// Whether it had to be stopped.
     pub(super) is_late: bool,
 }
 

@@ -19,7 +19,6 @@ pub(super) struct Folder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object {
     pub(super) origin: String,
-    /// Path below the folder.
     pub(super) name: String,
     pub(super) file: PathBuf,
 }

@@ -33,7 +33,6 @@ pub(super) struct Measured {
     /// Why there was no result at all.
     pub(super) failure: Option<String>,
     pub(super) wall_s: f64,
-    /// Whether it had to be stopped.
     pub(super) is_late: bool,
 }
 

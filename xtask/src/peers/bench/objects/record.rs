@@ -18,9 +18,7 @@ pub(super) const ALLOWANCE_S: f64 = 1.0;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) origin: Origin,
-    /// Time of a measurement.
     pub(super) time_s: f64,
-    /// When it was stopped.
     pub(super) limit_s: f64,
     pub(super) tried: Vec<Tried>,
 }

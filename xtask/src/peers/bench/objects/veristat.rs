@@ -18,7 +18,6 @@ use crate::command::find_program;
 pub(super) struct Loaded {
     /// Its programs, and whether each was loaded; none if libbpf cannot open the object.
     pub(super) programs: BTreeMap<String, bool>,
-    /// Whether it had to be stopped.
     pub(super) is_late: bool,
 }
 

@@ -103,7 +103,6 @@ struct Field {
     is_zero_extended: bool,
     /// Whether it is an element of an array, of which only place and size can be asked.
     is_element: bool,
-    /// Size, where one load takes it.
     loaded_bytes: Option<u32>,
 }
 

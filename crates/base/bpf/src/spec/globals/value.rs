@@ -14,7 +14,6 @@ const INTEGER_BYTES_MAX: usize = 16;
 /// A variable and what it is to hold, written `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalSetting {
-    /// Name of the variable.
     pub name: String,
     /// A number, `true`, `false`, the name of an enumerator, or `hex:` and bytes in hexadecimal.
     pub value: String,

@@ -88,7 +88,6 @@ fn definition(survey: &Survey<'_>, name: &str, numbers: &[u32]) -> Result<MapSpe
 enum Inner {
     /// By its place in the section.
     Position(usize),
-    /// By its id.
     Id(u32),
 }
 

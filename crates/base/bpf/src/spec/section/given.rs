@@ -46,12 +46,7 @@ pub enum SectionTypeError {
     #[error(
         "programs of type {name} are loaded for something in particular; give the section name that libbpf has for that, such as {example:?}"
     )]
-    Ambiguous {
-        /// The type.
-        name: String,
-        /// A section name.
-        example: &'static str,
-    },
+    Ambiguous { name: String, example: &'static str },
     /// It is no type.
     #[error(
         "{0:?} is no type of programs; a type as bpftool names it is wanted (xdp, sched_cls, socket_filter, kprobe, …), or a section name of libbpf (\"tc\", \"fentry/schedule\", …)"

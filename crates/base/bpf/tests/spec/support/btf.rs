@@ -131,7 +131,6 @@ pub(crate) struct Extension {
     pub(crate) functions: Vec<(u32, Vec<[u32; 2]>)>,
     /// Offset, file, text, line and column.
     pub(crate) lines: Vec<(u32, Vec<[u32; 4]>)>,
-    /// Offset, type, path, kind.
     pub(crate) accesses: Vec<(u32, Vec<[u32; 4]>)>,
 }
 

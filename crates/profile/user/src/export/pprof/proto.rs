@@ -86,7 +86,6 @@ pub(crate) struct Mapping {
     pub(crate) file_offset: u64,
     #[prost(int64, tag = "5")]
     pub(crate) filename: i64,
-    /// Hexadecimal digits.
     #[prost(int64, tag = "6")]
     pub(crate) build_id: i64,
     #[prost(bool, tag = "7")]
@@ -129,7 +128,6 @@ pub(crate) struct Function {
     pub(crate) id: u64,
     #[prost(int64, tag = "2")]
     pub(crate) name: i64,
-    /// The mangled name.
     #[prost(int64, tag = "3")]
     pub(crate) system_name: i64,
     #[prost(int64, tag = "4")]
