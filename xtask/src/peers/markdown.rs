@@ -39,7 +39,7 @@ pub(super) fn full(record: &Record) -> String {
     parts.join("\n")
 }
 
-/// One table and the goals, for the README.
+/// One table, for the README.
 fn summary(record: &Record) -> String {
     let mut parts = vec![origin(record)];
     if let Some((low, high)) = goals::growth_pair(record) {
@@ -50,8 +50,6 @@ fn summary(record: &Record) -> String {
         ));
         parts.push(tables::summary(record, SUMMARY_WORKLOAD).to_markdown());
     }
-    parts.push("What wingbeat is to reach, and the worst figure of all workloads:\n".to_owned());
-    parts.push(tables::goals(record).to_markdown());
     parts.join("\n")
 }
 
