@@ -72,19 +72,7 @@ fn row(program: &str, found: &Confirmation) {
 }
 
 fn arguments() -> Result<(String, Plan)> {
-    let mut plan = Plan {
-        programs: Vec::new(),
-        inputs: Vec::new(),
-        context: Vec::new(),
-        maps: Vec::new(),
-        target: None,
-        time: None,
-        samples: None,
-        cpu: None,
-        expect: None,
-        allow_statistics: true,
-        seed: 0,
-    };
+    let mut plan = Plan { allow_statistics: true, ..Plan::default() };
     let (mut object, mut sources) = (None, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {

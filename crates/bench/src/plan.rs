@@ -40,6 +40,25 @@ const TIME_PER_CASE: Duration = Duration::from_secs(3);
 const TIME_MIN: Duration = Duration::from_secs(5);
 const TIME_MAX: Duration = Duration::from_secs(60);
 
+impl Default for Plan {
+    /// All programs on the default packet.
+    fn default() -> Self {
+        Self {
+            programs: Vec::new(),
+            inputs: vec![Input::default_packet()],
+            context: Vec::new(),
+            maps: Vec::new(),
+            target: None,
+            time: None,
+            samples: None,
+            cpu: None,
+            expect: None,
+            allow_statistics: false,
+            seed: 1,
+        }
+    }
+}
+
 impl Plan {
     /// The bound of a measurement of `cases`, each `weight` times as long as usual.
     pub fn time_for(&self, cases: usize, weight: u32) -> Duration {

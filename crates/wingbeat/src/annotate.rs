@@ -68,13 +68,8 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         inputs,
         context: args.inputs.context()?,
         maps: args.inputs.map.clone(),
-        target: None,
-        time: None,
-        samples: None,
-        cpu: None,
-        expect: None,
         allow_statistics: true,
-        seed: 0,
+        ..Plan::default()
     };
     let counted = with_progress(quiet, |watcher| {
         measure::count_program(&spec, &program, &plan, watcher.stop)

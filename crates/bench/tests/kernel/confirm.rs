@@ -17,17 +17,9 @@ fn plan(packets: &[Vec<u8>]) -> Plan {
         link: Link::Ethernet,
     };
     Plan {
-        programs: Vec::new(),
         inputs: packets.iter().enumerate().map(input).collect(),
-        context: Vec::new(),
-        maps: Vec::new(),
-        target: None,
-        time: None,
-        samples: None,
-        cpu: None,
-        expect: None,
         allow_statistics: true,
-        seed: 1,
+        ..Plan::default()
     }
 }
 

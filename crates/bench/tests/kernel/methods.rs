@@ -27,18 +27,12 @@ fn plan(section: &str) -> Plan {
     let frame = Input::default_packet();
     let data = if section == NETFILTER { frame.data[14..].to_vec() } else { frame.data.clone() };
     Plan {
-        programs: Vec::new(),
         inputs: vec![Input { data, ..frame }],
         // Two words, for those whose context anybody may define.
         context: if section.starts_with("raw_tp") { vec![0; 16] } else { Vec::new() },
-        maps: Vec::new(),
-        target: None,
-        time: None,
         samples: Some(2),
-        cpu: None,
-        expect: None,
         allow_statistics: true,
-        seed: 1,
+        ..Plan::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{fs, sync::atomic::AtomicBool};
 
 use wingbeat_bench::{
-    input::{Input, MapSource},
+    input::MapSource,
     instrument::assemble::Assembler,
     measure::{Watcher, bench},
     plan::Plan,
@@ -81,16 +81,10 @@ fn give(value: i32) -> Vec<Insn> {
 fn plan(maps: Vec<MapSource>) -> Plan {
     Plan {
         programs: vec!["main".to_owned()],
-        inputs: vec![Input::default_packet()],
-        context: Vec::new(),
         maps,
-        target: None,
-        time: None,
         samples: Some(1),
-        cpu: None,
-        expect: None,
         allow_statistics: true,
-        seed: 1,
+        ..Plan::default()
     }
 }
 

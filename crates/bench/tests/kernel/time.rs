@@ -10,7 +10,6 @@ use std::{
 };
 
 use wingbeat_bench::{
-    input::Input,
     instrument::assemble::Assembler,
     measure::{Watcher, bench},
     plan::Plan,
@@ -32,16 +31,9 @@ static TURN: Mutex<()> = Mutex::new(());
 fn plan(time: Duration) -> Plan {
     Plan {
         programs: vec!["looping".to_owned()],
-        inputs: vec![Input::default_packet()],
-        context: Vec::new(),
-        maps: Vec::new(),
-        target: None,
         time: Some(time),
-        samples: None,
-        cpu: None,
-        expect: None,
         allow_statistics: true,
-        seed: 1,
+        ..Plan::default()
     }
 }
 
