@@ -5,12 +5,12 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use wingbeat_bench::instrument::{
-    assemble::{Assembler, Label},
     counters::{Options, instrument},
     graph::Graph,
     liveness::Liveness,
 };
 use wingbeat_bpf::code::{Code, op};
+use wingbeat_programs::assemble::{Assembler, Label};
 
 const INSNS: [usize; 4] = [100, 1_000, 10_000, 100_000];
 /// Loops within each other, at most.

@@ -20,27 +20,24 @@
 //! read; the two chains of different length tell how much that is. Each figure is a median over the
 //! loads, with its 95 % interval by the bootstrap.
 
-use std::{
-    error::Error,
-    os::fd::{AsFd as _, BorrowedFd},
-    path::Path,
-};
+mod support;
 
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp};
 use wingbeat_bench::{
     analyse::medians_ns,
-    input::DEFAULT_PACKET,
-    instrument::{
-        assemble::{Assembler, load, store},
-        wrapper::{self, alternate::Turns, read_histogram},
-    },
+    instrument::wrapper::{self, read_histogram},
 };
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, Insn, op},
-    live::{
-        Alarm, Effort, Explained, LiveMap, LiveMaps, Loaded, Loader, LoaderOptions, RunInput, run,
-    },
-    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+    live::{LiveMap, LiveMaps, Loader},
+    spec::Linked,
+};
+use wingbeat_programs::{
+    assemble::{Assembler, load, store},
+    linked,
 };
 use wingbeat_stats::{
     bootstrap::Bootstrap,
@@ -48,17 +45,6 @@ use wingbeat_stats::{
     sample::{Sample, quantile_of_sorted},
 };
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-/// Loads of each program unless told otherwise.
-const LOADS: usize = 40;
-/// Pairs of bursts in each load.
-const PAIRS: usize = 200;
-/// Length of a burst, roughly.
-const BURST_NS: f64 = 10_000.0;
-/// Positions at which the programs may begin, in instructions.
-const PLACES: usize = 24;
-const XDP_PASS: i32 = 2;
 const KTIME_GET_NS: i32 = 5;
 /// Bytes of the map of programs made here.
 const TRAFFIC_BYTES: u32 = 4096;
@@ -74,17 +60,7 @@ fn main() -> Result<()> {
     for linked in made_here() {
         row(&linked, &without, true, loads, &mut random)?;
     }
-    for object in arguments {
-        let spec = Spec::read(Path::new(&object))?;
-        let target = spec.needs_target_types().then(TargetTypes::from_kernel).transpose()?;
-        let loader = Loader::new(&spec, LoaderOptions::default())?;
-        for linked in spec.link(target.as_ref())? {
-            if linked.program.r#type == ProgramType::XDP {
-                row(&linked, &loader, false, loads, &mut random)?;
-            }
-        }
-    }
-    Ok(())
+    each_xdp(arguments, |linked, loader| row(linked, loader, false, loads, &mut random))
 }
 
 /// Measures a program and prints its row.
@@ -140,7 +116,7 @@ impl Beside<'_> {
         let own = Own::create(self)?.descriptors().len();
         let wrapped = |code: &Code, maps: usize| {
             let options = self.options(i32::try_from(maps)?);
-            Ok::<_, Box<dyn Error>>(wrapper::wrap(code, options)?)
+            Ok::<_, support::Failure>(wrapper::wrap(code, options)?)
         };
         let [program, empty] = [wrapped(&self.linked.code, own)?, wrapped(self.empty, 0)?];
         let (_, medians) = self.take_turns([&program.code, &empty.code], [true; 2], random)?;
@@ -157,33 +133,20 @@ impl Beside<'_> {
     ) -> Result<(f64, [f64; 2])> {
         let own = Own::create(self)?;
         let clocks = [clock(has_clock[0])?, clock(has_clock[1])?];
-        let mut first = own.descriptors();
-        first.extend(clocks[0].iter().map(LiveMap::as_fd));
-        let second: Vec<_> = clocks[1].iter().map(LiveMap::as_fd).collect();
-        let counts = [first.len(), second.len()].map(|len| i32::try_from(len).unwrap_or(i32::MAX));
-        let options = self.options(counts[0] + counts[1]);
-        let place = random.below(PLACES);
-        let both = wrapper::alternate(codes, counts[0], 0, XDP_PASS, place, options)?;
-        let notebook = LiveMap::notebook(both.value_size_bytes)?;
-        let descriptors: Vec<_> =
-            first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
-        let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
-        let (spec, called) = (&self.linked.program, &both.called);
-        let program = self.loader.load_image(spec, &both.code, called, &descriptors, effort)?;
-        // Both calls per burst by what a first run shows.
-        let trial = burst(&program, &notebook, [100; 2], 10, random)?;
-        let calls = [0, 1].map(|side| {
-            let times = trial.iter().map(|pair| pair[side]).collect();
-            let median = wingbeat_stats::sample::median(times).max(1.0);
-            (BURST_NS / median).clamp(1.0, 10_000.0) as u32
-        });
+        let mut maps = [own.descriptors(), Vec::new()];
+        for (maps, clock) in maps.iter_mut().zip(&clocks) {
+            maps.extend(clock.iter().map(LiveMap::as_fd));
+        }
+        let image = Image::load((&self.linked.program, self.loader), codes, maps, 0, random)?;
+        let calls = image.burst_calls(random)?;
         clocks.iter().flatten().try_for_each(LiveMap::clear_notebook)?;
-        let pairs = burst(&program, &notebook, calls, PAIRS, random)?;
+        let pairs = image.take_turns(calls, PAIRS, random)?;
         let differences = pairs.iter().map(|[first, second]| first - second).collect();
         let mut medians = [0.0; 2];
         if let [Some(first), Some(second)] = &clocks {
-            let read =
-                |clock: &LiveMap| Ok::<_, Box<dyn Error>>(read_histogram(&clock.read_notebook()?)?);
+            let read = |clock: &LiveMap| {
+                Ok::<_, support::Failure>(read_histogram(&clock.read_notebook()?)?)
+            };
             let recorded = [read(first)?, read(second)?];
             medians = medians_ns([&recorded[0], &recorded[1]]).ok_or("a clock without a run")?;
         }
@@ -219,28 +182,6 @@ impl Own {
 
 fn clock(is_wanted: bool) -> Result<Option<LiveMap>> {
     Ok(is_wanted.then(|| LiveMap::notebook(wrapper::histogram::VALUE_SIZE as u32)).transpose()?)
-}
-
-/// Lets both take turns: times per call of neighbours, the first program's first.
-fn burst(
-    program: &Loaded,
-    notebook: &LiveMap,
-    calls: [u32; 2],
-    pairs: usize,
-    random: &mut Random,
-) -> Result<Vec<[f64; 2]>> {
-    let firsts: Vec<u8> = (0..pairs).map(|_| u8::from(random.coin())).collect();
-    let order = firsts.iter().flat_map(|&side| [side, 1 - side]).collect();
-    let turns = Turns { calls, order };
-    notebook.write_notebook(&turns.to_value())?;
-    let input = RunInput { data: &DEFAULT_PACKET, context: &[] };
-    run(program.as_fd(), ProgramType::XDP, input, 1)?;
-    let value = notebook.read_notebook()?;
-    let times: Vec<(u8, f64)> = turns.read(&value).collect();
-    Ok(times
-        .chunks_exact(2)
-        .map(|pair| if pair[0].0 == 0 { [pair[0].1, pair[1].1] } else { [pair[1].1, pair[0].1] })
-        .collect())
 }
 
 /// The same program, which first waits until all before it has ended: the clock is read in order.
@@ -311,15 +252,5 @@ fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
     let mut it = Assembler::new();
     body(&mut it);
     it.mov(0, XDP_PASS).exit();
-    let code = it.finish();
-    let program = ProgramSpec {
-        name: name.to_owned(),
-        section: "xdp".to_owned(),
-        r#type: ProgramType::XDP,
-        attach_type: 0,
-        flags: 0,
-        attachment: None,
-        insn_count: code.insns.len(),
-    };
-    Linked { program, code, kfuncs: Vec::new() }
+    linked(name, ProgramType::XDP, it.finish())
 }

@@ -8,17 +8,13 @@
 //! What has to be known of a program before something is put into it:
 //!
 //! - [`graph`]: functions, basic blocks and edges; [`nest`]: loops, and how often what may run.
-//! - [`liveness`]: which [`registers`] are free; [`frame`]: which part of the stack is.
+//! - [`liveness`]: which registers are free ([`registers`]: what an instruction does with them); [`frame`]: which part of the stack is.
 //! - [`flow`]: which edges have to be counted, so that the rest follows.
 //! - [`jumps`]: where tail calls lead.
 
-#[cfg(any(test, feature = "testing"))]
-pub mod assemble;
 pub mod counters;
 pub mod flow;
 pub mod frame;
-#[cfg(any(test, feature = "testing"))]
-pub mod generate;
 pub mod graph;
 pub mod jumps;
 pub mod liveness;

@@ -5,8 +5,10 @@
 
 pub mod disassemble;
 mod insn;
+mod registers;
 
 pub use insn::{Insn, op};
+pub use registers::Registers;
 
 /// A linked program: the entry function first, then the functions that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

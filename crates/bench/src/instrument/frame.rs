@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use wingbeat_bpf::code::{Insn, op};
+use wingbeat_bpf::code::{Insn, Registers, op};
 
 use super::{
     graph::{Function, Graph},
-    registers::{Effects, Registers},
+    registers::Effects,
 };
 
 /// Bytes of stack that a program has, over all frames of a chain of calls (`MAX_BPF_STACK`,
@@ -167,7 +167,7 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instrument::assemble::{Assembler, load, store, store_immediate};
+    use wingbeat_programs::assemble::{Assembler, load, store, store_immediate};
 
     fn check(expected: u32, build: impl FnOnce(&mut Assembler)) {
         let mut assembler = Assembler::new();

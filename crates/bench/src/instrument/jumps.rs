@@ -3,11 +3,11 @@
 //! Compilers write table and slot of a tail call right before it. Where they come from further away, the
 //! call may go anywhere.
 
-use wingbeat_bpf::code::{Code, Insn, op};
+use wingbeat_bpf::code::{Code, Insn, Registers, op};
 
 use super::{
     graph::{Graph, GraphError},
-    registers::{Effects, Registers},
+    registers::Effects,
 };
 
 /// Arguments of the helper (include/uapi/linux/bpf.h, Linux 6.18).
@@ -91,7 +91,7 @@ fn constant(insn: Insn) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instrument::assemble::Assembler;
+    use wingbeat_programs::assemble::Assembler;
 
     #[test]
     fn tables_and_slots() {

@@ -4,12 +4,9 @@
 //! but only if every way to that place has set it: the verifier refuses to read the others. They do
 //! occur, because a call counts as a use of all five arguments.
 
-use wingbeat_bpf::code::Code;
+use wingbeat_bpf::code::{Code, Registers};
 
-use super::{
-    graph::Graph,
-    registers::{Effects, Registers},
-};
+use super::{graph::Graph, registers::Effects};
 
 /// Registers before each instruction. What is said of the second half of a `ldimm64` means nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]

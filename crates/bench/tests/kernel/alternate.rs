@@ -6,18 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wingbeat_bench::instrument::{
-    assemble::{Assembler, load, store},
-    wrapper::{
-        Options, alternate,
-        alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
-    },
+use wingbeat_bench::instrument::wrapper::{
+    Options, alternate,
+    alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
 };
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, op},
     live::{Alarm, Effort, Explained, LiveMap, Loader, RunInput, run},
-    spec::ProgramSpec,
+};
+use wingbeat_programs::{
+    assemble::{Assembler, load, store},
+    linked,
 };
 
 use crate::support::{can_load, has_may_goto};
@@ -87,21 +87,13 @@ fn run_turns(programs: [&Code; 2], maps: [&[&LiveMap]; 2], turns: &Turns) -> Vec
     let mut descriptors: Vec<BorrowedFd<'_>> =
         maps.iter().flat_map(|maps| maps.iter().map(|map| map.as_fd())).collect();
     descriptors.push(notebook.as_fd());
-    let spec = ProgramSpec {
-        name: "both".to_owned(),
-        section: String::new(),
-        r#type: ProgramType::XDP,
-        attach_type: 0,
-        flags: 0,
-        attachment: None,
-        insn_count: both.code.insns.len(),
-    };
+    let linked = linked("both", ProgramType::XDP, both.code);
     let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
     let program = Loader::without_object()
-        .load_image(&spec, &both.code, &both.called, &descriptors, effort)
+        .load_image(&linked.program, &linked.code, &both.called, &descriptors, effort)
         .expect("loaded");
     let input = RunInput { data: &PACKET, context: &[] };
-    let found = run(program.as_fd(), spec.r#type, input, 1).expect("it runs");
+    let found = run(program.as_fd(), ProgramType::XDP, input, 1).expect("it runs");
     assert_eq!(found.return_value, RESULT as u32);
     let value = notebook.read_notebook().expect("times");
     assert_eq!(value.len(), VALUE_SIZE);

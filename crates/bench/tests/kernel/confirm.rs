@@ -2,11 +2,11 @@
 
 use wingbeat_bench::{
     input::{Input, Link},
-    instrument::assemble::Assembler,
     measure::{Confirmation, Difference, confirm},
     plan::Plan,
 };
 use wingbeat_bpf::{code::op, spec::Spec};
+use wingbeat_programs::assemble::Assembler;
 
 use crate::{object::Program, support::can_load};
 

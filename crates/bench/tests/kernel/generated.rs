@@ -5,12 +5,12 @@ use proptest::{
     strategy::ValueTree as _,
     test_runner::{TestCaseError, TestRunner},
 };
-use wingbeat_bench::instrument::{
+use wingbeat_bpf::code::{Code, Insn, op};
+use wingbeat_oracle::model::{Model, run};
+use wingbeat_programs::{
     assemble::{Assembler, listing, load, store},
     generate::{Entry, Program, program},
 };
-use wingbeat_bpf::code::{Code, Insn, op};
-use wingbeat_oracle::model::{Model, run};
 
 use crate::support::{Kernel, can_load, is_at_least};
 

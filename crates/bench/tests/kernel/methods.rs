@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use wingbeat_bench::{
     analyse::compare::Thresholds,
     input::Input,
-    instrument::assemble::{Assembler, load, store_immediate},
     measure::{Watcher, against, bench},
     plan::Plan,
     result::{Method, Report},
@@ -14,6 +13,7 @@ use wingbeat_bpf::{
     code::{Insn, op},
     spec::Spec,
 };
+use wingbeat_programs::assemble::{Assembler, load, store_immediate};
 
 use crate::{
     object::Program,

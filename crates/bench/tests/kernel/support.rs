@@ -3,10 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use wingbeat_bench::{
-    instrument::{
-        counters::{self, Instrumented},
-        generate::Entry,
-    },
+    instrument::counters::{self, Instrumented},
     live::check_rights,
 };
 use wingbeat_bpf::{
@@ -15,6 +12,7 @@ use wingbeat_bpf::{
     probe,
     spec::{ProgramSpec, Spec},
 };
+use wingbeat_programs::generate::Entry;
 
 use crate::object::Program;
 

@@ -4,7 +4,6 @@ use std::{fs, sync::atomic::AtomicBool};
 
 use wingbeat_bench::{
     input::MapSource,
-    instrument::assemble::Assembler,
     measure::{Watcher, bench},
     plan::Plan,
     result::{Method, Report},
@@ -14,6 +13,7 @@ use wingbeat_bpf::{
     code::{Insn, op},
     spec::Spec,
 };
+use wingbeat_programs::assemble::Assembler;
 
 use crate::{
     btf::{self, Extension, GLOBAL, STATIC, Types},

@@ -10,7 +10,6 @@ use std::{
 };
 
 use wingbeat_bench::{
-    instrument::assemble::Assembler,
     measure::{Watcher, bench},
     plan::Plan,
     result::{Method, Report},
@@ -19,6 +18,7 @@ use wingbeat_bpf::{
     code::{Insn, op},
     spec::Spec,
 };
+use wingbeat_programs::assemble::Assembler;
 
 use crate::{
     support::{can_load, is_at_least},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wingbeat_bpf::code::{Insn, op};
+use wingbeat_bpf::code::{Insn, Registers, op};
 
 use super::{
     NotInstrumentable, SLOT_BYTES, Subject,
@@ -12,7 +12,6 @@ use super::{
 use crate::instrument::{
     frame::STACK_BYTES_MAX,
     graph::{Edge, EdgeKind},
-    registers::Registers,
 };
 
 /// Where instructions go.

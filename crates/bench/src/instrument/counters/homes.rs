@@ -9,13 +9,15 @@
 //! No counter stays in a register where control may go away for good: there would be no way out on
 //! which to save it.
 
+use wingbeat_bpf::code::Registers;
+
 use super::{
     Subject,
     sites::{Counter, SCRATCH, SPILL_COST, Site, Sites, dead_at},
 };
 use crate::instrument::{
     graph::{Edge, EdgeKind},
-    registers::{Effects, Registers},
+    registers::Effects,
 };
 
 /// Instructions that count, in memory, without the load of the address.

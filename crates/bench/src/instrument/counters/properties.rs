@@ -6,10 +6,10 @@ use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo};
 use wingbeat_oracle::model::{HELPER_LOOP, KFUNC_THROW, Model, Outcome, Write, run};
 
 use super::*;
-use crate::instrument::{
+use crate::instrument::graph::jump_target;
+use wingbeat_programs::{
     assemble::{Assembler, listing, load},
     generate::{Entry, program},
-    graph::jump_target,
 };
 
 fn model(entry: Entry, packet: &[u8], value_size: u32) -> Model {

@@ -1,11 +1,12 @@
 //! Which edges and blocks of a function are counted, and where.
 
+use wingbeat_bpf::code::Registers;
+
 use crate::instrument::{
     counters::Subject,
     flow::{Link, Net},
     graph::{Block, Edge, EdgeKind},
     nest::Nest,
-    registers::Registers,
 };
 
 /// Registers that a counter in memory needs: one for its address, one for its value.

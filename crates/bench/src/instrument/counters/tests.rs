@@ -3,11 +3,8 @@
 use wingbeat_bpf::code::{Insn, op};
 
 use super::*;
-use crate::instrument::{
-    assemble::{Assembler, listing, load, store},
-    graph::EdgeKind,
-    registers::Effects,
-};
+use crate::instrument::{graph::EdgeKind, registers::Effects};
+use wingbeat_programs::assemble::{Assembler, listing, load, store};
 
 fn built(build: impl FnOnce(&mut Assembler)) -> Code {
     let mut assembler = Assembler::new();

@@ -3,7 +3,7 @@
 use wingbeat_bpf::code::{FunctionInfo, Insn, op};
 
 use super::*;
-use crate::instrument::assemble::Assembler;
+use wingbeat_programs::assemble::Assembler;
 
 /// A block a line: its instructions, then its edges.
 fn describe(graph: &Graph) -> String {

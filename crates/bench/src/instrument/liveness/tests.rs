@@ -3,7 +3,7 @@
 use wingbeat_bpf::code::{Insn, op};
 
 use super::*;
-use crate::instrument::assemble::{Assembler, load, store};
+use wingbeat_programs::assemble::{Assembler, load, store};
 
 /// What is said before each instruction: the live registers, and those that are set on every way.
 fn check(build: impl FnOnce(&mut Assembler), expected: &[(&str, &str)]) {

@@ -3,7 +3,7 @@
 use wingbeat_bpf::code::op;
 
 use super::*;
-use crate::instrument::assemble::{Assembler, Label};
+use wingbeat_programs::assemble::{Assembler, Label};
 
 fn nest(build: impl FnOnce(&mut Assembler)) -> Nest {
     let mut assembler = Assembler::new();

@@ -5,7 +5,7 @@ use wingbeat_bpf::code::{Insn, op};
 use wingbeat_oracle::model::{Model, run};
 
 use super::*;
-use crate::instrument::{
+use wingbeat_programs::{
     assemble::{Assembler, listing, store_immediate},
     generate::{Entry, program},
 };

@@ -1,16 +1,13 @@
 //! From statements to bytecode.
 
-use wingbeat_bpf::code::{Code, Insn, op};
+use wingbeat_bpf::code::{Code, Insn, Registers, op};
 use wingbeat_oracle::model::{HELPER_LOOP, HELPER_SKB_LOAD_BYTES, KFUNC_THROW};
 
 use super::{
     Condition, Entry, Function, Kind, Operand, Program, Statement, Turns,
     reach::{callee, calls, reached},
 };
-use crate::instrument::{
-    assemble::{Assembler, Label, load, store, store_immediate},
-    registers::Registers,
-};
+use crate::assemble::{Assembler, Label, load, store, store_immediate};
 
 /// Slots of 8 bytes for the statements' data.
 const SLOTS: u8 = 5;

@@ -1,6 +1,4 @@
-//! A small assembler with labels, for tests and for the programs that [`generate`] makes.
-//!
-//! [`generate`]: super::generate
+//! A small assembler with labels.
 
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, disassemble::Listing, op};
 

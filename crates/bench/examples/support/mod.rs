@@ -1,0 +1,112 @@
+//! What the examples measure with: two programs in one image that take turns in bursts.
+
+use std::{
+    error::Error,
+    os::fd::{AsFd as _, BorrowedFd},
+    path::Path,
+};
+
+use wingbeat_bench::{
+    input::DEFAULT_PACKET,
+    instrument::wrapper::{self, alternate::Turns},
+};
+use wingbeat_bpf::{
+    ProgramType,
+    code::Code,
+    live::{Alarm, Effort, Explained, LiveMap, Loaded, Loader, LoaderOptions, RunInput, run},
+    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+};
+use wingbeat_stats::{random::Random, sample::median};
+
+pub(crate) type Failure = Box<dyn Error>;
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Loads of each pair unless told otherwise.
+pub(crate) const LOADS: usize = 40;
+/// Pairs of bursts in each load.
+pub(crate) const PAIRS: usize = 200;
+pub(crate) const XDP_PASS: i32 = 2;
+/// Length of a burst, roughly.
+const BURST_NS: f64 = 10_000.0;
+/// Positions at which the programs may begin, in instructions.
+const PLACES: usize = 24;
+
+/// Calls `row` with each XDP program of the objects.
+pub(crate) fn each_xdp(
+    objects: impl Iterator<Item = String>,
+    mut row: impl FnMut(&Linked, &Loader) -> Result<()>,
+) -> Result<()> {
+    for object in objects {
+        let spec = Spec::read(Path::new(&object))?;
+        let target = spec.needs_target_types().then(TargetTypes::from_kernel).transpose()?;
+        let loader = Loader::new(&spec, LoaderOptions::default())?;
+        for linked in spec.link(target.as_ref())? {
+            if linked.program.r#type == ProgramType::XDP {
+                row(&linked, &loader)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two codes in the kernel, at a random place.
+pub(crate) struct Image {
+    program: Loaded,
+    notebook: LiveMap,
+}
+
+impl Image {
+    /// Loads both codes with the maps of each. `home` is the one whose object loads both.
+    pub(crate) fn load(
+        (program, loader): (&ProgramSpec, &Loader),
+        codes: [&Code; 2],
+        [first, second]: [Vec<BorrowedFd<'_>>; 2],
+        home: usize,
+        random: &mut Random,
+    ) -> Result<Self> {
+        let first_maps = i32::try_from(first.len())?;
+        let options = wrapper::Options {
+            map_fd: first_maps + i32::try_from(second.len())?,
+            program_type: program.r#type,
+            throw_btf_id: None,
+        };
+        let place = random.below(PLACES);
+        let both = wrapper::alternate(codes, first_maps, home, XDP_PASS, place, options)?;
+        let notebook = LiveMap::notebook(both.value_size_bytes)?;
+        let maps: Vec<_> = first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
+        let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
+        let program = loader.load_image(program, &both.code, &both.called, &maps, effort)?;
+        Ok(Self { program, notebook })
+    }
+
+    /// Calls of each that make a burst, by what a first run shows.
+    pub(crate) fn burst_calls(&self, random: &mut Random) -> Result<[u32; 2]> {
+        let trial = self.take_turns([100; 2], 10, random)?;
+        Ok([0, 1].map(|side| {
+            let ns = median(trial.iter().map(|pair| pair[side]).collect()).max(1.0);
+            (BURST_NS / ns).clamp(1.0, 10_000.0) as u32
+        }))
+    }
+
+    /// Lets both take turns: times per call of neighbouring bursts, the first code's first.
+    pub(crate) fn take_turns(
+        &self,
+        calls: [u32; 2],
+        pairs: usize,
+        random: &mut Random,
+    ) -> Result<Vec<[f64; 2]>> {
+        let firsts: Vec<u8> = (0..pairs).map(|_| u8::from(random.coin())).collect();
+        let order = firsts.iter().flat_map(|&side| [side, 1 - side]).collect();
+        let turns = Turns { calls, order };
+        self.notebook.write_notebook(&turns.to_value())?;
+        let input = RunInput { data: &DEFAULT_PACKET, context: &[] };
+        run(self.program.as_fd(), ProgramType::XDP, input, 1)?;
+        let value = self.notebook.read_notebook()?;
+        let times: Vec<(u8, f64)> = turns.read(&value).collect();
+        let in_order = |pair: &[(u8, f64)]| match pair[0].0 {
+            0 => [pair[0].1, pair[1].1],
+            _ => [pair[1].1, pair[0].1],
+        };
+        Ok(times.chunks_exact(2).map(in_order).collect())
+    }
+}
