@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_profile::record::{Record, decode};
+use wingbeat_profile::wire::{Record, decode};
 use wingbeat_profile_common::{
     SAMPLE_HEADER_BYTES, TAIL_HEADER_BYTES,
     off_cpu::{BLOCK_RECORD_BYTES, END_RECORD_BYTES},

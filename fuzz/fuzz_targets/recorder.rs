@@ -6,8 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use wingbeat_profile::{
-    record::{Record, decode},
-    recording::{
+    wire::{Record, decode},
+    recorder::{
         bench_api::BenchRecorder,
         event::{Event, EventKind, MappedFile},
     },

@@ -1,7 +1,7 @@
 //! `wingbeat compare`: has two revisions run by turns, prints what was found. What it takes is in
 //! `wingbeat_track::compare`; docs/compare.md is the reference.
 
-mod live;
+mod progress;
 
 use std::{
     env,
@@ -95,9 +95,9 @@ enum Format {
 pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let plan = plan(args)?;
-    let comparison = live::interruptible(|stop| {
-        let mut live = live::Live::new(plan.time, quiet, verbose);
-        compare(&plan, stop, &mut |event| live.show(&event))
+    let comparison = progress::interruptible(|stop| {
+        let mut progress = progress::Live::new(plan.time, quiet, verbose);
+        compare(&plan, stop, &mut |event| progress.show(&event))
     })?;
     match output {
         Some(file) => {

@@ -8,8 +8,8 @@ use std::{hint::black_box, process::ExitCode};
 
 use wingbeat_profile::{
     diff::read_stacks,
-    record::{Record, decode},
-    recording::bench_api::BenchRecorder,
+    recorder::bench_api::BenchRecorder,
+    wire::{Record, decode},
 };
 use wingbeat_profile_common::{RecordKind, Stop};
 

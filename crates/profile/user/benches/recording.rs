@@ -6,12 +6,12 @@ use std::{fs, hint::black_box, os::unix::fs::MetadataExt as _};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use wingbeat_profile::{
     model::Completeness,
-    record::{Record, decode},
-    recording::{
+    recorder::{
         bench_api::BenchRecorder,
         event::{Event, EventKind, MappedFile},
         intern::RawStacks,
     },
+    wire::{Record, decode},
 };
 use wingbeat_profile_common::{RecordKind, Stop};
 

@@ -1,13 +1,13 @@
 //! The profiler: from a running process to a profile.
 //!
-//! One natural way: [`targets`] → [`session`] → samples ([`record`], [`recording`]) → symbols
+//! One natural way: [`targets`] → [`session`] → samples ([`wire`], [`recorder`]) → symbols
 //! ([`symbolize`]) → [`model`] → [`export`].
 //!
 //! * The *kernel half* (`profile-ebpf`) takes a sample at each tick of a clock on each CPU and counts
 //!   every tick that it does not take.
 //! * The *session* loads it, launches or finds the targets, and drains it together with the kernel's
 //!   record of mappings and processes.
-//! * The *recording* keeps addresses and open files: cheap, and complete even when the targets are
+//! * The *recorder* keeps addresses and open files: cheap, and complete even when the targets are
 //!   gone.
 //! * *Symbols* are looked up at the end, once for each distinct address.
 //! * *Exporters* turn the finished [`model::Profile`] into bytes, and know nothing of the rest.
@@ -23,10 +23,10 @@ mod foreign;
 pub mod fuzzing;
 pub mod model;
 mod proc;
-pub mod record;
-pub mod recording;
+pub mod recorder;
 pub mod session;
 pub mod summary;
 pub mod symbolize;
 pub mod targets;
 mod unwind;
+pub mod wire;

@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::FileExt as _, path::PathBuf};
 
-use crate::recording::event::MappedFile;
+use crate::recorder::event::MappedFile;
 
 /// Facts about a process that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     cost::Own,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
-    session::Recording,
+    session::Finished,
 };
 
 /// Ticks of the clocks on all CPUs. Each is counted once.
@@ -197,35 +197,35 @@ pub struct Summary {
 impl Summary {
     /// Puts the accounts together.
     pub fn new(
-        recording: &Recording,
+        finished: &Finished,
         profile: &Profile,
         own: Own,
         idle_hidden: u64,
         command_line: Vec<String>,
         outputs: Vec<Output>,
     ) -> Self {
-        let start = OffsetDateTime::from(recording.start);
+        let start = OffsetDateTime::from(finished.start);
         Self {
             wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: profile.meta.system.clone(),
             command_line,
             mode: profile.meta.mode.name(),
-            target: recording.target.clone(),
+            target: finished.target.clone(),
             start_time: start.format(&Rfc3339).unwrap_or_default(),
-            duration_ns: recording.duration_ns,
-            frequency_hz: recording.frequency_hz,
-            cpus: recording.cpus,
-            ticks: recording.ticks.clone(),
+            duration_ns: finished.duration_ns,
+            frequency_hz: finished.frequency_hz,
+            cpus: finished.cpus,
+            ticks: finished.ticks.clone(),
             stacks: Stacks::count(profile),
-            off_cpu: accounts::off_cpu(recording, profile, idle_hidden),
-            target_cpu_time_ns: recording.target_cpu_time_ns(),
+            off_cpu: accounts::off_cpu(finished, profile, idle_hidden),
+            target_cpu_time_ns: finished.target_cpu_time_ns(),
             processes: profile.processes.len() as u32,
             threads: profile.threads.len() as u32,
-            bytes_per_sample: recording.record_bytes / recording.ticks.sampled.max(1),
-            events_lost: recording.events_lost,
-            tails_lost: recording.tails_lost,
-            children_lost: recording.children_lost,
-            exit_status: recording.ended.map(|ended| ended.code()),
+            bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
+            events_lost: finished.events_lost,
+            tails_lost: finished.tails_lost,
+            children_lost: finished.children_lost,
+            exit_status: finished.ended.map(|ended| ended.code()),
             own,
             outputs,
         }

@@ -1,6 +1,6 @@
 //! `wingbeat profile`: flags in, calls, text out.
 
-mod live;
+mod progress;
 mod report;
 
 use std::{
@@ -25,7 +25,7 @@ use wingbeat_profile::{
     cost::OwnCost,
     export::{self, Format},
     model::{BinaryKind, Profile},
-    session::{self, Options, Recording},
+    session::{self, Finished, Options},
     summary::{Output, Summary},
     symbolize::symbolize,
     targets::Targets,
@@ -168,7 +168,7 @@ fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> anyhow::Res
 }
 
 /// Records until the end, showing how it goes if somebody watches.
-fn record(options: &Options, quiet: bool) -> anyhow::Result<Recording> {
+fn record(options: &Options, quiet: bool) -> anyhow::Result<Finished> {
     let (stop, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -179,14 +179,14 @@ fn record(options: &Options, quiet: bool) -> anyhow::Result<Recording> {
         pipe::register(signal, writer).context("cannot handle signals")?;
     }
     let shares_terminal = matches!(options.targets, Targets::Command(_));
-    let line = live::Recording::new(quiet || shares_terminal);
+    let line = progress::Recording::new(quiet || shares_terminal);
     let recording = session::record(options, stop.as_fd(), &mut |progress| line.show(progress))?;
     is_over.store(true, Ordering::Relaxed);
     Ok(recording)
 }
 
-fn symbolized(recording: &Recording, quiet: bool) -> Profile {
-    let bar = live::Symbolizing::new(quiet);
+fn symbolized(recording: &Finished, quiet: bool) -> Profile {
+    let bar = progress::Symbolizing::new(quiet);
     symbolize(recording, &mut |done, total| bar.show(done, total))
 }
 
@@ -218,7 +218,7 @@ impl Written {
     }
 }
 
-fn exit_code(recording: &Recording, profile: &Profile) -> ExitCode {
+fn exit_code(recording: &Finished, profile: &Profile) -> ExitCode {
     match &recording.ended {
         Some(ended) if ended.by_itself && ended.code() != 0 => {
             ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))

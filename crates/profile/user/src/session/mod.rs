@@ -21,7 +21,7 @@ use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
     error::RecordError,
     model::Mode,
-    recording::Recorder,
+    recorder::Recorder,
     summary::{Ticks, off_cpu::Switches},
     targets::Targets,
 };
@@ -51,7 +51,7 @@ pub struct Progress {
 }
 
 /// A finished recording: raw stacks, open files, and the accounts.
-pub struct Recording {
+pub struct Finished {
     pub(crate) recorder: Recorder,
     /// Keeps our programs in the kernel until their frames have names, and counts the ends of
     /// targets.
@@ -107,7 +107,7 @@ struct CpuTime {
     exited_ns: Option<u64>,
 }
 
-impl Recording {
+impl Finished {
     /// CPU time that the targets used during the recording, nanoseconds. Best asked late: what
     /// taking down a process costs is known when its parent has noticed, some milliseconds after.
     pub fn target_cpu_time_ns(&self) -> u64 {
@@ -129,7 +129,7 @@ pub fn record(
     options: &Options,
     stop: BorrowedFd<'_>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Recording, RecordError> {
+) -> Result<Finished, RecordError> {
     options.targets.check()?;
     check_frequency(options.frequency_hz)?;
     Rights::current()

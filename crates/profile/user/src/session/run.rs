@@ -15,7 +15,7 @@ use rustix::{
 use wingbeat_profile_common::counter;
 
 use super::{
-    CpuTime, Ended, OffCpuAccounts, Options, Progress, Recording,
+    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress,
     descriptors::raise_limit,
     kernel::{BackEnd, Blocks, KernelHalf, Settings},
     launch::Launched,
@@ -24,10 +24,10 @@ use super::{
 use crate::{
     error::RecordError,
     proc::{self, MachineTime},
-    record,
-    recording::{Recorder, Scope, event::Event, off_cpu::reckon_left},
+    recorder::{Recorder, Scope, event::Event, off_cpu::reckon_left},
     summary::Clocks,
     targets::{Targets, with_descendants},
+    wire,
 };
 
 /// The ring buffer is looked at at least this often.
@@ -286,7 +286,7 @@ impl Session {
         self.events.sort_by_key(|event| event.time_ns);
         let mut decoded: Vec<_> = records
             .iter()
-            .filter_map(|range| record::decode(bytes.get(range.clone())?).ok())
+            .filter_map(|range| wire::decode(bytes.get(range.clone())?).ok())
             .collect();
         self.undecoded += (records.len() - decoded.len()) as u64;
         decoded.sort_by_key(|record| record.time_ns());
@@ -299,7 +299,7 @@ impl Session {
                 self.recorder.event(event);
             }
             self.samples +=
-                u64::from(matches!(record, record::Record::Sample(_) | record::Record::Block(_)));
+                u64::from(matches!(record, wire::Record::Sample(_) | wire::Record::Block(_)));
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
@@ -344,7 +344,7 @@ impl Session {
         Ok(CpuTime { ns: live_ns + exited_ns, exited_ns: (live_ns == 0).then_some(exited_ns) })
     }
 
-    pub(super) fn finish(mut self, options: &Options) -> Result<Recording, RecordError> {
+    pub(super) fn finish(mut self, options: &Options) -> Result<Finished, RecordError> {
         let ran_ns = self.kernel_half.stop()?;
         self.kernel_half.stop_switch()?;
         let end_ns = now_ns();
@@ -375,7 +375,7 @@ impl Session {
             frequency_hz: options.frequency_hz,
             cpus: self.cpus.len() as u32,
         });
-        Ok(Recording {
+        Ok(Finished {
             target: self.target,
             start: self.start,
             start_ns: self.start_ns,

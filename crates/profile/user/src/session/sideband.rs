@@ -16,7 +16,7 @@ use perf_event::{
 
 use crate::{
     error::RecordError,
-    recording::event::{Event, EventKind, KernelCode, MappedFile},
+    recorder::event::{Event, EventKind, KernelCode, MappedFile},
 };
 
 /// Pages per CPU: 512 KiB hold about 5,000 events.

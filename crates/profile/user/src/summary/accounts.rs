@@ -1,7 +1,7 @@
 //! From a recording to the part of the summary that tells of time off the CPU.
 
 use super::off_cpu::{OffCpu, Reused, ThreadTime, stacks, states};
-use crate::{model::Profile, session::Recording};
+use crate::{model::Profile, session::Finished};
 
 /// Shares that sums may miss the elapsed time by: 1 in so many.
 const ELAPSED_PER_MISS: u64 = 100;
@@ -10,13 +10,9 @@ const MISS_NS_MIN: u64 = 100_000;
 
 /// The accounts; `None` if the scheduler was not watched. `idle_hidden` threads were left out of the
 /// profile.
-pub(super) fn off_cpu(
-    recording: &Recording,
-    profile: &Profile,
-    idle_hidden: u64,
-) -> Option<OffCpu> {
-    let accounts = recording.off_cpu.as_ref()?;
-    let blocks = &recording.recorder.blocks;
+pub(super) fn off_cpu(finished: &Finished, profile: &Profile, idle_hidden: u64) -> Option<OffCpu> {
+    let accounts = finished.off_cpu.as_ref()?;
+    let blocks = &finished.recorder.blocks;
     let idle = blocks.idle();
     let mut threads: Vec<ThreadTime> = blocks
         .accounts

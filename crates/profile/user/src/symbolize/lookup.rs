@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     model::{self, BinaryKind, Line},
-    recording::{
+    recorder::{
         Recorder,
         binaries::{Binaries, BinaryId},
         event::KernelCode,

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     model::{Frame, Meta, Profile, Sample, Stack, StackId},
-    session::Recording,
+    session::Finished,
 };
 
 use self::{
@@ -25,8 +25,8 @@ use self::{
 
 /// Gives names to everything in a recording. `progress` is told how many of how many addresses have
 /// been looked up.
-pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) -> Profile {
-    let recorder = &recording.recorder;
+pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) -> Profile {
+    let recorder = &finished.recorder;
     let mut places = Places::default();
     // The same code lies at other addresses in each process, so that stacks which differed by
     // address become one.
@@ -68,7 +68,7 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
     samples.sort_by_key(|sample| sample.time_ns);
     let mut off_cpu = off_cpu(
         recorder,
-        recording.mode,
+        finished.mode,
         &mut Stacks {
             tables: &mut tables,
             frames: &mut frames,
@@ -83,7 +83,7 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
     }
     let Tables { functions, binaries, .. } = tables;
     Profile {
-        meta: meta(recording),
+        meta: meta(finished),
         functions,
         binaries,
         frames,
@@ -96,15 +96,15 @@ pub fn symbolize(recording: &Recording, progress: &mut dyn FnMut(usize, usize)) 
     }
 }
 
-fn meta(recording: &Recording) -> Meta {
+fn meta(finished: &Finished) -> Meta {
     Meta {
-        mode: recording.mode,
-        target: recording.target.clone(),
-        start: recording.start,
-        start_ns: recording.start_ns,
-        duration_ns: recording.duration_ns,
-        frequency_hz: recording.frequency_hz,
-        period_ns: 1_000_000_000 / recording.frequency_hz,
+        mode: finished.mode,
+        target: finished.target.clone(),
+        start: finished.start,
+        start_ns: finished.start_ns,
+        duration_ns: finished.duration_ns,
+        frequency_hz: finished.frequency_hz,
+        period_ns: 1_000_000_000 / finished.frequency_hz,
         system: system(),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
         StackId, State, ThreadId,
     },
-    recording::{Recorder, blocks::WakerId},
+    recorder::{Recorder, blocks::WakerId},
 };
 
 /// Where the kernel enters an interrupt, by the beginnings of names (arch/x86/include/asm/idtentry.h,

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     model::{BrokenReason, Completeness, FrameId, Stack},
-    recording::{
+    recorder::{
         binaries::{Backing, Binaries, BinaryId},
         intern::RawStack,
         spaces::{GenerationId, Spaces},

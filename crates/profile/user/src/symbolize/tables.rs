@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::lookup::Named;
 use crate::{
     model::{self, Binary, BinaryKind, Function, FunctionId, Line},
-    recording::binaries::{Backing, Binaries, BinaryId},
+    recorder::binaries::{Backing, Binaries, BinaryId},
 };
 
 /// Tables that grow as names are found.

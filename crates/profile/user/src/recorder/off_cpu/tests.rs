@@ -3,7 +3,7 @@
 use wingbeat_profile_common::off_cpu::Waker;
 
 use super::*;
-use crate::recording::{
+use crate::recorder::{
     Scope,
     event::{Event, EventKind},
 };
@@ -59,7 +59,7 @@ fn recorder() -> Recorder {
 /// Name, beginning, end, time on the CPU and off it of each account, milliseconds.
 fn accounts(recorder: &Recorder) -> Vec<(&str, [u64; 4])> {
     let accounts = recorder.blocks.accounts.iter();
-    let of = |account: &crate::recording::blocks::Account| {
+    let of = |account: &crate::recorder::blocks::Account| {
         let thread = &recorder.threads.threads[account.thread as usize];
         let times = [account.begun_ns, account.end_ns, account.on_cpu_ns, account.off_cpu_ns]
             .map(|ns| ns / MS);

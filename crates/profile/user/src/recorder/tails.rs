@@ -5,8 +5,8 @@ use wingbeat_profile_common::{TAIL_CHECKS, TAIL_WORDS_PER_CHECK};
 
 use super::spaces::GenerationId;
 use crate::{
-    record::{Sample, Tail},
     unwind::{Memory, Outcome, Row, Start, finish},
+    wire::{Sample, Tail},
 };
 
 /// Tails kept per thread and place; the bottom of a stack has one.

@@ -2,7 +2,7 @@
 //! the recorder is not. No part of the interface.
 
 use super::{Recorder, Scope, event::Event};
-use crate::record::Record;
+use crate::wire::Record;
 
 /// A recorder that follows everybody.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use wingbeat_profile_common::RecordKind;
 
 use super::*;
-use crate::record::decode;
+use crate::wire::decode;
 
 #[test]
 fn with_all_a_process_is_known_whole_at_its_first_mapping() {

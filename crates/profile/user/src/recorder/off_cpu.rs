@@ -19,8 +19,8 @@ use super::{
 use crate::{
     model::{BrokenReason, Completeness},
     proc,
-    record::Sample,
     unwind::{ApproachEnd, Memory, Registers, Start, approach, finish},
+    wire::Sample,
 };
 
 /// Stack of another thread that is read to unwind it.

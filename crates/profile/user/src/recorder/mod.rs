@@ -31,8 +31,8 @@ use self::{
 use crate::{
     model::{Completeness, ThreadId},
     proc,
-    record::{Record, Sample},
     unwind::{Row, Start},
+    wire::{Record, Sample},
 };
 
 /// A sample with its raw stack.
