@@ -86,17 +86,17 @@ const ABSENCES: &[Absence] = &[
     },
     Absence {
         part: "crates/bench/src/instrument",
-        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::live"],
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::loader"],
         why: "instrumentation is bytecode in, bytecode out",
     },
     Absence {
         part: "crates/bench/src/report",
-        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::live"],
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::loader"],
         why: "reports turn results into text: no clock, no files, no kernel",
     },
     Absence {
         part: "crates/bench/src/annotate",
-        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::live"],
+        words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::loader"],
         why: "annotations turn counts into text: no clock, no files, no kernel",
     },
     Absence {
@@ -118,7 +118,7 @@ const ABSENCES: &[Absence] = &[
     },
     Absence {
         part: "crates/dev/oracle/",
-        words: &["wingbeat_bench", "wingbeat_bpf::live", "std::fs", "File::", "Instant::now"],
+        words: &["wingbeat_bench", "wingbeat_bpf::loader", "std::fs", "File::", "Instant::now"],
         why: "what confirms the counters shares nothing with them, and nothing with the kernel",
     },
     Absence {

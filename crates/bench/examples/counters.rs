@@ -18,7 +18,7 @@ use wingbeat_bench::instrument::counters;
 use wingbeat_bpf::{
     ProgramType,
     code::op,
-    live::{LiveMap, Loader},
+    loader::{LoadedMap, Loader},
     spec::Linked,
 };
 use wingbeat_programs::{assemble::Assembler, linked};
@@ -81,7 +81,7 @@ impl<'a> Pair<'a> {
             stack_depths_bytes: plain.verifier.stack_depths.clone(),
         };
         let instrumented = counters::instrument(&linked.code, &options)?;
-        let notebook = LiveMap::notebook(instrumented.plan.value_size_bytes())?;
+        let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes())?;
         let mut descriptors = maps.descriptors();
         descriptors.push(notebook.as_fd());
         let counted = loader.load(&linked.program, &instrumented.code, &descriptors)?;
@@ -94,7 +94,7 @@ impl<'a> Pair<'a> {
     fn take_turns(&self, random: &mut Random) -> Result<[f64; 2]> {
         // Each has maps of its own; behind those of the second lie its counters.
         let (first, second) = (self.loader.create_maps()?, self.loader.create_maps()?);
-        let counters = LiveMap::notebook(self.instrumented.plan.value_size_bytes())?;
+        let counters = LoadedMap::notebook(self.instrumented.plan.value_size_bytes())?;
         let mut maps = [first.descriptors(), second.descriptors()];
         maps[1].push(counters.as_fd());
         let codes = [&self.linked.code, &self.instrumented.code];

@@ -32,7 +32,7 @@ use wingbeat_bench::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, Insn, op},
-    live::{LiveMap, LiveMaps, Loader},
+    loader::{LoadedMap, LoadedMaps, Loader},
     spec::Linked,
 };
 use wingbeat_programs::{
@@ -135,16 +135,16 @@ impl Beside<'_> {
         let clocks = [clock(has_clock[0])?, clock(has_clock[1])?];
         let mut maps = [own.descriptors(), Vec::new()];
         for (maps, clock) in maps.iter_mut().zip(&clocks) {
-            maps.extend(clock.iter().map(LiveMap::as_fd));
+            maps.extend(clock.iter().map(LoadedMap::as_fd));
         }
         let image = Image::load((&self.linked.program, self.loader), codes, maps, 0, random)?;
         let calls = image.burst_calls(random)?;
-        clocks.iter().flatten().try_for_each(LiveMap::clear_notebook)?;
+        clocks.iter().flatten().try_for_each(LoadedMap::clear_notebook)?;
         let pairs = image.take_turns(calls, PAIRS, random)?;
         let differences = pairs.iter().map(|[first, second]| first - second).collect();
         let mut medians = [0.0; 2];
         if let [Some(first), Some(second)] = &clocks {
-            let read = |clock: &LiveMap| {
+            let read = |clock: &LoadedMap| {
                 Ok::<_, support::Failure>(read_histogram(&clock.read_notebook()?)?)
             };
             let recorded = [read(first)?, read(second)?];
@@ -160,14 +160,14 @@ impl Beside<'_> {
 
 /// Maps of the program itself.
 enum Own {
-    Traffic(LiveMap),
-    Object(LiveMaps),
+    Traffic(LoadedMap),
+    Object(LoadedMaps),
 }
 
 impl Own {
     fn create(beside: &Beside<'_>) -> Result<Self> {
         Ok(match beside.has_traffic {
-            true => Self::Traffic(LiveMap::notebook(TRAFFIC_BYTES)?),
+            true => Self::Traffic(LoadedMap::notebook(TRAFFIC_BYTES)?),
             false => Self::Object(beside.loader.create_maps()?),
         })
     }
@@ -180,8 +180,8 @@ impl Own {
     }
 }
 
-fn clock(is_wanted: bool) -> Result<Option<LiveMap>> {
-    Ok(is_wanted.then(|| LiveMap::notebook(wrapper::histogram::VALUE_SIZE as u32)).transpose()?)
+fn clock(is_wanted: bool) -> Result<Option<LoadedMap>> {
+    Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE as u32)).transpose()?)
 }
 
 /// The same program, which first waits until all before it has ended: the clock is read in order.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{Run, VerifierStatistics},
+    loader::{Run, VerifierStatistics},
     program::Info,
 };
 use wingbeat_stats::{

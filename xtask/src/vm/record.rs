@@ -180,7 +180,7 @@ pub(super) mod tests {
         let lines = ["@vm eof", "@vm file verified/profile", "a,prog_name,verdict,total_insns"];
         lines.iter().for_each(|line| drop(console.line(line)));
         programs.iter().for_each(|line| drop(console.line(line)));
-        let lines = ["@vm eof", "@vm begin bpf/live", "@vm end 0 bpf/live"];
+        let lines = ["@vm eof", "@vm begin bpf/loader", "@vm end 0 bpf/loader"];
         lines.iter().for_each(|line| drop(console.line(line)));
         Record::of(&console, true)
     }

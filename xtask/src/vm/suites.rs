@@ -41,7 +41,7 @@ const fn beside(folder: &'static str, target: &'static str) -> Wanted {
 /// quick ones first: if something is broken altogether, that shows at once.
 const WANTED: &[Wanted] = &[
     within("crates/base/bpf", "wingbeat_bpf"),
-    beside("crates/base/bpf", "live"),
+    beside("crates/base/bpf", "loader"),
     within("crates/profile/user", "wingbeat_profile"),
     beside("crates/bench", "kernel"),
     beside("examples/fun-xdp/fun-xdp", "fun_xdp"),
@@ -56,7 +56,7 @@ const WANTED: &[Wanted] = &[
 /// suite and test.
 const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.
-    ("bpf/live", "limits::instructions_over_all_paths"),
+    ("bpf/loader", "limits::instructions_over_all_paths"),
 ];
 
 /// Tests of a suite that emulation leaves out.
@@ -245,13 +245,13 @@ mod tests {
             artifact("crates/wingbeat", "wingbeat", "bin", false),
             artifact("crates/wingbeat", "wingbeat", "bin", true),
             artifact("crates/wingbeat", "run", "test", true),
-            artifact("crates/base/bpf", "live", "test", true),
+            artifact("crates/base/bpf", "loader", "test", true),
             artifact("examples/fun-xdp/fun-xdp", "fun_xdp", "lib", true),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
         let suites = read(&messages.join("\n"));
         let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
-        assert_eq!(names, ["bpf/live", "wingbeat/live"]);
+        assert_eq!(names, ["bpf/loader", "wingbeat/live"]);
         assert_eq!(suites.tests[0].folder, root.join("crates/base/bpf"));
         assert_eq!(suites.programs, [Path::new("/t/debug/bin-wingbeat")]);
     }

@@ -5,7 +5,7 @@
 //! - [`helpers`]: names of the kernel's helper functions.
 //! - [`btf`]: offsets of the kernel's structures, for kernel halves.
 //! - [`spec`]: object files as specs: pure, no kernel, no rights.
-//! - [`live`]: maps created, programs loaded with the verifier's word, and run.
+//! - [`loader`]: maps created, programs loaded with the verifier's word, and run.
 //! - [`rights`]: capabilities, held and missing, and how to get them.
 //! - [`program`]: programs that are loaded.
 //! - [`owners`]: the processes that hold them. [`links`]: what attaches them; [`interfaces`]: what does so
@@ -21,7 +21,7 @@ pub mod code;
 pub mod helpers;
 pub mod interfaces;
 pub mod links;
-pub mod live;
+pub mod loader;
 pub mod owners;
 pub mod probe;
 pub mod program;

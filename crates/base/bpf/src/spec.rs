@@ -2,7 +2,7 @@
 //!
 //! [`Spec::parse`] reads an object of any toolchain (Aya, clang with libbpf, bpf2go); [`Spec::link`]
 //! gives the bytecode of each program with its calls and maps resolved. Maps appear in the bytecode by
-//! their position in [`Spec::maps`], things of the kernel by theirs in [`Spec::externs`]; the live half
+//! their position in [`Spec::maps`], things of the kernel by theirs in [`Spec::externs`]; the loader
 //! puts descriptors and ids in their place.
 //!
 //! A file goes through stages, each of which relies on what those before it have checked:

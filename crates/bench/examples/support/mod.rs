@@ -13,7 +13,7 @@ use wingbeat_bench::{
 use wingbeat_bpf::{
     ProgramType,
     code::Code,
-    live::{Alarm, Effort, Explained, LiveMap, Loaded, Loader, LoaderOptions, RunInput, run},
+    loader::{Alarm, Effort, Explained, Loaded, LoadedMap, Loader, LoaderOptions, RunInput, run},
     spec::{Linked, ProgramSpec, Spec, TargetTypes},
 };
 use wingbeat_stats::{random::Random, sample::median};
@@ -52,7 +52,7 @@ pub(crate) fn each_xdp(
 /// Two codes in the kernel, at a random place.
 pub(crate) struct Image {
     program: Loaded,
-    notebook: LiveMap,
+    notebook: LoadedMap,
 }
 
 impl Image {
@@ -72,7 +72,7 @@ impl Image {
         };
         let place = random.below(PLACES);
         let both = wrapper::alternate(codes, first_maps, home, XDP_PASS, place, options)?;
-        let notebook = LiveMap::notebook(both.value_size_bytes)?;
+        let notebook = LoadedMap::notebook(both.value_size_bytes)?;
         let maps: Vec<_> = first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
         let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
         let program = loader.load_image(program, &both.code, &both.called, &maps, effort)?;

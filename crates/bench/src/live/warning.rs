@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 use wingbeat_bpf::{
     Capability,
-    live::CounterEvent,
+    loader::CounterEvent,
     owners::{Owner, Owners},
     rights::how_to_get,
 };

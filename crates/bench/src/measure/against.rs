@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use wingbeat_bpf::{
-    live::{Loader, LoaderOptions},
+    loader::{Loader, LoaderOptions},
     spec::{Linked, ProgramSpec, Spec},
 };
 use wingbeat_stats::{random::Random, sample::Sample};

@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_bpf::{
     code::{Insn, op},
-    live::{LiveMap, LiveMaps, Loaded, Loader},
+    loader::{Loaded, LoadedMap, LoadedMaps, Loader},
     probe::Kernel,
     spec::Linked,
 };
@@ -62,7 +62,7 @@ pub(super) struct Side<'a> {
     pub(super) loader: &'a Loader,
     pub(super) contents: &'a Contents,
     /// Maps that take long to create: all its loads have the same ones.
-    pub(super) maps: Option<LiveMaps>,
+    pub(super) maps: Option<LoadedMaps>,
 }
 
 impl<'a> Side<'a> {
@@ -72,7 +72,7 @@ impl<'a> Side<'a> {
     }
 
     /// Maps as they are before the first run.
-    fn fresh_maps(&self) -> Result<LiveMaps, BenchError> {
+    fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
         if let Some(maps) = &self.maps
             && maps.reset().is_ok()
         {
@@ -190,7 +190,7 @@ impl<'a> Alternation<'a> {
         let home = usize::from(!is_swapped);
         let image = wrapper::alternate(codes, first_count, home, result, padding, options)
             .map_err(|error| error.to_string())?;
-        let notebook = LiveMap::notebook(image.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LoadedMap::notebook(image.value_size_bytes).map_err(|e| e.to_string())?;
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
         descriptors.push(notebook.as_fd());
@@ -241,8 +241,8 @@ fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
 #[derive(Debug)]
 struct Live {
     program: Loaded,
-    notebook: LiveMap,
-    _maps: [LiveMaps; 2],
+    notebook: LoadedMap,
+    _maps: [LoadedMaps; 2],
     /// Whether the second side comes first in the image.
     is_swapped: bool,
 }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf::{ProgramType, live::Run};
+use wingbeat_bpf::{ProgramType, loader::Run};
 use wingbeat_stats::sample::Sample;
 
 use super::{BenchError, runner::Pace};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use wingbeat_bpf::{
     ProgramType,
-    live::Loader,
+    loader::Loader,
     spec::{Linked, ProgramSpec},
 };
 

@@ -7,7 +7,7 @@ use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
 use rustix::time::{ClockId, clock_gettime};
 use wingbeat_bpf::{
-    live::{LiveMaps, Loader, LoaderOptions, Run, RunInput, run},
+    loader::{LoadedMaps, Loader, LoaderOptions, Run, RunInput, run},
     spec::Spec,
 };
 use wingbeat_oracle::world::{self, Outcome, Surroundings};
@@ -137,7 +137,7 @@ fn now_ns() -> u64 {
 
 /// Maps in the kernel, as programs on one CPU find them.
 struct Live<'a> {
-    maps: &'a LiveMaps,
+    maps: &'a LoadedMaps,
     contents: &'a Contents,
     cpu: usize,
 }

@@ -1,7 +1,7 @@
 //! What stands in the maps of an object before a program runs: entries from files, and programs in tables.
 
 use wingbeat_bpf::{
-    live::LiveMaps,
+    loader::LoadedMaps,
     spec::{MapType, Spec},
 };
 
@@ -70,7 +70,7 @@ fn why_not(r#type: MapType) -> &'static str {
 }
 
 /// Puts the entries into the maps. Tables of programs are filled when these are loaded.
-pub(super) fn fill(maps: &mut LiveMaps, contents: &Contents) -> Result<(), BenchError> {
+pub(super) fn fill(maps: &mut LoadedMaps, contents: &Contents) -> Result<(), BenchError> {
     for (name, kind, entries) in &contents.entries {
         let Some(map) = maps.get_mut(name).filter(|_| *kind != MapKind::ProgramTable) else {
             continue;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use std::os::fd::AsFd as _;
 use wingbeat_bpf::{
-    live::{Loader, LoaderOptions, Run},
+    loader::{Loader, LoaderOptions, Run},
     spec::{Linked, ObjectTypes, Spec},
 };
 

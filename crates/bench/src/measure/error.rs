@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use wingbeat_bpf::{
-    live::{LoadError, MapError, RunError},
+    loader::{LoadError, MapError, RunError},
     spec::{OtherCode, Spec, SpecError},
 };
 

@@ -3,7 +3,7 @@
 use std::{io, sync::atomic::AtomicBool, thread, time::Duration};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use wingbeat_bpf::live::Alarm;
+use wingbeat_bpf::loader::Alarm;
 
 use super::{BenchError, runner::Runner};
 

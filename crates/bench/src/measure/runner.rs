@@ -5,7 +5,7 @@ use std::{os::fd::BorrowedFd, time::Duration};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::{
     ProgramType,
-    live::{Alarm, Effort, Explained, Run, RunError, RunInput, run_apart, run_until},
+    loader::{Alarm, Effort, Explained, Run, RunError, RunInput, run_apart, run_until},
 };
 
 use super::BenchError;

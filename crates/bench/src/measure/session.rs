@@ -13,7 +13,7 @@ use std::{
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{LoadError, Loader, LoaderOptions, VerifierStatistics},
+    loader::{LoadError, Loader, LoaderOptions, VerifierStatistics},
     program::Info,
     spec::{Linked, ProgramSpec, Spec},
 };

@@ -8,7 +8,9 @@ use std::{
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{Effort, LiveMap, LiveMaps, LoadError, Loaded, Loader, RawContext, ResetError, Run},
+    loader::{
+        Effort, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, RawContext, ResetError, Run,
+    },
     spec::Linked,
 };
 
@@ -54,7 +56,7 @@ pub(super) struct Subject<'a> {
 /// Everything of it that is in the kernel.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) maps: LiveMaps,
+    pub(super) maps: LoadedMaps,
     pub(super) plain: Loaded,
     targets: PlainTargets,
     /// With counters, or why not.
@@ -69,7 +71,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Counted {
     pub(super) program: Loaded,
-    pub(super) notebook: LiveMap,
+    pub(super) notebook: LoadedMap,
     pub(super) instrumented: Instrumented,
     pub(super) jumps: Vec<Jump>,
     /// What they lead to, with counters too.
@@ -80,7 +82,7 @@ pub(super) struct Counted {
 #[derive(Debug)]
 pub(super) struct Clocked {
     pub(super) program: Loaded,
-    pub(super) notebook: LiveMap,
+    pub(super) notebook: LoadedMap,
 }
 
 impl<'a> Subject<'a> {
@@ -237,7 +239,7 @@ impl State {
         contents: &Contents,
         runner: Runner<'_>,
     ) -> Result<Self, BenchError> {
-        let load = |maps: LiveMaps, effort: Effort<'_>| {
+        let load = |maps: LoadedMaps, effort: Effort<'_>| {
             let begun = Instant::now();
             let descriptors = maps.descriptors();
             let plain = loader.load_with(&linked.program, &linked.code, &descriptors, effort)?;
@@ -310,7 +312,7 @@ impl Counted {
         let instrumented = counters::instrument(&linked.code, &options)
             .map_err(|error| format!("it cannot be given counters: {error}"))?;
         let notebook =
-            LiveMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
+            LoadedMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
         let descriptors = [maps.as_slice(), &[notebook.as_fd()]].concat();
         let program =
             loader.load_with(&linked.program, &instrumented.code, &descriptors, effort).map_err(
@@ -338,7 +340,7 @@ impl Clocked {
             return Err("it throws exceptions, which would skip the second clock read".to_owned());
         }
         let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
-        let notebook = LiveMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LoadedMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
         let mut descriptors = state.maps.descriptors();
         descriptors.push(notebook.as_fd());
         let effort = runner.little_effort();

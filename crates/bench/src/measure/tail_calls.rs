@@ -12,7 +12,7 @@ use std::{
 
 use wingbeat_bpf::{
     code::Code,
-    live::{Effort, LiveMap, LiveMaps, Loaded, Loader},
+    loader::{Effort, Loaded, LoadedMap, LoadedMaps, Loader},
     spec::{Linked, MapType, Slot, Spec, TargetTypes},
 };
 
@@ -157,7 +157,7 @@ impl PlainTargets {
         targets: &Targets,
         linked: &Linked,
         loader: &Loader,
-        (maps, plain): (&LiveMaps, &Loaded),
+        (maps, plain): (&LoadedMaps, &Loaded),
         effort: Effort<'_>,
     ) -> Self {
         let mut found = Self::default();
@@ -200,7 +200,7 @@ fn load_target(
     target: &Result<Linked, String>,
     caller: &Linked,
     loader: &Loader,
-    maps: &LiveMaps,
+    maps: &LoadedMaps,
     effort: Effort<'_>,
 ) -> Result<Loaded, String> {
     let target = target.as_ref().map_err(Clone::clone)?;
@@ -221,7 +221,7 @@ fn load_target(
 #[derive(Debug, Default)]
 pub(super) struct CountedTargets {
     /// Each with the position of the map that it stands for.
-    twins: Vec<(usize, LiveMap)>,
+    twins: Vec<(usize, LoadedMap)>,
     programs: Vec<(Linked, Counted)>,
     /// Programs without counters in the tables, and why they have none.
     without: Vec<String>,
@@ -232,7 +232,7 @@ impl CountedTargets {
     pub(super) fn new(
         plain: &PlainTargets,
         targets: &Targets,
-        maps: &LiveMaps,
+        maps: &LoadedMaps,
     ) -> Result<Self, String> {
         let tables: BTreeSet<usize> =
             plain.filled.iter().map(|&number| targets.slots[number].table).collect();
@@ -244,7 +244,7 @@ impl CountedTargets {
     }
 
     /// Descriptors of the maps, with these tables in place of the plain ones.
-    pub(super) fn descriptors<'a>(&'a self, maps: &'a LiveMaps) -> Vec<BorrowedFd<'a>> {
+    pub(super) fn descriptors<'a>(&'a self, maps: &'a LoadedMaps) -> Vec<BorrowedFd<'a>> {
         let mut descriptors = maps.descriptors();
         for (table, twin) in &self.twins {
             descriptors[*table] = twin.as_fd();
@@ -259,7 +259,7 @@ impl CountedTargets {
         (plain, targets): (&PlainTargets, &Targets),
         itself: (&Linked, &Loaded),
         loader: &Loader,
-        maps: &LiveMaps,
+        maps: &LoadedMaps,
         effort: Effort<'_>,
     ) -> Result<(), String> {
         let mut positions: BTreeMap<usize, usize> = BTreeMap::new();
@@ -306,7 +306,7 @@ impl Counted {
     pub(super) fn read(
         &self,
         name: &str,
-        maps: &LiveMaps,
+        maps: &LoadedMaps,
         runs: u64,
     ) -> Result<Counts, BenchError> {
         let own = self.reading()?;
@@ -399,7 +399,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn failed(&self, program: &str, maps: &LiveMaps) -> Vec<FailedTailCall> {
+    fn failed(&self, program: &str, maps: &LoadedMaps) -> Vec<FailedTailCall> {
         let failed = self.jumps.iter().zip(&self.came_back).filter(|(_, times)| **times > 0);
         let failed = failed.map(|(jump, &times)| FailedTailCall {
             program: program.to_owned(),

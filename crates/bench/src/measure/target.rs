@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{FsWord, statfs};
 use wingbeat_bpf::{
     ProgramType,
-    live::{Extended, Loader, LoaderOptions},
+    loader::{Extended, Loader, LoaderOptions},
     program,
     spec::{Attachment, Linked, ProgramSpec, Spec},
 };

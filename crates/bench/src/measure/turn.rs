@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{Run, RunError},
+    loader::{Run, RunError},
 };
 use wingbeat_stats::random::Random;
 

@@ -1,7 +1,7 @@
 //! Programs that only an event can run: loaded for what the verifier says of them, and not run.
 
 use wingbeat_bpf::{
-    live::{Loader, RunError},
+    loader::{Loader, RunError},
     spec::{Linked, ProgramSpec},
 };
 

@@ -13,7 +13,7 @@ use wingbeat_bench::instrument::wrapper::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, op},
-    live::{Alarm, Effort, Explained, LiveMap, Loader, RunInput, run},
+    loader::{Alarm, Effort, Explained, LoadedMap, Loader, RunInput, run},
 };
 use wingbeat_programs::{
     assemble::{Assembler, load, store},
@@ -64,17 +64,17 @@ fn multiplying(count: usize) -> Code {
     it.finish()
 }
 
-fn map() -> LiveMap {
-    LiveMap::notebook(8).expect("a map")
+fn map() -> LoadedMap {
+    LoadedMap::notebook(8).expect("a map")
 }
 
-fn number(map: &LiveMap) -> u64 {
+fn number(map: &LoadedMap) -> u64 {
     let value = map.read_notebook().expect("its value");
     u64::from_le_bytes(value.try_into().expect("eight bytes"))
 }
 
 /// Lets two programs with so many maps of their own take turns, and gives the times.
-fn run_turns(programs: [&Code; 2], maps: [&[&LiveMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
+fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
     let counts = maps.map(|maps| i32::try_from(maps.len()).expect("a few"));
     let options = Options {
         map_fd: counts[0] + counts[1],
@@ -82,7 +82,7 @@ fn run_turns(programs: [&Code; 2], maps: [&[&LiveMap]; 2], turns: &Turns) -> Vec
         throw_btf_id: None,
     };
     let both = alternate(programs, counts[0], 1, RESULT, 3, options).expect("they take turns");
-    let notebook = LiveMap::notebook(both.value_size_bytes).expect("a map");
+    let notebook = LoadedMap::notebook(both.value_size_bytes).expect("a map");
     notebook.write_notebook(&turns.to_value()).expect("turns");
     let mut descriptors: Vec<BorrowedFd<'_>> =
         maps.iter().flat_map(|maps| maps.iter().map(|map| map.as_fd())).collect();

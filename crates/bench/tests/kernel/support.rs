@@ -8,7 +8,7 @@ use wingbeat_bench::{
 };
 use wingbeat_bpf::{
     code::{Code, Insn, op},
-    live::{LiveMap, Loaded, Loader, LoaderOptions, Run, RunInput, run},
+    loader::{Loaded, LoadedMap, Loader, LoaderOptions, Run, RunInput, run},
     probe,
     spec::{ProgramSpec, Spec},
 };
@@ -92,7 +92,7 @@ impl Kernel {
             ..counters::Options::default()
         };
         let instrumented = counters::instrument(&code, &options).expect("counters");
-        let notebook = LiveMap::notebook(instrumented.plan.value_size_bytes()).expect("a map");
+        let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes()).expect("a map");
         let counted = self.loader.load(&self.program, &instrumented.code, &[notebook.as_fd()]);
         let counted = match counted {
             Ok(counted) => counted,
@@ -108,7 +108,7 @@ pub(crate) struct Pair {
     program: ProgramSpec,
     plain: Loaded,
     counted: Loaded,
-    notebook: LiveMap,
+    notebook: LoadedMap,
     instrumented: Instrumented,
 }
 

@@ -27,7 +27,7 @@ use wingbeat_bench::{
     report::{self, Style, veristat},
     result::{CaseComparison, Failure, Notice, Report},
 };
-use wingbeat_bpf::{live::LoadError, spec::Spec};
+use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{

@@ -17,7 +17,7 @@ use rustix::{
 use serde_json::Value;
 use wingbeat_bpf::{
     ProgramType,
-    live::{self, Loaded, Loader, LoaderOptions, RunInput},
+    loader::{self, Loaded, Loader, LoaderOptions, RunInput},
     probe::{Denial, denied},
     program,
     spec::Spec,
@@ -71,7 +71,7 @@ fn run_classifier(program: impl AsFd, runs: u32) {
     let input = RunInput { data: &PACKET, context: &[] };
     let mut left = runs;
     while left > 0 {
-        let done = live::run(program.as_fd(), ProgramType::SCHED_CLS, input, left.min(1_000));
+        let done = loader::run(program.as_fd(), ProgramType::SCHED_CLS, input, left.min(1_000));
         left -= done.expect("it runs").runs;
     }
 }
@@ -297,7 +297,7 @@ fn threads_that_take_turns() {
                 let mut set = CpuSet::new();
                 set.set(0);
                 sched_setaffinity(None, &set).expect("CPU 0");
-                let runs = live::run(&program, ProgramType::SYSCALL, RunInput::default(), RUNS);
+                let runs = loader::run(&program, ProgramType::SYSCALL, RunInput::default(), RUNS);
                 assert_eq!(runs.expect("it runs").runs, RUNS);
             });
         }
@@ -344,7 +344,7 @@ fn runs_within_runs() {
     let context = [0; 8];
     let input = RunInput { data: &[], context: &context };
     let long_run = || {
-        live::run(&held, ProgramType::RAW_TRACEPOINT, input, 1).expect("it runs");
+        loader::run(&held, ProgramType::RAW_TRACEPOINT, input, 1).expect("it runs");
     };
     program.attach("hrtimer_expire_entry").expect("attached");
     let child = recording(&[&id.to_string(), "-d", "60s"], id);

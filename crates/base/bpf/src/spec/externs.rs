@@ -2,7 +2,7 @@
 //!
 //! libbpf's conventions (tools/lib/bpf/libbpf.c, `bpf_object__collect_externs`, Linux 6.12): externs are
 //! undefined symbols that the object's BTF lists in a data section, `.ksyms` or `.kconfig`. In linked
-//! bytecode they appear by their number here, which the live half replaces by what the kernel has.
+//! bytecode they appear by their number here, which the loader replaces by what the kernel has.
 
 use super::{
     survey::{Place, Survey},

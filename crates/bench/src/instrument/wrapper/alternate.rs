@@ -6,7 +6,7 @@
 //! neighbours is what the programs make of it.
 //!
 //! As [`repeat()`](super::repeat()), the loops begin with `may_goto` (Linux 6.9). The loader makes global
-//! functions of the two programs ([`Loader::load_image`](wingbeat_bpf::live::Loader::load_image)), so that
+//! functions of the two programs ([`Loader::load_image`](wingbeat_bpf::loader::Loader::load_image)), so that
 //! the verifier looks at each of them once and not from each call.
 
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, op};

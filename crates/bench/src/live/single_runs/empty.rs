@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::AsFd as _};
 
-use wingbeat_bpf::{live::PerfCounter, ruler::Ruler};
+use wingbeat_bpf::{loader::PerfCounter, ruler::Ruler};
 
 use super::{
     CounterReport, EmptyRuns, SingleRuns,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use wingbeat_bpf::{
-    live::{CounterEvent, PerfCounter, TrampolineError},
+    loader::{CounterEvent, PerfCounter, TrampolineError},
     owners::Owners,
     program::Info,
     tail_calls::TailCalls,

@@ -1,7 +1,7 @@
 //! What is known of the single runs of a program.
 
 use serde::Serialize;
-use wingbeat_bpf::live::CounterEvent;
+use wingbeat_bpf::loader::CounterEvent;
 use wingbeat_stats::histogram::{BUCKETS, Histogram, VALUE_END, bounds};
 
 use super::recorder::Recording;

@@ -2,7 +2,9 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use wingbeat_bpf::live::{LiveMap, MapError, Moment, PerfCounter, Target, Tracer, TrampolineError};
+use wingbeat_bpf::loader::{
+    LoadedMap, MapError, Moment, PerfCounter, Target, Tracer, TrampolineError,
+};
 
 use crate::instrument::tracer::{
     Notebook, Tracers, WrongLen, read_notebook, tracers, value_len_bytes,
@@ -34,7 +36,7 @@ pub(super) struct Recording {
 pub(super) struct Recorder {
     entry: Tracer,
     exit: Tracer,
-    notebook: LiveMap,
+    notebook: LoadedMap,
     counters: usize,
 }
 
@@ -45,7 +47,7 @@ impl Recorder {
         counters: &[PerfCounter],
     ) -> Result<Self, RecorderError> {
         let target = Target::new(program)?;
-        let notebook = LiveMap::notebook_per_cpu(value_len_bytes(counters.len()))?;
+        let notebook = LoadedMap::notebook_per_cpu(value_len_bytes(counters.len()))?;
         let mut maps = vec![notebook.as_fd()];
         maps.extend(counters.iter().map(|counter| counter.as_fd()));
         let code: Tracers = tracers(counters.len());

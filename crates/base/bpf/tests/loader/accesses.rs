@@ -2,7 +2,7 @@
 
 use wingbeat_bpf::{
     KernelTypes,
-    live::{LoadError, Loader, LoaderOptions},
+    loader::{LoadError, Loader, LoaderOptions},
     spec::TargetTypes,
 };
 

@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-use super::{LiveMap, MapError};
+use super::{LoadedMap, MapError};
 
-impl LiveMap {
+impl LoadedMap {
     /// An empty map of the same kind: a table for other forms of the same programs.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use wingbeat_bpf::{
     code::op,
-    live::{Loader, LoaderOptions},
+    loader::{Loader, LoaderOptions},
     spec::Spec,
 };
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    live::{Limit, Loader},
+    loader::{Limit, Loader},
 };
 
 use crate::{

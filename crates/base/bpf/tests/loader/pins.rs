@@ -10,7 +10,7 @@ use std::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use wingbeat_bpf::{
     code::op,
-    live::{LiveMap, Loader, LoaderOptions},
+    loader::{LoadedMap, Loader, LoaderOptions},
     spec::{MapType, Spec},
 };
 
@@ -106,7 +106,7 @@ fn nothing_is_pinned_and_no_pin_is_used() {
     }
     let bpffs = PrivateBpffs::enter();
     // What another program would have left there, under the names that loaders go by.
-    let theirs = LiveMap::notebook(8).expect("a map");
+    let theirs = LoadedMap::notebook(8).expect("a map");
     let theirs = RawMap { fd: theirs, key_len: 4, value_len: 8 };
     theirs.update(&[0; 4], &99_u64.to_ne_bytes()).expect("set");
     raw::pin(&theirs.fd, &bpffs.path().join("shared")).expect("pinned");

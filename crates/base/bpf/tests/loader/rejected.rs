@@ -3,7 +3,7 @@
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    live::{LoadError, Loader, LoaderOptions, Rejection, VerifierStatistics},
+    loader::{LoadError, Loader, LoaderOptions, Rejection, VerifierStatistics},
 };
 
 use crate::{

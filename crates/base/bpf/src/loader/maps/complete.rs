@@ -5,7 +5,7 @@
 //! machine, for which something has to be chosen here; veristat chooses one entry.
 
 use super::possible_cpus;
-use crate::live::reset::RESET_BYTES_MAX;
+use crate::loader::reset::RESET_BYTES_MAX;
 use crate::spec::{MapSpec, MapType};
 
 /// Entries of a map whose size is open, at most.

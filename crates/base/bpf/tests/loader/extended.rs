@@ -4,7 +4,7 @@ use std::os::fd::AsFd as _;
 
 use wingbeat_bpf::{
     ProgramType,
-    live::{Extended, ExtendedError, LoadError, Loaded, Loader, LoaderOptions},
+    loader::{Extended, ExtendedError, LoadError, Loaded, Loader, LoaderOptions},
     probe::{self, Status},
     spec::Spec,
 };

@@ -9,7 +9,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, FunctionInfo, Insn},
-    live::{LoadError, Loaded, Loader, Run, RunError, RunInput},
+    loader::{LoadError, Loaded, Loader, Run, RunError, RunInput},
     probe::Kernel,
     spec::ProgramSpec,
 };
@@ -85,7 +85,7 @@ pub(crate) fn run(
     data: &[u8],
     repeat: u32,
 ) -> Result<Run, RunError> {
-    wingbeat_bpf::live::run(program, r#type, RunInput { data, context: &[] }, repeat)
+    wingbeat_bpf::loader::run(program, r#type, RunInput { data, context: &[] }, repeat)
 }
 
 /// What an XDP program gives back for an empty packet.

@@ -1,4 +1,4 @@
-//! The live half on the real kernel: programs loaded, rejected, run, found and measured; maps created
+//! The loader on the real kernel: programs loaded, rejected, run, found and measured; maps created
 //! and restored.
 //!
 //! Programs are bytecode that is written here, so that every figure is known beforehand. Tests are

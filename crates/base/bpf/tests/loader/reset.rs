@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    live::{LiveMaps, ResetError},
+    loader::{LoadedMaps, ResetError},
     spec::{MapSpec, MapType, Slot},
 };
 
@@ -21,7 +21,7 @@ const NO_COMMON_LRU: u32 = 2;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn raw<'a>(maps: &'a LiveMaps, spec: &MapSpec) -> RawMap<BorrowedFd<'a>> {
+fn raw<'a>(maps: &'a LoadedMaps, spec: &MapSpec) -> RawMap<BorrowedFd<'a>> {
     let map = &maps.all()[0];
     let key_len = if spec.r#type.is_queue() { 0 } else { spec.key_size as usize };
     RawMap { fd: map.as_fd(), key_len, value_len: map.value_len() }
@@ -53,7 +53,7 @@ fn updates(entries: &[(u64, i32)]) -> Vec<Insn> {
 }
 
 /// Runs a program once that has map 0.
-fn disturb(insns: &[Insn], maps: &LiveMaps) -> u32 {
+fn disturb(insns: &[Insn], maps: &LoadedMaps) -> u32 {
     let loaded = load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
     value(&loaded.expect("it loads"))
 }
@@ -63,7 +63,7 @@ fn disturb(insns: &[Insn], maps: &LiveMaps) -> u32 {
 fn check_keyed(kind: MapType, flags: u32) {
     let mut spec = MapSpec::plain("keyed", kind, (8, 8), 16);
     spec.flags = flags;
-    let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
     let len = maps.all()[0].value_len();
     // A trie's keys begin with the number of bits that count.
     let key = |number: u64| if kind == MapType::LPM_TRIE { 32 | number << 32 } else { number };
@@ -105,7 +105,7 @@ fn maps_that_are_full() {
     let check = |kind, flags| {
         let mut spec = MapSpec::plain("full", kind, (8, 8), 3);
         spec.flags = flags;
-        let maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
         let entries: Vec<_> = (0..64).map(|key| (key, 1)).collect();
         disturb(&updates(&entries), &maps);
         assert!(!raw(&maps, &spec).entries().is_empty(), "{kind}");
@@ -125,7 +125,7 @@ fn arrays() {
     }
     let check = |kind: MapType| {
         let spec = MapSpec::plain("array", kind, (4, 8), 5);
-        let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
         let len = maps.all()[0].value_len();
         let entry = |index: u32, value: u8| (index.to_ne_bytes().to_vec(), vec![value; len]);
         // What was filled in last counts.
@@ -153,7 +153,7 @@ fn queues_and_stacks() {
     }
     let check = |kind: MapType, expected: [u64; 2]| {
         let spec = MapSpec::plain("queue", kind, (0, 8), 4);
-        let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
         let filled = [1_u64, 2].map(|value| (Vec::new(), value.to_ne_bytes().to_vec()));
         maps.get_mut("queue").expect("the map").fill(&filled).expect("filled");
         let push = [
@@ -182,7 +182,7 @@ fn ring_buffers() {
         return;
     }
     let spec = MapSpec::plain("ring", MapType::RINGBUF, (0, 0), 4096);
-    let maps = LiveMaps::create(&[spec], None).expect("a map");
+    let maps = LoadedMaps::create(&[spec], None).expect("a map");
     let output = [
         &[store_value(op::DW, 10, -8, 3)],
         map(1, 0).as_slice(),
@@ -251,12 +251,12 @@ fn maps_of_maps_keep_their_maps_and_these_their_values() {
         outer.inner = Some(Box::new(inner("inner")));
         outer.slots = vec![(0, Slot::Map("b".into())), (2, Slot::Map("c".into()))];
         let specs = [outer.clone(), inner("b"), inner("c")];
-        let mut maps = LiveMaps::create(&specs, None).expect("maps");
+        let mut maps = LoadedMaps::create(&specs, None).expect("maps");
         for (name, value) in [("b", 5_u64), ("c", 6)] {
             let entry = (vec![0; 4], value.to_ne_bytes().to_vec());
             maps.get_mut(name).expect("the map").fill(&[entry]).expect("filled");
         }
-        let read = |maps: &LiveMaps| [0, 1, 2].map(|slot| disturb(&reads_inner(slot), maps));
+        let read = |maps: &LoadedMaps| [0, 1, 2].map(|slot| disturb(&reads_inner(slot), maps));
         assert_eq!(read(&maps), [5, 1000, 6], "{kind}");
         let ids = raw(&maps, &outer).entries();
         assert_eq!(ids.len(), 2, "{kind}");
@@ -278,7 +278,7 @@ fn tables_of_programs() {
     }
     let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
     spec.slots = vec![(1, Slot::Program("target".into())), (2, Slot::Program("absent".into()))];
-    let maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
     let target = load_program(&program(ProgramType::XDP), &give(77), &[]).expect("it loads");
     let call_slot = |slot| {
         let insns =
@@ -304,7 +304,7 @@ fn tables_for_redirection() {
     }
     let check = |kind: MapType, entry: Option<u32>| {
         let spec = MapSpec::plain("table", kind, (4, 4), 4);
-        let mut maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
         let filled: Entries =
             entry.map(|entry| (vec![0; 4], entry.to_ne_bytes().to_vec())).into_iter().collect();
         maps.get_mut("table").expect("the map").fill(&filled).expect("filled");
@@ -326,7 +326,7 @@ fn tables_that_cannot_be_read() {
     }
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("table", kind, sizes, entries_max);
-        let maps = LiveMaps::create(&[spec], None).expect("a map");
+        let maps = LoadedMaps::create(&[spec], None).expect("a map");
         maps.reset().unwrap_or_else(|error| panic!("{kind}: {error}"));
         // Before, it is entries times their sizes, and this one has neither.
         let is_counted = kind != MapType::USER_RINGBUF || since(6, 4, "memory of ring buffers");
@@ -344,7 +344,7 @@ fn maps_that_have_to_be_created_anew() {
     }
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("stubborn", kind, sizes, entries_max);
-        let maps = LiveMaps::create(&[spec], None).expect("a map");
+        let maps = LoadedMaps::create(&[spec], None).expect("a map");
         let error = maps.reset().expect_err("it cannot be reset");
         assert!(matches!(error, ResetError::NotInPlace(_)), "{kind}: {error}");
         assert_eq!(error.to_string(), "map stubborn cannot be restored in place");
@@ -363,7 +363,7 @@ fn large_maps_that_programs_only_read() {
         return;
     }
     let spec = MapSpec::plain("large", MapType::ARRAY, (4, 4096), 257);
-    let maps = LiveMaps::create_with(&[spec], None, true, |_| true).expect("a map");
+    let maps = LoadedMaps::create_with(&[spec], None, true, |_| true).expect("a map");
     let key = [store_value(op::W, 10, -4, 0), copy(2, 10), alu(op::ADD, 2, -4)];
     let found = |then: Insn| {
         let lookup = [call(helper::MAP_LOOKUP), jump(op::JEQ, 0, 0, 1), then];

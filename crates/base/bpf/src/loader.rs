@@ -27,7 +27,7 @@ pub use alarm::Alarm;
 pub use error::LoadError;
 pub use extended::{Extended, ExtendedError};
 pub use load::{Loaded, Loader, LoaderOptions};
-pub use maps::{LiveMap, LiveMaps, MapError};
+pub use maps::{LoadedMap, LoadedMaps, MapError};
 pub use perf_counter::{CounterEvent, PerfCounter};
 pub use raw_context::RawContext;
 pub use reset::ResetError;

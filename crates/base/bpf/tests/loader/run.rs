@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use wingbeat_bpf::{
     KernelTypes, ProgramType,
     code::{Insn, op},
-    live::{LiveMap, RunError, RunInput, run},
+    loader::{LoadedMap, RunError, RunInput, run},
 };
 
 use crate::{
@@ -91,7 +91,7 @@ const RUNS: u32 = 7;
 impl Case<'_> {
     fn check(self) {
         let case = format!("{} (attach type {})", self.r#type, self.attach_type);
-        let notebook = LiveMap::notebook(8).expect("a map");
+        let notebook = LoadedMap::notebook(8).expect("a map");
         let mut spec = program(self.r#type);
         spec.attach_type = self.attach_type;
         spec.flags = if self.r#type == ProgramType::SYSCALL { SLEEPABLE } else { 0 };

@@ -13,7 +13,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    live::{Alarm, Loaded, Run},
+    loader::{Alarm, Loaded, Run},
 };
 
 use crate::{

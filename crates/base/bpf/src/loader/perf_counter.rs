@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
-use super::{LiveMap, MapError};
+use super::{LoadedMap, MapError};
 use crate::sys;
 
 /// `PERF_TYPE_HARDWARE` and `PERF_TYPE_SOFTWARE` (include/uapi/linux/perf_event.h, Linux 6.18).
@@ -70,7 +70,7 @@ impl CounterEvent {
 #[derive(Debug)]
 pub struct PerfCounter {
     event: CounterEvent,
-    map: LiveMap,
+    map: LoadedMap,
     _opened: Vec<OwnedFd>,
 }
 
@@ -83,7 +83,7 @@ impl PerfCounter {
     /// often do not; `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(event: CounterEvent) -> io::Result<Self> {
         let (r#type, config) = event.codes();
-        let map = LiveMap::per_cpu_events().map_err(io::Error::other)?;
+        let map = LoadedMap::per_cpu_events().map_err(io::Error::other)?;
         let mut opened = Vec::new();
         for cpu in cpus_online()? {
             let number = libc::c_int::try_from(cpu).map_err(io::Error::other)?;

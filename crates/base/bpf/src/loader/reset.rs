@@ -4,7 +4,7 @@ use std::{io, os::fd::AsFd as _};
 
 use super::{
     MapError,
-    maps::{LiveMap, possible_cpus, value_len},
+    maps::{LoadedMap, possible_cpus, value_len},
     ring,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub enum ResetError {
     Map(#[from] MapError),
 }
 
-impl LiveMap {
+impl LoadedMap {
     pub(super) fn reset(&self) -> Result<(), ResetError> {
         let kind = self.spec.r#type;
         if self.spec.is_constant || self.is_unwritten {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use wingbeat_bpf::{
     ProgramType,
     code::op,
-    live::{LiveMap, Loaded, Loader, LoaderOptions},
+    loader::{Loaded, LoadedMap, Loader, LoaderOptions},
     program::{self, Info},
 };
 
@@ -68,7 +68,7 @@ fn by_pin() {
         return;
     }
     let bpffs = PrivateBpffs::enter();
-    let (loaded, map) = (named("pinned", 1), LiveMap::notebook(8).expect("a map"));
+    let (loaded, map) = (named("pinned", 1), LoadedMap::notebook(8).expect("a map"));
     let (program_path, map_path) = (bpffs.path().join("program"), bpffs.path().join("map"));
     raw::pin(&loaded, &program_path).expect("pinned");
     raw::pin(&map, &map_path).expect("pinned");
@@ -105,7 +105,7 @@ fn figures_of_a_program_that_is_not_rewritten() {
     assert_eq!(raw::record_counts(&loaded), (0, 0));
 
     // The kernel turns offsets of a context into its own, and knows of maps.
-    let map = LiveMap::notebook(8).expect("a map");
+    let map = LoadedMap::notebook(8).expect("a map");
     let insns = [map_value(2, 0, 0).as_slice(), &[load(op::W, 0, 1, 4), set(0, 0), EXIT]].concat();
     let maps = [std::os::fd::AsFd::as_fd(&map)];
     let loaded = load_program(&program_spec(ProgramType::XDP), &insns, &maps).expect("it loads");

@@ -5,7 +5,9 @@ use std::os::fd::AsFd as _;
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    live::{CounterEvent, LiveMap, LiveMaps, Moment, PerfCounter, Target, Tracer, TrampolineError},
+    loader::{
+        CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, Target, Tracer, TrampolineError,
+    },
     probe::{self, Status},
     ruler::Ruler,
     spec::{MapSpec, MapType, Slot},
@@ -31,7 +33,7 @@ fn count() -> Vec<Insn> {
 }
 
 /// The sum over all CPUs.
-fn counted(notebook: &LiveMap) -> u64 {
+fn counted(notebook: &LoadedMap) -> u64 {
     let values = notebook.read_notebook().expect("values");
     let words = values.as_chunks().0.iter();
     words.map(|&word| u64::from_ne_bytes(word)).sum()
@@ -47,7 +49,7 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
     let ruler = Ruler::load_with_types().expect("an empty program with types");
     let target = Target::new(ruler.as_fd()).expect("its function is known");
     for moment in [Moment::Entry, Moment::Exit] {
-        let notebook = LiveMap::notebook_per_cpu(8).expect("a map");
+        let notebook = LoadedMap::notebook_per_cpu(8).expect("a map");
         let tracer = Tracer::load(target, moment, &count(), &[notebook.as_fd()]);
         let attached = tracer.and_then(|mut tracer| tracer.attach().map(|()| tracer));
         let mut tracer = match attached {
@@ -90,7 +92,7 @@ fn who_jumps_to_whom() {
     }
     let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
     spec.slots = vec![(1, Slot::Program("target".into()))];
-    let maps = LiveMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
     let load = |insns: &[Insn]| {
         load_program(&program(ProgramType::XDP), insns, &maps.descriptors()).expect("it loads")
     };

@@ -26,7 +26,7 @@ pub(super) fn is_bulky(spec: &MapSpec) -> bool {
 }
 
 /// Numbers of the maps that code refers to, and of those in them.
-pub(in crate::live) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usize> {
+pub(in crate::loader) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usize> {
     let mut used = BTreeSet::new();
     for code in codes {
         let mut insns = code.insns.iter();

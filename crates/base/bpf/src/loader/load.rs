@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
-    maps::{self, LiveMaps},
+    maps::{self, LoadedMaps},
     records::{function_records, line_records, put_descriptors},
     reset::is_large,
     settings,
@@ -139,8 +139,8 @@ impl Loader {
     /// # Errors
     ///
     /// When the kernel refuses one.
-    pub fn create_maps(&self) -> Result<LiveMaps, super::MapError> {
-        LiveMaps::create(&self.maps, self.typed())
+    pub fn create_maps(&self) -> Result<LoadedMaps, super::MapError> {
+        LoadedMaps::create(&self.maps, self.typed())
     }
 
     /// Creates them for programs of this code: maps that it does not use may be refused, and others
@@ -154,10 +154,10 @@ impl Loader {
         &self,
         codes: &[&Code],
         is_large_read_only: bool,
-    ) -> Result<LiveMaps, super::MapError> {
+    ) -> Result<LoadedMaps, super::MapError> {
         let used = maps::used(&self.maps, codes);
         let is_needed = |number| used.contains(&number);
-        LiveMaps::create_with(&self.maps, self.typed(), is_large_read_only, is_needed)
+        LoadedMaps::create_with(&self.maps, self.typed(), is_large_read_only, is_needed)
     }
 
     /// Whether there are large arrays that programs may write to, as far as the object says.

@@ -3,7 +3,7 @@
 use wingbeat_bpf::{
     KernelTypes,
     code::Insn,
-    live::{LoadError, Loaded, Loader, LoaderOptions},
+    loader::{LoadError, Loaded, Loader, LoaderOptions},
     spec::Spec,
 };
 

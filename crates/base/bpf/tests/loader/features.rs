@@ -8,7 +8,7 @@ use std::{
 
 use wingbeat_bpf::{
     code::{Insn, op},
-    live::{LiveMaps, LoadError, Loaded, Loader, LoaderOptions},
+    loader::{LoadError, Loaded, LoadedMaps, Loader, LoaderOptions},
     spec::Spec,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Loads the only program of an object, with and without its types.
-fn load_only(spec: &Spec, without_types: bool) -> Result<(Loaded, LiveMaps), LoadError> {
+fn load_only(spec: &Spec, without_types: bool) -> Result<(Loaded, LoadedMaps), LoadError> {
     let loader = Loader::new(spec, LoaderOptions { without_types }).expect("a loader");
     assert_eq!(loader.has_types(), !without_types, "the kernel takes the types");
     let maps = loader.create_maps().expect("maps");

@@ -38,7 +38,7 @@ pub struct MapError {
 
 /// One map in the kernel.
 #[derive(Debug, Clone)]
-pub struct LiveMap {
+pub struct LoadedMap {
     pub(super) fd: Arc<OwnedFd>,
     pub(super) spec: MapSpec,
     /// Bytes of a value as user space sees it.
@@ -52,11 +52,11 @@ pub struct LiveMap {
 /// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps). A clone stands for
 /// the same maps.
 #[derive(Debug, Clone)]
-pub struct LiveMaps {
-    maps: Vec<LiveMap>,
+pub struct LoadedMaps {
+    maps: Vec<LoadedMap>,
 }
 
-impl LiveMaps {
+impl LoadedMaps {
     /// Creates maps and fills in global data. `types` is the object's BTF in the kernel,
     /// with its content.
     ///
@@ -85,15 +85,15 @@ impl LiveMaps {
     ) -> Result<Self, MapError> {
         let create = |(number, spec): (usize, &MapSpec)| {
             if !is_needed(number) && needed::is_bulky(spec) {
-                return LiveMap::create(&needed::stand_in(), None);
+                return LoadedMap::create(&needed::stand_in(), None);
             }
             let is_unwritten = is_large_read_only && is_large(spec);
             let flags = if is_unwritten { spec.flags | RDONLY_PROG } else { spec.flags };
-            match LiveMap::create(&MapSpec { flags, ..spec.clone() }, types) {
-                Ok(map) => Ok(LiveMap { is_unwritten, ..map }),
+            match LoadedMap::create(&MapSpec { flags, ..spec.clone() }, types) {
+                Ok(map) => Ok(LoadedMap { is_unwritten, ..map }),
                 Err(error) if is_needed(number) => Err(error),
                 // Another error if that is refused too: then it is not because of this map.
-                Err(_) => LiveMap::create(&needed::stand_in(), None),
+                Err(_) => LoadedMap::create(&needed::stand_in(), None),
             }
         };
         let maps = specs.iter().enumerate().map(create).collect::<Result<_, _>>()?;
@@ -136,7 +136,7 @@ impl LiveMaps {
     }
 
     /// The maps, in the order of [`Spec::maps`](crate::spec::Spec::maps).
-    pub fn all(&self) -> &[LiveMap] {
+    pub fn all(&self) -> &[LoadedMap] {
         &self.maps
     }
 
@@ -146,17 +146,17 @@ impl LiveMaps {
     }
 
     /// The map called `name`.
-    pub fn get_mut(&mut self, name: &str) -> Option<&mut LiveMap> {
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut LoadedMap> {
         self.maps.iter_mut().find(|map| map.spec.name == name)
     }
 
-    /// Brings every map back to what it was after creation and [`LiveMap::fill`].
+    /// Brings every map back to what it was after creation and [`LoadedMap::fill`].
     ///
     /// # Errors
     ///
     /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by then.
     pub fn reset(&self) -> Result<(), ResetError> {
-        self.maps.iter().try_for_each(LiveMap::reset)
+        self.maps.iter().try_for_each(LoadedMap::reset)
     }
 
     /// Memory that the kernel charges for all maps together, in bytes.
@@ -165,7 +165,7 @@ impl LiveMaps {
     }
 }
 
-impl LiveMap {
+impl LoadedMap {
     fn create(
         spec: &MapSpec,
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
@@ -260,7 +260,7 @@ impl LiveMap {
         self.value_len
     }
 
-    /// Puts entries in, to which [`LiveMaps::reset`] will go back. Queues and stacks take empty keys.
+    /// Puts entries in, to which [`LoadedMaps::reset`] will go back. Queues and stacks take empty keys.
     ///
     /// # Errors
     ///
@@ -310,7 +310,7 @@ impl LiveMap {
     }
 }
 
-impl AsFd for LiveMap {
+impl AsFd for LoadedMap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -5,7 +5,7 @@ use std::{env, io::ErrorKind, process::Command, thread};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use wingbeat_bpf::{
     ProgramType, links,
-    live::{LiveMap, LoadError, Loader, LoaderOptions},
+    loader::{LoadError, LoadedMap, Loader, LoaderOptions},
     program::{self, StatisticsOn},
     ruler::Ruler,
 };
@@ -59,7 +59,7 @@ fn without_rights() {
         assert!(matches!(error, LoadError::Refused { .. }), "{type}: {error:?}");
         assert_eq!(error.to_string(), PROGRAM_HINT, "{type}");
     }
-    let error = LiveMap::notebook(8).expect_err("no rights");
+    let error = LoadedMap::notebook(8).expect_err("no rights");
     assert_eq!(error.to_string(), MAP_HINT);
 
     // An object with types: that the kernel does not take them is told with the program.
