@@ -4,9 +4,9 @@ use std::{ffi::OsStr, fs, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 
-use crate::{
+use crate::setup;
+use wingbeat_steps::{
     command::{Rights, cargo, display, repository},
-    setup,
     steps::Steps,
 };
 

@@ -15,9 +15,9 @@ use anyhow::Context as _;
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, Header};
 
-use crate::{
+use crate::setup;
+use wingbeat_steps::{
     command::{cargo, repository},
-    setup,
     steps::Steps,
 };
 

@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context as _, bail};
 
-use crate::{
+use wingbeat_steps::{
     command::{cargo, repository},
     steps::Steps,
 };

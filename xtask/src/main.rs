@@ -3,23 +3,20 @@
 //! Each subcommand has a file of its own. What a user of wingbeat needs belongs in the program
 //! itself, not here.
 
-mod command;
-mod conditions;
 mod demo;
 mod dist;
 mod docs;
-mod marked;
-mod peers;
 mod setup;
-mod steps;
 mod test;
 mod track;
 mod vm;
 mod walkthrough;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, os::unix::process::CommandExt as _, process::ExitCode};
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use wingbeat_steps::command::cargo;
 
 /// Sets up, shows and tests wingbeat.
 #[derive(Debug, Parser)]
@@ -36,8 +33,12 @@ enum Task {
     /// Build wingbeat, profile the example target and draw its flame graph
     Demo,
     /// Compare wingbeat with the tools that one would use instead
-    #[command(subcommand)]
-    Peers(peers::Peers),
+    #[command(disable_help_flag = true)]
+    Peers {
+        /// What is compared, and how: `cargo xtask peers --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Run every command of docs/zero-to-hero.md, and check what comes of each
     Walkthrough {
         /// Write what came into the document, and draw its pictures
@@ -79,7 +80,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.task {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
-        Task::Peers(which) => peers::run(&which),
+        Task::Peers { arguments } => peers(&arguments),
         Task::Walkthrough { update } => walkthrough::run(update),
         Task::Track(args) => track::run(&args),
         Task::Dist => dist::run(),
@@ -88,4 +89,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Task::Vm(args) => vm::run(&args),
         Task::WatchPrograms { command } => vm::watch::run(&command),
     }
+}
+
+/// Becomes the program that compares, which is a crate of its own: what it needs is not built for the
+/// other subcommands.
+fn peers(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "wingbeat-peers", "--"]).args(arguments);
+    Err(command.exec()).context("cannot run cargo")
 }

@@ -4,9 +4,9 @@ use std::{env, process::ExitCode};
 
 use anyhow::bail;
 
-use crate::{
+use crate::setup;
+use wingbeat_steps::{
     command::{Rights, cargo, repository},
-    setup,
     steps::Steps,
 };
 

@@ -15,9 +15,9 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use self::jobs::{Job, Side};
-use crate::{
+use crate::setup;
+use wingbeat_steps::{
     command::{Rights, cargo, display, output_of, repository, without_package},
-    setup,
     steps::Steps,
 };
 

@@ -41,7 +41,8 @@ use self::{
     record::Record,
     report::Report,
 };
-use crate::{command::repository, setup};
+use crate::setup;
+use wingbeat_steps::command::repository;
 
 /// The kernels that the suite runs on unless others are named.
 const KERNELS: [&str; 2] = ["6.1", "6.12"];

@@ -15,14 +15,14 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use crate::{
-    command::{Rights, cargo, repository},
-    conditions, marked,
-    setup::{self, Tool},
-    steps::Steps,
-};
+use crate::setup::{self, Tool};
 use document::Step;
 use session::{Ended, Session};
+use wingbeat_steps::{
+    command::{Rights, cargo, repository},
+    conditions, marked,
+    steps::Steps,
+};
 
 /// The document, from the root of the repository.
 const DOCUMENT: &str = "docs/zero-to-hero.md";

@@ -8,7 +8,7 @@ use super::{
     plan::{Apt, RustPackages},
     probe::is_new_enough,
 };
-use crate::command::{find_program, output_of};
+use wingbeat_steps::command::{find_program, output_of};
 
 /// Names of Rust's packages. Debian's stable releases keep an old `rustc` and bring a recent one,
 /// for the browsers' sake, as `rustc-web`.

@@ -30,7 +30,7 @@ pub(crate) use self::{
     probe::{find, runner},
     tools::Tool,
 };
-use crate::command::find_program;
+use wingbeat_steps::command::find_program;
 
 /// Installs what is missing of everything; says each thing that it finds or installs.
 pub(crate) fn run() -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use super::{
     probe::{linker_root, runner_root, runs},
     tools::RUNNER_VERSION,
 };
-use crate::command::{Failure, Rights, cargo, run_logged};
+use wingbeat_steps::command::{Failure, Rights, cargo, run_logged};
 
 /// What a step installs, for the line that announces it.
 pub(super) fn describe(step: &Step) -> String {

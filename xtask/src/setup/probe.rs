@@ -14,7 +14,7 @@ use super::{
     plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES},
     tools::{Found, RUNNER_VERSION, TOOLS, Tool},
 };
-use crate::command::{Rights, find_program, output_of};
+use wingbeat_steps::command::{Rights, find_program, output_of};
 
 /// The oldest Rust that the kernel halves build with, as for all of wingbeat: "1.95".
 const RUST_OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");

@@ -1,7 +1,7 @@
 //! What is measured, and what may become of each measure: the arguments of `wingbeat run`.
 
 use super::{CONTEXT, Conditions, KERNEL_HALVES, WINGBEAT};
-use crate::command::Rights;
+use wingbeat_steps::command::Rights;
 
 /// Benchmarks that count instructions: package and name.
 const COUNTED: [(&str, &str); 5] = [
@@ -126,7 +126,7 @@ mod tests {
     use std::{fs, path::Path, process::Command};
 
     use super::*;
-    use crate::command::repository;
+    use wingbeat_steps::command::repository;
 
     fn jobs(rights: Rights, with_times: bool) -> Vec<Job> {
         let conditions = Conditions {

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context as _, bail};
 
 use super::{record::Record, suites::Suites, tables::Table};
-use crate::{
+use wingbeat_steps::{
     command::{Rights, repository},
     marked,
 };

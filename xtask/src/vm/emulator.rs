@@ -14,10 +14,8 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use super::{fresh_folder, write};
-use crate::{
-    command::{output_of, run_logged},
-    setup::{self, Tool, find},
-};
+use crate::setup::{self, Tool, find};
+use wingbeat_steps::command::{output_of, run_logged};
 
 const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };

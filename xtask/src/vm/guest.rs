@@ -6,7 +6,7 @@ use super::{
     boot::Accelerator,
     suites::{Suites, too_long},
 };
-use crate::command::repository;
+use wingbeat_steps::command::repository;
 
 /// The first program, in the initramfs.
 pub(super) const INIT: &str = include_str!("init.sh");

@@ -15,10 +15,8 @@ use super::{
     suites::Suites,
     write,
 };
-use crate::{
-    command::{output_of, repository, run_logged},
-    setup::find,
-};
+use crate::setup::find;
+use wingbeat_steps::command::{output_of, repository, run_logged};
 
 /// Room for what tests write, too; holes take no space.
 const SIZE: &str = "6G";

@@ -10,10 +10,8 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 
 use super::fresh_folder;
-use crate::{
-    command::{output_of, run_logged},
-    setup,
-};
+use crate::setup;
+use wingbeat_steps::command::{output_of, run_logged};
 
 /// A kernel with its modules.
 #[derive(Debug, Clone)]

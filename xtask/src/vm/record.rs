@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use super::{console::Console, guest, suites::Suites};
-use crate::command::Rights;
+use wingbeat_steps::command::Rights;
 
 /// A kernel's run, as docs/kernels.md tells of it.
 #[derive(Debug, Clone, Default)]

@@ -12,10 +12,8 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use crate::{
-    command::{output_of, run_logged},
-    setup::find,
-};
+use crate::setup::find;
+use wingbeat_steps::command::{output_of, run_logged};
 
 /// What stands at a path of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]

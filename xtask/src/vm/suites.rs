@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-use crate::command::{cargo, display, repository};
+use wingbeat_steps::command::{cargo, display, repository};
 
 /// A test program to build.
 struct Wanted {

@@ -25,7 +25,7 @@
 use std::ops::Range;
 
 use anyhow::{Context as _, bail};
-use regex::Regex;
+use regex_lite::Regex;
 
 /// What stands for lines that are left out.
 const CUT: &str = "[…]";
@@ -262,7 +262,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::command::repository;
+    use wingbeat_steps::command::repository;
 
     const DOCUMENT: &str = "\
 Text.

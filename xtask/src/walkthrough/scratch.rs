@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::command::{Rights, find_program, output_of, repository, run_logged};
+use wingbeat_steps::command::{Rights, find_program, output_of, repository, run_logged};
 
 /// Makes the clone, on a branch `main` that has everything that lies in the folder now.
 ///

@@ -1,0 +1,115 @@
+//! The peer: `bpftool prog run`, on programs that it loads and pins in a file system of its own, so
+//! that nothing is left in `/sys/fs/bpf`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+
+use super::output;
+use wingbeat_steps::command::find_program;
+
+/// The command, if it is installed; else how to get it.
+pub(super) fn find() -> anyhow::Result<PathBuf> {
+    // Debian installs it where only root looks for programs.
+    let beside = Path::new("/usr/sbin/bpftool");
+    let found = find_program("bpftool").or_else(|| beside.is_file().then(|| beside.to_path_buf()));
+    found.context("bpftool is missing: install it with `apt-get install bpftool`")
+}
+
+/// Its version, as `v7.1.0`.
+pub(super) fn version(bpftool: &Path) -> anyhow::Result<String> {
+    let said = output(Command::new(bpftool).arg("version"))?;
+    Ok(said.split_whitespace().nth(1).unwrap_or("unknown").to_owned())
+}
+
+/// A BPF file system on a folder, taken away again at the end with all that is pinned in it.
+#[derive(Debug)]
+pub(super) struct Pins {
+    dir: PathBuf,
+}
+
+impl Pins {
+    /// Mounts it on a new folder.
+    pub(super) fn mount(dir: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        output(Command::new("mount").args(["-t", "bpf", "none"]).arg(&dir))?;
+        Ok(Self { dir })
+    }
+
+    /// Loads the only program of an object, and says where it is pinned.
+    pub(super) fn load(
+        &self,
+        bpftool: &Path,
+        object: &Path,
+        name: &str,
+    ) -> anyhow::Result<PathBuf> {
+        let pin = self.dir.join(name);
+        output(Command::new(bpftool).args(["prog", "load"]).args([object, &pin]))?;
+        Ok(pin)
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        if let Err(error) = output(Command::new("umount").arg(&self.dir)) {
+            eprintln!("warning: {} stays mounted: {error:#}", self.dir.display());
+        }
+    }
+}
+
+/// A measurement that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) pin: &'a Path,
+    pub(super) packet: &'a Path,
+    pub(super) repeat: u32,
+    pub(super) cpu: usize,
+}
+
+impl Run<'_> {
+    /// The time of a run that bpftool tells.
+    pub(super) fn duration_ns(self, bpftool: &Path) -> anyhow::Result<f64> {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.cpu.to_string()]).arg(bpftool);
+        command.args(["-j", "prog", "run", "pinned"]).arg(self.pin);
+        command.arg("data_in").arg(self.packet).args(["repeat", &self.repeat.to_string()]);
+        parse(&output(&mut command)?)
+    }
+}
+
+fn parse(said: &str) -> anyhow::Result<f64> {
+    #[derive(Deserialize)]
+    struct Said {
+        duration: Option<u32>,
+        error: Option<String>,
+    }
+    let said: Said = serde_json::from_str(said)
+        .with_context(|| format!("bpftool said something that is not understood: {said}"))?;
+    match said {
+        Said { error: Some(error), .. } => bail!("bpftool failed: {error}"),
+        Said { duration: None, .. } => bail!("bpftool told no duration"),
+        Said { duration: Some(duration), .. } => Ok(f64::from(duration)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        let check = |text: &str, expected: Result<f64, &str>| {
+            let found = parse(text).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{text}");
+        };
+        check(r#"{"data_out":["0x00"],"retval":2,"duration":34}"#, Ok(34.0));
+        check(r#"{"retval":2}"#, Err("bpftool told no duration"));
+        check(r#"{"error":"failed to run"}"#, Err("bpftool failed: failed to run"));
+        check("usage", Err("bpftool said something that is not understood: usage"));
+    }
+}

@@ -1,0 +1,66 @@
+//! The peer: libbpf, by `veristat`, which loads each program of an object by itself.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::bounded;
+use wingbeat_steps::command::find_program;
+
+/// What libbpf makes of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Loaded {
+    /// Its programs, and whether each was loaded; none if libbpf cannot open the object.
+    pub(super) programs: BTreeMap<String, bool>,
+    pub(super) is_late: bool,
+}
+
+impl Loaded {
+    /// Whether libbpf loads it.
+    pub(super) fn loads(&self, program: &str) -> bool {
+        self.programs.get(program) == Some(&true)
+    }
+}
+
+/// The command: the one that was named, or the one in PATH.
+pub(super) fn find(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let found = named.map(Path::to_path_buf).or_else(|| find_program("veristat"));
+    found.context(
+        "veristat is missing: build it as docs/objects.md tells, and name it with --veristat FILE",
+    )
+}
+
+/// Loads all programs of an object.
+pub(super) fn load(veristat: &Path, object: &Path, limit: Duration) -> anyhow::Result<Loaded> {
+    let mut command = Command::new(veristat);
+    command.args(["-o", "csv", "-e", "prog,verdict"]).arg(object);
+    let ended = bounded::run(&mut command, limit)?;
+    Ok(Loaded { programs: parse(&ended.stdout), is_late: ended.is_late })
+}
+
+fn parse(csv: &str) -> BTreeMap<String, bool> {
+    let rows = csv.lines().skip(1).filter_map(|line| line.rsplit_once(','));
+    rows.map(|(program, verdict)| (program.to_owned(), verdict == "success")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_read() {
+        let check = |text: &str, expected: &[(&str, bool)]| {
+            let expected = expected.iter().map(|&(name, loads)| (name.to_owned(), loads));
+            assert_eq!(parse(text), expected.collect(), "{text}");
+        };
+        check("prog_name,verdict\na,success\nb,failure\n\n", &[("a", true), ("b", false)]);
+        check("prog_name,verdict\n\n", &[]);
+        check("", &[]);
+    }
+}

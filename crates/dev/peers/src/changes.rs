@@ -1,0 +1,332 @@
+//! `cargo xtask peers changes`: does `wingbeat changes` find what is there, and nothing else?
+//!
+//! On made series, because there the truth is known: steps in noise of several kinds, and series as
+//! projects have them. Beside it Apache Otava (formerly Hunter) searches the same series, installed
+//! from the Python package index into an environment of its own. The same seed gives the same tables.
+//!
+//! With `--annotated`, on series in which people have marked the changes.
+
+mod annotated;
+mod noise;
+mod otava;
+mod score;
+mod series;
+mod tables;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::Value;
+use wingbeat_stats::random::Random;
+
+use self::{
+    annotated::{Half, Set},
+    noise::{KINDS, Kind},
+    score::Score,
+    series::Made,
+};
+use super::OUT;
+use wingbeat_steps::{
+    command::{cargo, display, repository},
+    marked,
+    steps::Steps,
+};
+
+/// The seed of the tables in the documents. Nobody has looked at its series before; to work on the
+/// rule, take another.
+const SEED: u64 = 5_201_314;
+
+/// The marks around the tables, and around those of annotated series.
+const MARKS: &str = "peers changes";
+const MARKS_ANNOTATED: &str = "peers changes annotated";
+
+/// Distances of steps that are tried, in points: at least so many, and up to half as much again.
+const APART: [usize; 3] = [100, 50, 25];
+
+/// Height of these steps, in standard deviations of the noise.
+const STEP_SIGMAS: f64 = 2.0;
+
+/// Points of a series with such steps.
+const STEPS_POINTS: usize = 500;
+
+/// Lengths of the series without steps, with as many points of each.
+const NOISE_POINTS: [usize; 3] = [50, 200, 1000];
+
+/// Two levels alternate every so many points.
+const TURNS: [usize; 7] = [4, 8, 10, 15, 25, 40, 60];
+
+/// Distance of these levels, in standard deviations of the noise.
+const TURNS_SIGMAS: f64 = 6.0;
+
+/// Kinds of noise with outages, and with drift.
+const DISTURBED: [Kind; 4] =
+    [Kind::Gaussian, Kind::Autoregressive(0.5), Kind::Spikes(0.05), Kind::Quantised];
+
+/// Drift from the first to the last point, in standard deviations of the noise.
+const DRIFT_SIGMAS: f64 = 8.0;
+
+/// Settings that are tried on annotated series, of `--alpha` and of `--min-change`.
+const CHANCES: [&str; 4] = ["0.01", "0.001", "0.0001", "0.000001"];
+const LEASTS: [&str; 6] = ["0.25", "0.5", "0.75", "1", "1.5", "2"];
+
+/// How the comparison is made.
+#[derive(Debug, Args)]
+pub(crate) struct ChangesArgs {
+    /// A tenth of the series: shows that all works
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the series
+    #[arg(long, value_name = "N", default_value_t = SEED)]
+    seed: u64,
+    /// Directory with series in which people have marked the changes; instead of made ones, may be
+    /// given several times. docs/changes.md tells which there are
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "seed"])]
+    annotated: Vec<PathBuf>,
+    /// The wingbeat to test [default: a release build of this tree]
+    #[arg(long, value_name = "FILE")]
+    wingbeat: Option<PathBuf>,
+    /// Also write the tables into this file, between its marks
+    #[arg(long, value_name = "FILE")]
+    markdown: Vec<PathBuf>,
+}
+
+/// Series of one sort.
+#[derive(Debug)]
+struct Group {
+    sort: Sort,
+    series: Vec<Made>,
+}
+
+/// What a group is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sort {
+    /// Noise alone.
+    Noise(Kind),
+    /// Noise with steps at this distance.
+    Steps(Kind, usize),
+    /// Series as projects have them.
+    Project,
+    /// Two levels that alternate every so many points.
+    Turns(usize),
+    /// Noise with outages.
+    Outages(Kind),
+    /// Noise with drift.
+    Drift(Kind),
+}
+
+/// What a tool found, by series in their order.
+type Reported = Vec<Vec<usize>>;
+
+/// A tool with its settings, and how well it did on each group.
+#[derive(Debug)]
+struct Tool {
+    name: String,
+    scores: Vec<(Sort, Score)>,
+}
+
+impl Tool {
+    fn new(name: String, groups: &[Group], reported: &Reported) -> Self {
+        let mut reported = reported.iter();
+        let scores = groups.iter().map(|group| {
+            let each = group.series.iter().zip(reported.by_ref());
+            let each = each.map(|(made, found)| Score::of(made.values.len(), &made.changes, found));
+            (group.sort, each.fold(Score::default(), Score::and))
+        });
+        Self { name, scores: scores.collect() }
+    }
+
+    fn score(&self, sort: Sort) -> Score {
+        let found = self.scores.iter().find(|(of, _)| *of == sort);
+        found.map(|(_, score)| *score).unwrap_or_default()
+    }
+}
+
+/// Has the series searched, and prints the tables.
+pub(super) fn run(args: &ChangesArgs) -> anyhow::Result<ExitCode> {
+    let folder = repository().join(OUT).join("changes");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let file = folder.join("series.json");
+    let sets: Vec<Set> =
+        args.annotated.iter().map(|set| annotated::read(set)).collect::<anyhow::Result<_>>()?;
+    let program = match &args.wingbeat {
+        Some(program) => program.clone(),
+        None => {
+            Steps::default().run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
+            repository().join("target/release/wingbeat")
+        }
+    };
+    let (text, marks) = if sets.is_empty() {
+        (on_made(args, &folder, &file, &program)?, MARKS)
+    } else {
+        (on_annotated(&sets, &file, &program)?, MARKS_ANNOTATED)
+    };
+    println!("{text}");
+    for file in &args.markdown {
+        marked::write(file, marks, &text)?;
+        eprintln!("wrote the tables into {}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn on_made(
+    args: &ChangesArgs,
+    folder: &Path,
+    file: &Path,
+    program: &Path,
+) -> anyhow::Result<String> {
+    let groups = groups(args.seed, if args.quick { 10 } else { 1 });
+    let count = write_series(file, groups.iter().flat_map(|group| &group.series))?;
+    let found = wingbeat(program, file, count, None)?;
+    let mut tools = vec![Tool::new("wingbeat changes".to_owned(), &groups, &found)];
+    let note = match otava::find(folder, file, count)? {
+        otava::Outcome::Found { version, variants } => {
+            let each = variants.into_iter();
+            tools.extend(each.map(|(name, found)| Tool::new(name, &groups, &found)));
+            format!("apache-otava {version}, from the Python package index.")
+        }
+        otava::Outcome::Missing { why } => format!("apache-otava was left out: {why}"),
+    };
+    Ok(tables::text(&tools, &[note], args.seed, &groups))
+}
+
+/// Settings are chosen on one half of the series and judged on the other.
+fn on_annotated(sets: &[Set], file: &Path, program: &Path) -> anyhow::Result<String> {
+    let scores = |half: Half, settings: &[Option<(&'static str, &'static str)>]| {
+        let count = write_series(file, sets.iter().flat_map(|set| set.half(half)))?;
+        let of = |&settings: &_| {
+            let found = wingbeat(program, file, count, settings)?;
+            let mut found = found.iter();
+            let sets = sets.iter().map(|set| {
+                let each = set.half(half).zip(found.by_ref());
+                let each =
+                    each.map(|(made, found)| Score::of(made.values.len(), &made.changes, found));
+                each.fold(Score::default(), Score::and)
+            });
+            Ok(sets.collect())
+        };
+        settings.iter().map(of).collect::<anyhow::Result<Vec<Vec<Score>>>>()
+    };
+    let tried: Vec<_> =
+        CHANCES.into_iter().flat_map(|chance| LEASTS.map(|least| (chance, least))).collect();
+    let settings: Vec<_> = tried.iter().copied().map(Some).collect();
+    let tuning = scores(Half::Tuning, &settings)?
+        .into_iter()
+        .map(|of_sets| of_sets.into_iter().fold(Score::default(), Score::and));
+    let tuning: Vec<_> = tried.into_iter().zip(tuning).collect();
+    let held_out = scores(Half::HeldOut, &[None])?.concat();
+    Ok(tables::annotated(sets, &tuning, &held_out))
+}
+
+/// All series, or every n-th of them.
+fn groups(seed: u64, thin: usize) -> Vec<Group> {
+    let mut groups = Vec::new();
+    let mut random = Random::new(seed);
+    for kind in KINDS {
+        let series = NOISE_POINTS
+            .into_iter()
+            .flat_map(|points| std::iter::repeat_n(points, 50_000 / points / thin));
+        let series = series.map(|points| series::plain(kind, points, None, 0.0, &mut random));
+        groups.push(Group { sort: Sort::Noise(kind), series: series.collect() });
+        for apart in APART {
+            let series = (0..100 / thin)
+                .map(|_| series::plain(kind, STEPS_POINTS, Some(apart), STEP_SIGMAS, &mut random));
+            groups.push(Group { sort: Sort::Steps(kind, apart), series: series.collect() });
+        }
+    }
+    let series = (0..1000 / thin).map(|_| series::project(&mut random));
+    groups.push(Group { sort: Sort::Project, series: series.collect() });
+    for every in TURNS {
+        let series =
+            (0..100 / thin).map(|_| series::turns(STEPS_POINTS, every, TURNS_SIGMAS, &mut random));
+        groups.push(Group { sort: Sort::Turns(every), series: series.collect() });
+    }
+    for kind in DISTURBED {
+        let series = (0..100 / thin).map(|_| series::outages(kind, STEPS_POINTS, &mut random));
+        groups.push(Group { sort: Sort::Outages(kind), series: series.collect() });
+        let series =
+            (0..100 / thin).map(|_| series::drift(kind, STEPS_POINTS, DRIFT_SIGMAS, &mut random));
+        groups.push(Group { sort: Sort::Drift(kind), series: series.collect() });
+    }
+    groups
+}
+
+/// As `{"0": [numbers or null], "1": …}`; how many there are.
+fn write_series<'a>(file: &Path, series: impl Iterator<Item = &'a Made>) -> anyhow::Result<usize> {
+    let series: serde_json::Map<String, Value> = series
+        .enumerate()
+        .map(|(at, made)| (at.to_string(), Value::from(made.values.clone())))
+        .collect();
+    let json = serde_json::to_string(&series).context("cannot turn the series into JSON")?;
+    fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(series.len())
+}
+
+/// With an `--alpha` and a `--min-change`, or with its defaults.
+fn wingbeat(
+    program: &Path,
+    file: &Path,
+    count: usize,
+    settings: Option<(&str, &str)>,
+) -> anyhow::Result<Reported> {
+    let mut command = Command::new(program);
+    command.arg("changes").arg(file).args(["--format", "json"]).stdin(Stdio::null());
+    if let Some((chance, least)) = settings {
+        command.args(["--alpha", chance, "--min-change", least]);
+    }
+    let said = command.output().with_context(|| format!("cannot run `{}`", display(&command)))?;
+    if !said.status.success() {
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        bail!("`{}` failed ({}): {}", display(&command), said.status, stderr.trim_end());
+    }
+    let found: BTreeMap<String, Vec<Value>> = serde_json::from_slice(&said.stdout)
+        .with_context(|| format!("`{}` wrote something else", display(&command)))?;
+    let of_series = |at: usize| {
+        let changes = found.get(&at.to_string()).context("a series is missing")?;
+        let index = |change: &Value| change["index"].as_u64().map(|index| index as usize);
+        let indexes: Option<Vec<usize>> = changes.iter().map(index).collect();
+        indexes.context("a change has no index")
+    };
+    (0..count).map(of_series).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_makes_the_same_series() {
+        let values = |seed| -> Vec<Vec<u64>> {
+            let groups = groups(seed, 50);
+            let series = groups.iter().flat_map(|group| &group.series);
+            series.map(|made| made.values.iter().map(|value| value.to_bits()).collect()).collect()
+        };
+        assert_eq!(values(3), values(3));
+        assert_ne!(values(3), values(4));
+    }
+
+    #[test]
+    fn steps_lie_within_and_apart() {
+        for Group { sort, series } in groups(2, 20) {
+            for made in series {
+                let mut ends = vec![0];
+                ends.extend(&made.changes);
+                ends.push(made.values.len());
+                let shortest = ends.windows(2).map(|pair| pair[1] - pair[0]).min();
+                let least = match sort {
+                    Sort::Noise(_) | Sort::Outages(_) | Sort::Drift(_) => made.values.len(),
+                    Sort::Steps(_, apart) => apart,
+                    Sort::Project => 8,
+                    Sort::Turns(every) if every <= series::OUTAGE_MAX => made.values.len(),
+                    Sort::Turns(_) => series::END_MIN,
+                };
+                assert!(shortest >= Some(least), "{sort:?}: {:?}", made.changes);
+            }
+        }
+    }
+}

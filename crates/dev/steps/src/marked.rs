@@ -1,0 +1,95 @@
+//! Parts of a page that a command writes: what stands between two comments, each on a line of its own,
+//! `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+
+use std::{fs, ops::Range, path::Path};
+
+use anyhow::{Context as _, bail};
+
+/// The two lines around the part with a name.
+pub fn marks(name: &str) -> [String; 2] {
+    ["begin", "end"].map(|which| format!("<!-- {name}: {which} -->"))
+}
+
+/// What stands between the marks now; `None` unless the text has both, in this order.
+pub fn between<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    Some(&text[range(text, name)?])
+}
+
+/// The text with something else between the marks; `None` unless it has both, in this order.
+pub fn replace(text: &str, name: &str, new: &str) -> Option<String> {
+    let Range { start, end } = range(text, name)?;
+    Some(format!("{}\n\n{}\n\n{}", &text[..start], new.trim_end(), &text[end..]))
+}
+
+/// Writes between the marks of a file.
+pub fn write(file: &Path, name: &str, new: &str) -> anyhow::Result<()> {
+    let old =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let Some(new) = replace(&old, name, new) else {
+        let [begin, end] = marks(name);
+        bail!("{} has no place for the tables: add the lines {begin} and {end}", file.display());
+    };
+    fs::write(file, new).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn range(text: &str, name: &str) -> Option<Range<usize>> {
+    let [begin, end] = marks(name);
+    let start = line_of(text, &begin)? + begin.len();
+    Some(start..start + line_of(&text[start..], &end)?)
+}
+
+/// Where the line begins that holds a mark and nothing else.
+fn line_of(text: &str, mark: &str) -> Option<usize> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == mark {
+            return Some(start);
+        }
+        start += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `<b>` and `<e>` stand for the marks.
+    fn marked(text: &str) -> String {
+        let [begin, end] = marks("a");
+        text.replace("<b>", &begin).replace("<e>", &end)
+    }
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(replace(&marked(text), "a", "new\n"), expected.map(marked), "{text}");
+        };
+        check("x\n<b>\nold\n<e>\ny\n", Some("x\n<b>\n\nnew\n\n<e>\ny\n"));
+        check("<b>\n<e>", Some("<b>\n\nnew\n\n<e>"));
+        check("see `<b>`\n<b>\n`<e>`\n<e>\n", Some("see `<b>`\n<b>\n\nnew\n\n<e>\n"));
+        check("<b><e>", None);
+        check("x\n<b>\n", None);
+        check("<e> <b>", None);
+        check("", None);
+    }
+
+    #[test]
+    fn replacing_twice_changes_nothing() {
+        let once = replace(&marked("<b>\n<e>\n"), "a", "new").expect("both marks");
+        assert_eq!(replace(&once, "a", "new").as_deref(), Some(once.as_str()));
+        assert_eq!(between(&once, "a").map(str::trim), Some("new"));
+    }
+
+    #[test]
+    fn files_without_these_marks_are_left_alone() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let file = dir.path().join("a.md");
+        fs::write(&file, marked("x\n<b>\n\nold\n\n<e>\n")).expect("a file");
+        write(&file, "a", "new\n").expect("it has marks");
+        let error = write(&file, "b", "other").expect_err("it has others").to_string();
+        assert!(error.contains("<!-- b: begin -->"), "{error}");
+        let text = fs::read_to_string(&file).expect("text");
+        assert_eq!(text, marked("x\n<b>\n\nnew\n\n<e>\n"));
+    }
+}
