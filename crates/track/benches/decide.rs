@@ -4,10 +4,14 @@ use std::{hint::black_box, path::Path};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use time::OffsetDateTime;
+use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    decide::{Point, ReportInput, Series, Settings, decide},
-    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+    decide::{ReportInput, Series, Settings, decide},
+    model::{
+        BenchmarkName, Environment, Measure, Metric, PastPoint, PastReport, ThresholdModel,
+        threshold::Test,
+    },
 };
 
 const POINTS: usize = 255;
@@ -23,19 +27,20 @@ fn decisions(criterion: &mut Criterion) {
     let mut value = || 100.0 + 3.0 * normal::quantile(random.unit().max(1e-17));
     let environment = Environment::default();
     let time = OffsetDateTime::UNIX_EPOCH;
-    let mut point = |report| Point {
-        report,
-        value: value(),
-        repeats: &[],
-        samples: &[],
-        start_time: time,
-        environment: Some(&environment),
-        hash: None,
-    };
+    let past: Vec<PastReport> = (0..POINTS)
+        .map(|_| PastReport {
+            uuid: Uuid::nil(),
+            branch: "main".parse().expect("a name"),
+            hash: None,
+            start_time: time,
+            environment: environment.clone(),
+        })
+        .collect();
+    let mut point = |report| PastPoint::new(report, value());
     let count = series_count();
     let names: Vec<BenchmarkName> =
         (0..count).map(|i| BenchmarkName::new(format!("b{i}")).expect("a name")).collect();
-    let histories: Vec<Vec<Point<'_>>> =
+    let histories: Vec<Vec<PastPoint>> =
         (0..count).map(|_| (0..POINTS).map(&mut point).collect()).collect();
     let (measure, metric) = (Measure::latency(), Metric::new(101.0));
     let mut group = criterion.benchmark_group("1,000 series of 255 points");
@@ -48,13 +53,17 @@ fn decisions(criterion: &mut Criterion) {
             benchmark,
             measure: &measure,
             metric: &metric,
-            repeats: &[],
+            repeats: Vec::new(),
             is_ignored: false,
-            model: Some(&model),
+            model: Some(model),
             history,
         });
-        let report =
-            ReportInput { start_time: time, environment: &environment, series: series.collect() };
+        let report = ReportInput {
+            start_time: time,
+            environment: &environment,
+            past: &past,
+            series: series.collect(),
+        };
         group.bench_function(test.name(), |bencher| {
             bencher.iter(|| decide(black_box(&report), &Settings::default()));
         });

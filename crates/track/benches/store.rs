@@ -10,8 +10,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    decide::{Boundary, Outcome, Verdict},
-    model::{BenchmarkName, Environment, Measure, Metric, Report},
+    model::{BenchmarkName, Boundary, Environment, Measure, Metric, Outcome, Report, Verdict},
     results::Results,
     store::{HistoryQuery, PlotQuery, ReportFilter, Store},
 };

@@ -7,11 +7,15 @@ mod mode;
 use std::{hint::black_box, process::ExitCode};
 
 use time::OffsetDateTime;
+use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
     adapter::Adapter,
-    decide::{Point, ReportInput, Series, Settings, decide},
-    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+    decide::{ReportInput, Series, Settings, decide},
+    model::{
+        BenchmarkName, Environment, Measure, Metric, PastPoint, PastReport, ThresholdModel,
+        threshold::Test,
+    },
 };
 
 const POINTS: usize = 100;
@@ -57,15 +61,16 @@ fn adapter(adapter: Adapter, output: &str) {
 /// One series with a history of [`POINTS`].
 fn decision(test: Test, values: &[f64]) {
     let (environment, time) = (Environment::default(), OffsetDateTime::UNIX_EPOCH);
-    let point = |(report, &value): (usize, &f64)| Point {
-        report,
-        value,
-        repeats: &[],
-        samples: &[],
-        start_time: time,
-        environment: Some(&environment),
-        hash: None,
-    };
+    let past: Vec<PastReport> = (0..POINTS)
+        .map(|_| PastReport {
+            uuid: Uuid::nil(),
+            branch: "main".parse().expect("a name"),
+            hash: None,
+            start_time: time,
+            environment: environment.clone(),
+        })
+        .collect();
+    let point = |(report, &value): (usize, &f64)| PastPoint::new(report, value);
     let history: Vec<_> = values.iter().enumerate().map(point).collect();
     let upper_boundary = (test == Test::TTest).then_some(0.99);
     let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
@@ -74,12 +79,17 @@ fn decision(test: Test, values: &[f64]) {
         benchmark: &BenchmarkName::new("benchmark").expect("a name"),
         measure: &Measure::latency(),
         metric: &Metric::new(101.0),
-        repeats: &[],
+        repeats: Vec::new(),
         is_ignored: false,
-        model: Some(&model),
+        model: Some(model),
         history: &history,
     };
-    let report = ReportInput { start_time: time, environment: &environment, series: vec![series] };
+    let report = ReportInput {
+        start_time: time,
+        environment: &environment,
+        past: &past,
+        series: vec![series],
+    };
     black_box(decide(black_box(&report), &Settings::default()));
 }
 

@@ -21,195 +21,33 @@ mod short;
 mod together;
 mod words;
 
-pub use input::{Decision, Look, Notice, Point, ReportInput, Series, Settings};
-
-use serde::{Deserialize, Serialize};
+pub use input::{Decision, Look, Notice, ReportInput, Series, Settings};
 
 use self::history::History;
-use crate::model::{BenchmarkName, Direction, Kind, Limit, Slug, ThresholdModel, threshold::Test};
+use crate::model::{Kind, Outcome, Verdict, threshold::Test};
 
-/// What was decided about one metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Iteration of the report, from 0.
-    pub iteration: u32,
-    pub benchmark: BenchmarkName,
-    pub measure: Slug,
-    pub outcome: Outcome,
-    /// What decided; `None` where no threshold was named for the measure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub test: Option<Test>,
-    /// What it was compared with; all parts are `None` where history is too short.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub boundary: Option<Boundary>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
-    /// The change from the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<Change>,
-    /// How likely a change as large comes about by chance, corrected for the number of metrics that were
-    /// judged; `None` where the test has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub p: Option<f64>,
-    /// The smallest change, as a share of the baseline, that would have been seen in nine of ten such
-    /// reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub smallest_visible: Option<f64>,
-    /// Points of history that it was judged by.
-    pub points: usize,
-    /// Why, in words.
-    pub reason: String,
-}
-
-/// The decision about one metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Beyond the limit on the bad side. Raises an alert.
-    Worse,
-    /// Beyond the limit on the good side. Raises an alert only if the user set a limit there.
-    Better,
-    /// Beyond a limit, of a measure whose good side is unknown.
-    Changed,
-    /// Beyond the limit on the bad side, and perhaps only a spike. Raises no alert: measuring again or the
-    /// next report decides.
-    MaybeWorse,
-    /// The same on the good side.
-    MaybeBetter,
-    /// The same, of a measure whose good side is unknown.
-    MaybeChanged,
-    NoChange,
-    /// Within limits so wide that even twice as much might have been.
-    TooNoisy,
-    /// Moved together with most others of the report: the host or the toolchain changed.
-    MovedTogether,
-    /// There is no history, or not enough.
-    TooLittleHistory,
-    /// No threshold was named for it, or it asked not to be judged.
-    NotJudged,
-}
-
-/// What a value was compared with, in the units of the measure.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Boundary {
-    pub baseline: Option<f64>,
-    pub lower_limit: Option<f64>,
-    pub upper_limit: Option<f64>,
-}
-
-/// A change as a share of the baseline: 0.05 is 5 % more.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    pub relative: f64,
-    /// Lower end of its interval, at 95 %.
-    pub lower: Option<f64>,
-    pub upper: Option<f64>,
-}
-
-impl Outcome {
-    /// Whether histories and plots show it: a change that was found, or that may be one.
-    #[must_use]
-    pub const fn stands_out(self) -> bool {
-        match self {
-            Self::Worse | Self::Better | Self::Changed => true,
-            Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged => true,
-            Self::MovedTogether => true,
-            Self::NoChange | Self::TooNoisy | Self::TooLittleHistory | Self::NotJudged => false,
-        }
-    }
-
-    /// What crossing a limit means.
-    fn beyond(limit: Limit, direction: Direction) -> Self {
-        match (limit, direction) {
-            (_, Direction::Unknown) => Self::Changed,
-            (Limit::Upper, Direction::LowerIsBetter)
-            | (Limit::Lower, Direction::HigherIsBetter) => Self::Worse,
-            (Limit::Lower, Direction::LowerIsBetter)
-            | (Limit::Upper, Direction::HigherIsBetter) => Self::Better,
-        }
-    }
-
-    /// Whether it may be a spike, so that measuring again or the next report decides.
-    #[must_use]
-    pub fn is_suspect(self) -> bool {
-        matches!(self, Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged)
-    }
-}
-
-impl Change {
-    /// The change of a value from a baseline, without an interval; `None` from 0.
-    fn exactly(value: f64, baseline: f64) -> Option<Self> {
-        let relative = if value == baseline { 0.0 } else { (value - baseline) / baseline.abs() };
-        relative.is_finite().then_some(Self { relative, lower: None, upper: None })
-    }
-}
-
-impl Verdict {
-    /// A verdict that says nothing yet.
-    fn empty(series: &Series<'_>) -> Self {
-        Self {
-            iteration: series.iteration,
-            benchmark: series.benchmark.clone(),
-            measure: series.measure.slug.clone(),
-            outcome: Outcome::NotJudged,
-            test: series.model.map(|model| model.test),
-            boundary: None,
-            limit: None,
-            change: None,
-            p: None,
-            smallest_visible: None,
-            points: 0,
-            reason: String::new(),
-        }
-    }
-
-    /// The same, beyond a limit.
-    fn cross(&mut self, limit: Limit, series: &Series<'_>) {
-        self.limit = Some(limit);
-        self.outcome = Outcome::beyond(limit, series.measure.direction);
-    }
-
-    /// The same, where it may be a spike.
-    fn suspect(&mut self, limit: Limit, series: &Series<'_>) {
-        self.cross(limit, series);
-        self.outcome = match self.outcome {
-            Outcome::Worse => Outcome::MaybeWorse,
-            Outcome::Better => Outcome::MaybeBetter,
-            _ => Outcome::MaybeChanged,
-        };
-    }
-
-    /// Whether it raises an alert: what is better does only where the user set a limit on that side.
-    fn raises_alert(&self, model: Option<&ThresholdModel>) -> bool {
-        match self.outcome {
-            Outcome::Worse | Outcome::Changed => true,
-            Outcome::Better => model.is_some_and(|model| self.is_limit_set(model)),
-            _ => false,
-        }
-    }
-
-    /// Whether it would raise an alert if it were no spike.
-    pub(crate) fn may_raise_alert(&self, model: Option<&ThresholdModel>) -> bool {
-        match self.outcome {
-            Outcome::MaybeWorse | Outcome::MaybeChanged => true,
-            Outcome::MaybeBetter => model.is_some_and(|model| self.is_limit_set(model)),
-            _ => false,
-        }
-    }
-
-    fn is_limit_set(&self, model: &ThresholdModel) -> bool {
-        match self.limit {
-            Some(Limit::Lower) => model.lower_boundary.is_some(),
-            Some(Limit::Upper) => model.upper_boundary.is_some(),
-            None => false,
-        }
+/// A verdict that says nothing yet.
+fn empty(series: &Series<'_>) -> Verdict {
+    Verdict {
+        iteration: series.iteration,
+        benchmark: series.benchmark.clone(),
+        measure: series.measure.slug.clone(),
+        outcome: Outcome::NotJudged,
+        test: series.model.map(|model| model.test),
+        boundary: None,
+        limit: None,
+        change: None,
+        p: None,
+        smallest_visible: None,
+        points: 0,
+        reason: String::new(),
     }
 }
 
 /// Judges all metrics of a report. The verdicts stand in the order of the series.
 #[must_use]
 pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
-    let mut verdicts: Vec<Verdict> = report.series.iter().map(Verdict::empty).collect();
+    let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();
     let mut noisy = Vec::new();
     let mut news = Vec::new();
     let levels = report.series.iter().filter(|series| level::is_asked(series)).count();
@@ -218,20 +56,20 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
             "no threshold is set for this measure".clone_into(&mut verdict.reason);
             continue;
         };
-        let history = History::pick(report, series, model);
+        let history = History::pick(report, index, model);
         verdict.points = history.points.len();
         if news.is_empty() {
             news.clone_from(&history.news);
         }
         match (model.test, series.measure.kind) {
             (Test::Auto | Test::ChangePoint, Kind::Exact) => {
-                exact::judge(series, model, &history, verdict);
+                exact::judge(&history, verdict);
             }
-            (Test::Auto, Kind::Noisy) => noisy.push(auto::Case { index, series, model, history }),
+            (Test::Auto, Kind::Noisy) => noisy.push(history),
             (Test::ChangePoint, Kind::Noisy) => {
-                level::judge(series, model, &history, &settings.share(levels), verdict);
+                level::judge(&history, &settings.share(levels), verdict);
             }
-            _ => formula::judge(series, model, &history, verdict),
+            _ => formula::judge(&history, verdict),
         }
     }
     let mut notices = Vec::new();
@@ -239,9 +77,9 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         notices.push(Notice::EnvironmentChanged { changes: news });
     }
     let (noisy, short): (Vec<_>, Vec<_>) =
-        noisy.into_iter().partition(|case| case.history.suffices_in_reports(short::REPORTS_MIN));
+        noisy.into_iter().partition(|history| history.suffices_in_reports(short::REPORTS_MIN));
     let looks = short::judge(&short, settings, &mut verdicts);
-    let judged = auto::judge(&noisy, settings, &mut verdicts);
+    let judged = auto::judge(noisy, settings, &mut verdicts);
     let mut decision = Decision { verdicts, looks, notices, ..Decision::default() };
     together::gather(&judged, settings, &mut decision);
     for (series, verdict) in report.series.iter().zip(&mut decision.verdicts) {
@@ -252,7 +90,7 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         }
     }
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
-    let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series.model));
+    let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series.model.as_ref()));
     decision.alerts = raised.map(|(index, _)| index).collect();
     decision
 }

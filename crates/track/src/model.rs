@@ -5,13 +5,17 @@ pub mod environment;
 pub mod measure;
 pub mod metric;
 pub mod name;
+pub mod past;
 pub mod report;
 pub mod threshold;
+pub mod verdict;
 
 pub use alert::{Alert, Limit, Status};
 pub use environment::Environment;
 pub use measure::{Direction, Kind, Measure};
 pub use metric::Metric;
 pub use name::{BenchmarkName, BranchName, InvalidName, ProjectName, Slug, TestbedName};
+pub use past::{Past, PastPoint, PastReport, PastSeries};
 pub use report::{Report, StartPoint};
 pub use threshold::{Threshold, ThresholdModel};
+pub use verdict::{Boundary, Change, Outcome, Verdict};

@@ -46,7 +46,6 @@ pub use history::{History, HistoryQuery};
 pub use insert::Insertion;
 pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
-pub use past::{Past, PastReport, PastSeries, Point};
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
 pub use versions::Version;

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use wingbeat_track::{
-    decide::Boundary,
-    model::{Alert, Limit, Measure, Status},
+    model::{Alert, Boundary, Limit, Measure, Status},
     output::{
         Column, GivesWay, Paint, Table,
         number::{self, Scale},

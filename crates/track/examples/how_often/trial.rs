@@ -3,10 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
 use wingbeat_stats::random::Random;
 use wingbeat_track::{
-    decide::{Outcome, Point, ReportInput, Series, Settings, decide},
-    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+    decide::{ReportInput, Series, Settings, decide},
+    model::{
+        BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport,
+        ThresholdModel, threshold::Test,
+    },
 };
 
 use crate::noise::Kind;
@@ -86,15 +90,16 @@ impl Trial {
     fn judge(&self, random: &mut Random, counts: &Counts) {
         // A report a day.
         let time = |place: usize| OffsetDateTime::UNIX_EPOCH + Duration::days(place as i64);
-        let point = |(place, &value): (usize, &f64)| Point {
-            report: place,
-            value,
-            repeats: &[],
-            samples: &[],
-            start_time: time(place),
-            environment: None,
-            hash: None,
-        };
+        let point = |(place, &value): (usize, &f64)| PastPoint::new(place, value);
+        let past: Vec<PastReport> = (0..self.history + self.reports)
+            .map(|place| PastReport {
+                uuid: Uuid::nil(),
+                branch: "main".parse().expect("a name"),
+                hash: None,
+                start_time: time(place),
+                environment: Environment::default(),
+            })
+            .collect();
         let (environment, measure) = (Environment::default(), Measure::latency());
         let is_t_test = self.test == Test::TTest;
         let model = ThresholdModel {
@@ -106,7 +111,7 @@ impl Trial {
         let names: Vec<BenchmarkName> = (0..self.benchmarks).map(name).collect();
         let made: Vec<(Vec<f64>, Vec<f64>)> =
             (0..self.benchmarks).map(|benchmark| self.values(benchmark, random)).collect();
-        let points: Vec<Vec<Point<'_>>> =
+        let points: Vec<Vec<PastPoint>> =
             made.iter().map(|(values, _)| values.iter().enumerate().map(point).collect()).collect();
         let (mut is_found, mut is_shown, mut is_wrong) = (false, false, false);
         for report in 0..self.reports {
@@ -115,17 +120,18 @@ impl Trial {
                 made.iter().map(|(values, _)| Metric::new(values[at])).collect();
             let series = (0..self.benchmarks).map(|i| Series {
                 iteration: 0,
-                repeats: &[],
+                repeats: Vec::new(),
                 benchmark: &names[i],
                 measure: &measure,
                 metric: &metrics[i],
                 is_ignored: false,
-                model: Some(&model),
+                model: Some(model),
                 history: &points[i][..at],
             });
             let mut input = ReportInput {
                 start_time: time(at),
                 environment: &environment,
+                past: &past,
                 series: series.collect(),
             };
             let mut decision = decide(&input, &Settings::default());
@@ -133,7 +139,7 @@ impl Trial {
                 for (place, verdict) in decision.verdicts.iter().enumerate() {
                     let is_beyond = matches!(verdict.outcome, Outcome::Better | Outcome::Worse);
                     if is_beyond || verdict.outcome.is_suspect() {
-                        input.series[place].repeats = std::slice::from_ref(&made[place].1[report]);
+                        input.series[place].repeats = vec![made[place].1[report]];
                     }
                 }
                 decision = decide(&input, &Settings::default());

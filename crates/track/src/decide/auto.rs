@@ -14,13 +14,8 @@ mod write;
 use std::collections::HashSet;
 
 use self::case::Pieces;
-use super::{
-    Change, Outcome, Series, Settings, Verdict,
-    history::History,
-    level::{crossed, least_changes},
-    samples,
-};
-use crate::{model::ThresholdModel, output::number};
+use super::{Settings, history::History};
+use crate::model::Verdict;
 
 /// Reports that a level has at least.
 const POINTS_MIN: usize = 5;
@@ -28,75 +23,59 @@ const POINTS_MIN: usize = 5;
 /// A thread is not worth its start for fewer cases.
 const THREAD_CASES_MIN: usize = 64;
 
-/// A metric that is to be judged.
-pub(super) struct Case<'a> {
-    pub(super) index: usize,
-    pub(super) series: &'a Series<'a>,
-    pub(super) model: &'a ThresholdModel,
-    pub(super) history: History<'a>,
-}
-
 /// How far a metric moved.
-pub(super) struct Judged<'a> {
-    pub(super) index: usize,
-    pub(super) series: &'a Series<'a>,
+pub(super) struct Moved<'a> {
+    pub(super) history: History<'a>,
     pub(super) log_ratio: f64,
     /// Spread as a share of the baseline.
     pub(super) log_spread: f64,
     /// Distance from the baseline in spreads.
     pub(super) error: f64,
-    /// What is new about the environment.
-    pub(super) news: Vec<String>,
 }
 
-/// A case with its history cut into levels.
-struct Ready<'a> {
-    case: &'a Case<'a>,
+/// A metric with its history cut into levels.
+struct Case<'a> {
+    history: History<'a>,
     pieces: Pieces,
     /// Whether it is the first iteration of its series: the others have the same history.
     is_first: bool,
 }
 
-/// Judges all cases, each of which has enough history, and says how far they moved.
+/// Judges all metrics, each of which has enough history, and says how far they moved.
 pub(super) fn judge<'a>(
-    cases: &'a [Case<'a>],
+    histories: Vec<History<'a>>,
     settings: &Settings,
     verdicts: &mut [Verdict],
-) -> Vec<Judged<'a>> {
+) -> Vec<Moved<'a>> {
     let mut seen = HashSet::new();
-    let cut = |cases: &[Case<'_>]| -> Vec<Pieces> {
-        cases.iter().map(|case| Pieces::cut(case, settings)).collect()
+    let cut = |histories: &[History<'_>]| -> Vec<Pieces> {
+        histories.iter().map(|history| Pieces::cut(history, settings)).collect()
     };
-    let ready: Vec<Ready<'_>> = cases
-        .iter()
-        .zip(in_threads(cases, &cut))
-        .map(|(case, pieces)| {
-            let is_first = seen.insert((case.series.benchmark, &case.series.measure.slug));
-            Ready { case, pieces, is_first }
-        })
-        .collect();
-    let counts = |case: &Case<'_>| usize::from(!case.series.is_ignored);
-    let judged_count = ready.iter().map(|ready| counts(ready.case)).sum();
+    let pieces = in_threads(&histories, &cut);
+    let cases = histories.into_iter().zip(pieces).map(|(history, pieces)| {
+        let is_first = seen.insert((history.series.benchmark, &history.series.measure.slug));
+        Case { history, pieces, is_first }
+    });
+    let cases: Vec<Case<'_>> = cases.collect();
+    let judged_count = cases.iter().filter(|case| !case.history.series.is_ignored).count();
     let share = settings.share(judged_count);
-    let mut judged = Vec::with_capacity(ready.len());
-    for (ready, evidence) in ready.iter().zip(evidence::weigh(&ready, &share)) {
+    let evidence = evidence::weigh(&cases, &share);
+    let mut moves = Vec::with_capacity(cases.len());
+    for (case, evidence) in cases.into_iter().zip(evidence) {
         let Some(evidence) = evidence else { continue };
-        let case = ready.case;
-        write::write(ready, &evidence, &share, judged_count, &mut verdicts[case.index]);
+        write::write(&case, &evidence, &share, judged_count, &mut verdicts[case.history.index]);
         let (usual, ratio) = (&evidence.usual, evidence.value / evidence.usual.level);
-        if !case.series.is_ignored {
-            judged.push(Judged {
-                index: case.index,
-                series: case.series,
+        if !case.history.series.is_ignored {
+            moves.push(Moved {
+                history: case.history,
                 // Without a ratio it is in no crowd.
                 log_ratio: if ratio > 0.0 && ratio.is_finite() { ratio.ln() } else { 0.0 },
                 log_spread: usual.scale() / usual.level.abs(),
                 error: evidence.error * usual.level.signum(),
-                news: case.history.news.clone(),
             });
         }
     }
-    judged
+    moves
 }
 
 /// Works something out for all cases; large reports in several threads.

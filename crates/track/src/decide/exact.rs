@@ -1,17 +1,13 @@
 //! Exact measures: compared with the last value, no statistics.
 
-use super::{Boundary, Change, Outcome, Series, Verdict, history::History, words};
+use super::{history::History, words};
 use crate::{
-    model::{Limit, ThresholdModel},
-    output::{number::Scale, short_hash},
+    model::{Boundary, Change, Limit, Outcome, Verdict},
+    output::number::Scale,
 };
 
-pub(super) fn judge(
-    series: &Series<'_>,
-    model: &ThresholdModel,
-    history: &History<'_>,
-    verdict: &mut Verdict,
-) {
+pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
+    let History { series, model, .. } = history;
     let Some(last) = history.points.last().filter(|_| history.suffices(1)) else {
         verdict.outcome = Outcome::TooLittleHistory;
         verdict.reason = history.shortage(1);
@@ -32,8 +28,7 @@ pub(super) fn judge(
         () if value > upper => Some(Limit::Upper),
         () => None,
     };
-    let commit = last.hash.map(|hash| format!(" at {}", short_hash(hash)));
-    let commit = commit.unwrap_or_default();
+    let commit = history.at_commit(last);
     let Some(limit) = crossed else {
         verdict.outcome = Outcome::NoChange;
         verdict.reason = match value == before {
@@ -42,7 +37,7 @@ pub(super) fn judge(
         };
         return;
     };
-    verdict.cross(limit, series);
+    verdict.cross(limit, series.measure.direction);
     let scale = Scale::of(series.measure, before, Some(value));
     let [last, difference] = [before, value - before].map(|number| scale.with_unit(number));
     let reason = format!("an exact measure that was {last}{commit} is off by {difference}");

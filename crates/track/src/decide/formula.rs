@@ -8,21 +8,17 @@ use wingbeat_stats::{
     student,
 };
 
-use super::{Boundary, Change, Outcome, Series, Verdict, history::History, words};
+use super::{history::History, words};
 use crate::{
-    model::{Limit, ThresholdModel, threshold::Test},
+    model::{Boundary, Change, Limit, Outcome, ThresholdModel, Verdict, threshold::Test},
     output::number::Scale,
 };
 
 /// What nine of ten normal values reach.
 const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
 
-pub(super) fn judge(
-    series: &Series<'_>,
-    model: &ThresholdModel,
-    history: &History<'_>,
-    verdict: &mut Verdict,
-) {
+pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
+    let History { series, model, .. } = history;
     if model.lower_boundary.is_none() && model.upper_boundary.is_none() {
         verdict.reason = format!("the threshold {} has no boundary on either side", model.test);
         return;
@@ -63,7 +59,7 @@ pub(super) fn judge(
     };
     verdict.reason = match crossed {
         Some((limit, words, number)) => {
-            verdict.cross(limit, series);
+            verdict.cross(limit, series.measure.direction);
             let scale = Scale::of(series.measure, value, number);
             let number = number.map(|number| format!(" of {}", scale.with_unit(number)));
             let number = number.unwrap_or_default();

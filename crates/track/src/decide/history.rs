@@ -3,8 +3,11 @@
 use time::Duration;
 use wingbeat_stats::sample::median;
 
-use super::{Point, ReportInput, Series};
-use crate::model::{Environment, ThresholdModel, threshold::Test};
+use super::{ReportInput, Series};
+use crate::{
+    model::{Environment, Kind, PastPoint, PastReport, ThresholdModel, threshold::Test},
+    output::short_hash,
+};
 
 /// Points on each side that tell what a point that was measured again should have been.
 const AROUND: usize = 5;
@@ -12,8 +15,13 @@ const AROUND: usize = 5;
 /// The points that count for one metric.
 #[derive(Debug, Clone)]
 pub(super) struct History<'a> {
+    /// Index of the metric's series in the report, and of its verdict.
+    pub(super) index: usize,
+    pub(super) series: &'a Series<'a>,
+    pub(super) model: ThresholdModel,
+    past: &'a [PastReport],
     /// The oldest first.
-    pub(super) points: Vec<Point<'a>>,
+    pub(super) points: Vec<&'a PastPoint>,
     /// What is new since the newest of all points, counting or not.
     pub(super) news: Vec<String>,
     /// Points that were left out because they come from another machine.
@@ -23,38 +31,36 @@ pub(super) struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    pub(super) fn pick(
-        report: &ReportInput<'_>,
-        series: &Series<'a>,
-        model: &ThresholdModel,
-    ) -> Self {
-        let newest = series.history.iter().rev().find_map(|point| point.environment);
-        let news = newest.map(|before| report.environment.changes_since(before));
+    /// The points that count for one of the report's series.
+    pub(super) fn pick(report: &'a ReportInput<'a>, index: usize, model: ThresholdModel) -> Self {
+        let series = &report.series[index];
+        let of = |point: &PastPoint| &report.past[point.report];
+        let news = series
+            .history
+            .last()
+            .map(|newest| report.environment.changes_since(&of(newest).environment));
         let oldest = model
             .window
             .and_then(|window| report.start_time.checked_sub(Duration::seconds(i64::from(window))));
         let is_machine_asked = matches!(model.test, Test::Auto | Test::ChangePoint)
-            && series.measure.kind == crate::model::Kind::Noisy;
+            && series.measure.kind == Kind::Noisy;
         let most = model.max_sample_size.map_or(usize::MAX, |most| most as usize);
         let mut of_other_machines = 0;
-        // Points of one report, and often of many, share their environment.
-        let mut known: Option<(&Environment, bool)> = None;
-        let mut is_same_machine = |point: &Point<'a>| {
-            let Some(environment) = point.environment else { return true };
-            match known {
-                Some((other, is_same)) if std::ptr::eq(other, environment) => is_same,
-                _ => {
-                    let is_same = is_same_machine(report.environment, environment);
-                    known = Some((environment, is_same));
-                    is_same
-                }
+        // Several points may be of the same report.
+        let mut known: Option<(usize, bool)> = None;
+        let mut is_same_machine = |point: &PastPoint| match known {
+            Some((report, is_same)) if report == point.report => is_same,
+            _ => {
+                let is_same = is_same_machine(report.environment, &of(point).environment);
+                known = Some((point.report, is_same));
+                is_same
             }
         };
-        let mut points: Vec<Point<'a>> = series
+        let mut points: Vec<&PastPoint> = series
             .history
             .iter()
             .rev()
-            .take_while(|point| oldest.is_none_or(|oldest| point.start_time >= oldest))
+            .take_while(|point| oldest.is_none_or(|oldest| of(point).start_time >= oldest))
             .filter(|point| point.value.is_finite())
             .filter(|point| {
                 let counts = !is_machine_asked || is_same_machine(point);
@@ -62,11 +68,18 @@ impl<'a> History<'a> {
                 counts
             })
             .take(most)
-            .copied()
             .collect();
         points.reverse();
         let least = model.min_sample_size.map_or(0, |least| least as usize);
-        Self { points, news: news.unwrap_or_default(), of_other_machines, least }
+        let news = news.unwrap_or_default();
+        let past = report.past;
+        Self { index, series, model, past, points, news, of_other_machines, least }
+    }
+
+    /// The commit of a point for a sentence: ` at 0123456`, or nothing if it is unknown.
+    pub(super) fn at_commit(&self, point: &PastPoint) -> String {
+        let hash = self.past[point.report].hash.as_deref();
+        hash.map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default()
     }
 
     /// Whether there are as many points as the threshold and the test ask for.
@@ -122,7 +135,7 @@ impl<'a> History<'a> {
         if self.points.iter().all(|point| point.repeats.is_empty()) {
             return values;
         }
-        let settled = |(place, point): (usize, &Point<'_>)| {
+        let settled = |(place, point): (usize, &&PastPoint)| {
             let (from, to) = (place.saturating_sub(AROUND), (place + AROUND + 1).min(values.len()));
             let around = [&values[from..place], &values[place + 1..to]].concat();
             let middle = if around.is_empty() { point.value } else { median(around) };

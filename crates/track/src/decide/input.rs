@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Outcome, Verdict};
-use crate::model::{BenchmarkName, Environment, Limit, Measure, Metric, Slug, ThresholdModel};
+use crate::model::{
+    BenchmarkName, Environment, Limit, Measure, Metric, Outcome, PastPoint, PastReport, Slug,
+    ThresholdModel, Verdict,
+};
 
 /// A report with the history of each of its metrics.
 #[derive(Debug, Clone)]
@@ -12,6 +14,8 @@ pub struct ReportInput<'a> {
     /// When the first iteration began: the age of history counts from here.
     pub start_time: OffsetDateTime,
     pub environment: &'a Environment,
+    /// Earlier reports: those of the points in `history`.
+    pub past: &'a [PastReport],
     /// One for each metric of each iteration.
     pub series: Vec<Series<'a>>,
 }
@@ -26,32 +30,13 @@ pub struct Series<'a> {
     pub metric: &'a Metric,
     /// Values of the same metric when it was measured again to confirm an alert (`--confirm`). `auto`
     /// judges the one that is nearest to history.
-    pub repeats: &'a [f64],
+    pub repeats: Vec<f64>,
     /// Whether the benchmark asked not to be judged: its boundary is worked out, and that is all.
     pub is_ignored: bool,
     /// The threshold that judges it; `None` if there is none.
-    pub model: Option<&'a ThresholdModel>,
+    pub model: Option<ThresholdModel>,
     /// Points of earlier reports, the oldest first. The report's own iterations are not among them.
-    pub history: &'a [Point<'a>],
-}
-
-/// One point of a history.
-#[derive(Debug, Clone, Copy)]
-pub struct Point<'a> {
-    /// Its report: a number that no other report of the history has.
-    pub report: usize,
-    /// What was measured. It is finite.
-    pub value: f64,
-    /// What it was each time that it was measured again to confirm an alert. A value that a repeat refuted
-    /// is never the first of a new level.
-    pub repeats: &'a [f64],
-    /// The single measurements, where the tool gave them.
-    pub samples: &'a [f64],
-    pub start_time: OffsetDateTime,
-    /// What it was measured on, if that is known.
-    pub environment: Option<&'a Environment>,
-    /// Commit that was measured, if that is known.
-    pub hash: Option<&'a str>,
+    pub history: &'a [PastPoint],
 }
 
 /// How `auto` and `change_point` decide.

@@ -3,12 +3,14 @@
 use wingbeat_stats::{changes, usual::Usual};
 
 use super::{
-    Boundary, Change, Outcome, Series, Settings, Verdict,
+    Series, Settings,
     history::History,
     short,
     words::{self, chance},
 };
-use crate::model::{Kind, Limit, ThresholdModel, threshold::Test};
+use crate::model::{
+    Boundary, Change, Kind, Limit, Outcome, ThresholdModel, Verdict, threshold::Test,
+};
 
 /// A new level that is as long at most is news, the newest value included.
 pub(super) const FRESH_MAX: usize = 7;
@@ -36,13 +38,8 @@ pub(super) fn crossed(before: f64, after: f64, least: (f64, f64)) -> Option<Limi
 }
 
 /// `settings` hold the share of the budget that is this metric's.
-pub(super) fn judge(
-    series: &Series<'_>,
-    model: &ThresholdModel,
-    history: &History<'_>,
-    settings: &Settings,
-    verdict: &mut Verdict,
-) {
+pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) {
+    let History { series, model, .. } = history;
     let least_points = changes::POINTS_MIN - 1;
     if !history.suffices_in_reports(short::REPORTS_MIN) {
         verdict.outcome = Outcome::TooLittleHistory;
@@ -90,7 +87,7 @@ pub(super) fn judge(
         };
         return;
     };
-    verdict.cross(limit, series);
+    verdict.cross(limit, series.measure.direction);
     verdict.change = Change::exactly(change.after, change.before);
     verdict.p = Some(change.p_value);
     let (length, p) = (values.len() - change.index, chance(change.p_value));

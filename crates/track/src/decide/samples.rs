@@ -3,7 +3,7 @@
 
 use wingbeat_stats::{Sample, rank};
 
-use super::Point;
+use crate::model::PastPoint;
 
 /// Fewer samples on a side say nothing.
 const SAMPLES_MIN: usize = 10;
@@ -16,22 +16,22 @@ pub(super) const DIFFER_CHANCE: f64 = 0.05;
 
 /// The chance that the samples of two runs differ as much without a cause, and whether the new ones
 /// are larger. `None` if there are too few on a side.
-pub(super) fn compare(new: &[f64], history: &[Point<'_>], baseline: f64) -> Option<(f64, bool)> {
+pub(super) fn compare(new: &[f64], history: &[&PastPoint], baseline: f64) -> Option<(f64, bool)> {
     let usable = history.iter().filter(|point| point.samples.len() >= SAMPLES_MIN);
     // The run that was most like all others.
-    let distance = |point: &Point<'_>| (point.value - baseline).abs();
+    let distance = |point: &PastPoint| (point.value - baseline).abs();
     let reference = usable.min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     if new.len() < SAMPLES_MIN {
         return None;
     }
-    let (old, new) = (some(reference.samples)?, some(new)?);
+    let (old, new) = (some(&reference.samples)?, some(new)?);
     let test = rank::mann_whitney(&new, &old);
     let middle = new.len() as f64 * old.len() as f64 / 2.0;
     Some((test.p_value, test.statistic > middle))
 }
 
 /// Whether the samples agree with a change of that direction; those that say nothing do.
-pub(super) fn agree(new: &[f64], history: &[Point<'_>], baseline: f64, is_up: bool) -> bool {
+pub(super) fn agree(new: &[f64], history: &[&PastPoint], baseline: f64, is_up: bool) -> bool {
     compare(new, history, baseline)
         .is_none_or(|(p, is_larger)| p <= DIFFER_CHANCE && is_larger == is_up)
 }

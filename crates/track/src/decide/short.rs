@@ -6,13 +6,13 @@
 use wingbeat_stats::sample::median;
 
 use super::{
-    Change, Look, Outcome, Settings, Verdict,
-    auto::Case,
+    Look, Settings,
+    history::History,
     level::{crossed, least_changes},
     samples,
     words::chance,
 };
-use crate::model::Limit;
+use crate::model::{Change, Limit, Outcome, Verdict};
 
 /// Reports of history without which nothing is decided.
 pub(super) const REPORTS_MIN: usize = 5;
@@ -22,22 +22,22 @@ const RUN_TO_RUN: f64 = 0.2;
 
 /// Writes the verdicts, and lists what looks changed.
 pub(super) fn judge(
-    cases: &[Case<'_>],
+    histories: &[History<'_>],
     settings: &Settings,
     verdicts: &mut [Verdict],
 ) -> Vec<Look> {
-    let looks = cases.iter().filter_map(|case| {
-        let verdict = &mut verdicts[case.index];
+    let looks = histories.iter().filter_map(|history| {
+        let verdict = &mut verdicts[history.index];
         verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = case.history.shortage_in_reports(REPORTS_MIN);
-        look(case, settings, verdict)
+        verdict.reason = history.shortage_in_reports(REPORTS_MIN);
+        look(history, settings, verdict)
     });
     looks.collect()
 }
 
 /// How it looks, if it looks changed. Writes the change into the verdict.
-fn look(case: &Case<'_>, settings: &Settings, verdict: &mut Verdict) -> Option<Look> {
-    let Case { index, series, model, history } = case;
+fn look(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) -> Option<Look> {
+    let History { index, series, model, .. } = history;
     let values = history.values();
     if values.is_empty() {
         return None;

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Decision, Notice, Outcome, Settings, Verdict, auto::Judged};
-use crate::output::number;
+use super::{Decision, Notice, Settings, auto::Moved};
+use crate::{
+    model::{Outcome, Verdict},
+    output::number,
+};
 
 /// Fewer benchmarks are not a crowd.
 const BENCHMARKS_MIN: usize = 5;
@@ -17,20 +20,20 @@ const MOVED_SPREADS: f64 = 1.0;
 const MOVED_SHARE: f64 = 0.5;
 
 /// Finds crowds by iteration and measure, and turns the verdicts of their members into one notice.
-pub(super) fn gather(judged: &[Judged<'_>], settings: &Settings, decision: &mut Decision) {
-    let mut groups: BTreeMap<(u32, &str), Vec<&Judged<'_>>> = BTreeMap::new();
-    for one in judged {
-        let measure = one.series.measure.slug.as_str();
-        groups.entry((one.series.iteration, measure)).or_default().push(one);
+pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut Decision) {
+    let mut groups: BTreeMap<(u32, &str), Vec<&Moved<'_>>> = BTreeMap::new();
+    for one in moves {
+        let measure = one.history.series.measure.slug.as_str();
+        groups.entry((one.history.series.iteration, measure)).or_default().push(one);
     }
     for group in groups.values() {
         let Some(middle) = common_move(group, settings) else { continue };
-        let members: Vec<&&Judged<'_>> =
-            group.iter().filter(|one| is_beyond(&decision.verdicts[one.index])).collect();
-        let members: Vec<&&Judged<'_>> =
+        let members: Vec<&&Moved<'_>> =
+            group.iter().filter(|one| is_beyond(&decision.verdicts[one.history.index])).collect();
+        let members: Vec<&&Moved<'_>> =
             members.into_iter().filter(|one| one.is_like(middle)).collect();
         let Some(first) = members.first() else { continue };
-        let news = &first.news;
+        let news = &first.history.news;
         let change = middle.exp_m1();
         let moved = group.iter().filter(|one| one.has_moved(middle)).count();
         let known = match news.is_empty() {
@@ -44,11 +47,11 @@ pub(super) fn gather(judged: &[Judged<'_>], settings: &Settings, decision: &mut 
              changed; {known}"
         );
         for one in &members {
-            set_aside(&mut decision.verdicts[one.index], &share, moved, all);
+            set_aside(&mut decision.verdicts[one.history.index], &share, moved, all);
         }
         decision.notices.push(Notice::MovedTogether {
-            iteration: first.series.iteration,
-            measure: first.series.measure.slug.clone(),
+            iteration: first.history.series.iteration,
+            measure: first.history.series.measure.slug.clone(),
             benchmarks: moved,
             judged: all,
             change,
@@ -64,7 +67,7 @@ fn is_beyond(verdict: &Verdict) -> bool {
 }
 
 /// The logarithm of the ratio by which the middle one of the group moved, if most of it did.
-fn common_move(group: &[&Judged<'_>], settings: &Settings) -> Option<f64> {
+fn common_move(group: &[&Moved<'_>], settings: &Settings) -> Option<f64> {
     if group.len() < BENCHMARKS_MIN {
         return None;
     }
@@ -76,7 +79,7 @@ fn common_move(group: &[&Judged<'_>], settings: &Settings) -> Option<f64> {
     (is_large && moved as f64 >= MOST * group.len() as f64).then_some(middle)
 }
 
-impl Judged<'_> {
+impl Moved<'_> {
     /// Whether it moved in the direction of the middle one by more than its own spread, and at least half as
     /// far.
     fn has_moved(&self, middle: f64) -> bool {

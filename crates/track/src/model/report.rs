@@ -9,7 +9,7 @@ use super::{
     environment::Environment,
     name::{BranchName, ProjectName, TestbedName},
 };
-use crate::{adapter::Adapter, decide::Verdict, results::Results};
+use crate::{adapter::Adapter, model::Verdict, results::Results};
 
 /// All that one run has found. It is what the store keeps and what `wingbeat export` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -86,7 +86,7 @@ impl FromStr for Test {
 }
 
 /// A test with its settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdModel {
     pub test: Test,
     /// Points of history without which nothing is decided.

@@ -4,7 +4,7 @@ use super::{
     number::{self, Scale},
     row::Row,
 };
-use crate::{decide::Outcome, model::Limit};
+use crate::model::{Limit, Outcome};
 
 impl Row<'_> {
     /// The value with its spread.

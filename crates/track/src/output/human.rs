@@ -10,10 +10,7 @@ use super::{
     text::{Paint, paragraph},
     verdict::verdict,
 };
-use crate::{
-    decide::Outcome,
-    model::{Report, Status},
-};
+use crate::model::{Outcome, Report, Status};
 
 /// Rows that the table has at least, if there are so many, before unchanged ones become a count.
 const ROWS_MAX: usize = 20;

@@ -2,8 +2,8 @@
 
 use super::{Page, row::Row};
 use crate::{
-    decide::{Notice, Outcome},
-    model::Status,
+    decide::Notice,
+    model::{Outcome, Status},
     results::FailedBenchmark,
 };
 

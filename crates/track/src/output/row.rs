@@ -7,8 +7,7 @@ use std::{
 
 use super::Page;
 use crate::{
-    decide::{Outcome, Verdict},
-    model::{Alert, Measure, Metric, Status, ThresholdModel},
+    model::{Alert, Measure, Metric, Outcome, Status, ThresholdModel, Verdict},
     results::BenchmarkResults,
 };
 

@@ -5,7 +5,7 @@ use super::{
     number::{self, plural},
     row::Row,
 };
-use crate::decide::Outcome;
+use crate::model::Outcome;
 
 /// The report in one line: `2 of 14 metrics are worse: …`.
 #[must_use]

@@ -8,8 +8,7 @@ use wingbeat_stats::changes;
 
 use super::panels;
 use crate::{
-    decide::Outcome,
-    model::{BranchName, Kind, Limit, Measure, Status, TestbedName},
+    model::{BranchName, Kind, Limit, Measure, Outcome, Status, TestbedName},
     output::number::count,
     store::{Plot, PlotPoint, PlotSeries},
 };

@@ -4,28 +4,29 @@
 use wingbeat_stats::sample;
 
 use crate::{
-    decide::{Notice, Outcome, Point, Verdict},
-    model::{Kind, Measure, threshold::Test},
+    decide::{Notice, Series},
+    model::{Kind, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test},
     output::{number, short_hash},
 };
 
 /// Newest points before the alerts that tell the level from which they rose.
 const BEFORE_MAX: usize = 20;
 
-/// A notice, if this report is the first without an alert at the level of the alerts before it. Each
-/// series comes with its points and how many of the newest have open alerts.
+/// A notice, if this report is the first without an alert at the level of the alerts before it.
 pub(super) fn notices<'a>(
-    series: impl Iterator<Item = (&'a Measure, &'a [Point<'a>], usize, &'a Verdict)>,
+    past: &[PastReport],
+    series: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
 ) -> Vec<Notice> {
     let found: Vec<String> = series
-        .filter(|(measure, _, _, verdict)| {
-            measure.kind == Kind::Noisy
+        .filter(|(series, verdict)| {
+            series.measure.kind == Kind::Noisy
                 && verdict.test == Some(Test::Auto)
                 && verdict.outcome == Outcome::NoChange
         })
-        .filter_map(|(_, points, open_alerts, verdict)| {
+        .filter_map(|(series, verdict)| {
             let baseline = verdict.boundary?.baseline?;
-            let (change, since) = absorbed(points, open_alerts, baseline)?;
+            let (change, first) = absorbed(series.history, baseline)?;
+            let since = past.get(first.report).and_then(|report| report.hash.as_deref());
             let since = since.map(|hash| format!(" since {}", short_hash(hash)));
             let (name, change) = (&verdict.benchmark, number::change(change));
             Some(format!("{name} {} {change}{}", verdict.measure, since.unwrap_or_default()))
@@ -43,13 +44,12 @@ pub(super) fn notices<'a>(
     vec![Notice::AlertIsUsual { metrics, reason }]
 }
 
-/// How far the alerts at the end of history lie from what was before them, and the commit of the first,
-/// if the baseline is nearer to them.
-fn absorbed<'a>(
-    points: &[Point<'a>],
-    open_alerts: usize,
-    baseline: f64,
-) -> Option<(f64, Option<&'a str>)> {
+/// How far the alerts at the end of history lie from what was before them, and the first of them, if the
+/// baseline is nearer to them.
+fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
+    let is_open =
+        |point: &&PastPoint| point.alert.is_some_and(|(_, status)| status != Status::Dismissed);
+    let open_alerts = points.iter().rev().take_while(is_open).count();
     let first = points.len().checked_sub(open_alerts).filter(|&first| first > 0)?;
     let (before, alerts) = points.split_at(first);
     let oldest = alerts.first()?;
@@ -57,35 +57,30 @@ fn absorbed<'a>(
     let new = median(alerts);
     let change = (new - old) / old.abs();
     let is_nearer = (baseline - new).abs() < (baseline - old).abs();
-    (is_nearer && change.is_finite()).then_some((change, oldest.hash))
+    (is_nearer && change.is_finite()).then_some((change, oldest))
 }
 
-fn median(points: &[Point<'_>]) -> f64 {
+fn median(points: &[PastPoint]) -> f64 {
     sample::median(points.iter().map(|point| point.value).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use time::OffsetDateTime;
-
     use super::*;
+    use crate::model::Limit;
 
     #[test]
     fn alerts_that_became_the_level() {
-        let point = |(report, value): (usize, f64)| Point {
-            report,
-            value,
-            repeats: &[],
-            samples: &[],
-            start_time: OffsetDateTime::UNIX_EPOCH,
-            environment: None,
-            hash: Some(if value == 150.0 { "new" } else { "old" }),
-        };
-        let check = |values: &[f64], open_alerts, baseline, expected: Option<f64>| {
-            let points: Vec<Point<'_>> = values.iter().copied().enumerate().map(point).collect();
-            let found = absorbed(&points, open_alerts, baseline);
+        let check = |values: &[f64], open_alerts: usize, baseline, expected: Option<f64>| {
+            let first = values.len() - open_alerts;
+            let point = |(report, &value): (usize, &f64)| PastPoint {
+                alert: (report >= first).then_some((Limit::Upper, Status::Active)),
+                ..PastPoint::new(report, value)
+            };
+            let points: Vec<PastPoint> = values.iter().enumerate().map(point).collect();
+            let found = absorbed(&points, baseline);
             assert_eq!(found.map(|(change, _)| change), expected, "{values:?}");
-            assert!(found.is_none_or(|(_, hash)| hash == Some("new")));
+            assert!(found.is_none_or(|(_, point)| point.report == first));
         };
         let (old, new) = (100.0, 150.0);
         check(&[old, old, new, new, new], 3, new, Some(0.5));

@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, Comparison, End, Row},
-    decide::{Boundary, Change, Look, Notice, Outcome},
-    model::BenchmarkName,
+    decide::{Look, Notice},
+    model::{BenchmarkName, Boundary, Change, Outcome},
     output::{
         number::{self, plural},
         short_hash,

@@ -6,13 +6,14 @@ use uuid::Uuid;
 
 use super::{ComparedWith, Finding, Request, RunError, absorbed, idle};
 use crate::{
-    decide::{self, Decision, Outcome, Point, ReportInput, Series, Verdict},
+    decide::{self, Decision, ReportInput, Series},
     model::{
-        Alert, BenchmarkName, Kind, Limit, Measure, Report, Slug, Status, ThresholdModel,
+        Alert, BenchmarkName, Kind, Limit, Outcome, Past, PastReport, Report, Slug, Status,
+        ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
     output::number::Scale,
-    store::{HistoryQuery, Past, PastReport, Store},
+    store::{HistoryQuery, Store},
 };
 
 /// Newest reports of a history that are read at most. Tests that want more of them say so.
@@ -81,20 +82,6 @@ pub(super) struct Repeat {
     pub(super) value: f64,
 }
 
-/// One metric of the report with its points, before they are borrowed.
-struct Line<'a> {
-    iteration: u32,
-    benchmark: &'a BenchmarkName,
-    is_ignored: bool,
-    measure: &'a Measure,
-    metric: &'a crate::model::Metric,
-    points: Vec<Point<'a>>,
-    /// How many of the newest points raised an alert, one after the other, that nobody has dismissed.
-    open_alerts: usize,
-    repeats: Vec<f64>,
-    model: Option<ThresholdModel>,
-}
-
 /// Judges a report. `repeats` are what was measured again.
 pub(super) fn judge(
     mut report: Report,
@@ -102,31 +89,20 @@ pub(super) fn judge(
     background: &Background,
     repeats: &[Repeat],
 ) -> Finding {
-    let lines = lines(&report, request, background, repeats);
-    let series = lines
-        .iter()
-        .map(|line| Series {
-            iteration: line.iteration,
-            benchmark: line.benchmark,
-            measure: line.measure,
-            metric: line.metric,
-            repeats: &line.repeats,
-            is_ignored: line.is_ignored,
-            model: line.model.as_ref(),
-            history: &line.points,
-        })
-        .collect();
-    let input =
-        ReportInput { start_time: report.start_time, environment: &report.environment, series };
+    let input = ReportInput {
+        start_time: report.start_time,
+        environment: &report.environment,
+        past: &background.past.reports,
+        series: series(&report, request, background, repeats),
+    };
     let Decision { mut verdicts, mut alerts, looks, mut notices } =
         decide::decide(&input, &request.settings);
     notices.extend(idle::notices(&request.thresholds, &report));
-    let told = lines.iter().zip(&verdicts).filter(|(_, verdict)| !background.is_silenced(verdict));
-    notices.extend(absorbed::notices(
-        told.map(|(line, verdict)| (line.measure, &line.points[..], line.open_alerts, verdict)),
-    ));
-    alerts.retain(|&index| match (lines.get(index), verdicts.get_mut(index)) {
-        (Some(line), Some(verdict)) => recurs(line, verdict),
+    let told = input.series.iter().zip(&verdicts);
+    let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
+    notices.extend(absorbed::notices(&background.past.reports, told));
+    alerts.retain(|&index| match (input.series.get(index), verdicts.get_mut(index)) {
+        (Some(series), Some(verdict)) => recurs(series, verdict),
         _ => true,
     });
     let alerts = alerts
@@ -134,7 +110,7 @@ pub(super) fn judge(
         .filter_map(|index| verdicts.get(index))
         .map(|verdict| background.alert(verdict))
         .collect();
-    let thresholds = lines.into_iter().map(|line| line.model).collect();
+    let thresholds = input.series.into_iter().map(|series| series.model).collect();
     report.verdicts = verdicts;
     report.alerts = alerts;
     Finding {
@@ -154,9 +130,9 @@ pub(super) fn judge(
 
 /// Whether a value beyond a limit was beyond it each time that it was measured again. If not, the verdict
 /// becomes that nothing changed.
-fn recurs(line: &Line<'_>, verdict: &mut Verdict) -> bool {
+fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
     // `auto` looks at repeats itself, where there is noise.
-    if verdict.test == Some(Test::Auto) && line.measure.kind == Kind::Noisy {
+    if verdict.test == Some(Test::Auto) && series.measure.kind == Kind::Noisy {
         return true;
     }
     let boundary = verdict.boundary.unwrap_or_default();
@@ -165,10 +141,10 @@ fn recurs(line: &Line<'_>, verdict: &mut Verdict) -> bool {
         Some(Limit::Upper) => boundary.upper_limit.is_none_or(|limit| value > limit),
         None => true,
     };
-    let Some(within) = line.repeats.iter().copied().find(|&value| !is_beyond(value)) else {
+    let Some(within) = series.repeats.iter().copied().find(|&value| !is_beyond(value)) else {
         return true;
     };
-    let within = Scale::of(line.measure, within, Some(line.metric.value)).with_unit(within);
+    let within = Scale::of(series.measure, within, Some(series.metric.value)).with_unit(within);
     verdict.outcome = Outcome::NoChange;
     verdict.limit = None;
     verdict.reason =
@@ -176,64 +152,41 @@ fn recurs(line: &Line<'_>, verdict: &mut Verdict) -> bool {
     false
 }
 
-fn lines<'a>(
+/// The metrics of the report with their histories.
+fn series<'a>(
     report: &'a Report,
     request: &Request,
     background: &'a Background,
     repeats: &[Repeat],
-) -> Vec<Line<'a>> {
-    let past = &background.past;
-    let mut lines = Vec::new();
+) -> Vec<Series<'a>> {
+    let mut all = Vec::new();
     for (iteration, results) in (0..).zip(&report.iterations) {
         for benchmark in &results.benchmarks {
             for (measure, metric) in &benchmark.metrics {
-                let series = past.find(&benchmark.name, measure);
-                let points = series.map_or(&[][..], |series| &series.points);
+                let past = background.past.find(&benchmark.name, measure);
                 let is_this = |repeat: &&Repeat| {
                     repeat.benchmark == benchmark.name && repeat.measure == measure.slug
                 };
-                lines.push(Line {
+                all.push(Series {
                     iteration,
                     benchmark: &benchmark.name,
-                    is_ignored: benchmark.is_ignored,
                     measure,
                     metric,
-                    points: points.iter().filter_map(|point| point_of(point, past)).collect(),
-                    open_alerts: points
-                        .iter()
-                        .rev()
-                        .take_while(|point| has_open_alert(point))
-                        .count(),
                     repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
+                    is_ignored: benchmark.is_ignored,
                     model: model(request, benchmark.name.as_str(), &measure.slug),
+                    history: past.map_or(&[][..], |past| &past.points),
                 });
             }
         }
     }
-    lines
-}
-
-fn has_open_alert(point: &crate::store::Point) -> bool {
-    point.alert.is_some_and(|(_, status)| status != Status::Dismissed)
-}
-
-fn point_of<'a>(point: &'a crate::store::Point, past: &'a Past) -> Option<Point<'a>> {
-    let report = past.reports.get(point.report)?;
-    Some(Point {
-        report: point.report,
-        value: point.value,
-        repeats: &point.repeats,
-        samples: &point.samples,
-        start_time: report.start_time,
-        environment: Some(&report.environment),
-        hash: report.hash.as_deref(),
-    })
+    all
 }
 
 /// The threshold for a metric. Where the user named none at all, `auto` judges everything.
 fn model(request: &Request, benchmark: &str, measure: &Slug) -> Option<ThresholdModel> {
     match request.thresholds.is_empty() {
         true => Some(ThresholdModel::new(Test::Auto)),
-        false => best_of(&request.thresholds, benchmark, measure).cloned(),
+        false => best_of(&request.thresholds, benchmark, measure).copied(),
     }
 }

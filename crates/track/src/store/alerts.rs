@@ -22,9 +22,8 @@ use super::{
     sums::verify,
     total::Total,
 };
-use crate::{
-    decide::Boundary,
-    model::{Alert, BenchmarkName, BranchName, Measure, ProjectName, Slug, Status, TestbedName},
+use crate::model::{
+    Alert, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug, Status, TestbedName,
 };
 
 /// A change of an alert's status.

@@ -10,16 +10,16 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    Past, PastReport, Store, StoreError,
+    Store, StoreError,
     columns::{Id, limit_ns},
     log::branch_head,
-    past::{SUMS, past, past_report},
+    past::{SUMS, StoredReport, past, past_report},
     prepare,
     read::ENVIRONMENT,
     rows::{name_row, project_row},
     versions::START_POINTS_MAX,
 };
-use crate::model::{BranchName, ProjectName, Report, StartPoint, TestbedName};
+use crate::model::{BranchName, Past, ProjectName, Report, StartPoint, TestbedName};
 
 /// Whose history is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +124,7 @@ impl Stretch {
         connection: &Connection,
         since_ns: i64,
         most: usize,
-    ) -> rusqlite::Result<Vec<PastReport>> {
+    ) -> rusqlite::Result<Vec<StoredReport>> {
         let sql = format!(
             "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns, {SUMS}, {ENVIRONMENT}
              FROM report r
@@ -150,7 +150,7 @@ fn inherited(
     project: i64,
     testbed: i64,
     start: &StartPoint,
-) -> rusqlite::Result<Vec<PastReport>> {
+) -> rusqlite::Result<Vec<StoredReport>> {
     let mut reports = Vec::new();
     let mut visited = HashSet::new();
     let mut versions_left = usize::MAX;
@@ -173,7 +173,8 @@ fn inherited(
         let most = query.reports_max - reports.len();
         let mut versions = HashSet::new();
         for report in stretch.newest(connection, query.since_ns(), most)? {
-            let version = report.hash.clone().unwrap_or_else(|| report.uuid.to_string());
+            let version =
+                report.report.hash.clone().unwrap_or_else(|| report.report.uuid.to_string());
             if versions.len() == versions_left && !versions.contains(&version) {
                 break;
             }

@@ -17,10 +17,7 @@ use super::{
     total::Total,
     validate::{MetricKey, validate},
 };
-use crate::{
-    decide::Verdict,
-    model::{Alert, Environment, Measure, Metric, Report},
-};
+use crate::model::{Alert, Environment, Measure, Metric, Report, Verdict};
 
 /// What became of a report that was to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

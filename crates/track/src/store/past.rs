@@ -7,7 +7,6 @@ use std::{
 
 use rusqlite::{Connection, Row};
 use rustc_hash::FxHashMap;
-use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_stats::sample::median;
 
@@ -18,67 +17,24 @@ use super::{
     read::{MEASURE, environment, measure, time},
     sums::mark,
 };
-use crate::{
-    decide::Outcome,
-    model::{BenchmarkName, BranchName, Environment, Limit, Measure, Slug, Status},
+use crate::model::{
+    BenchmarkName, Limit, Measure, Outcome, Past, PastPoint, PastReport, PastSeries, Slug, Status,
 };
 
-/// Earlier reports by series.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Past {
-    /// The reports, oldest first.
-    pub reports: Vec<PastReport>,
-    /// In the order of benchmark, measure and units.
-    pub series: Vec<PastSeries>,
-}
-
-/// An earlier report.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PastReport {
-    pub uuid: Uuid,
-    /// Branch that was measured: the start point's, or that of its own start point.
-    pub branch: BranchName,
-    pub hash: Option<String>,
-    pub start_time: OffsetDateTime,
-    pub environment: Environment,
+/// An earlier report with its row, and what is verified when its values are read.
+#[derive(Debug)]
+pub(super) struct StoredReport {
+    pub(super) report: PastReport,
     pub(super) row: i64,
     pub(super) is_confirmed: bool,
     pub(super) values: Checksum,
     pub(super) marks: Checksum,
 }
 
-/// The values of one measure of one benchmark, all in the same units.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PastSeries {
-    pub benchmark: BenchmarkName,
-    /// Of what, as the newest report has it.
-    pub measure: Measure,
-    /// The values, oldest first.
-    pub points: Vec<Point>,
-}
-
-/// One value of a history.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Point {
-    /// Its report: an index of [`Past::reports`].
-    pub report: usize,
-    /// Iteration of that report, from 0.
-    pub iteration: u32,
-    pub value: f64,
-    /// What it was each time that it was measured again to confirm an alert.
-    pub repeats: Vec<f64>,
-    /// Single measurements, if the report is among the newest that samples were asked of.
-    pub samples: Vec<f64>,
-    /// The alert that it raised, with its present status.
-    pub alert: Option<(Limit, Status)>,
-    /// The decision about it, if it [stands out](Outcome::stands_out).
-    pub outcome: Option<Outcome>,
-}
-
-impl PastReport {
+impl StoredReport {
     /// Compares a sum with that of what was stored.
     pub(super) fn verify(&self, stored: Checksum, found: Checksum) -> rusqlite::Result<()> {
-        verify(self.uuid, stored, found)
+        verify(self.report.uuid, stored, found)
     }
 }
 
@@ -89,18 +45,6 @@ fn verify(report: Uuid, stored: Checksum, found: Checksum) -> rusqlite::Result<(
     }
 }
 
-impl Past {
-    /// The series of a benchmark's measure in the same units.
-    #[must_use]
-    pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
-        let key = (benchmark, &measure.slug, &measure.units);
-        let at = self.series.binary_search_by(|series| {
-            (&series.benchmark, &series.measure.slug, &series.measure.units).cmp(&key)
-        });
-        at.ok().map(|at| &self.series[at])
-    }
-}
-
 /// Columns of the report `r`: its sums, and whether others confirm it.
 pub(super) const SUMS: &str =
     "r.values_checksum AS values_checksum, r.marks_checksum AS marks_checksum,
@@ -108,13 +52,16 @@ pub(super) const SUMS: &str =
 
 /// A report of columns `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and those of its
 /// environment.
-pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<PastReport> {
-    Ok(PastReport {
+pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<StoredReport> {
+    let report = PastReport {
         uuid: row.get::<_, Id>("uuid")?.0,
         branch: row.get::<_, Text<_>>("branch")?.0,
         hash: row.get("hash")?,
         start_time: time(row, "start_time_ns")?,
         environment: environment(row)?,
+    };
+    Ok(StoredReport {
+        report,
         row: row.get("row")?,
         is_confirmed: row.get("is_confirmed")?,
         values: Checksum::stored(row.get("values_checksum")?),
@@ -125,7 +72,7 @@ pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<PastReport> {
 /// The series of reports that are given newest first.
 pub(super) fn past(
     connection: &Connection,
-    mut reports: Vec<PastReport>,
+    mut reports: Vec<StoredReport>,
     sampled_reports_max: usize,
 ) -> rusqlite::Result<Past> {
     reports.reverse();
@@ -164,7 +111,7 @@ pub(super) fn past(
             let key = (benchmark, measure);
             let value = row.get(3)?;
             sum.add(Checksum::of_value(benchmark, measure, iteration, value));
-            let point = Point {
+            let point = PastPoint {
                 report: at,
                 iteration,
                 value,
@@ -188,20 +135,21 @@ pub(super) fn past(
         }
         report.verify(report.values, sum)?;
     }
+    let reports = reports.into_iter().map(|stored| stored.report).collect();
     Ok(Past { reports, series: name_series(connection, series)? })
 }
 
 /// A series by the rows of its benchmark and its measure.
 struct RawSeries {
     key: (i64, i64),
-    points: Vec<Point>,
+    points: Vec<PastPoint>,
 }
 
 /// What the metrics of a report were each time that they were measured again. Several iterations of one
 /// repeat are one value, their median.
 fn repeats(
     connection: &Connection,
-    report: &PastReport,
+    report: &StoredReport,
 ) -> rusqlite::Result<FxHashMap<(i64, i64), Vec<f64>>> {
     let mut repeats = FxHashMap::<_, Vec<f64>>::default();
     if !report.is_confirmed {
@@ -209,7 +157,7 @@ fn repeats(
     }
     let sql = "SELECT id, values_checksum, uuid FROM report WHERE confirms = ?1 ORDER BY start_time_ns, uuid";
     let mut statement = prepare(connection, sql)?;
-    let confirming = statement.query_map([Id(report.uuid)], |row| {
+    let confirming = statement.query_map([Id(report.report.uuid)], |row| {
         Ok((row.get::<_, i64>(0)?, Checksum::stored(row.get(1)?), row.get::<_, Id>(2)?.0))
     })?;
     for confirming in confirming {
@@ -259,7 +207,7 @@ pub(super) struct Mark {
 /// The marks of a report.
 pub(super) fn marks(
     connection: &Connection,
-    report: &PastReport,
+    report: &StoredReport,
 ) -> rusqlite::Result<FxHashMap<MetricRow, Mark>> {
     let mut marks = FxHashMap::<_, Mark>::default();
     let mut sum = Checksum::default();

@@ -10,10 +10,9 @@ use uuid::Uuid;
 use super::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter, Store};
 use crate::{
     adapter::Adapter,
-    decide::{Outcome, Verdict},
     model::{
-        Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, ProjectName, Report,
-        StartPoint, Status, TestbedName,
+        Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, Outcome,
+        ProjectName, Report, StartPoint, Status, TestbedName, Verdict,
     },
     results::Results,
 };

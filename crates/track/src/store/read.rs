@@ -12,8 +12,7 @@ use super::{
     sums::verify_report,
 };
 use crate::{
-    decide::{Boundary, Change, Verdict},
-    model::{Alert, Environment, Measure, Metric, Report, StartPoint},
+    model::{Alert, Boundary, Change, Environment, Measure, Metric, Report, StartPoint, Verdict},
     results::{BenchmarkResults, FailedBenchmark, Results},
 };
 

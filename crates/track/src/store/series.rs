@@ -12,14 +12,14 @@ use super::{
     checksum::{BENCHMARK, Checksum, METRIC, VERDICT},
     columns::{Text, limit_ns},
     past::{
-        MetricRow, PastReport, SUMS, benchmark_name, marks, measure_of, metric_key, past_report,
+        MetricRow, SUMS, StoredReport, benchmark_name, marks, measure_of, metric_key, past_report,
     },
     prepare,
     rows::{Conditions, is_one_of, name_row, newest, project_row},
 };
-use crate::{
-    decide::{Boundary, Outcome},
-    model::{BenchmarkName, BranchName, Limit, Measure, ProjectName, Slug, Status, TestbedName},
+use crate::model::{
+    BenchmarkName, Boundary, BranchName, Limit, Measure, Outcome, PastReport, ProjectName, Slug,
+    Status, TestbedName,
 };
 
 /// What is to be drawn. An empty list is everything.
@@ -106,7 +106,7 @@ impl Store {
 
 /// A report with the rows that its series depend on.
 struct Source {
-    report: PastReport,
+    report: StoredReport,
     branch: i64,
     testbed: i64,
     testbed_name: TestbedName,
@@ -147,7 +147,7 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
                 Entry::Occupied(entry) => *entry.get(),
                 Entry::Vacant(entry) => {
                     plot.series.push(PlotSeries {
-                        branch: source.report.branch.clone(),
+                        branch: source.report.report.branch.clone(),
                         testbed: source.testbed_name.clone(),
                         benchmark: benchmark_name(&view, benchmark)?,
                         measure: measure_of(&view, measure)?,
@@ -159,7 +159,7 @@ fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
             plot.series[series].points.push(point);
             Ok(())
         })?;
-        plot.reports.push(source.report);
+        plot.reports.push(source.report.report);
     }
     plot.series.sort_by(|a, b| key(a).cmp(&key(b)));
     Ok(plot)
@@ -216,7 +216,7 @@ impl<'c> Metrics<'c> {
     /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
     fn read(
         &mut self,
-        report: &PastReport,
+        report: &StoredReport,
         at: usize,
         mut hand_on: impl FnMut((i64, i64), PlotPoint) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {

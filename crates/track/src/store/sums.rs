@@ -11,7 +11,7 @@ use super::{
     columns::{Id, Word},
     prepare,
 };
-use crate::decide::Outcome;
+use crate::model::Outcome;
 
 /// Counts and sums over the rows of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

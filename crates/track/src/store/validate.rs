@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 
 use super::{InvalidReport, columns::time_ns};
-use crate::{
-    decide::Verdict,
-    model::{BenchmarkName, Report, Slug},
-};
+use crate::model::{BenchmarkName, Report, Slug, Verdict};
 
 /// Names a metric of a report: iteration, benchmark, measure.
 pub(super) type MetricKey<'r> = (u32, &'r BenchmarkName, &'r Slug);

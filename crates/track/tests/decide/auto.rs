@@ -1,9 +1,6 @@
 //! `auto` on noisy measures, one benchmark or a few.
 
-use wingbeat_track::{
-    decide::{Outcome, Verdict},
-    model::{Measure, ThresholdModel, threshold::Test},
-};
+use wingbeat_track::model::{Measure, Outcome, ThresholdModel, Verdict, threshold::Test};
 
 use super::{Made, judge, latency, noise, under, verdict};
 

@@ -1,8 +1,8 @@
 //! Many benchmarks that move alike are one notice.
 
 use wingbeat_track::{
-    decide::{Notice, Outcome},
-    model::{Environment, Limit, Measure},
+    decide::Notice,
+    model::{Environment, Limit, Measure, Outcome},
 };
 
 use super::{Made, judge_in, latency, noise};

@@ -1,9 +1,6 @@
 //! Exact measures: any change beyond the tolerance, from the second report on.
 
-use wingbeat_track::{
-    decide::Outcome,
-    model::{Measure, ThresholdModel, threshold::Test},
-};
+use wingbeat_track::model::{Measure, Outcome, ThresholdModel, threshold::Test};
 
 use super::{Made, judge, latency, verdict};
 

@@ -1,8 +1,7 @@
 //! The seven tests with a formula.
 
-use wingbeat_track::{
-    decide::{Boundary, Outcome},
-    model::{Direction, Kind, Limit, Measure, ThresholdModel, threshold::Test},
+use wingbeat_track::model::{
+    Boundary, Direction, Kind, Limit, Measure, Outcome, ThresholdModel, threshold::Test,
 };
 
 use super::{Made, judge, latency, under, verdict};

@@ -1,9 +1,6 @@
 //! Which points count.
 
-use wingbeat_track::{
-    decide::Outcome,
-    model::{Environment, ThresholdModel, threshold::Test},
-};
+use wingbeat_track::model::{Environment, Outcome, ThresholdModel, threshold::Test};
 
 use super::{Made, judge_in, latency, noise, verdict};
 

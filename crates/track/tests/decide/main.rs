@@ -10,10 +10,14 @@ mod short;
 mod spikes;
 
 use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    decide::{Decision, Point, ReportInput, Series, Settings, Verdict, decide},
-    model::{BenchmarkName, Environment, Measure, Metric, ThresholdModel, threshold::Test},
+    decide::{Decision, ReportInput, Series, Settings, decide},
+    model::{
+        BenchmarkName, Environment, Measure, Metric, PastPoint, PastReport, ThresholdModel,
+        Verdict, threshold::Test,
+    },
 };
 
 /// When the reports under test begin.
@@ -65,6 +69,31 @@ fn under(test: Test, lower: Option<f64>, upper: Option<f64>, history: &[f64], va
     Made { model: Some(model), ..latency(history, value) }
 }
 
+impl Made {
+    /// The points, whose reports are appended to those of others.
+    fn history(&self, past: &mut Vec<PastReport>) -> Vec<PastPoint> {
+        let (first, count) = (past.len(), self.history.len());
+        let days_ago = |place: usize| (count - place).div_ceil(self.points_per_report);
+        let days = if count == 0 { 0 } else { days_ago(0) };
+        for days_ago in (1..=days).rev() {
+            let newest = count - 1 - (days_ago - 1) * self.points_per_report;
+            past.push(PastReport {
+                uuid: Uuid::nil(),
+                branch: "main".parse().expect("a name"),
+                hash: Some("0123456789abcdef".to_owned()),
+                start_time: NOW - Duration::days(days_ago as i64),
+                environment: self.environments.get(newest).cloned().unwrap_or_default(),
+            });
+        }
+        let point = |(place, &value): (usize, &f64)| PastPoint {
+            repeats: self.repeats_before.get(place).cloned().unwrap_or_default(),
+            samples: self.samples.0.clone(),
+            ..PastPoint::new(first + days - days_ago(place), value)
+        };
+        self.history.iter().enumerate().map(point).collect()
+    }
+}
+
 fn judge_in(all: &[Made], environment: &Environment) -> Decision {
     let names: Vec<BenchmarkName> =
         all.iter().map(|made| BenchmarkName::new(made.name.clone()).expect("a name")).collect();
@@ -72,37 +101,20 @@ fn judge_in(all: &[Made], environment: &Environment) -> Decision {
         .iter()
         .map(|made| Metric::new(made.value).with_samples(made.samples.1.clone()))
         .collect();
-    let histories: Vec<Vec<Point<'_>>> = all
-        .iter()
-        .map(|made| {
-            let count = made.history.len();
-            made.history
-                .iter()
-                .enumerate()
-                .map(|(place, &value)| Point {
-                    report: count - (count - place).div_ceil(made.points_per_report),
-                    value,
-                    repeats: made.repeats_before.get(place).map_or(&[], Vec::as_slice),
-                    samples: &made.samples.0,
-                    start_time: NOW
-                        - Duration::days((count - place).div_ceil(made.points_per_report) as i64),
-                    environment: made.environments.get(place),
-                    hash: Some("0123456789abcdef"),
-                })
-                .collect()
-        })
-        .collect();
+    let mut past = Vec::new();
+    let histories: Vec<Vec<PastPoint>> = all.iter().map(|made| made.history(&mut past)).collect();
     let series = all.iter().enumerate().map(|(i, made)| Series {
         iteration: made.iteration,
         benchmark: &names[i],
         measure: &made.measure,
         metric: &metrics[i],
-        repeats: &made.repeats,
+        repeats: made.repeats.clone(),
         is_ignored: made.is_ignored,
-        model: made.model.as_ref(),
+        model: made.model,
         history: &histories[i],
     });
-    let report = ReportInput { start_time: NOW, environment, series: series.collect() };
+    let report =
+        ReportInput { start_time: NOW, environment, past: &past, series: series.collect() };
     decide(&report, &Settings::default())
 }
 

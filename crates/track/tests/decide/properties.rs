@@ -1,10 +1,7 @@
 //! What holds for all values.
 
 use proptest::prelude::*;
-use wingbeat_track::{
-    decide::{Outcome, Verdict},
-    model::{Direction, Kind, Measure, threshold::Test},
-};
+use wingbeat_track::model::{Direction, Kind, Measure, Outcome, Verdict, threshold::Test};
 
 use super::{Made, latency, noise, under, verdict};
 

@@ -1,8 +1,8 @@
 //! Fewer than five reports of history: nothing is decided, and what looks changed is listed.
 
 use wingbeat_track::{
-    decide::{Decision, Look, Outcome},
-    model::{Direction, Limit, Measure, ThresholdModel, threshold::Test},
+    decide::{Decision, Look},
+    model::{Direction, Limit, Measure, Outcome, ThresholdModel, threshold::Test},
 };
 
 use super::{Made, judge, latency, noise};

@@ -1,7 +1,7 @@
 //! Histories with spikes: they neither hide what is new, nor are they taken for it.
 
 use wingbeat_stats::random::Random;
-use wingbeat_track::decide::{Outcome, Verdict};
+use wingbeat_track::model::{Outcome, Verdict};
 
 use super::{Made, judge, latency, noise, verdict};
 

@@ -1,8 +1,7 @@
 //! Comments: what they hold, that text stays text, and that they are short enough.
 
 use wingbeat_track::{
-    decide::Outcome,
-    model::{BranchName, ProjectName, Status},
+    model::{BranchName, Outcome, ProjectName, Status},
     output::{Page, html, markdown, marker},
 };
 

@@ -1,8 +1,8 @@
 //! The table, and the line at its end.
 
 use wingbeat_track::{
-    decide::{Notice, Outcome},
-    model::{Metric, Status},
+    decide::Notice,
+    model::{Metric, Outcome, Status},
     output::{Style, human, json, markdown, verdict},
 };
 

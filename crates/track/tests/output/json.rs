@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 use wingbeat_track::{
-    decide::Outcome,
-    model::{Slug, threshold::Test},
+    model::{Outcome, Slug, threshold::Test},
     output::json,
 };
 

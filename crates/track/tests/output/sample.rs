@@ -4,11 +4,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    decide::{Boundary, Change, Notice, Outcome, Verdict},
+    decide::Notice,
     model::{
-        Alert, BenchmarkName, BranchName, Direction, Environment, Kind, Limit, Measure, Metric,
-        ProjectName, Report, Slug, StartPoint, Status, TestbedName, ThresholdModel,
-        threshold::Test,
+        Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Kind, Limit,
+        Measure, Metric, Outcome, ProjectName, Report, Slug, StartPoint, Status, TestbedName,
+        ThresholdModel, Verdict, threshold::Test,
     },
     output::Page,
     results::Results,

@@ -2,8 +2,7 @@
 
 use time::{Duration, OffsetDateTime};
 use wingbeat_track::{
-    decide::Outcome,
-    model::{Limit, Measure, Status},
+    model::{Limit, Measure, Outcome, Status},
     plot::{Chart, Dot, Line, Panel, Stamp, Step},
 };
 

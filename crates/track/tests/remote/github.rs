@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::{Outcome, Verdict},
     github::{Actions, Message, Options, Told},
-    model::{Alert, BenchmarkName, Limit, Report, Status, ThresholdModel, threshold::Test},
+    model::{
+        Alert, BenchmarkName, Limit, Outcome, Report, Status, ThresholdModel, Verdict,
+        threshold::Test,
+    },
     output::{Page, marker},
     remote::{Host, Patience, Submission},
 };

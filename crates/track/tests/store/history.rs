@@ -3,9 +3,8 @@
 use time::Duration;
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::Outcome,
-    model::{Limit, Measure, Metric, Report, Status},
-    store::{HistoryQuery, Past, Store},
+    model::{Limit, Measure, Metric, Outcome, Past, Report, Status},
+    store::{HistoryQuery, Store},
 };
 
 use crate::support::{at, benchmark, report, start_point, temporary, with_alert};

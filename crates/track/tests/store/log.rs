@@ -2,8 +2,7 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::{Boundary, Outcome},
-    model::{Limit, Measure, Report, Status},
+    model::{Boundary, Limit, Measure, Outcome, Report, Status},
     store::{PlotQuery, ReportFilter},
 };
 

@@ -2,8 +2,7 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    decide::Boundary,
-    model::{Measure, Metric, Report},
+    model::{Boundary, Measure, Metric, Report},
     results::{BenchmarkResults, Results},
     store::{Insertion, StoreError},
 };

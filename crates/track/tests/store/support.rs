@@ -4,10 +4,9 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    decide::{Boundary, Change, Outcome, Verdict},
     model::{
-        Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, ProjectName, Report,
-        StartPoint, Status, TestbedName, threshold::Test,
+        Alert, BenchmarkName, Boundary, BranchName, Change, Environment, Limit, Measure, Metric,
+        Outcome, ProjectName, Report, StartPoint, Status, TestbedName, Verdict, threshold::Test,
     },
     results::Results,
     store::Store,

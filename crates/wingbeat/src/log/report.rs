@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use owo_colors::OwoColorize as _;
 use wingbeat_track::{
-    decide::{Outcome, Verdict},
-    model::{Alert, BenchmarkName, Report, Slug, Status},
+    model::{Alert, BenchmarkName, Outcome, Report, Slug, Status, Verdict},
     output::{
         Column, GivesWay, Paint, Table,
         number::{self, Scale},

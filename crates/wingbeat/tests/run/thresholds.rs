@@ -1,6 +1,6 @@
 //! Thresholds by flags: the n-th of each belongs to the n-th measure.
 
-use wingbeat_track::{decide::Outcome, model::threshold::Test};
+use wingbeat_track::model::{Outcome, threshold::Test};
 
 use crate::support::{Repository, latency};
 

@@ -8,9 +8,9 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    decide::{Boundary, Change, Outcome, Verdict},
     model::{
-        Alert, BenchmarkName, Environment, Limit, Measure, Metric, Report, StartPoint, Status,
+        Alert, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric, Outcome,
+        Report, StartPoint, Status, Verdict,
     },
     results::Results,
     store::Store,

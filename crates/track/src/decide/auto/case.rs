@@ -10,8 +10,11 @@ use wingbeat_stats::{
 };
 
 use super::{
-    super::level::{FRESH_MAX, least_changes},
-    Case, POINTS_MIN, Settings,
+    super::{
+        history::History,
+        level::{FRESH_MAX, least_changes},
+    },
+    POINTS_MIN, Settings,
 };
 
 /// The spread is at least this part of the smallest step that the values show.
@@ -63,14 +66,14 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn cut(case: &Case<'_>, settings: &Settings) -> Self {
-        let values = case.history.values();
-        let mut settled = case.history.settled_values();
+    pub(super) fn cut(history: &History<'_>, settings: &Settings) -> Self {
+        let values = history.values();
+        let mut settled = history.settled_values();
         let count = settled.len();
-        let least = least_changes(case.model, settings);
+        let least = least_changes(&history.model, settings);
         let asked =
             changes::Settings { change_min: least.0.min(least.1), ..changes::Settings::default() };
-        settled.push(case.series.metric.value);
+        settled.push(history.series.metric.value);
         let found = changes::find(&settled, &asked);
         let far = |last: &changes::Change, start: usize| {
             let (before, after) = (&settled[start..last.index], &settled[last.index..]);
@@ -84,7 +87,7 @@ impl Pieces {
         let start = found.iter().rev().nth(1).map_or(0, |one| one.index);
         let far = found.last().map_or(0, |last| far(last, start));
         settled.pop();
-        let reports = case.history.report_numbers();
+        let reports = history.report_numbers();
         let reports_since =
             |start: usize| reports[start.min(count)..].chunk_by(PartialEq::eq).count();
         let with_this = |start| reports_since(start) + 1;

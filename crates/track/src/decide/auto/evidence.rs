@@ -7,7 +7,7 @@ use wingbeat_stats::{
 };
 
 use super::{
-    Ready, Settings,
+    Case, Settings,
     neighbours::Neighbours,
     run::{self, Run},
 };
@@ -55,14 +55,14 @@ impl Others {
 }
 
 /// Weighs all metrics.
-pub(super) fn weigh(ready: &[Ready<'_>], share: &Settings) -> Vec<Option<Evidence>> {
-    let usual = |ready: &Ready<'_>| {
-        let pieces = ready.pieces.before(1)?;
-        Usual::of(&pieces, ready.pieces.least)
+pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence>> {
+    let usual = |case: &Case<'_>| {
+        let pieces = case.pieces.before(1)?;
+        Usual::of(&pieces, case.pieces.least)
     };
-    let usual: Vec<Option<Usual>> = ready.iter().map(usual).collect();
+    let usual: Vec<Option<Usual>> = cases.iter().map(usual).collect();
     let firsts = || {
-        let all = ready.iter().zip(&usual).filter(|(ready, _)| ready.is_first);
+        let all = cases.iter().zip(&usual).filter(|(case, _)| case.is_first);
         all.filter_map(|(_, usual)| usual.as_ref())
     };
     let share_of_level = |usual: &Usual| (usual.spread / usual.level, usual.errors.len());
@@ -73,7 +73,7 @@ pub(super) fn weigh(ready: &[Ready<'_>], share: &Settings) -> Vec<Option<Evidenc
         .map(|usual| Some(Noise::of(usual.as_ref()?, &Kinds::default(), expected.as_ref())))
         .collect();
     let own: Vec<Option<Kinds>> = alone.iter().map(|noise| Some(noise.as_ref()?.kinds())).collect();
-    let kinds = ready.iter().zip(&own).filter(|(ready, _)| ready.is_first);
+    let kinds = cases.iter().zip(&own).filter(|(case, _)| case.is_first);
     let kinds: Vec<&Kinds> = kinds.filter_map(|(_, kinds)| kinds.as_ref()).collect();
     let others = Others {
         expected,
@@ -82,26 +82,26 @@ pub(super) fn weigh(ready: &[Ready<'_>], share: &Settings) -> Vec<Option<Evidenc
             .map(|usual| Neighbours::of(&usual.errors))
             .fold(Neighbours::default(), Neighbours::and),
     };
-    let mut evidence = Vec::with_capacity(ready.len());
-    for (((ready, usual), own), alone) in ready.iter().zip(usual).zip(&own).zip(alone) {
+    let mut evidence = Vec::with_capacity(cases.len());
+    for (((case, usual), own), alone) in cases.iter().zip(usual).zip(&own).zip(alone) {
         let known = usual.zip(own.as_ref()).zip(alone);
         evidence.push(known.map(|((usual, own), alone)| {
             let noise = if others.common.count() < 2 { alone } else { others.noise(&usual, own) };
-            of_one(ready, usual, &noise, own, &others, share)
+            of_one(case, usual, &noise, own, &others, share)
         }));
     }
     evidence
 }
 
 fn of_one(
-    ready: &Ready<'_>,
+    case: &Case<'_>,
     usual: Usual,
     noise: &Noise,
     own: &Kinds,
     others: &Others,
     share: &Settings,
 ) -> Evidence {
-    let series = ready.case.series;
+    let series = case.history.series;
     let values = series.repeats.iter().copied().chain([series.metric.value]);
     let distance = |value: &f64| (value - usual.level).abs();
     let value =
@@ -112,8 +112,8 @@ fn of_one(
     let p_value = p_usual + noise.chance_of_spikes(error, 1 + series.repeats.len());
     let correlation =
         Neighbours::of(&usual.errors).correlation_max().max(others.neighbours.correlation_max());
-    let p_level = ready.pieces.chance_of_new_level(correlation, &usual, noise);
-    let (p_run, run) = run::find(ready, own, others);
+    let p_level = case.pieces.chance_of_new_level(correlation, &usual, noise);
+    let (p_run, run) = run::find(case, own, others);
     Evidence {
         value,
         error,

@@ -8,7 +8,7 @@ use wingbeat_stats::{
     usual::Usual,
 };
 
-use super::{Ready, evidence::Others, neighbours::Neighbours};
+use super::{Case, evidence::Others, neighbours::Neighbours};
 
 /// How many of the newest reports are looked at together. One report has several values when it was
 /// measured again.
@@ -47,12 +47,12 @@ pub(super) struct Run {
 }
 
 /// The run that is best explained by a new level, and the chance of any so good without one.
-pub(super) fn find(ready: &Ready<'_>, own: &Kinds, others: &Others) -> (f64, Option<Run>) {
-    let repeats = ready.case.series.repeats.len();
+pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<Run>) {
+    let repeats = case.history.series.repeats.len();
     let mut sum = 0.0;
     let mut best: Option<(f64, Run)> = None;
     for reports in REPORTS.filter(|reports| reports + repeats > 1) {
-        let run = of_reports(reports, ready, own, others);
+        let run = of_reports(reports, case, own, others);
         let Some(run) = run else { continue };
         let weight = if reports + repeats > 2 { WEIGHT_OF_MORE } else { WEIGHT_OF_TWO };
         sum += weight * run.ratio;
@@ -64,13 +64,13 @@ pub(super) fn find(ready: &Ready<'_>, own: &Kinds, others: &Others) -> (f64, Opt
     (chance.min(1.0), best.map(|(_, run)| run))
 }
 
-fn of_reports(reports: usize, ready: &Ready<'_>, own: &Kinds, others: &Others) -> Option<Run> {
-    let series = ready.case.series;
-    let pieces = ready.pieces.before(reports)?;
-    let mut values = ready.pieces.newest(reports - 1);
+fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> Option<Run> {
+    let series = case.history.series;
+    let pieces = case.pieces.before(reports)?;
+    let mut values = case.pieces.newest(reports - 1);
     values.push(series.metric.value);
-    values.extend(series.repeats);
-    let usual = Usual::of(&pieces, ready.pieces.least)?;
+    values.extend(&series.repeats);
+    let usual = Usual::of(&pieces, case.pieces.least)?;
     let errors: Vec<f64> =
         values.iter().map(|value| (value - usual.level) / usual.spread).collect();
     let side = errors.get(reports - 1)?.signum();

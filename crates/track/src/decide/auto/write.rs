@@ -2,29 +2,33 @@
 
 use super::{
     super::{
-        Boundary,
+        history::History,
+        level::{crossed, least_changes},
+        samples,
         words::{chance, in_spreads, with_news},
     },
-    Case, Change, Outcome, Ready, Settings, Verdict, corrected, crossed,
+    Case, Settings, corrected,
     evidence::Evidence,
-    least_changes, number,
     run::Run,
-    samples,
 };
-use crate::{model::Limit, output::number::Scale};
+use crate::{
+    model::{Boundary, Change, Limit, Outcome, Verdict},
+    output::number::{self, Scale},
+};
 
 /// Where less would not have been seen than this, as a share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
 
 /// `share` holds what of the budget is this metric's.
 pub(super) fn write(
-    ready: &Ready<'_>,
+    case: &Case<'_>,
     evidence: &Evidence,
     share: &Settings,
     judged_count: usize,
     verdict: &mut Verdict,
 ) {
-    let Case { series, model, history, .. } = ready.case;
+    let history = &case.history;
+    let History { series, model, .. } = history;
     let Evidence { usual, value, limit, .. } = evidence;
     let least = least_changes(model, share);
     let (level, scale) = (usual.level, usual.scale());
@@ -37,7 +41,7 @@ pub(super) fn write(
         }
     };
     verdict.boundary = Some(bound(level, *limit));
-    verdict.change = evidence.change(*value >= 0.0 && ready.pieces.are_positive());
+    verdict.change = evidence.change(*value >= 0.0 && case.pieces.are_positive());
     let visible = (limit + evidence.one_side) * scale / level.abs();
     let visible = visible.is_finite().then(|| visible.max(least.0.min(least.1)));
     verdict.smallest_visible = visible;
@@ -54,7 +58,7 @@ pub(super) fn write(
     };
     let run = evidence.run.filter(|_| is_rare(evidence.p_run));
     let run = run.and_then(|run| Some((run, crossed(run.before, run.middle, least)?)));
-    let new = ready.pieces.new_level().filter(|_| is_rare(evidence.p_level));
+    let new = case.pieces.new_level().filter(|_| is_rare(evidence.p_level));
     let new = new.and_then(|new| Some((new, crossed(new.before, new.after, least)?)));
     // What is back when it is measured again is no part of a new level.
     let new = new.filter(|(new, _)| {
@@ -68,12 +72,12 @@ pub(super) fn write(
                 .to_owned()
         }
         (Some(side), ..) if is_rare(evidence.p_value) => {
-            verdict.cross(side, series);
+            verdict.cross(side, series.measure.direction);
             let (error, needed) = (in_spreads(evidence.error.abs()), in_spreads(*limit));
             format!("{error} spreads from the usual level, where {needed} are needed ({})", chance(p))
         }
         (_, Some((run, side)), _) if !disagree(side, run.before) => {
-            verdict.cross(side, series);
+            verdict.cross(side, series.measure.direction);
             verdict.boundary = Some(bound(run.before, 0.0));
             if run.reports > 1 {
                 verdict.change = Change::exactly(run.middle, run.before);
@@ -81,13 +85,13 @@ pub(super) fn write(
             reason_of_run(&run, series.repeats.len(), p)
         }
         (_, _, Some((new, side))) => {
-            verdict.cross(side, series);
+            verdict.cross(side, series.measure.direction);
             verdict.change = Change::exactly(new.after, new.before);
             verdict.boundary = Some(bound(new.before, 0.0));
             format!("a new level since {} points, this one included ({})", new.points, chance(p))
         }
         (Some(side), ..) => {
-            verdict.suspect(side, series);
+            verdict.suspect(side, series.measure.direction);
             reason_of_suspect(evidence, series.repeats.len())
         }
         _ => match visible.filter(|visible| *visible > VISIBLE_MAX) {

@@ -1,0 +1,83 @@
+//! Earlier reports by series: for each measure of each benchmark its values, oldest first.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    alert::{Limit, Status},
+    environment::Environment,
+    measure::Measure,
+    name::{BenchmarkName, BranchName},
+    verdict::Outcome,
+};
+
+/// Earlier reports by series.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Past {
+    /// The reports, oldest first.
+    pub reports: Vec<PastReport>,
+    /// In the order of benchmark, measure and units.
+    pub series: Vec<PastSeries>,
+}
+
+/// An earlier report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastReport {
+    pub uuid: Uuid,
+    /// Branch that was measured: the start point's, or that of its own start point.
+    pub branch: BranchName,
+    pub hash: Option<String>,
+    pub start_time: OffsetDateTime,
+    pub environment: Environment,
+}
+
+/// The values of one measure of one benchmark, all in the same units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastSeries {
+    pub benchmark: BenchmarkName,
+    /// As the newest report has it.
+    pub measure: Measure,
+    /// The values, oldest first.
+    pub points: Vec<PastPoint>,
+}
+
+/// One value of a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastPoint {
+    /// Its report: an index of [`Past::reports`].
+    pub report: usize,
+    /// Iteration of that report, from 0.
+    pub iteration: u32,
+    /// What was measured. It is finite.
+    pub value: f64,
+    /// The values when it was measured again to confirm an alert. A value that a repeat refuted is never
+    /// the first of a new level.
+    pub repeats: Vec<f64>,
+    /// Single measurements, if the report is among the newest that samples were asked of.
+    pub samples: Vec<f64>,
+    /// The alert that it raised, with its present status.
+    pub alert: Option<(Limit, Status)>,
+    /// The decision about it, if it [stands out](Outcome::stands_out).
+    pub outcome: Option<Outcome>,
+}
+
+impl Past {
+    /// The series of a benchmark's measure in the same units.
+    #[must_use]
+    pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
+        let key = (benchmark, &measure.slug, &measure.units);
+        let at = self.series.binary_search_by(|series| {
+            (&series.benchmark, &series.measure.slug, &series.measure.units).cmp(&key)
+        });
+        at.ok().map(|at| &self.series[at])
+    }
+}
+
+impl PastPoint {
+    /// A value of the first iteration of a report, which raised no alert.
+    #[must_use]
+    pub fn new(report: usize, value: f64) -> Self {
+        let (repeats, samples) = (Vec::new(), Vec::new());
+        Self { report, iteration: 0, value, repeats, samples, alert: None, outcome: None }
+    }
+}
