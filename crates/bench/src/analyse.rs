@@ -173,7 +173,7 @@ pub fn report(mut raw: Raw) -> Report {
     let fewest = raw.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
     raw.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
     raw.observed.samples_wanted = SAMPLES_WANTED;
-    let warnings = warning::notices(&raw, &cases);
+    let warnings = warning::warnings(&raw, &cases);
     Report {
         schema_version: SCHEMA_VERSION,
         wingbeat: env!("CARGO_PKG_VERSION").to_owned(),

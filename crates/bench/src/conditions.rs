@@ -20,7 +20,7 @@ use serde::Serialize;
 
 pub use self::{
     load::{Load, LoadReading, Shares},
-    warning::{Observed, Warning, warnings},
+    warning::{Observed, warnings},
 };
 use files::Files;
 

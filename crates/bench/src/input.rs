@@ -30,8 +30,8 @@ pub use self::{
     error::{InputError, Problem},
     map_contents::{Entry, EntryError, EntryValue, MapContents, MapError, MapKind, MapShape, Part},
     source::{MapSource, NotAMapSource, Source},
-    warning::Warning,
 };
+use crate::warning::Warning;
 
 /// Larger files are refused. A capture of a million packets of ordinary size is smaller.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -187,12 +187,12 @@ pub fn parse(
         hex::parse(bytes).map_err(|error| at(error.into()))?
     } else {
         if bytes.len() <= HEX_LOOK_MAX && hex::parse(bytes).is_ok() {
-            warnings.push(Warning::LooksLikeHex { path: path.to_owned() });
+            warnings.push(warning::looks_like_hex(path));
         }
         bytes.to_vec()
     };
     let inputs = vec![Input { name: name.to_owned(), data, link: Link::AsGiven }];
-    warnings.extend(Warning::short(path, &inputs));
+    warnings.extend(warning::short(path, &inputs));
     Ok(Loaded { inputs, warnings })
 }
 
@@ -205,8 +205,8 @@ fn from_capture(path: &Path, name: &str, capture: &capture::Capture) -> Loaded {
             link: packet.link,
         })
         .collect();
-    let mut warnings = Warning::of_capture(path, capture);
-    warnings.extend(Warning::short(path, &inputs));
+    let mut warnings = warning::of_capture(path, capture);
+    warnings.extend(warning::short(path, &inputs));
     Loaded { inputs, warnings }
 }
 

@@ -18,3 +18,4 @@ pub mod plan;
 pub mod report;
 pub mod result;
 pub mod tail_calls;
+pub mod warning;

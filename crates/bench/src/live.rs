@@ -38,5 +38,4 @@ pub use report::{
 };
 use sampler::{Attachments, Sampler, Statistics};
 pub use single_runs::{Bin, CounterReport, EmptyRuns, SingleRuns, Untimed};
-pub use warning::LiveWarning;
 pub use watch::Watch;

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::{conditions, counts::Calls, tail_calls::TailCalls};
+use crate::{conditions, counts::Calls, tail_calls::TailCalls, warning::Warning};
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
 /// or gets another meaning.
@@ -40,7 +40,7 @@ pub struct Report {
     /// The machine before and after.
     pub conditions: Circumstances,
     /// What to know before believing the figures.
-    pub warnings: Vec<Notice>,
+    pub warnings: Vec<Warning>,
 }
 
 /// What the machine was like.
@@ -54,16 +54,6 @@ pub struct Circumstances {
     pub load: Option<conditions::Load>,
     /// System calls that a signal interrupted and that were made again.
     pub retries: u64,
-}
-
-/// A warning in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Notice {
-    /// Name for machines, which stays the same.
-    pub id: String,
-    pub cause: String,
-    pub effect: String,
-    pub next_step: String,
 }
 
 /// What could not be measured at all, and why.

@@ -1,23 +1,19 @@
 //! What a reader has to know before believing the figures.
 
 use super::Raw;
-use crate::{
-    conditions,
-    result::{Case, Notice},
-    tail_calls::TailCalls,
-};
+use crate::{conditions, result::Case, tail_calls::TailCalls, warning::Warning};
 
 /// Runs that a program takes to be called short: XDP_ABORTED, or the input refused at once.
 const SHORT_INSTRUCTIONS: u64 = 12;
 
-/// All warnings of a measurement.
-pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
+/// All warnings of a measurement. Cases are told by their names.
+pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     // Where nothing was run, nothing disturbed it.
     if cases.is_empty() {
         return Vec::new();
     }
-    let machine = conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
-    let mut notices: Vec<Notice> = machine.iter().map(from_machine).collect();
+    let mut warnings =
+        conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
     let packets =
         raw.cases.iter().map(|case| (&*case.name, case.input_data.len(), case.seen_bytes_max));
     let contexts = raw.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
@@ -28,145 +24,8 @@ pub(super) fn notices(raw: &Raw, cases: &[Case]) -> Vec<Notice> {
         made_up(contexts),
         without_target(cases),
     ];
-    notices.extend(found.iter().flatten().map(Warning::notice));
-    notices
-}
-
-/// What is to be known of cases. Cases are told by their names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Warning {
-    /// Later runs are not like the first.
-    RunsFeedEachOther {
-        /// Each with the instructions of the first run and of a later one.
-        cases: Vec<String>,
-    },
-    /// The program ended after its first checks.
-    EndedEarly { cases: Vec<String> },
-    /// The program ran with arguments that no event has handed over.
-    SyntheticContext {
-        /// Each with its arguments.
-        cases: Vec<String>,
-    },
-    /// The program sees the beginning of its packet only.
-    PacketCutOff {
-        /// Each with the length of its packet in bytes.
-        cases: Vec<String>,
-        /// What a program sees at most, in bytes, about.
-        seen_bytes: usize,
-    },
-    /// Tail calls led nowhere.
-    TailCallMissing {
-        /// Those that did, or the slots that are empty where calls are not counted.
-        calls: Vec<String>,
-    },
-}
-
-impl Warning {
-    fn notice(&self) -> Notice {
-        Notice {
-            id: self.id().to_owned(),
-            cause: self.cause(),
-            effect: self.effect().to_owned(),
-            next_step: self.next_step().to_owned(),
-        }
-    }
-
-    /// Name for machines, which stays the same.
-    fn id(&self) -> &'static str {
-        match self {
-            Self::RunsFeedEachOther { .. } => "runs-feed-each-other",
-            Self::EndedEarly { .. } => "ended-early",
-            Self::SyntheticContext { .. } => "synthetic-context",
-            Self::PacketCutOff { .. } => "packet-cut-off",
-            Self::TailCallMissing { .. } => "tail-call-missing",
-        }
-    }
-
-    fn cause(&self) -> String {
-        match self {
-            Self::RunsFeedEachOther { cases } => format!(
-                "runs change the maps that later runs find, so that a run in a batch executes \
-                 another number of instructions than the first: {}",
-                listed(cases)
-            ),
-            Self::EndedEarly { cases } => {
-                format!("the program ended after its first checks: {}", listed(cases))
-            }
-            Self::SyntheticContext { cases } => format!(
-                "the arguments of a raw tracepoint come from its event, so that those it was run \
-                 with here are made up (this task is the measuring thread): {}",
-                listed(cases)
-            ),
-            Self::PacketCutOff { cases, seen_bytes } => format!(
-                "the kernel shows XDP programs without frags about the first {seen_bytes} bytes of a \
-                 packet when it runs them on demand: {}",
-                listed(cases)
-            ),
-            Self::TailCallMissing { calls } => {
-                format!("tail calls lead to slots without a program: {}", listed(calls))
-            }
-        }
-    }
-
-    fn effect(&self) -> &'static str {
-        match self {
-            Self::RunsFeedEachOther { .. } => {
-                "exact counts are those of the first run, times are those of the later ones"
-            }
-            Self::EndedEarly { .. } => {
-                "it looks fast because it does not do its work on this input"
-            }
-            Self::SyntheticContext { .. } => {
-                "the program may take another way than with an event's own arguments, and the \
-                 figures are those of the way that it took"
-            }
-            Self::PacketCutOff { .. } => {
-                "what the program would do with the rest of the packet is not in the figures"
-            }
-            Self::TailCallMissing { .. } => {
-                "the program goes on behind such a call, and the figures are of that"
-            }
-        }
-    }
-
-    fn next_step(&self) -> &'static str {
-        match self {
-            Self::RunsFeedEachOther { .. } => {
-                "give maps room (a full queue or hash takes the error path), or read them from \
-                 another program while it is measured; see docs/bench.md"
-            }
-            Self::EndedEarly { .. } => {
-                "give it a packet that it is meant for with --input, and say what it must return \
-                 with --expect"
-            }
-            Self::SyntheticContext { .. } => {
-                "give arguments that matter with --ctx, 8 bytes each, or attach it and measure it on \
-                 its events with `wingbeat bench --live`"
-            }
-            Self::PacketCutOff { .. } => {
-                "give it packets of at most that length, as it gets them from a network card, too; \
-                 for longer ones write it for xdp.frags"
-            }
-            Self::TailCallMissing { .. } => {
-                "name the program in a file for --map TABLE=FILE: [{\"key\": SLOT, \"value\": \
-                 {\"program\": \"NAME\"}}]"
-            }
-        }
-    }
-}
-
-fn from_machine(warning: &conditions::Warning) -> Notice {
-    // The tag that serde gives the variant is the stable name.
-    let id = serde_json::to_value(warning)
-        .ok()
-        .and_then(|value| Some(value.get("kind")?.as_str()?.to_owned()))
-        .unwrap_or_default();
-    Notice {
-        id,
-        cause: warning.cause(),
-        effect: warning.effect().to_owned(),
-        next_step: warning.next_step().to_owned(),
-    }
+    warnings.extend(found.into_iter().flatten());
+    warnings
 }
 
 /// Programs whose later runs are not like the first.
@@ -179,7 +38,15 @@ fn feeding(cases: &[Case]) -> Option<Warning> {
             Some(format!("{} ({} → {steady})", case.name, counts.instructions))
         })
         .collect();
-    (!those.is_empty()).then_some(Warning::RunsFeedEachOther { cases: those })
+    warning(
+        "runs-feed-each-other",
+        "runs change the maps that later runs find, so that a run in a batch executes another number of \
+         instructions than the first",
+        &those,
+        "exact counts are those of the first run, times are those of the later ones",
+        "give maps room (a full queue or hash takes the error path), or read them from another program \
+         while it is measured; see docs/bench.md",
+    )
 }
 
 /// Programs that ended early, and look fast for it.
@@ -194,28 +61,53 @@ fn aborted(cases: &[Case]) -> Option<Warning> {
         is_aborted || is_short
     };
     let those: Vec<String> = cases.iter().filter(is_short).map(|case| case.name.clone()).collect();
-    (!those.is_empty()).then_some(Warning::EndedEarly { cases: those })
+    warning(
+        "ended-early",
+        "the program ended after its first checks",
+        &those,
+        "it looks fast because it does not do its work on this input",
+        "give it a packet that it is meant for with --input, and say what it must return with --expect",
+    )
 }
 
 /// Programs that see the beginning of their packet only. Each case is its name, the length of its packet
 /// and what the program sees of one at most.
 fn cut_off<'a>(cases: impl Iterator<Item = (&'a str, usize, Option<usize>)>) -> Option<Warning> {
     let mut those = Vec::new();
-    let mut seen_bytes = None;
+    let mut seen_bytes = 0;
     for (name, bytes, seen_bytes_max) in cases {
         if let Some(most) = seen_bytes_max.filter(|&most| bytes > most) {
             those.push(format!("{name} ({bytes} bytes)"));
-            seen_bytes = Some(most);
+            seen_bytes = most;
         }
     }
-    Some(Warning::PacketCutOff { cases: those, seen_bytes: seen_bytes? })
+    warning(
+        "packet-cut-off",
+        &format!(
+            "the kernel shows XDP programs without frags about the first {seen_bytes} bytes of a packet \
+             when it runs them on demand"
+        ),
+        &those,
+        "what the program would do with the rest of the packet is not in the figures",
+        "give it packets of at most that length, as it gets them from a network card, too; for longer \
+         ones write it for xdp.frags",
+    )
 }
 
 /// Programs that ran with arguments which no event has handed over. Each case is its name and these.
 fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Option<Warning> {
     let those: Vec<_> =
         cases.filter_map(|(name, context)| Some(format!("{name} by {}", context?))).collect();
-    (!those.is_empty()).then_some(Warning::SyntheticContext { cases: those })
+    warning(
+        "synthetic-context",
+        "the arguments of a raw tracepoint come from its event, so that those it was run with here are \
+         made up (this task is the measuring thread)",
+        &those,
+        "the program may take another way than with an event's own arguments, and the figures are those \
+         of the way that it took",
+        "give arguments that matter with --ctx, 8 bytes each, or attach it and measure it on its events \
+         with `wingbeat bench --live`",
+    )
 }
 
 /// Tail calls that led nowhere in the first run. Where there are no counts, slots that they may lead to.
@@ -237,7 +129,26 @@ fn without_target(cases: &[Case]) -> Option<Warning> {
     }
     calls.sort_unstable();
     calls.dedup();
-    (!calls.is_empty()).then_some(Warning::TailCallMissing { calls })
+    warning(
+        "tail-call-missing",
+        "tail calls lead to slots without a program",
+        &calls,
+        "the program goes on behind such a call, and the figures are of that",
+        "name the program in a file for --map TABLE=FILE: [{\"key\": SLOT, \"value\": {\"program\": \
+         \"NAME\"}}]",
+    )
+}
+
+/// A warning of `those`, unless there are none.
+fn warning(
+    code: &'static str,
+    cause: &str,
+    those: &[String],
+    effect: &str,
+    next_step: &str,
+) -> Option<Warning> {
+    (!those.is_empty())
+        .then(|| Warning::new(code, format!("{cause}: {}", listed(those)), effect, next_step))
 }
 
 /// The first few, and how many more.
@@ -257,10 +168,10 @@ mod tests {
     #[test]
     fn contexts_that_are_made_up() {
         let check = |cases: &[(&str, Option<&str>)], expected: Option<&str>| {
-            let found = made_up(cases.iter().copied()).map(|warning| warning.notice());
-            let list = found.as_ref().and_then(|notice| {
-                assert_eq!(notice.id, "synthetic-context");
-                notice.cause.split(": ").nth(1)
+            let found = made_up(cases.iter().copied());
+            let list = found.as_ref().and_then(|warning| {
+                assert_eq!(warning.code, "synthetic-context");
+                warning.cause.split(": ").nth(1)
             });
             assert_eq!(list, expected, "{cases:?}");
         };
@@ -274,11 +185,11 @@ mod tests {
     #[test]
     fn packets_that_are_not_seen_whole() {
         let check = |cases: &[(&str, usize, Option<usize>)], expected: Option<&str>| {
-            let found = cut_off(cases.iter().copied()).map(|warning| warning.notice());
-            if let Some(notice) = &found {
-                assert_eq!(notice.id, "packet-cut-off");
+            let found = cut_off(cases.iter().copied());
+            if let Some(warning) = &found {
+                assert_eq!(warning.code, "packet-cut-off");
             }
-            let list = found.as_ref().and_then(|notice| notice.cause.split(": ").nth(1));
+            let list = found.as_ref().and_then(|warning| warning.cause.split(": ").nth(1));
             assert_eq!(list, expected, "{cases:?}");
         };
         check(&[], None);

@@ -17,7 +17,7 @@ use wingbeat_bpf::{
 };
 
 use super::{
-    Attachments, LiveError, LiveWarning, Statistics,
+    Attachments, LiveError, Statistics,
     change::{Change, Rates},
     check_rights,
     choose::{Loaded, Wanted, matching},
@@ -30,7 +30,9 @@ use super::{
     sampler::name_of,
     single_runs,
     uncertainty::{Slices, Sums},
+    warning,
 };
+use crate::warning::Warning;
 
 /// Slices begin this long.
 const SLICE: Duration = Duration::from_millis(20);
@@ -107,7 +109,7 @@ pub fn measure(
         warnings.extend(warnings_about(&report));
         programs.push(report);
     }
-    warnings.extend(LiveWarning::about_owners(&owners, &programs));
+    warnings.extend(warning::about_owners(&owners, &programs));
     programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
     let cpus_online = cpus_online();
     let total = Total::of(&programs, cpus_online);
@@ -128,16 +130,11 @@ pub fn measure(
     })
 }
 
-pub(super) fn warnings_about(program: &ProgramReport) -> Vec<LiveWarning> {
-    let name = || program.label();
-    let mut warnings = Vec::new();
-    if let Some(misses) = program.recursion_misses.filter(|&misses| misses > 0) {
-        warnings.push(LiveWarning::Recursion { program: name(), misses });
-    }
-    if let Some(runs) = program.runs.filter(|runs| (1..RUNS_FEW).contains(runs)) {
-        warnings.push(LiveWarning::FewRuns { program: name(), runs });
-    }
-    warnings
+pub(super) fn warnings_about(program: &ProgramReport) -> Vec<Warning> {
+    let misses = program.recursion_misses.filter(|&misses| misses > 0);
+    let runs = program.runs.filter(|runs| (1..RUNS_FEW).contains(runs));
+    let left_out = misses.map(|misses| warning::recursion(&program.label(), misses));
+    left_out.into_iter().chain(runs.map(|runs| warning::few_runs(&program.label(), runs))).collect()
 }
 
 pub(super) fn command_report(words: &[OsString], ended: Ended) -> CommandReport {

@@ -4,7 +4,8 @@
 use serde::Serialize;
 use wingbeat_bpf::{owners::Owner, program::Info};
 
-use super::{CounterReport, EmptyRuns, LiveWarning, SingleRuns, change::Rates};
+use super::{CounterReport, EmptyRuns, SingleRuns, change::Rates};
+use crate::warning::Warning;
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
 /// or gets another meaning.
@@ -31,7 +32,7 @@ pub struct Report {
     /// What an empty program shows where single runs are timed; `None` where they are not.
     pub empty: Option<EmptyRuns>,
     /// What to know before believing the figures.
-    pub warnings: Vec<LiveWarning>,
+    pub warnings: Vec<Warning>,
 }
 
 /// Why the measured time ended.

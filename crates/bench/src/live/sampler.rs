@@ -9,12 +9,13 @@ use std::{
 use wingbeat_bpf::{
     interfaces::{self, Attached, By},
     links::{self, Link},
-    owners::{Owner, Owners},
+    owners::Owners,
     program::{self, Info, StatisticsOn},
     ruler::Ruler,
 };
 
-use super::{LiveError, LiveWarning, choose::KERNEL_NAME_LEN_MAX, reading::Reading};
+use super::{LiveError, choose::KERNEL_NAME_LEN_MAX, reading::Reading, warning};
+use crate::warning::Warning;
 
 /// Run-time statistics, switched on for as long as this lives, and what was found before.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(super) struct Statistics {
     pub(super) empty_run_ns: Option<f64>,
     /// The program that was run for it. It is gone, unless somebody else took hold of it meanwhile.
     pub(super) ruler_id: Option<u32>,
-    pub(super) warnings: Vec<LiveWarning>,
+    pub(super) warnings: Vec<Warning>,
 }
 
 impl Statistics {
@@ -41,17 +42,17 @@ impl Statistics {
             // Signals and the like: then what is known otherwise has to do.
             ruler.are_statistics_on().map_err(drop)
         });
-        let kept_on_by: Vec<Owner> = owners.keep_statistics_on.clone();
+        let kept_on_by = &owners.keep_statistics_on;
         let mut warnings = Vec::new();
         if were_on.unwrap_or(by_sysctl || !kept_on_by.is_empty()) {
-            warnings.push(LiveWarning::StatisticsWereOn { by_sysctl, kept_on_by });
+            warnings.push(warning::statistics_were_on(by_sysctl, kept_on_by));
         }
         let on = StatisticsOn::new().map_err(LiveError::system("switch run-time statistics on"))?;
         let ruler_id = ruler.as_ref().ok().and_then(|ruler| ruler.id().ok());
         let empty_run_ns = match ruler.and_then(|ruler| ruler.empty_run_ns(&on)) {
             Ok(empty_run_ns) => Some(empty_run_ns),
             Err(error) => {
-                warnings.push(LiveWarning::NoRuler { reason: error.to_string() });
+                warnings.push(warning::no_ruler(&error.to_string()));
                 None
             }
         };

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use wingbeat_bpf::{owners::Owners, program::Info};
 
 use super::{
-    Attachments, LiveError, LiveWarning, Sampler, Statistics,
+    Attachments, LiveError, Sampler, Statistics,
     change::Change,
     check_rights, cpus_online,
     reading::Reading,
     report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished},
+    warning,
 };
 
 /// Processes and links are looked at once in this time at most.
@@ -79,7 +80,7 @@ impl Watch {
             })
             .collect();
         let mut warnings = self.statistics.warnings.clone();
-        warnings.extend(LiveWarning::about_owners(&self.holders.owners, &programs));
+        warnings.extend(warning::about_owners(&self.holders.owners, &programs));
         let vanished = |info: &Info| Vanished { id: info.id, name: info.name.clone() };
         Report {
             schema_version: SCHEMA_VERSION,

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     live::format::{grouped, printable},
-    result::{Case, Failure, Notice, Report},
+    result::{Case, Failure, Report},
+    warning::Warning,
 };
 
 /// Blanks before the second line of a note.
@@ -164,14 +165,12 @@ pub(super) fn skipped(report: &Report, width: usize) -> Vec<String> {
     reasons.iter().map(note).collect()
 }
 
-/// Warnings: cause, effect, next step.
-pub(super) fn warnings(notices: &[Notice], paint: Paint, width: usize) -> Vec<String> {
-    let note = |notice: &Notice| {
-        let Notice { cause, effect, next_step, .. } = notice;
-        let text = format!("{}: {}; {}", one_line(cause), one_line(effect), one_line(next_step));
+pub(super) fn warnings(warnings: &[Warning], paint: Paint, width: usize) -> Vec<String> {
+    let note = |warning: &Warning| {
+        let text = one_line(&warning.to_string());
         headed(&paint.warning("warning"), "warning".len(), &text, width)
     };
-    notices.iter().map(note).collect()
+    warnings.iter().map(note).collect()
 }
 
 /// How many programs failed to be measured, and how many were.

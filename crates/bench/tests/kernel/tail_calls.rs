@@ -125,7 +125,7 @@ fn counts_go_across_a_chain() {
     let reason = latency.reason.as_deref().expect("a reason");
     assert!(reason.contains("is a tail call"), "{reason}");
     assert!(case.distribution.measured().is_some());
-    assert!(report.warnings.iter().all(|it| it.id != "tail-call-missing"));
+    assert!(report.warnings.iter().all(|it| it.code != "tail-call-missing"));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_cannot_be_in_a_table_is_told() {
         assert_eq!((&*missing.table, missing.slot, &*missing.program), ("table", 3, "target"));
         assert!(missing.reason.contains(reason), "{}", missing.reason);
         assert_eq!(case.tail_calls.failed[0].to_string(), "main to table[3]");
-        let notice = report.warnings.iter().find(|it| it.id == "tail-call-missing");
+        let notice = report.warnings.iter().find(|it| it.code == "tail-call-missing");
         let cause = &notice.expect("a notice").cause;
         assert!(cause.contains("main to table[3], for target: "), "{cause}");
     };

@@ -6,10 +6,11 @@ use wingbeat_bench::{
     counts::Calls,
     result::{
         Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution, Failure,
-        Latency, MeasureComparison, Method, Notice, Outcome, Outliers, Part, Report, Ruler,
-        RunCounts, SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
+        Latency, MeasureComparison, Method, Outcome, Outliers, Part, Report, Ruler, RunCounts,
+        SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
     },
     tail_calls::TailCalls,
+    warning::Warning,
 };
 
 /// A time with an interval of one part in a hundred.
@@ -177,21 +178,19 @@ pub(crate) fn typical() -> Report {
     report.skipped = vec![skipped("on_open"), skipped("on_close")];
     report.verified = vec![verified("on_open")];
     report.warnings = vec![
-        Notice {
-            id: "statistics-on".to_owned(),
-            cause: "run-time statistics are on (sysctl kernel.bpf_stats_enabled = 1)".to_owned(),
-            effect:
-                "each run takes longer, by some 45 ns on a server of 2.5 GHz, which is several \
-                     times the cost of a short program"
-                    .to_owned(),
-            next_step: "turn them off with `sysctl kernel.bpf_stats_enabled=0`".to_owned(),
-        },
-        Notice {
-            id: "governor".to_owned(),
-            cause: "the CPU's frequency governor is powersave".to_owned(),
-            effect: "the frequency follows the load".to_owned(),
-            next_step: "set it with `cpupower frequency-set -g performance`".to_owned(),
-        },
+        Warning::new(
+            "statistics-on",
+            "run-time statistics are on (sysctl kernel.bpf_stats_enabled = 1)",
+            "each run takes longer, by some 45 ns on a server of 2.5 GHz, which is several times the cost \
+             of a short program",
+            "turn them off with `sysctl kernel.bpf_stats_enabled=0`",
+        ),
+        Warning::new(
+            "governor",
+            "the CPU's frequency governor is powersave",
+            "the frequency follows the load",
+            "set it with `cpupower frequency-set -g performance`",
+        ),
     ];
     report
 }

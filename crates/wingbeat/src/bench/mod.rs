@@ -25,7 +25,8 @@ use wingbeat_bench::{
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
     report::{self, Style, veristat},
-    result::{CaseComparison, Failure, Notice, Report},
+    result::{CaseComparison, Failure, Report},
+    warning::Warning,
 };
 use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
@@ -300,9 +301,9 @@ fn tell_logs(failures: &[Failure]) {
 }
 
 /// Machine formats have no room for these, and nobody should miss them.
-fn tell_warnings(warnings: &[Notice]) {
-    for notice in warnings {
-        tell!("{}: {}: {}; {}", styled_warning(), notice.cause, notice.effect, notice.next_step);
+fn tell_warnings(warnings: &[Warning]) {
+    for warning in warnings {
+        tell!("{}: {warning}", styled_warning());
     }
 }
 

@@ -239,7 +239,7 @@ fn statistics_that_were_on_stay_on_and_are_told() {
     let report = found.json();
     let warnings = report["warnings"].as_array().expect("warnings");
     let warning = warnings.iter().find(|warning| warning["code"] == "statistics_were_on");
-    let text = warning.and_then(|warning| warning["text"].as_str()).expect("a warning");
+    let text = warning.and_then(|warning| warning["cause"].as_str()).expect("a warning");
     assert!(text.contains(&format!("process {} (", std::process::id())), "{text}");
     assert!(statistics().1, "still on");
 }

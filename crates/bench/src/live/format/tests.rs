@@ -6,8 +6,8 @@ use wingbeat_bpf::{ProgramType, program::Info};
 
 use super::*;
 use crate::live::{
-    CommandReport, EndedBy, LiveWarning, MeanInterval, ProgramReport, SCHEMA_VERSION, Total,
-    change::Rates,
+    CommandReport, EndedBy, MeanInterval, ProgramReport, SCHEMA_VERSION, Total, change::Rates,
+    warning::few_runs,
 };
 
 /// A program that was watched for two seconds.
@@ -62,10 +62,7 @@ fn two_programs() -> Report {
         exit_code: 0,
         ended_by_itself: true,
     });
-    report.warnings = vec![LiveWarning::FewRuns {
-        program: "count_packets_by_source (id 7)".to_owned(),
-        runs: 3,
-    }];
+    report.warnings = vec![few_runs("count_packets_by_source (id 7)", 3)];
     report
 }
 

@@ -18,16 +18,20 @@ use super::{
     empty::{self, Empty, EmptyError},
     recorder::{Recorder, RecorderError, Recording},
 };
-use crate::live::{
-    Attachments, LiveError, LiveWarning, Options, Outcome, Progress,
-    change::Rates,
-    check_rights,
-    command::{Ended, Launched},
-    cpus_online,
-    measure::{Held, command_report, hold, wait, warnings_about},
-    reading::now_ns,
-    report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total},
-    sampler::is_sysctl_on,
+use crate::{
+    live::{
+        Attachments, LiveError, Options, Outcome, Progress,
+        change::Rates,
+        check_rights,
+        command::{Ended, Launched},
+        cpus_online,
+        measure::{Held, command_report, hold, wait, warnings_about},
+        reading::now_ns,
+        report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total},
+        sampler::is_sysctl_on,
+        warning,
+    },
+    warning::Warning,
 };
 
 /// How often progress is shown. Reading what was recorded takes some 10 µs per CPU and program.
@@ -57,8 +61,7 @@ pub(in crate::live) fn measure(
     let Empty { runs: empty, were_statistics_on } =
         empty::measure(&counters).map_err(no_tracing)?;
     if were_statistics_on {
-        let kept_on_by = owners.keep_statistics_on.clone();
-        warnings.push(LiveWarning::StatisticsWereOn { by_sysctl: is_sysctl_on(), kept_on_by });
+        warnings.push(warning::statistics_were_on(is_sysctl_on(), &owners.keep_statistics_on));
     }
     let traced = trace_all(held, &counters, !options.wanted.is_empty(), &mut warnings)?;
     let started = Instant::now();
@@ -71,10 +74,10 @@ pub(in crate::live) fn measure(
         let report = report_of(one, &empty, &counters)?;
         let report = report.with_holders(owners.of(id), attachments.of(id));
         warnings.extend(warnings_about(&report));
-        warnings.extend(LiveWarning::about_single_runs(&report));
+        warnings.extend(warning::about_single_runs(&report));
         programs.push(report);
     }
-    warnings.extend(LiveWarning::about_owners(&owners, &programs));
+    warnings.extend(warning::about_owners(&owners, &programs));
     programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
     let cpus_online = cpus_online();
     Ok(Report {
@@ -94,7 +97,7 @@ pub(in crate::live) fn measure(
 }
 
 /// The processor's counters, or the kernel's where it has none.
-fn open_counters(warnings: &mut Vec<LiveWarning>) -> Result<Vec<PerfCounter>, LiveError> {
+fn open_counters(warnings: &mut Vec<Warning>) -> Result<Vec<PerfCounter>, LiveError> {
     let (mut opened, mut refused) = (Vec::new(), Vec::new());
     for event in CounterEvent::HARDWARE {
         match PerfCounter::open(event) {
@@ -103,8 +106,8 @@ fn open_counters(warnings: &mut Vec<LiveWarning>) -> Result<Vec<PerfCounter>, Li
         }
     }
     if let Some((_, error)) = refused.first() {
-        let events = refused.iter().map(|(event, _)| event.name()).collect();
-        warnings.push(LiveWarning::NoCounters { events, reason: error.to_string() });
+        let events: Vec<_> = refused.iter().map(|(event, _)| event.name()).collect();
+        warnings.push(warning::no_counters(&events, &error.to_string()));
     }
     if !opened.is_empty() {
         return Ok(opened);
@@ -123,9 +126,9 @@ fn trace_all(
     all: Vec<Held>,
     counters: &[PerfCounter],
     was_asked_for: bool,
-    warnings: &mut Vec<LiveWarning>,
+    warnings: &mut Vec<Warning>,
 ) -> Result<Vec<Traced>, LiveError> {
-    let mut traced = Vec::with_capacity(all.len());
+    let (mut traced, mut refused) = (Vec::with_capacity(all.len()), Vec::new());
     for held in all {
         let program = held.label();
         match trace(held, counters) {
@@ -136,17 +139,16 @@ fn trace_all(
             Err(error) if was_asked_for => {
                 return Err(LiveError::NotTraceable { program, reason: reason(&error) });
             }
-            Err(error) => {
-                warnings.push(LiveWarning::NotTraced { program, reason: reason(&error) });
-            }
+            Err(error) => refused.push((program, reason(&error))),
         }
     }
-    match (traced.is_empty(), warnings.pop_if(|one| matches!(one, LiveWarning::NotTraced { .. }))) {
-        (true, Some(LiveWarning::NotTraced { program, reason })) => {
+    match refused.pop() {
+        Some((program, reason)) if traced.is_empty() => {
             Err(LiveError::NotTraceable { program, reason })
         }
-        (_, last) => {
-            warnings.extend(last);
+        last => {
+            let refused = refused.iter().chain(&last);
+            warnings.extend(refused.map(|(program, reason)| warning::not_traced(program, reason)));
             Ok(traced)
         }
     }
@@ -173,10 +175,9 @@ fn reason(error: &RecorderError) -> String {
     }
 }
 
-fn about_tail_calls(held: &Held, program: &str) -> Option<LiveWarning> {
+fn about_tail_calls(held: &Held, program: &str) -> Option<Warning> {
     let TailCalls { has_table, is_in_table } = TailCalls::of(held.descriptor.as_fd()).ok()?;
-    let program = program.to_owned();
-    (has_table || is_in_table).then_some(LiveWarning::TailCalls { program, has_table, is_in_table })
+    warning::tail_calls(program, has_table, is_in_table)
 }
 
 /// Waits until it is over.

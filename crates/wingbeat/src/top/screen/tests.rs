@@ -1,7 +1,7 @@
 //! Golden screens.
 
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
-use wingbeat_bench::live::LiveWarning;
+use wingbeat_bench::warning::Warning;
 use wingbeat_bpf::ProgramType;
 
 use super::*;
@@ -136,10 +136,19 @@ fn a_long_name_leaves_room_for_figures() {
     check(40, "name CPU % ▼", "count_packets_by_source_addr");
 }
 
+fn owners_hidden() -> Warning {
+    Warning::new(
+        "owners_hidden",
+        "the descriptors of 3 processes cannot be seen",
+        "programs that only they hold seem to have no owner",
+        "CAP_SYS_PTRACE shows most: run it as root",
+    )
+}
+
 #[test]
 fn the_most_important_words_stay_on_a_narrow_terminal() {
     let mut found = four();
-    found.warnings = vec![LiveWarning::OwnersHidden { processes: 3 }];
+    found.warnings = vec![owners_hidden()];
     let mut state = State::new(found.clone(), Sort::by(Column::Cpu), String::new());
     state.take(found);
     let check = |width, expected: &[&str]| {
@@ -155,9 +164,9 @@ fn the_most_important_words_stay_on_a_narrow_terminal() {
         &["wingbeat top  4 programs: 3.77 % of one CPU", empty, "q quit  / filter  < > column"],
     );
     check(31, &["wingbeat top  3.77 % of one CPU", "q quit  / filter  < > column"]);
-    // A warning is whole where there is room. Its length depends on the rights of this process.
+    // A warning is whole where there is room.
     let found = text(&drawn(&state, PLAIN, 60, 20));
-    let warning = format!("warning: {}", LiveWarning::OwnersHidden { processes: 3 });
+    let warning = format!("warning: {}", owners_hidden());
     let lines: Vec<_> = found.lines().skip(1).collect();
     assert!(lines.join(" ").starts_with(&warning), "{found}");
 }
@@ -229,7 +238,7 @@ q quit  / filter  < > column  r reverse  ↑ ↓ select
 #[test]
 fn warnings_have_a_line() {
     let mut report = four();
-    report.warnings = vec![LiveWarning::OwnersHidden { processes: 3 }];
+    report.warnings = vec![owners_hidden()];
     let state = State::new(report, Sort::by(Column::Cpu), String::new());
     let found = text(&drawn(&state, PLAIN, 60, 8));
     let second = found.lines().nth(1);
