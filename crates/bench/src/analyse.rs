@@ -26,13 +26,12 @@ pub use self::medians::medians_ns;
 pub(crate) use self::outcome::has_changed_packet;
 use crate::{
     conditions::{Conditions, Load, Observed},
-    counts::Calls,
+    counts::{Calls, TailCalls},
     instrument::wrapper::Recorded,
     result::{
         Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part, Report, Ruler,
         RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
-    tail_calls::TailCalls,
 };
 
 /// Confidence of the intervals of medians.

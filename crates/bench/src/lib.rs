@@ -17,5 +17,4 @@ pub mod measure;
 pub mod plan;
 pub mod report;
 pub mod result;
-pub mod tail_calls;
 pub mod warning;

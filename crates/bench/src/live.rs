@@ -17,8 +17,10 @@ mod command;
 mod cpus;
 mod error;
 pub mod format;
+mod held;
 mod measure;
 mod never_ran;
+mod options;
 pub mod reading;
 mod report;
 mod sampler;
@@ -30,8 +32,9 @@ mod watch;
 pub use command::Ended;
 pub use cpus::cpus_online;
 pub use error::{LiveError, check_rights};
-pub use measure::{Options, Progress, measure};
+pub use measure::measure;
 pub use never_ran::NeverRan;
+pub use options::{Options, Progress};
 pub use report::{
     CommandReport, EndedBy, MeanInterval, Outcome, OwnerReport, ProgramReport, Report,
     SCHEMA_VERSION, Total, Vanished,

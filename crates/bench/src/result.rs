@@ -3,7 +3,11 @@
 
 use serde::Serialize;
 
-use crate::{conditions, counts::Calls, tail_calls::TailCalls, warning::Warning};
+use crate::{
+    conditions,
+    counts::{Calls, TailCalls},
+    warning::Warning,
+};
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
 /// or gets another meaning.

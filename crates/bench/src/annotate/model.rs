@@ -9,7 +9,10 @@ use wingbeat_bpf::{
 };
 
 use super::SCHEMA_VERSION;
-use crate::{counts::Counts, instrument::graph::Graph, tail_calls::TailCalled};
+use crate::{
+    counts::{Counts, TailCalled},
+    instrument::graph::Graph,
+};
 
 /// A program with what its lines executed.
 #[derive(Debug, Clone, PartialEq, Serialize)]

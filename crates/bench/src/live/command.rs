@@ -13,10 +13,14 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-use super::LiveError;
+use super::{
+    LiveError,
+    report::{CommandReport, EndedBy},
+};
 
 /// How long a command may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
@@ -96,6 +100,41 @@ impl Ended {
     pub fn code(&self) -> i32 {
         self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal)).unwrap_or(1)
     }
+
+    /// How the command of these words ended.
+    pub(super) fn report(&self, words: &[OsString]) -> CommandReport {
+        CommandReport {
+            words: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            exit_code: self.code(),
+            ended_by_itself: self.by_itself,
+        }
+    }
+}
+
+/// Waits for so long, or less if a signal came or the command ended, and tells which.
+pub(super) fn wait(
+    stop: BorrowedFd<'_>,
+    command: Option<&Launched>,
+    time: Duration,
+) -> Result<Option<EndedBy>, LiveError> {
+    let failed = LiveError::system("wait");
+    let mut watched = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+    watched.extend(command.map(|command| PollFd::from_borrowed_fd(command.fd(), PollFlags::IN)));
+    let time = match Timespec::try_from(time) {
+        Ok(time) => time,
+        Err(error) => return Err(failed(io::Error::other(error))),
+    };
+    match poll(&mut watched, Some(&time)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(failed(error.into())),
+    }
+    let is_ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
+    Ok(match (is_ready(watched.first()), is_ready(watched.get(1))) {
+        // Ctrl-C reaches the command too, and it may be the first to end.
+        (true, _) => Some(EndedBy::Signal),
+        (false, true) => Some(EndedBy::Command),
+        (false, false) => None,
+    })
 }
 
 #[cfg(test)]

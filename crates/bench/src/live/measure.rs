@@ -1,73 +1,31 @@
 //! Measures chosen programs over a time, or while a command runs.
 
 use std::{
-    ffi::OsString,
-    io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
-use wingbeat_bpf::{
-    owners::Owners,
-    program::{self, Info},
-};
+use wingbeat_bpf::{owners::Owners, program::Info};
 
 use super::{
-    Attachments, LiveError, Statistics,
+    Attachments, LiveError, Options, Progress, Statistics,
     change::{Change, Rates},
     check_rights,
-    choose::{Loaded, Wanted, matching},
-    command::{Ended, Launched},
+    command::{Ended, Launched, wait},
     cpus_online,
+    held::{Held, hold},
     reading::Reading,
-    report::{
-        CommandReport, EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished, label,
-    },
-    sampler::name_of,
+    report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished},
     single_runs,
     uncertainty::{Slices, Sums},
     warning,
 };
-use crate::warning::Warning;
 
 /// Slices begin this long.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Reading the counters takes at most this part of the time.
 const READING_SHARE_MAX: u32 = 50;
-
-/// A mean of fewer runs is worth a warning.
-const RUNS_FEW: u64 = 100;
-
-/// What to measure.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Ids, names, tags and pins; none means all programs.
-    pub wanted: Vec<String>,
-    /// How long; `None` until the command ends, or a signal comes.
-    pub duration: Option<Duration>,
-    /// A command to launch, with its arguments; may be empty.
-    pub command: Vec<OsString>,
-    /// Time single runs, by programs at the entry and the exit of those that are measured.
-    pub single_runs: bool,
-    /// Read counters of perf around each run; times single runs, too.
-    pub counters: bool,
-}
-
-/// How far it is.
-#[derive(Debug, Clone, Copy)]
-pub struct Progress {
-    /// Time since the beginning.
-    pub elapsed: Duration,
-    /// Time in all, if it is known.
-    pub total: Option<Duration>,
-    /// Runs of all measured programs so far.
-    pub runs: u64,
-}
 
 /// Measures, until the time is over, the command has ended, or `stop` becomes readable, and calls
 /// `show` some times a second. The programs are held meanwhile, so that they survive whoever loaded
@@ -106,7 +64,7 @@ pub fn measure(
             ProgramReport::new(&one.info, &one.name, rates_of(id), statistics.empty_run_ns);
         let mut report = report.with_holders(owners.of(id), attachments.of(id));
         report.time_per_run_interval = run.slices.interval(index);
-        warnings.extend(warnings_about(&report));
+        warnings.extend(warning::about_runs(&report));
         programs.push(report);
     }
     warnings.extend(warning::about_owners(&owners, &programs));
@@ -124,86 +82,10 @@ pub fn measure(
         programs,
         total,
         vanished: change.vanished.iter().map(vanished).collect(),
-        command: run.command.map(|ended| command_report(&options.command, ended)),
+        command: run.command.map(|ended| ended.report(&options.command)),
         empty: None,
         warnings,
     })
-}
-
-pub(super) fn warnings_about(program: &ProgramReport) -> Vec<Warning> {
-    let misses = program.recursion_misses.filter(|&misses| misses > 0);
-    let runs = program.runs.filter(|runs| (1..RUNS_FEW).contains(runs));
-    let left_out = misses.map(|misses| warning::recursion(&program.label(), misses));
-    left_out.into_iter().chain(runs.map(|runs| warning::few_runs(&program.label(), runs))).collect()
-}
-
-pub(super) fn command_report(words: &[OsString], ended: Ended) -> CommandReport {
-    CommandReport {
-        words: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        exit_code: ended.code(),
-        ended_by_itself: ended.by_itself,
-    }
-}
-
-/// A program that stays loaded because of this descriptor.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) descriptor: OwnedFd,
-    pub(super) info: Info,
-    pub(super) name: String,
-}
-
-/// Takes hold of the programs that are meant, by ascending id, each once.
-pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
-    let mut all = hold_all()?;
-    if all.is_empty() {
-        return Err(LiveError::NothingLoaded);
-    }
-    if wanted.is_empty() {
-        return Ok(all);
-    }
-    let loaded: Vec<Loaded> = all.iter().map(Held::loaded).collect();
-    let mut ids = Vec::new();
-    for text in wanted {
-        match Wanted::from(text.as_str()) {
-            Wanted::Word(word) => ids.extend(matching(&word, &loaded)?),
-            Wanted::Pin(path) => {
-                let failed = |source| LiveError::Pin { path: path.clone(), source };
-                let descriptor = program::open_pinned(&path).map_err(failed)?;
-                ids.push(Info::of(&descriptor).map_err(failed)?.id);
-            }
-        }
-    }
-    all.retain(|held| ids.contains(&held.info.id));
-    Ok(all)
-}
-
-fn hold_all() -> Result<Vec<Held>, LiveError> {
-    let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
-    let held = ids.into_iter().filter_map(|id| {
-        // It may be gone already.
-        let descriptor = program::open(id).ok()?;
-        let info = Info::of(&descriptor).ok()?;
-        let name = name_of(&info, &descriptor);
-        Some(Held { descriptor, info, name })
-    });
-    Ok(held.collect())
-}
-
-impl Held {
-    /// What to call it in a sentence.
-    pub(super) fn label(&self) -> String {
-        label(self.info.id, &self.name)
-    }
-
-    fn loaded(&self) -> Loaded {
-        Loaded {
-            id: self.info.id,
-            name: self.name.clone(),
-            kernel_name: self.info.name.clone(),
-            tag: self.info.tag,
-        }
-    }
 }
 
 /// What the measured time gave.
@@ -273,30 +155,4 @@ fn sums(held: &[Held], reading: &Reading) -> Vec<Sums> {
         Some(Sums { runs: info.run_count, time_ns: info.run_time_ns })
     };
     held.iter().map(|one| of(one.info.id).unwrap_or_default()).collect()
-}
-
-/// Waits for so long, or less if a signal came or the command ended, and tells which.
-pub(super) fn wait(
-    stop: BorrowedFd<'_>,
-    command: Option<&Launched>,
-    time: Duration,
-) -> Result<Option<EndedBy>, LiveError> {
-    let failed = LiveError::system("wait");
-    let mut watched = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
-    watched.extend(command.map(|command| PollFd::from_borrowed_fd(command.fd(), PollFlags::IN)));
-    let time = match Timespec::try_from(time) {
-        Ok(time) => time,
-        Err(error) => return Err(failed(io::Error::other(error))),
-    };
-    match poll(&mut watched, Some(&time)) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(failed(error.into())),
-    }
-    let is_ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
-    Ok(match (is_ready(watched.first()), is_ready(watched.get(1))) {
-        // Ctrl-C reaches the command too, and it may be the first to end.
-        (true, _) => Some(EndedBy::Signal),
-        (false, true) => Some(EndedBy::Command),
-        (false, false) => None,
-    })
 }

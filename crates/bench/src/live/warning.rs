@@ -16,11 +16,22 @@ use crate::warning::Warning;
 /// Counters of the processor that are tried.
 const HARDWARE_EVENTS: usize = CounterEvent::HARDWARE.len();
 
+/// A mean of fewer runs is worth a warning.
+const RUNS_FEW: u64 = 100;
+
 /// What to know of owners: hidden ones matter where none is seen.
 pub(super) fn about_owners(owners: &Owners, programs: &[ProgramReport]) -> Option<Warning> {
     let processes = owners.unreadable_processes;
     let is_any_orphaned = programs.iter().any(|program| program.owners.is_empty());
     (processes > 0 && is_any_orphaned).then(|| owners_hidden(processes))
+}
+
+/// What to know of the runs of a program.
+pub(super) fn about_runs(program: &ProgramReport) -> Vec<Warning> {
+    let misses = program.recursion_misses.filter(|&misses| misses > 0);
+    let runs = program.runs.filter(|runs| (1..RUNS_FEW).contains(runs));
+    let left_out = misses.map(|misses| recursion(&program.label(), misses));
+    left_out.into_iter().chain(runs.map(|runs| few_runs(&program.label(), runs))).collect()
 }
 
 /// What to know of the single runs of a program.
@@ -66,7 +77,7 @@ fn owners_hidden(processes: u32) -> Warning {
 }
 
 /// Runs were left out by the kernel.
-pub(super) fn recursion(program: &str, misses: u64) -> Warning {
+fn recursion(program: &str, misses: u64) -> Warning {
     Warning::new(
         "recursion",
         format!(

@@ -22,14 +22,13 @@ use super::{
     tail_calls::{CountedTargets, PlainTargets},
 };
 use crate::{
-    counts::Counts,
+    counts::{Counts, TailCalls},
     input::Input,
     instrument::{
         counters::{self, Instrumented},
         jumps::{Jump, jumps},
         wrapper,
     },
-    tail_calls::TailCalls,
 };
 
 /// Time from which on maps are created once for all loads of an image.

@@ -21,13 +21,12 @@ use super::{
     subject::{Counted, short},
 };
 use crate::{
-    counts::Counts,
+    counts::{Counts, FailedTailCall, MissingTarget, TailCalled},
     input::{Entry, EntryValue},
     instrument::{
         graph::EdgeKind,
         jumps::{Jump, jumps},
     },
-    tail_calls::{FailedTailCall, MissingTarget, TailCalled},
 };
 
 /// What is to stand in the tables of an object, and the code of it.

@@ -5,9 +5,9 @@ use super::{
     text::{Paint, broken, paragraph, plural},
 };
 use crate::{
+    counts::TailCalls,
     live::format::{decimal, grouped, printable},
     result::{Case, Distribution, Latency, Method, Outliers, RunCounts, Size, Verifier},
-    tail_calls::TailCalls,
 };
 
 /// Columns that the lines of a row begin at: `  outliers  `.

@@ -3,11 +3,11 @@
 use std::{fs, sync::atomic::AtomicBool};
 
 use wingbeat_bench::{
+    counts::TailCalled,
     input::MapSource,
     measure::{Watcher, bench},
     plan::Plan,
     result::{Method, Report},
-    tail_calls::TailCalled,
 };
 use wingbeat_bpf::{
     code::{Insn, op},

@@ -3,13 +3,12 @@
 use wingbeat_bench::{
     analyse::compare::exact_measure,
     conditions::Conditions,
-    counts::Calls,
+    counts::{Calls, TailCalls},
     result::{
         Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution, Failure,
         Latency, MeasureComparison, Method, Outcome, Outliers, Part, Report, Ruler, RunCounts,
         SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
     },
-    tail_calls::TailCalls,
     warning::Warning,
 };
 

@@ -23,9 +23,9 @@ use crate::{
         Attachments, LiveError, Options, Outcome, Progress,
         change::Rates,
         check_rights,
-        command::{Ended, Launched},
+        command::{Ended, Launched, wait},
         cpus_online,
-        measure::{Held, command_report, hold, wait, warnings_about},
+        held::{Held, hold},
         reading::now_ns,
         report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total},
         sampler::is_sysctl_on,
@@ -73,7 +73,7 @@ pub(in crate::live) fn measure(
         let id = one.held.info.id;
         let report = report_of(one, &empty, &counters)?;
         let report = report.with_holders(owners.of(id), attachments.of(id));
-        warnings.extend(warnings_about(&report));
+        warnings.extend(warning::about_runs(&report));
         warnings.extend(warning::about_single_runs(&report));
         programs.push(report);
     }
@@ -90,7 +90,7 @@ pub(in crate::live) fn measure(
         total: Total::of(&programs, cpus_online),
         programs,
         vanished: Vec::new(),
-        command: command.map(|ended| command_report(&options.command, ended)),
+        command: command.map(|ended| ended.report(&options.command)),
         empty: Some(empty),
         warnings,
     })

@@ -1,0 +1,73 @@
+//! Programs that are measured, held so that they stay loaded.
+
+use std::os::fd::OwnedFd;
+
+use wingbeat_bpf::program::{self, Info};
+
+use super::{
+    LiveError,
+    choose::{Loaded, Wanted, matching},
+    report::label,
+    sampler::name_of,
+};
+
+/// A program that stays loaded because of this descriptor.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) descriptor: OwnedFd,
+    pub(super) info: Info,
+    pub(super) name: String,
+}
+
+/// Takes hold of the programs that are meant, by ascending id, each once.
+pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
+    let mut all = hold_all()?;
+    if all.is_empty() {
+        return Err(LiveError::NothingLoaded);
+    }
+    if wanted.is_empty() {
+        return Ok(all);
+    }
+    let loaded: Vec<Loaded> = all.iter().map(Held::loaded).collect();
+    let mut ids = Vec::new();
+    for text in wanted {
+        match Wanted::from(text.as_str()) {
+            Wanted::Word(word) => ids.extend(matching(&word, &loaded)?),
+            Wanted::Pin(path) => {
+                let failed = |source| LiveError::Pin { path: path.clone(), source };
+                let descriptor = program::open_pinned(&path).map_err(failed)?;
+                ids.push(Info::of(&descriptor).map_err(failed)?.id);
+            }
+        }
+    }
+    all.retain(|held| ids.contains(&held.info.id));
+    Ok(all)
+}
+
+fn hold_all() -> Result<Vec<Held>, LiveError> {
+    let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
+    let held = ids.into_iter().filter_map(|id| {
+        // It may be gone already.
+        let descriptor = program::open(id).ok()?;
+        let info = Info::of(&descriptor).ok()?;
+        let name = name_of(&info, &descriptor);
+        Some(Held { descriptor, info, name })
+    });
+    Ok(held.collect())
+}
+
+impl Held {
+    /// What to call it in a sentence.
+    pub(super) fn label(&self) -> String {
+        label(self.info.id, &self.name)
+    }
+
+    fn loaded(&self) -> Loaded {
+        Loaded {
+            id: self.info.id,
+            name: self.name.clone(),
+            kernel_name: self.info.name.clone(),
+            tag: self.info.tag,
+        }
+    }
+}
