@@ -2,14 +2,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_bpf::spec::{Spec, TargetTypes};
+use wingbeat_bpf::{KernelTypes, spec::Spec};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(mut spec) = Spec::parse("object", bytes) else { return };
     let types = spec.types();
     let kernel = match types.bytes() {
         [] => None,
-        bytes => Some(TargetTypes::parse(bytes).expect("types for the kernel hold together")),
+        bytes => Some(KernelTypes::parse(bytes).expect("types for the kernel hold together")),
     };
     for program in spec.programs() {
         let Ok(linked) = spec.link_program(&program.name, kernel.as_ref()) else { continue };

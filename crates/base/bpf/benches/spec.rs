@@ -4,7 +4,7 @@
 use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use wingbeat_bpf::spec::{Spec, TargetTypes};
+use wingbeat_bpf::{KernelTypes, spec::Spec};
 
 // The writer of objects that the tests of their reader have.
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -64,7 +64,7 @@ fn both(
     let spec = Spec::parse("bench.o", bytes).expect("a sound object");
     let target = spec
         .needs_target_types()
-        .then(|| TargetTypes::from_kernel().expect("a kernel that tells its types"));
+        .then(|| KernelTypes::from_kernel().expect("a kernel that tells its types"));
     group.bench_function(BenchmarkId::new("link", &name), |bencher| {
         bencher.iter(|| black_box(&spec).link(target.as_ref()).expect("it is linked"));
     });
@@ -74,8 +74,8 @@ fn both(
 fn kernel_types(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("kernel-types");
     group.sample_size(10);
-    if TargetTypes::from_kernel().is_ok() {
-        group.bench_function("read", |bencher| bencher.iter(TargetTypes::from_kernel));
+    if KernelTypes::from_kernel().is_ok() {
+        group.bench_function("read", |bencher| bencher.iter(KernelTypes::from_kernel));
     }
     group.finish();
 }

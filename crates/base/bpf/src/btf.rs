@@ -2,28 +2,23 @@
 //!
 //! A kernel half written in Rust has no field relocations (rustc emits none), so offsets such as
 //! `task_struct.tgid` are read here, in user space, and handed over as globals. The source is the
-//! kernel's own type information, BTF. Its format is fixed by Documentation/bpf/btf.rst of the kernel
-//! tree; the kinds known here are those of Linux 6.18. aya-obj parses BTF too, but keeps the members
-//! of a structure to itself, hence this reader.
+//! kernel's own type information, BTF. aya-obj parses BTF too, but keeps the members of a structure to
+//! itself, hence this reader.
 //!
-//! The bytes are walked once for an index of four bytes per type; nothing else is allocated per type.
-//! Any bytes are safe to parse: an offset that points outside is an error, a loop ends.
+//! [`table`] holds types that were read: the kernel's here, an object's in [`crate::spec`].
 
 mod error;
-mod parse;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::HashSet, fs};
 
 pub use error::BtfError;
-use parse::{Kind, Member, Type};
+use table::{Type, TypeKind, TypeTable};
 
 /// Where the kernel publishes its own types (`CONFIG_DEBUG_INFO_BTF`).
 pub const KERNEL_BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-
-/// Typedefs and modifiers that are followed to a type: more than any compiler nests.
-const MODIFIERS_MAX: usize = 32;
 
 /// What is handed over for an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,50 +29,31 @@ pub enum Argument {
     Other,
 }
 
-/// The types of one kernel, indexed by type id.
-#[derive(Debug)]
-pub struct KernelTypes {
-    bytes: Vec<u8>,
-    /// Offset in `bytes` of type id `index + 1`; id 0 is `void` and has no record.
-    type_offsets: Vec<u32>,
-    /// Offset in `bytes` of the string section.
-    strings_offset: usize,
-    /// Length of the string section in bytes.
-    strings_len: usize,
-}
+/// The types of one kernel, or of a program that is loaded.
+#[derive(Debug, Clone)]
+pub struct KernelTypes(pub(crate) TypeTable);
 
 impl KernelTypes {
-    /// Reads the types of the running kernel; needs no rights.
+    /// Reads the types of the running kernel; needs no rights, takes some hundredths of a second.
     pub fn from_kernel() -> Result<Self, BtfError> {
         let bytes = fs::read(KERNEL_BTF_PATH)
             .map_err(|source| BtfError::Unreadable { path: KERNEL_BTF_PATH.into(), source })?;
-        Self::from_bytes(bytes)
+        Self::parse(&bytes)
     }
 
-    /// Parses raw BTF in this machine's byte order.
+    /// Parses raw BTF in this machine's byte order. Any bytes are safe to parse.
     pub fn parse(bytes: &[u8]) -> Result<Self, BtfError> {
-        Self::from_bytes(bytes.to_vec())
-    }
-
-    fn from_bytes(bytes: Vec<u8>) -> Result<Self, BtfError> {
-        let layout = parse::layout(&bytes)?;
-        let type_offsets = parse::index(&bytes, layout.types)?;
-        Ok(Self {
-            bytes,
-            type_offsets,
-            strings_offset: layout.strings.start,
-            strings_len: layout.strings.len(),
-        })
+        TypeTable::parse(bytes).map(Self).map_err(|reason| BtfError::Damaged { reason })
     }
 
     /// Number of types, `void` not counted.
     pub fn len(&self) -> usize {
-        self.type_offsets.len()
+        self.0.len() as usize
     }
 
     /// Whether there is no type at all.
     pub fn is_empty(&self) -> bool {
-        self.type_offsets.is_empty()
+        self.len() == 0
     }
 
     /// Offset in bytes of `member` from the start of `structure` (a struct or a union).
@@ -93,10 +69,8 @@ impl KernelTypes {
         let mut is_known = false;
         // A name may be defined more than once, by files that do not agree; the first that has the
         // member is the answer.
-        for (_, definition) in self.types().filter(|(_, r#type)| r#type.kind.is_composite()) {
-            if self.name(definition.name_offset) != Some(structure.as_bytes()) {
-                continue;
-            }
+        let named = |found: &Type<'_>| found.kind.is_composite() && self.is_named(found, structure);
+        for definition in self.0.all().filter(named) {
             is_known = true;
             if let Some(offset_bits) = self.member_offset_bits(definition, member) {
                 return u32::try_from(offset_bits / 8)
@@ -113,37 +87,35 @@ impl KernelTypes {
     /// Type id of the kernel function `name`; `None` when the kernel has none of that name, or has
     /// inlined it. fentry programs attach by it.
     pub fn function_id(&self, name: &str) -> Option<u32> {
-        self.id_of(Kind::Func, name)
+        self.id_of(TypeKind::FUNC, name)
     }
 
     /// Type id of the typedef `name`. A `tp_btf` program attaches to tracepoint `x` by that of
     /// `btf_trace_x`.
     pub fn typedef_id(&self, name: &str) -> Option<u32> {
-        self.id_of(Kind::Typedef, name)
+        self.id_of(TypeKind::TYPEDEF, name)
     }
 
     /// Type id of the struct `name`, the first of that name, as the kernel finds it.
     pub fn structure_id(&self, name: &str) -> Option<u32> {
-        self.id_of(Kind::Struct, name)
+        self.id_of(TypeKind::STRUCT, name)
     }
 
     /// Type id of `structure`, and the position of `member` among its members, from 0: what a program
     /// that is to be that member is loaded for. Members of anonymous structs inside do not count.
     pub fn member_position(&self, structure: &str, member: &str) -> Result<(u32, u32), BtfError> {
         let none = || BtfError::no_structure(structure, member);
-        let id = self.structure_id(structure).ok_or_else(none)?;
-        let definition = self.type_by_id(id).ok_or_else(none)?;
-        let mut members = (0..).zip(definition.members(&self.bytes));
-        let found =
-            members.find(|(_, found)| self.name(found.name_offset) == Some(member.as_bytes()));
+        let definition = self.0.find(TypeKind::STRUCT, structure).ok_or_else(none)?;
+        let mut members = (0..).zip(definition.triples());
+        let found = members.find(|(_, [name, ..])| self.0.is_text(*name, member));
         let (position, _) = found.ok_or_else(|| BtfError::no_member(structure, member))?;
-        Ok((id, position))
+        Ok((definition.id, position))
     }
 
     /// Number of arguments that a tracepoint hands over, its owner's among them; `None` when the
     /// kernel has no such tracepoint.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
-        self.tracepoint_prototype(name).map(Type::count)
+        self.tracepoint_prototype(name).map(|prototype| prototype.vlen as usize)
     }
 
     /// The arguments that a tracepoint hands to raw tracepoint programs, by type; `None` when the
@@ -151,110 +123,63 @@ impl KernelTypes {
     pub fn tracepoint_types(&self, name: &str) -> Option<Vec<Argument>> {
         let prototype = self.tracepoint_prototype(name)?;
         // The first is for the owner of the callback.
-        Some(prototype.arguments(&self.bytes).skip(1).map(|id| self.argument(id)).collect())
+        Some(prototype.pairs().skip(1).map(|&[_, id]| self.argument(id)).collect())
     }
 
-    fn tracepoint_prototype(&self, name: &str) -> Option<Type> {
-        let typedef = self.type_by_id(self.typedef_id(&format!("btf_trace_{name}"))?)?;
-        let pointer = self.type_by_id(typedef.size_or_type)?;
-        self.type_by_id(pointer.size_or_type).filter(|found| found.kind == Kind::FuncProto)
+    fn tracepoint_prototype(&self, name: &str) -> Option<Type<'_>> {
+        let typedef = self.0.find(TypeKind::TYPEDEF, &format!("btf_trace_{name}"))?;
+        let pointer = self.0.get(typedef.link)?;
+        self.0.get(pointer.link).filter(|found| found.kind == TypeKind::FUNC_PROTO)
     }
 
     fn argument(&self, id: u32) -> Argument {
-        let Some(found) = self.plain(id) else { return Argument::Other };
+        let Some(found) = self.0.resolve(id) else { return Argument::Other };
         match found.kind {
-            Kind::Integer | Kind::Enumeration => Argument::Integer,
-            Kind::Pointer => {
-                let target = self.plain(found.size_or_type).filter(|it| it.kind == Kind::Struct);
-                let name = target.and_then(|it| self.name(it.name_offset));
-                Argument::Pointer(name.map(|it| String::from_utf8_lossy(it).into_owned()))
+            TypeKind::INT | TypeKind::ENUM => Argument::Integer,
+            TypeKind::PTR => {
+                let target = self.0.resolve(found.link).filter(|it| it.kind == TypeKind::STRUCT);
+                Argument::Pointer(target.map(|it| self.0.name(it).to_owned()))
             }
             _ => Argument::Other,
         }
     }
 
-    /// A type without typedefs and modifiers; `None` for `void`, and for a chain that does not end.
-    fn plain(&self, id: u32) -> Option<Type> {
-        let mut found = self.type_by_id(id)?;
-        for _ in 0..MODIFIERS_MAX {
-            if !found.kind.is_modifier() {
-                return Some(found);
-            }
-            found = self.type_by_id(found.size_or_type)?;
-        }
-        None
-    }
-
-    /// Name offset and prototype of function type `id`; `None` when `id` is not that of a function.
-    pub(crate) fn function(&self, id: u32) -> Option<(u32, u32)> {
-        let found = self.type_by_id(id).filter(|found| found.kind == Kind::Func)?;
-        Some((found.name_offset, found.size_or_type))
+    /// Name of function type `id`; `None` when `id` is not that of a function.
+    pub(crate) fn function_name(&self, id: u32) -> Option<&str> {
+        self.0.get(id).filter(|found| found.kind == TypeKind::FUNC).map(|found| self.0.name(found))
     }
 
     /// Type id of the kernel variable `name`; the kernel tells only of its per-CPU variables.
     pub fn variable_id(&self, name: &str) -> Option<u32> {
-        self.id_of(Kind::Var, name)
+        self.id_of(TypeKind::VAR, name)
     }
 
-    /// Where the strings lie in the bytes that were parsed.
-    pub(crate) fn strings_range(&self) -> std::ops::Range<usize> {
-        self.strings_offset..self.strings_offset + self.strings_len
+    fn id_of(&self, kind: TypeKind, name: &str) -> Option<u32> {
+        self.0.find(kind, name).map(|found| found.id)
     }
 
-    fn id_of(&self, kind: Kind, name: &str) -> Option<u32> {
-        self.types()
-            .find(|(_, r#type)| {
-                r#type.kind == kind && self.name(r#type.name_offset) == Some(name.as_bytes())
-            })
-            .map(|(id, _)| id)
+    fn is_named(&self, found: &Type<'_>, name: &str) -> bool {
+        self.0.is_text(found.name, name)
     }
 
     /// Looks through `definition` and the anonymous structs and unions in it. Each type is looked at
     /// once, so that no chain of types, however crafted, costs more than their number.
-    fn member_offset_bits(&self, definition: Type, name: &str) -> Option<u64> {
+    fn member_offset_bits(&self, definition: Type<'_>, name: &str) -> Option<u64> {
         let mut pending = vec![(definition, 0_u64)];
         let mut seen = HashSet::new();
         while let Some((composite, base_bits)) = pending.pop() {
-            for member in composite.members(&self.bytes) {
-                let offset_bits = base_bits.checked_add(u64::from(member.offset_bits))?;
-                if member.name_offset == 0 {
-                    pending.extend(self.anonymous(member, &mut seen).map(|t| (t, offset_bits)));
-                } else if self.name(member.name_offset) == Some(name.as_bytes()) {
+            for &[member, id, offset] in composite.triples() {
+                let (offset_bits, _) = composite.member_bits(offset);
+                let offset_bits = base_bits.checked_add(u64::from(offset_bits))?;
+                if member == 0 {
+                    let inner = self.0.resolve(id).filter(|it| it.kind.is_composite());
+                    let inner = inner.filter(|it| seen.insert(it.id));
+                    pending.extend(inner.map(|it| (it, offset_bits)));
+                } else if self.0.is_text(member, name) {
                     return Some(offset_bits);
                 }
             }
         }
         None
-    }
-
-    /// The struct or union behind a member without a name, unless it was `seen` before.
-    fn anonymous(&self, member: Member, seen: &mut HashSet<u32>) -> Option<Type> {
-        let mut id = member.type_id;
-        while seen.insert(id) {
-            let r#type = self.type_by_id(id)?;
-            if r#type.kind.is_composite() {
-                return Some(r#type);
-            }
-            id = r#type.kind.is_modifier().then_some(r#type.size_or_type)?;
-        }
-        None
-    }
-
-    fn types(&self) -> impl Iterator<Item = (u32, Type)> {
-        (1_u32..).zip(&self.type_offsets).filter_map(|(id, &offset)| {
-            Some((id, Type::read(&self.bytes, usize::try_from(offset).ok()?)?))
-        })
-    }
-
-    fn type_by_id(&self, id: u32) -> Option<Type> {
-        let index = usize::try_from(id.checked_sub(1)?).ok()?;
-        Type::read(&self.bytes, usize::try_from(*self.type_offsets.get(index)?).ok()?)
-    }
-
-    /// The bytes of a name up to its terminator; `None` when it is outside of the string section.
-    fn name(&self, offset: u32) -> Option<&[u8]> {
-        let strings = self.bytes.get(self.strings_offset..)?.get(..self.strings_len)?;
-        let tail = strings.get(usize::try_from(offset).ok()?..)?;
-        tail.split(|&byte| byte == 0).next()
     }
 }

@@ -127,13 +127,8 @@ pub fn full_name(program: impl AsFd) -> io::Result<Option<String>> {
     };
     let bytes = sys::btf_bytes(sys::open_btf(btf_id)?.as_fd())?;
     let types = KernelTypes::parse(&bytes).map_err(io::Error::other)?;
-    let named = types.function(function).and_then(|(name_offset, _)| {
-        let strings =
-            bytes.get(types.strings_range())?.get(usize::try_from(name_offset).ok()?..)?;
-        let name = strings.split(|&byte| byte == 0).next()?;
-        (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
-    });
-    Ok(named)
+    let name = types.function_name(function).filter(|name| !name.is_empty());
+    Ok(name.map(str::to_owned))
 }
 
 /// The kernel answers for maps and links too, in another structure.

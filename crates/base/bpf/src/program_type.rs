@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn only_one_type_needs_a_context() {
-        assert_eq!(ProgramType::XDP.default_context(), []);
+        assert!(ProgramType::XDP.default_context().is_empty());
         let context = ProgramType::SK_LOOKUP.default_context();
         assert_eq!(context.len(), SK_LOOKUP_LEN);
         assert_eq!(context[36..38], [0x9c, 0x40]);

@@ -4,14 +4,13 @@
 //! Linux 6.18), and the time of these reads is in the figures: 25 to 60 ns on the x86-64 machines
 //! that were tried, which is a lot for a program of 50. So the ruler is measured wherever it is used.
 
-mod types;
-
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use crate::{
+    btf::table::{GLOBAL, TypeKind, TypeTable},
     program::{Info, StatisticsOn},
     program_type::ProgramType,
     sys,
@@ -33,6 +32,18 @@ const RETRIES: u32 = 100;
 
 /// The least packet that a socket filter takes, in bytes (`ETH_HLEN`, net/bpf/test_run.c).
 const PACKET: [u8; 14] = [0; 14];
+
+/// The types of `int NAME(void *ctx)`, visible to all, and the id of the function.
+fn types_of(name: &str) -> (Vec<u8>, u32) {
+    let mut types = TypeTable::empty();
+    let [int, context, name] = ["int", "ctx", name].map(|text| types.add_text(text));
+    // Signed, 32 bits.
+    let int = types.add(TypeKind::INT, int, 0, 4, &[1 << 24 | 32]);
+    let pointer = types.add(TypeKind::PTR, 0, 0, 0, &[]);
+    let prototype = types.add(TypeKind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
+    let function = types.add(TypeKind::FUNC, name, GLOBAL, prototype, &[]);
+    (types.to_bytes(), function)
+}
 
 /// A program that does nothing, loaded for as long as this lives.
 #[derive(Debug)]
@@ -62,14 +73,14 @@ impl Ruler {
     ///
     /// As [`load`](Self::load), and when the kernel takes no type information.
     pub fn load_with_types() -> io::Result<Self> {
-        let types = sys::load_btf(&types::of_one_function(NAME), &mut [])?;
+        let types = sys::load_btf(&types_of(NAME).0, &mut [])?;
         Self::load_as(Some(types.as_fd()))
     }
 
     fn load_as(types: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         // Instruction 0 begins the function of that type.
-        let function: Vec<u8> =
-            [0, types::FUNCTION].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let (_, function) = types_of(NAME);
+        let function: Vec<u8> = [0, function].into_iter().flat_map(u32::to_ne_bytes).collect();
         let instructions: Vec<u8> =
             RETURN_ZERO.iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let request = sys::LoadRequest {

@@ -16,7 +16,6 @@
 //! offset, and does not know functions of the kernel. What it does right is what the tests compare with.
 
 mod accesses;
-mod btf;
 mod error;
 mod extension;
 mod externs;
@@ -29,7 +28,7 @@ mod references;
 mod section;
 mod struct_ops;
 mod survey;
-mod table;
+mod types;
 
 use std::{
     collections::BTreeMap,
@@ -40,14 +39,15 @@ use std::{
 };
 
 pub(crate) use accesses::UNRESOLVED;
-pub use btf::{ObjectTypes, TargetError, TargetTypes};
 pub use error::{SpecError, nearest};
 pub use externs::{Extern, ExternKind, Setting, SettingForm};
 pub use globals::{GlobalSetting, NotASetting};
 pub use link::{KfuncCall, Linked};
 pub use map::{MapSpec, MapType, Slot};
 pub use section::{Attachment, OtherCode, ProgramSpec, SectionType, SectionTypeError};
+pub use types::ObjectTypes;
 
+use crate::btf::table::TypeTable;
 use error::Flaw;
 use extension::Extension;
 use externs::Externs;
@@ -56,7 +56,6 @@ use globals::Globals;
 use identify::identify;
 use map::Maps;
 use survey::{Role, Survey};
-use table::TypeTable;
 
 /// Largest file that is read, in bytes; objects have some hundred thousand.
 const FILE_LEN_MAX: u64 = 256 << 20;
@@ -170,7 +169,7 @@ impl Spec {
             section::programs(&survey, &functions, given, &maps.in_tables());
         struct_ops::attach(&mut programs, &survey, types.as_ref(), &functions);
         let kernel_types =
-            types.as_ref().map(|types| btf::prepare(types, &survey, &functions, &externs));
+            types.as_ref().map(|types| types::prepare(types, &survey, &functions, &externs));
         Ok(Self {
             file: file.to_owned(),
             license: license(&survey)?,

@@ -11,10 +11,10 @@ use wingbeat_bench::{
     instrument::wrapper::{self, alternate::Turns},
 };
 use wingbeat_bpf::{
-    ProgramType,
+    KernelTypes, ProgramType,
     code::Code,
     loader::{Alarm, Effort, Explained, Loaded, LoadedMap, Loader, LoaderOptions, RunInput, run},
-    spec::{Linked, ProgramSpec, Spec, TargetTypes},
+    spec::{Linked, ProgramSpec, Spec},
 };
 use wingbeat_stats::{random::Random, sample::median};
 
@@ -38,7 +38,7 @@ pub(crate) fn each_xdp(
 ) -> Result<()> {
     for object in objects {
         let spec = Spec::read(Path::new(&object))?;
-        let target = spec.needs_target_types().then(TargetTypes::from_kernel).transpose()?;
+        let target = spec.needs_target_types().then(KernelTypes::from_kernel).transpose()?;
         let loader = Loader::new(&spec, LoaderOptions::default())?;
         for linked in spec.link(target.as_ref())? {
             if linked.program.r#type == ProgramType::XDP {

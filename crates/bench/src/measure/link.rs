@@ -1,6 +1,9 @@
 //! Programs linked for the running kernel; one that cannot be linked is in nobody's way.
 
-use wingbeat_bpf::spec::{Linked, ProgramSpec, Spec, SpecError, TargetTypes};
+use wingbeat_bpf::{
+    KernelTypes,
+    spec::{Linked, ProgramSpec, Spec, SpecError},
+};
 
 use super::BenchError;
 use crate::result::Failure;
@@ -40,11 +43,11 @@ pub(super) fn unlinked(spec: &Spec, chosen: &[&ProgramSpec], linked: &[Linked]) 
 }
 
 /// The types of the running kernel, if the object has to know them.
-fn types(spec: &Spec) -> Result<Option<TargetTypes>, BenchError> {
+fn types(spec: &Spec) -> Result<Option<KernelTypes>, BenchError> {
     if !spec.needs_target_types() {
         return Ok(None);
     }
-    let types = TargetTypes::from_kernel().map_err(|error| BenchError::Target {
+    let types = KernelTypes::from_kernel().map_err(|error| BenchError::Target {
         file: spec.file().to_owned(),
         reason: error.to_string(),
     })?;

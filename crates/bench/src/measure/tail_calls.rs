@@ -11,9 +11,10 @@ use std::{
 };
 
 use wingbeat_bpf::{
+    KernelTypes,
     code::Code,
     loader::{Effort, Loaded, LoadedMap, LoadedMaps, Loader},
-    spec::{Linked, MapType, Slot, Spec, TargetTypes},
+    spec::{Linked, MapType, Slot, Spec},
 };
 
 use super::{
@@ -85,7 +86,7 @@ impl Targets {
             return Ok(found);
         }
         let types = match spec.needs_target_types() {
-            true => TargetTypes::from_kernel().ok(),
+            true => KernelTypes::from_kernel().ok(),
             false => None,
         };
         let mut known: BTreeMap<String, usize> = BTreeMap::new();

@@ -10,38 +10,15 @@ pub enum BtfError {
         "cannot read the kernel's types from {path}; a kernel built with CONFIG_DEBUG_INFO_BTF=y has them"
     )]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The first bytes are not those of BTF in this machine's byte order.
-    #[error("not BTF of this machine's byte order: expected magic 0xeb9f, found {found:#06x}")]
-    Magic {
-        /// The first two bytes.
-        found: u16,
-    },
-    /// A section or a record reaches past the end.
-    #[error("BTF is cut short: {what} at byte {offset} reaches past the end")]
-    Truncated {
-        what: &'static str,
-        /// Where it begins, in bytes from the start.
-        offset: usize,
-    },
-    /// A kind of type that is newer than this reader; what follows it cannot be found.
-    #[error(
-        "type {type_id} of the kernel's BTF has the unknown kind {kind}; this kernel is newer than this program"
-    )]
-    UnknownKind { type_id: usize, kind: u32 },
+    /// The types do not hold together, or are of a kind that this program does not know.
+    #[error("the types are damaged: {reason}")]
+    Damaged { reason: String },
     /// No struct or union of that name.
     #[error("this kernel has no struct or union `{structure}` (looked for its member `{member}`)")]
-    NoStructure {
-        /// The struct or union that was asked for.
-        structure: String,
-        member: String,
-    },
+    NoStructure { structure: String, member: String },
     /// The struct or union has no such member.
     #[error("`{structure}` of this kernel has no member `{member}`")]
-    NoMember {
-        /// The struct or union that was asked for.
-        structure: String,
-        member: String,
-    },
+    NoMember { structure: String, member: String },
 }
 
 impl BtfError {

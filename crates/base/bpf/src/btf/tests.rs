@@ -4,89 +4,66 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::*;
-
-const STRUCT: u32 = 4;
-const UNION: u32 = 5;
+use super::{table::FLAG, *};
 
 /// Builds BTF: types in order of their ids, from 1.
-#[derive(Default)]
-struct Builder {
-    types: Vec<u8>,
-    strings: Vec<u8>,
-}
+struct Builder(TypeTable);
 
 impl Builder {
-    fn new() -> Self {
-        Self { types: Vec::new(), strings: vec![0] }
-    }
-
-    fn string(&mut self, name: &str) -> u32 {
-        if name.is_empty() {
-            return 0;
-        }
-        let offset = self.strings.len() as u32;
-        self.strings.extend(name.as_bytes());
-        self.strings.push(0);
-        offset
-    }
-
-    fn words(&mut self, words: &[u32]) {
-        self.types.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-    }
-
-    fn int(mut self, name: &str) -> Self {
-        let name = self.string(name);
-        self.words(&[name, 1 << 24, 4, 32]);
-        self
-    }
-
-    fn refer(mut self, kind: u32, name: &str, target: u32) -> Self {
-        let name = self.string(name);
-        self.words(&[name, kind << 24, target]);
+    fn refer(mut self, kind: TypeKind, name: &str, target: u32) -> Self {
+        self.add(kind, name, (0, target), &[]);
         self
     }
 
     /// Members are (name, type id, raw offset).
-    fn composite(mut self, kind: u32, name: &str, flag: u32, members: &[(&str, u32, u32)]) -> Self {
-        let name = self.string(name);
-        self.words(&[name, flag << 31 | kind << 24 | members.len() as u32, 64]);
-        for &(member, type_id, offset) in members {
-            let member = self.string(member);
-            self.words(&[member, type_id, offset]);
-        }
+    fn composite(
+        mut self,
+        kind: TypeKind,
+        name: &str,
+        flag: u32,
+        members: &[(&str, u32, u32)],
+    ) -> Self {
+        let members: Vec<_> = members
+            .iter()
+            .flat_map(|&(member, type_id, offset)| [self.text(member), type_id, offset])
+            .collect();
+        self.add(kind, name, (flag | members.len() as u32 / 3, 64), &members);
         self
     }
 
-    fn bytes(self) -> Vec<u8> {
-        let type_len = self.types.len() as u32;
-        let mut bytes = Vec::new();
-        bytes.extend(0xeb9f_u16.to_ne_bytes());
-        bytes.extend([1, 0]);
-        for word in [24, 0, type_len, type_len, self.strings.len() as u32] {
-            bytes.extend(word.to_ne_bytes());
-        }
-        bytes.extend(self.types);
-        bytes.extend(self.strings);
-        bytes
+    fn text(&mut self, text: &str) -> u32 {
+        if text.is_empty() { 0 } else { self.0.add_text(text) }
+    }
+
+    fn add(&mut self, kind: TypeKind, name: &str, (vlen, link): (u32, u32), tail: &[u32]) {
+        let name = self.text(name);
+        self.0.add(kind, name, vlen, link, tail);
     }
 }
 
 fn sample() -> Vec<u8> {
-    Builder::new()
-        .int("int")
-        .composite(STRUCT, "", 0, &[("deep", 1, 32)])
-        .composite(UNION, "", 0, &[("alias", 1, 0), ("", 2, 0)])
-        .refer(8, "wrapped_t", 3)
-        .refer(10, "", 4)
-        .composite(STRUCT, "task", 0, &[("pid", 1, 0), ("", 5, 64), ("tail", 1, 256)])
-        .composite(STRUCT, "bits", 1, &[("a", 1, 3 << 24), ("b", 1, 5 << 24 | 19), ("c", 1, 64)])
-        .composite(STRUCT, "", 0, &[("", 8, 8), ("", 6, 0)])
-        .composite(STRUCT, "looped", 0, &[("", 8, 0)])
-        .composite(STRUCT, "task", 0, &[("second", 1, 96)])
-        .refer(12, "a_function", 0)
-        .refer(8, "btf_trace_x", 1)
-        .bytes()
+    use TypeKind as Kind;
+    let mut types = Builder(TypeTable::empty());
+    types.add(Kind::INT, "int", (0, 4), &[32]);
+    let types = types
+        .composite(Kind::STRUCT, "", 0, &[("deep", 1, 32)])
+        .composite(Kind::UNION, "", 0, &[("alias", 1, 0), ("", 2, 0)])
+        .refer(Kind::TYPEDEF, "wrapped_t", 3)
+        .refer(Kind::CONST, "", 4)
+        .composite(Kind::STRUCT, "task", 0, &[("pid", 1, 0), ("", 5, 64), ("tail", 1, 256)])
+        .composite(
+            Kind::STRUCT,
+            "bits",
+            FLAG,
+            &[("a", 1, 3 << 24), ("b", 1, 5 << 24 | 19), ("c", 1, 64)],
+        )
+        .composite(Kind::STRUCT, "", 0, &[("", 8, 8), ("", 6, 0)])
+        .composite(Kind::STRUCT, "looped", 0, &[("", 8, 0)])
+        .composite(Kind::STRUCT, "task", 0, &[("second", 1, 96)])
+        .refer(Kind::FUNC_PROTO, "", 1)
+        .refer(Kind::FUNC, "a_function", 11)
+        .refer(Kind::TYPEDEF, "btf_trace_x", 1);
+    types.0.to_bytes()
 }
 
 #[test]
@@ -116,28 +93,11 @@ fn finds_members_where_c_would() {
 #[test]
 fn finds_ids() {
     let types = KernelTypes::parse(&sample()).unwrap();
-    assert_eq!(types.len(), 12);
-    assert_eq!(types.function_id("a_function"), Some(11));
+    assert_eq!(types.len(), 13);
+    assert_eq!(types.function_id("a_function"), Some(12));
+    assert_eq!(types.function_name(12), Some("a_function"));
     assert_eq!(types.function_id("btf_trace_x"), None);
-    assert_eq!(types.typedef_id("btf_trace_x"), Some(12));
-}
-
-#[test]
-fn says_what_is_wrong_with_the_bytes() {
-    fn check(bytes: &[u8], expected: &str) {
-        let error = KernelTypes::parse(bytes).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
-    }
-    let good = sample();
-    check(b"", "the header at byte 0");
-    check(&good[..12], "the header at byte 0");
-    check(b"\x7fELF and so on", "expected magic 0xeb9f");
-    check(&good[..good.len() - 1], "the string section at byte");
-    check(&good[..40], "the type section at byte 24");
-    check(&Builder::new().int("int").refer(31, "", 0).bytes(), "type 2 of the kernel's BTF has");
-    let mut cut = Builder::new().composite(STRUCT, "s", 0, &[("m", 0, 0)]);
-    cut.types.truncate(20);
-    check(&cut.bytes(), "a type at byte 24");
+    assert_eq!(types.typedef_id("btf_trace_x"), Some(13));
 }
 
 #[test]

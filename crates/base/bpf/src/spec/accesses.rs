@@ -14,11 +14,10 @@ mod value;
 
 use std::collections::HashMap;
 
-use super::{
-    btf::TargetTypes,
-    extension::Access,
-    functions::Function,
-    table::{Kind, TypeTable},
+use super::{extension::Access, functions::Function};
+use crate::btf::{
+    KernelTypes,
+    table::{TypeKind, TypeTable},
 };
 use crate::code::Insn;
 use matching::Matching;
@@ -85,7 +84,7 @@ pub(super) struct Fitter<'a> {
 }
 
 impl<'a> Fitter<'a> {
-    pub(super) fn new(types: &'a TypeTable, target: &'a TargetTypes) -> Self {
+    pub(super) fn new(types: &'a TypeTable, target: &'a KernelTypes) -> Self {
         Self { types, target: &target.0, candidates: HashMap::new() }
     }
 
@@ -176,6 +175,6 @@ fn essential(name: &str) -> &str {
 }
 
 /// Can a type of one kind stand for one of the other? Enumerations can, of whatever width.
-fn are_alike(a: Kind, b: Kind) -> bool {
+fn are_alike(a: TypeKind, b: TypeKind) -> bool {
     a == b || a.is_enumeration() && b.is_enumeration()
 }

@@ -4,10 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    error::Flaw,
-    table::{Kind, TypeTable, word_at},
-};
+use super::error::Flaw;
+use crate::btf::table::{TypeKind, TypeTable, word_at};
 
 /// Number of the kinds of accesses (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
 const KINDS: u32 = 13;
@@ -174,7 +172,7 @@ fn offset(record: &[u8]) -> Result<u64, String> {
 
 fn function(type_id: u32, types: &TypeTable) -> Result<u32, String> {
     match types.get(type_id) {
-        Some(found) if found.kind == Kind::FUNC => Ok(type_id),
+        Some(found) if found.kind == TypeKind::FUNC => Ok(type_id),
         _ => Err(format!("its type {type_id} is not that of a function")),
     }
 }

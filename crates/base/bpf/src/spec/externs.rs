@@ -4,10 +4,8 @@
 //! undefined symbols that the object's BTF lists in a data section, `.ksyms` or `.kconfig`. In linked
 //! bytecode they appear by their number here, which the loader replaces by what the kernel has.
 
-use super::{
-    survey::{Place, Survey},
-    table::{EXTERN, Kind, Type, TypeTable},
-};
+use super::survey::{Place, Survey};
+use crate::btf::table::{EXTERN, Type, TypeKind, TypeTable};
 
 /// The data sections of externs, which are no sections of the file, and the map of the second.
 pub(super) const KSYMS: &str = ".ksyms";
@@ -101,7 +99,7 @@ impl Externs {
     fn kind(&mut self, name: &str, types: &TypeTable, lists: &Lists) -> ExternKind {
         let unclear = |reason: &str| ExternKind::Unclear(reason.into());
         let is_meant = |found: &Type<'_>| {
-            matches!(found.kind, Kind::VAR | Kind::FUNC)
+            matches!(found.kind, TypeKind::VAR | TypeKind::FUNC)
                 && found.linkage() == EXTERN
                 && types.name(*found) == name
         };
@@ -112,7 +110,7 @@ impl Externs {
         };
         if lists.ksyms.contains(&declared.id) {
             return match (declared.kind, types.resolve(declared.link)) {
-                (Kind::FUNC, _) => ExternKind::Function,
+                (TypeKind::FUNC, _) => ExternKind::Function,
                 // `extern const void name`.
                 (_, None) => ExternKind::Address,
                 _ => ExternKind::Variable,
@@ -133,7 +131,7 @@ impl Externs {
 
     /// A place in the map, and the form that the type asks for.
     fn setting(&mut self, declared: Type<'_>, types: &TypeTable) -> Option<Setting> {
-        let value = types.resolve(declared.link).filter(|_| declared.kind == Kind::VAR)?;
+        let value = types.resolve(declared.link).filter(|_| declared.kind == TypeKind::VAR)?;
         let size = types.size(value.id).filter(|&size| size > 0)?;
         let form = form(value, types)?;
         let alignment = if form == SettingForm::Text { 1 } else { size };
@@ -149,7 +147,7 @@ const BOOL: u32 = 4;
 
 fn form(value: Type<'_>, types: &TypeTable) -> Option<SettingForm> {
     match (value.kind, value.tail, value.link) {
-        (Kind::INT, [data], size) => {
+        (TypeKind::INT, [data], size) => {
             let encoding = data >> 24;
             match size {
                 1 if encoding & BOOL != 0 => Some(SettingForm::Bool),
@@ -159,8 +157,10 @@ fn form(value: Type<'_>, types: &TypeTable) -> Option<SettingForm> {
                 _ => None,
             }
         }
-        (Kind::ENUM, _, 4) if types.name(value) == "libbpf_tristate" => Some(SettingForm::Tristate),
-        (Kind::ARRAY, &[element, _, len], _) if len > 0 => {
+        (TypeKind::ENUM, _, 4) if types.name(value) == "libbpf_tristate" => {
+            Some(SettingForm::Tristate)
+        }
+        (TypeKind::ARRAY, &[element, _, len], _) if len > 0 => {
             let element = types.resolve(element)?;
             (form(element, types) == Some(SettingForm::Char)).then_some(SettingForm::Text)
         }
@@ -178,7 +178,7 @@ struct Lists {
 impl Lists {
     fn of(types: &TypeTable) -> Self {
         let list = |name| {
-            let section = types.find(Kind::DATASEC, name);
+            let section = types.find(TypeKind::DATASEC, name);
             section.map_or_else(Vec::new, |section| section.triples().map(|[id, ..]| *id).collect())
         };
         Self { ksyms: list(KSYMS), kconfig: list(KCONFIG) }

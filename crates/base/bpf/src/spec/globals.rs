@@ -6,8 +6,8 @@ use super::{
     Spec, SpecError,
     error::nearest,
     survey::{Place, Role, Survey},
-    table::{Kind, Type},
 };
+use crate::btf::table::{Type, TypeKind};
 
 pub use value::{GlobalSetting, NotASetting};
 use value::{Shape, listed};
@@ -116,7 +116,7 @@ impl Spec {
     fn global_type(&self, global: &Global) -> Option<Type<'_>> {
         let types = self.types.as_ref()?;
         let (section, _) = self.sections.get(global.section)?;
-        let list = types.find(Kind::DATASEC, section)?;
+        let list = types.find(TypeKind::DATASEC, section)?;
         let mut variables = list.triples().filter_map(|[id, ..]| types.get(*id));
         let variable = variables.find(|variable| types.name(*variable) == global.name)?;
         let is_whole = types.size(variable.link).map(u64::from) == Some(global.size);

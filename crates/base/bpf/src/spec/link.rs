@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    ProgramSpec, Spec, SpecError, TargetTypes, accesses::Fitter, references::Reference, table::Kind,
-};
+use super::{ProgramSpec, Spec, SpecError, accesses::Fitter, references::Reference};
+use crate::btf::{KernelTypes, table::TypeKind};
 use crate::code::{Code, FunctionInfo, Insn, LineInfo};
 
 /// A program with everything that it calls.
@@ -56,13 +55,13 @@ impl Spec {
     /// # Errors
     ///
     /// When something that a program refers to is not in the object, or not in the kernel.
-    pub fn link(&self, target: Option<&TargetTypes>) -> Result<Vec<Linked>, SpecError> {
+    pub fn link(&self, target: Option<&KernelTypes>) -> Result<Vec<Linked>, SpecError> {
         self.link_these(&self.programs, target).into_iter().collect()
     }
 
     /// Links each program by itself, in the order of [`Spec::programs`]: one that cannot be linked is in
     /// nobody's way.
-    pub fn link_each(&self, target: Option<&TargetTypes>) -> Vec<Result<Linked, SpecError>> {
+    pub fn link_each(&self, target: Option<&KernelTypes>) -> Vec<Result<Linked, SpecError>> {
         self.link_these(&self.programs, target)
     }
 
@@ -74,7 +73,7 @@ impl Spec {
     pub fn link_program(
         &self,
         name: &str,
-        target: Option<&TargetTypes>,
+        target: Option<&KernelTypes>,
     ) -> Result<Linked, SpecError> {
         let program = self.program(name)?;
         let linked = self.link_these(std::slice::from_ref(program), target).pop();
@@ -84,7 +83,7 @@ impl Spec {
     fn link_these(
         &self,
         programs: &[ProgramSpec],
-        target: Option<&TargetTypes>,
+        target: Option<&KernelTypes>,
     ) -> Vec<Result<Linked, SpecError>> {
         let fitter = self.types.as_ref().zip(target);
         let mut fitter = fitter.map(|(types, target)| Fitter::new(types, target));
@@ -136,7 +135,8 @@ impl Spec {
     /// Linux 6.18). Nothing refers to it but the tag.
     fn exception_callback(&self, entry: usize) -> Option<usize> {
         let (types, type_id) = (self.types.as_ref()?, self.functions.0.get(entry)?.type_id?);
-        let mut tags = types.all().filter(|tag| tag.kind == Kind::DECL_TAG && tag.link == type_id);
+        let mut tags =
+            types.all().filter(|tag| tag.kind == TypeKind::DECL_TAG && tag.link == type_id);
         let name = tags.find_map(|tag| types.name(tag).strip_prefix("exception_callback:"))?;
         self.functions.0.iter().position(|function| function.name == name)
     }

@@ -10,8 +10,8 @@ use super::{
     error::Flaw,
     externs::{Externs, KCONFIG},
     survey::{Role, Section, Survey},
-    table::TypeTable,
 };
+use crate::btf::table::TypeTable;
 
 /// A type of map (`enum bpf_map_type`, include/uapi/linux/bpf.h, Linux 6.18).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,8 +11,8 @@ use super::{
     functions::Functions,
     section::{Attachment, ProgramSpec},
     survey::{Place, Relocation, Role, Section, Survey, Symbol},
-    table::{Kind, Type, TypeTable},
 };
+use crate::btf::table::{Type, TypeKind, TypeTable};
 use crate::program_type::ProgramType;
 
 /// Sets what the programs of this type are loaded for. One that no structure refers to stays without.
@@ -38,13 +38,15 @@ fn members(
     types: &TypeTable,
     functions: &Functions,
 ) -> BTreeMap<usize, Attachment> {
-    let variables = types.all().filter(|found| found.kind == Kind::VAR);
+    let variables = types.all().filter(|found| found.kind == TypeKind::VAR);
     let variables: BTreeMap<_, _> = variables.map(|it| (types.name(it), it.link)).collect();
     let mut found = BTreeMap::new();
     for (index, section) in survey.with_role(Role::StructOps) {
         for symbol in survey.symbols_in(index) {
             let structure = variables.get(symbol.name).and_then(|&id| types.resolve(id));
-            let Some(structure) = structure.filter(|it| it.kind == Kind::STRUCT) else { continue };
+            let Some(structure) = structure.filter(|it| it.kind == TypeKind::STRUCT) else {
+                continue;
+            };
             let members = by_offset(structure);
             for relocation in within(section, symbol) {
                 let name = members.get(&(relocation.offset - symbol.value));

@@ -3,7 +3,6 @@
 use wingbeat_bpf::{
     KernelTypes,
     loader::{LoadError, Loader, LoaderOptions},
-    spec::TargetTypes,
 };
 
 use crate::{
@@ -34,7 +33,7 @@ fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> 
     file.access("xdp", 0, local, "0:0", kind);
     let spec = file.spec();
     assert!(spec.needs_target_types());
-    let target = TargetTypes::from_kernel().expect("types");
+    let target = KernelTypes::from_kernel().expect("types");
     let linked = spec.link_program("access", Some(&target)).expect("it is linked");
     let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
     loader.load(&linked.program, &linked.code, &[]).map(|loaded| value(&loaded))

@@ -1,8 +1,8 @@
 //! Accesses to kernel structures by name (CO-RE), fitted to kernels that are made up.
 
 use wingbeat_bpf::{
+    KernelTypes,
     code::{Insn, op},
-    spec::TargetTypes,
 };
 
 use crate::support::{
@@ -72,7 +72,7 @@ fn kernel(size: u32, members: Option<&[(&str, u32, u32)]>) -> Types {
 
 fn fit(insns: &[Insn], access: (u32, &str, u32), kernel: &Types) -> Result<Vec<Insn>, String> {
     let spec = parse(&object(insns, access).write());
-    let kernel = TargetTypes::parse(&kernel.bytes()).expect("a kernel's types");
+    let kernel = KernelTypes::parse(&kernel.bytes()).expect("a kernel's types");
     let linked = spec.link_program("main", Some(&kernel)).map_err(|error| error.to_string())?;
     Ok(linked.code.insns[..insns.len()].to_vec())
 }

@@ -6,8 +6,9 @@ pub(crate) mod elf;
 pub(crate) mod sample;
 
 use wingbeat_bpf::{
+    KernelTypes,
     code::Insn,
-    spec::{Linked, Spec, TargetTypes},
+    spec::{Linked, Spec},
 };
 
 use elf::Object;
@@ -54,13 +55,13 @@ pub(crate) fn link_refusal(bytes: &[u8], program: &str) -> String {
 }
 
 /// The kernel of [`sample`].
-pub(crate) fn kernel() -> TargetTypes {
-    TargetTypes::parse(&sample::kernel().bytes()).unwrap_or_else(|reason| panic!("{reason}"))
+pub(crate) fn kernel() -> KernelTypes {
+    KernelTypes::parse(&sample::kernel().bytes()).unwrap_or_else(|reason| panic!("{reason}"))
 }
 
 /// Does with an object everything that can be done without a kernel. Errors are as good as results,
 /// as long as they say something.
-pub(crate) fn exercise(bytes: &[u8], kernel: &TargetTypes) {
+pub(crate) fn exercise(bytes: &[u8], kernel: &KernelTypes) {
     let spec = match Spec::parse(FILE, bytes) {
         Ok(spec) => spec,
         Err(error) => {
@@ -84,7 +85,7 @@ pub(crate) fn exercise(bytes: &[u8], kernel: &TargetTypes) {
     }
     _ = spec.link(None);
     if !types.bytes().is_empty() {
-        TargetTypes::parse(types.bytes())
+        KernelTypes::parse(types.bytes())
             .unwrap_or_else(|reason| panic!("its own types: {reason}"));
     }
 }

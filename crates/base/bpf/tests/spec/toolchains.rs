@@ -9,9 +9,9 @@ use std::{
 };
 
 use wingbeat_bpf::{
-    ProgramType,
+    KernelTypes, ProgramType,
     code::{Code, op},
-    spec::{Linked, MapType, Spec, TargetTypes},
+    spec::{Linked, MapType, Spec},
 };
 
 use crate::support::{
@@ -53,13 +53,13 @@ fn lines(spec: &Spec, code: &Code) -> Vec<String> {
 }
 
 /// A kernel whose `task` has its `pid` and its `info` elsewhere than the object thinks.
-fn other_kernel() -> TargetTypes {
+fn other_kernel() -> KernelTypes {
     let mut types = Types::new();
     let int = types.integer("int", 4, SIGNED);
     let info = types.structure("thread_info", 12, &[("flags", int, 0), ("status", int, 64)]);
     let members = [("info", info, 0), ("state", int, 128), ("pid", int, 8 * 200)];
     types.structure("task", 204, &members);
-    TargetTypes::parse(&types.bytes()).expect("types")
+    KernelTypes::parse(&types.bytes()).expect("types")
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Type information (`.BTF`): what of it is refused, and what the kernel gets.
 
-use wingbeat_bpf::spec::TargetTypes;
+use wingbeat_bpf::KernelTypes;
 
 use crate::support::{
     btf::{EXTERN, GLOBAL, STATIC, Types},
@@ -28,7 +28,8 @@ fn types_that_contradict_themselves() {
         let expected_of_object = format!("a.o is damaged: section .BTF: {expected}");
         assert_eq!(refusal(&object(&bytes)), expected_of_object);
         // The types of kernels are read in the same way.
-        assert_eq!(TargetTypes::parse(&bytes).unwrap_err(), expected);
+        let error = KernelTypes::parse(&bytes).unwrap_err().to_string();
+        assert_eq!(error, format!("the types are damaged: {expected}"));
     }
     check(Vec::clear, "it ends within its header");
     check(|bytes| bytes.truncate(23), "it ends within its header");
@@ -94,7 +95,7 @@ fn circles_of_types() {
     let prototype = types.len + 1;
     types.add(13, "", 1, prototype, &[0, prototype]);
     let spec = parse(&object(&types.bytes()));
-    assert!(TargetTypes::parse(spec.types().bytes()).is_ok());
+    assert!(KernelTypes::parse(spec.types().bytes()).is_ok());
     assert_eq!(int, 1);
 }
 
@@ -167,7 +168,7 @@ fn the_kernel_gets_linkage_that_it_takes() {
 #[test]
 fn the_kernel_gets_variables_for_what_it_has_itself() {
     let spec = parse(&Sample::new().bytes());
-    let ready = TargetTypes::parse(spec.types().bytes());
+    let ready = KernelTypes::parse(spec.types().bytes());
     assert!(ready.is_ok());
     let (before, after) = (Sample::new().types, words(spec.types().bytes()));
     // Ids stay as they are: what was there lies where it lay, and two types are added.

@@ -3,11 +3,8 @@
 //! Stricter than compatibility: members and values are compared by name, integers by size and sign.
 //! Behind pointers, names of structures suffice.
 
-use super::{
-    super::table::{Kind, Type, TypeTable},
-    essential,
-    matching::Matching,
-};
+use super::{essential, matching::Matching};
+use crate::btf::table::{Type, TypeKind, TypeTable};
 
 /// How deep structures and functions may be nested in each other.
 const DEPTH_MAX: u32 = 32;
@@ -37,27 +34,29 @@ impl Matching<'_> {
                 return Ok(false);
             }
             (local, target) = match (own.kind, own.tail, other.tail) {
-                (Kind::FWD | Kind::STRUCT | Kind::UNION, ..) if is_pointed_to => {
+                (TypeKind::FWD | TypeKind::STRUCT | TypeKind::UNION, ..) if is_pointed_to => {
                     return Ok(composite(own).is_some() && composite(own) == composite(other));
                 }
-                (Kind::ENUM | Kind::ENUM64, ..) => return Ok(self.are_values_there(own, other)),
+                (TypeKind::ENUM | TypeKind::ENUM64, ..) => {
+                    return Ok(self.are_values_there(own, other));
+                }
                 _ if own.kind != other.kind => return Ok(false),
-                (Kind::FWD, ..) => return Ok(own.is_flagged == other.is_flagged),
-                (Kind::STRUCT | Kind::UNION, ..) => {
+                (TypeKind::FWD, ..) => return Ok(own.is_flagged == other.is_flagged),
+                (TypeKind::STRUCT | TypeKind::UNION, ..) => {
                     return self.are_members_there(own, other, depth);
                 }
-                (Kind::INT, ..) => {
+                (TypeKind::INT, ..) => {
                     let sign = |of: Type<'_>| of.integer().map(|(encoding, _)| encoding & 1);
                     return Ok(own.link == other.link && sign(own) == sign(other));
                 }
-                (Kind::PTR, ..) => {
+                (TypeKind::PTR, ..) => {
                     is_pointed_to = true;
                     (own.link, other.link)
                 }
-                (Kind::ARRAY, &[own, _, len], &[other, _, other_len]) if len == other_len => {
+                (TypeKind::ARRAY, &[own, _, len], &[other, _, other_len]) if len == other_len => {
                     (own, other)
                 }
-                (Kind::FUNC_PROTO, ..) if own.vlen == other.vlen => {
+                (TypeKind::FUNC_PROTO, ..) if own.vlen == other.vlen => {
                     for ([_, own], [_, other]) in own.pairs().zip(other.pairs()) {
                         if !self.like(*own, *other, is_pointed_to, depth)? {
                             return Ok(false);
@@ -111,10 +110,10 @@ impl Matching<'_> {
 }
 
 /// Whether it is a structure or a union, declared or defined.
-fn composite(of: Type<'_>) -> Option<Kind> {
+fn composite(of: Type<'_>) -> Option<TypeKind> {
     match of.kind {
-        Kind::FWD if of.is_flagged => Some(Kind::UNION),
-        Kind::FWD => Some(Kind::STRUCT),
+        TypeKind::FWD if of.is_flagged => Some(TypeKind::UNION),
+        TypeKind::FWD => Some(TypeKind::STRUCT),
         kind if kind.is_composite() => Some(kind),
         _ => None,
     }

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use super::{
-    super::table::{Kind, Type, TypeTable},
     Question, are_alike, essential,
     path::{Path, STEPS_MAX, Step, member},
 };
+use crate::btf::table::{Type, TypeKind, TypeTable};
 
 /// Types and members that are looked at for one candidate, against tables made to take for ever.
 const LOOKS_MAX: u32 = 1 << 20;
@@ -80,7 +80,7 @@ impl<'a> Matching<'a> {
                 let mut element = found.id;
                 // The first is an index too, but of the root itself.
                 if number > 0 {
-                    let (Kind::ARRAY, &[of, _, len]) = (found.kind, found.tail) else {
+                    let (TypeKind::ARRAY, &[of, _, len]) = (found.kind, found.tail) else {
                         return Ok(false);
                     };
                     if step.index >= len && !there.ends_in_flexible_array(len) {
@@ -155,14 +155,14 @@ impl<'a> Matching<'a> {
                 return Ok(false);
             }
             return Ok(match own.kind {
-                Kind::PTR | Kind::FLOAT => true,
-                Kind::FWD | Kind::ENUM | Kind::ENUM64 => {
+                TypeKind::PTR | TypeKind::FLOAT => true,
+                TypeKind::FWD | TypeKind::ENUM | TypeKind::ENUM64 => {
                     let names =
                         (essential(self.local.name(own)), essential(self.target.name(other)));
                     names.0.is_empty() || names.1.is_empty() || names.0 == names.1
                 }
-                Kind::INT => are_plain(own, other),
-                Kind::ARRAY => match (own.tail, other.tail) {
+                TypeKind::INT => are_plain(own, other),
+                TypeKind::ARRAY => match (own.tail, other.tail) {
                     (&[own, ..], &[other, ..]) => {
                         (local, target) = (own, other);
                         continue;
@@ -193,13 +193,20 @@ impl<'a> Matching<'a> {
                 return Ok(false);
             }
             (local, target) = match (own.kind, own.tail, other.tail) {
-                (Kind::STRUCT | Kind::UNION | Kind::ENUM | Kind::ENUM64 | Kind::FWD, ..) => {
+                (
+                    TypeKind::STRUCT
+                    | TypeKind::UNION
+                    | TypeKind::ENUM
+                    | TypeKind::ENUM64
+                    | TypeKind::FWD,
+                    ..,
+                ) => {
                     return Ok(true);
                 }
-                (Kind::INT, ..) => return Ok(are_plain(own, other)),
-                (Kind::PTR, ..) => (own.link, other.link),
-                (Kind::ARRAY, &[own, ..], &[other, ..]) => (own, other),
-                (Kind::FUNC_PROTO, ..) if own.vlen == other.vlen => {
+                (TypeKind::INT, ..) => return Ok(are_plain(own, other)),
+                (TypeKind::PTR, ..) => (own.link, other.link),
+                (TypeKind::ARRAY, &[own, ..], &[other, ..]) => (own, other),
+                (TypeKind::FUNC_PROTO, ..) if own.vlen == other.vlen => {
                     let left = functions.checked_sub(1).ok_or("functions are nested too deeply")?;
                     for ([_, own], [_, other]) in own.pairs().zip(other.pairs()) {
                         if !self.are_compatible(*own, *other, left)? {

@@ -1,12 +1,7 @@
 //! The way to what is accessed: a type, then members and elements.
 
-use super::{
-    super::{
-        extension::Access,
-        table::{Kind, Type, TypeTable},
-    },
-    Question,
-};
+use super::{super::extension::Access, Question};
+use crate::btf::table::{Type, TypeKind, TypeTable};
 
 /// Steps that a way can have.
 pub(super) const STEPS_MAX: usize = 64;
@@ -74,7 +69,7 @@ impl<'a> Path<'a> {
             let found = self.types.resolve(id).ok_or("its path ends in void")?;
             id = match found.kind {
                 kind if kind.is_composite() => self.read_member(found, index)?,
-                Kind::ARRAY => self.read_element(found, index)?,
+                TypeKind::ARRAY => self.read_element(found, index)?,
                 _ => return Err("its path leads into what has no members".into()),
             };
         }

@@ -1,10 +1,10 @@
 //! The answer to what an access asks: a number, for the object and for the target.
 
 use super::{
-    super::table::{Kind, Type},
     Question,
     path::{Path, Step, member},
 };
+use crate::btf::table::{Type, TypeKind};
 
 /// What an instruction is to hold instead of what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Outcome {
 
 /// What is at the end of a way.
 struct Field {
-    kind: Option<Kind>,
+    kind: Option<TypeKind>,
     /// Offset of the bytes to be loaded, and of the bits that are meant.
     byte_offset: u64,
     bit_offset: u64,
@@ -178,7 +178,8 @@ fn is_signed(found: Type<'_>) -> bool {
 }
 
 fn is_zero_extended(found: Type<'_>) -> bool {
-    found.kind == Kind::PTR || found.integer().is_some_and(|(encoding, _)| encoding & SIGNED == 0)
+    found.kind == TypeKind::PTR
+        || found.integer().is_some_and(|(encoding, _)| encoding & SIGNED == 0)
 }
 
 fn size(path: &Path<'_>) -> Result<u64, String> {

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::spec::table::{Kind, Type, TypeTable};
+use crate::btf::table::{Type, TypeKind, TypeTable};
 
 /// `BTF_INT_SIGNED` and `BTF_INT_BOOL` (include/uapi/linux/btf.h, Linux 6.18).
 const SIGNED: u32 = 1;
@@ -61,7 +61,7 @@ impl Shape {
     pub(super) fn of(found: Option<Type<'_>>, types: &TypeTable) -> Self {
         let Some(found) = found else { return Self::Integer { is_signed: None } };
         match found.kind {
-            Kind::INT => match found.integer() {
+            TypeKind::INT => match found.integer() {
                 Some((encoding, _)) if encoding & BOOL != 0 => Self::Bool,
                 Some((encoding, _)) => Self::Integer { is_signed: Some(encoding & SIGNED != 0) },
                 None => Self::Integer { is_signed: None },
@@ -74,11 +74,11 @@ impl Shape {
                     .filter_map(|(name, value)| Some((types.text(name)?.to_owned(), value)))
                     .collect(),
             },
-            Kind::PTR => Self::Integer { is_signed: Some(false) },
-            Kind::ARRAY => Self::Other { what: "an array" },
-            Kind::STRUCT => Self::Other { what: "a structure" },
-            Kind::UNION => Self::Other { what: "a union" },
-            Kind::FLOAT => Self::Other { what: "a floating-point number" },
+            TypeKind::PTR => Self::Integer { is_signed: Some(false) },
+            TypeKind::ARRAY => Self::Other { what: "an array" },
+            TypeKind::STRUCT => Self::Other { what: "a structure" },
+            TypeKind::UNION => Self::Other { what: "a union" },
+            TypeKind::FLOAT => Self::Other { what: "a floating-point number" },
             _ => Self::Integer { is_signed: None },
         }
     }

@@ -6,17 +6,15 @@
 //! does not have is for the kernel to refuse.
 
 use super::Slot;
-use crate::spec::{
-    survey::{Role, Survey, Symbol},
-    table::{Kind, TypeTable},
-};
+use crate::btf::table::{TypeKind, TypeTable};
+use crate::spec::survey::{Role, Survey, Symbol};
 
 /// Functions that are tagged to stand in the table `map`.
 pub(super) fn tagged(map: &str, types: &TypeTable) -> Vec<(u32, Slot)> {
-    let tags = types.all().filter(|found| found.kind == Kind::DECL_TAG);
+    let tags = types.all().filter(|found| found.kind == TypeKind::DECL_TAG);
     let slots = tags.filter_map(|tag| {
         let (table, slot) = types.name(tag).strip_prefix("tail:")?.rsplit_once('/')?;
-        let function = types.get(tag.link).filter(|found| found.kind == Kind::FUNC)?;
+        let function = types.get(tag.link).filter(|found| found.kind == TypeKind::FUNC)?;
         let slot = slot.parse().ok().filter(|_| table == map)?;
         Some((slot, Slot::Program(types.name(function).to_owned())))
     });

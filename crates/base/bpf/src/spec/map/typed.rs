@@ -5,10 +5,10 @@
 //! the size of arrays of arrays, and refuses tables of programs and of 64-bit extras.
 
 use super::{MapSpec, MapType, Placed, Slot, tables};
+use crate::btf::table::{EXTERN, Type, TypeKind, TypeTable};
 use crate::spec::{
     error::Flaw,
     survey::{Place, Relocation, Section, Survey, Symbol},
-    table::{EXTERN, Kind, Type, TypeTable},
 };
 
 /// The maps of the section `.maps`.
@@ -25,7 +25,7 @@ pub(super) fn maps(
                 .into(),
         )
     })?;
-    let Some(list) = types.find(Kind::DATASEC, section.name) else {
+    let Some(list) = types.find(TypeKind::DATASEC, section.name) else {
         return Err(flaw("its maps are described by types, and .BTF does not mention them".into()));
     };
     let mut found = Vec::new();
@@ -37,7 +37,8 @@ pub(super) fn maps(
         let name = types.name(variable);
         let symbol = survey.symbols_in(index).find(|symbol| symbol.name == name);
         let symbol = symbol.ok_or_else(|| flaw(format!("map {name} has no symbol")))?;
-        let definition = types.resolve(variable.link).filter(|found| found.kind == Kind::STRUCT);
+        let definition =
+            types.resolve(variable.link).filter(|found| found.kind == TypeKind::STRUCT);
         let map = definition
             .ok_or_else(|| "its type is not a structure".to_owned())
             .and_then(|definition| Definition::read(types, definition, false))
@@ -79,7 +80,7 @@ impl<'a> Definition<'a> {
                     .ok_or_else(|| format!("its {name} is not written as a number"))
             };
             let size = || {
-                let pointed = types.resolve(member).filter(|found| found.kind == Kind::PTR);
+                let pointed = types.resolve(member).filter(|found| found.kind == TypeKind::PTR);
                 let pointed = pointed.map(|pointer| pointer.link);
                 let size = pointed.and_then(|id| types.size(id));
                 pointed.zip(size).ok_or_else(|| format!("its {name} has no size"))
@@ -139,8 +140,8 @@ impl<'a> Definition<'a> {
 
 /// `int (*name)[NUMBER]`.
 fn number(types: &TypeTable, member: u32) -> Option<u32> {
-    let pointer = types.resolve(member).filter(|found| found.kind == Kind::PTR)?;
-    let array = types.resolve(pointer.link).filter(|found| found.kind == Kind::ARRAY)?;
+    let pointer = types.resolve(member).filter(|found| found.kind == TypeKind::PTR)?;
+    let array = types.resolve(pointer.link).filter(|found| found.kind == TypeKind::ARRAY)?;
     array.tail.get(2).copied()
 }
 
@@ -148,8 +149,8 @@ fn number(types: &TypeTable, member: u32) -> Option<u32> {
 fn wide_number(types: &TypeTable, member: u32) -> Option<u64> {
     let found = types.resolve(member)?;
     match found.kind {
-        Kind::ENUM => found.pairs().next().map(|[_, value]| u64::from(*value)),
-        Kind::ENUM64 => {
+        TypeKind::ENUM => found.pairs().next().map(|[_, value]| u64::from(*value)),
+        TypeKind::ENUM64 => {
             found.triples().next().map(|[_, low, high]| u64::from(*high) << 32 | u64::from(*low))
         }
         _ => None,
@@ -158,15 +159,15 @@ fn wide_number(types: &TypeTable, member: u32) -> Option<u64> {
 
 /// `struct inner *values[]`, or `void (*values[])(void)` in a table of programs.
 fn values(types: &TypeTable, member: u32) -> Result<Option<Type<'_>>, String> {
-    let array = types.resolve(member).filter(|found| found.kind == Kind::ARRAY);
+    let array = types.resolve(member).filter(|found| found.kind == TypeKind::ARRAY);
     let element = array.and_then(|array| types.resolve(*array.tail.first()?));
     let pointed = element
-        .filter(|element| element.kind == Kind::PTR)
+        .filter(|element| element.kind == TypeKind::PTR)
         .and_then(|pointer| types.resolve(pointer.link))
         .ok_or("its values are no array of pointers")?;
     match pointed.kind {
-        Kind::STRUCT => Ok(Some(pointed)),
-        Kind::FUNC_PROTO => Ok(None),
+        TypeKind::STRUCT => Ok(Some(pointed)),
+        TypeKind::FUNC_PROTO => Ok(None),
         _ => Err("its values are neither maps nor programs".into()),
     }
 }

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::btf::table::{EXTERN, GLOBAL, STATIC, TypeKind, TypeTable};
 use crate::spec::{
     externs::{ExternKind, Externs, KCONFIG, KSYMS},
     functions::Functions,
     survey::{Place, Survey},
-    table::{EXTERN, GLOBAL, Kind, STATIC, TypeTable},
 };
 
 /// Functions that compilers add, and which a verifier has to follow to know what they leave behind.
@@ -31,29 +31,29 @@ pub(crate) fn prepare(
     for found in types.all() {
         match found.kind {
             // LLVM names Rust's pointers.
-            Kind::PTR => ready.set_name(found.id, 0),
-            Kind::FUNC_PROTO => {
+            TypeKind::PTR => ready.set_name(found.id, 0),
+            TypeKind::FUNC_PROTO => {
                 let named = found.pairs().flat_map(|&[name, id]| {
                     [if name == 0 && id != 0 { argument } else { name }, id]
                 });
                 ready.set_tail(found.id, &named.collect::<Vec<_>>());
             }
-            Kind::FUNC if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
+            TypeKind::FUNC if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
             // The verifier checks global functions without their callers. Who hides one from other
             // objects wants it checked with them, as static ones are.
-            Kind::FUNC if found.linkage() == GLOBAL => {
+            TypeKind::FUNC if found.linkage() == GLOBAL => {
                 let name = types.name(found);
                 if hidden.contains(name) || MEMORY.contains(&name) {
                     ready.set_linkage(found.id, STATIC);
                 }
             }
-            Kind::VAR if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
+            TypeKind::VAR if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
             _ => {}
         }
     }
     let sections = DataSections::new(types, survey, externs);
     let dummy = sections.dummy(&mut ready);
-    for section in types.all().filter(|found| found.kind == Kind::DATASEC) {
+    for section in types.all().filter(|found| found.kind == TypeKind::DATASEC) {
         let name = types.name(section);
         // Rust's `maps/NAME`.
         if name.contains('/') {
@@ -95,23 +95,23 @@ impl<'a> DataSections<'a> {
     /// An integer for externs to be of, and a variable for functions to be replaced by, if need be: the
     /// kernel wants variables that are there, and of a size.
     fn dummy(&self, ready: &mut TypeTable) -> Option<u32> {
-        let list = self.types.find(Kind::DATASEC, KSYMS)?;
+        let list = self.types.find(TypeKind::DATASEC, KSYMS)?;
         let name = ready.add_text("int");
-        let integer = ready.add(Kind::INT, name, 0, 4, &[1 << 24 | 32]);
+        let integer = ready.add(TypeKind::INT, name, 0, 4, &[1 << 24 | 32]);
         for entry in list.triples().filter_map(|[id, ..]| self.types.get(*id)) {
-            if entry.kind == Kind::VAR {
+            if entry.kind == TypeKind::VAR {
                 ready.set_link(entry.id, integer);
             }
         }
         let name = ready.add_text("dummy_ksym");
-        Some(ready.add(Kind::VAR, name, 0, integer, &[GLOBAL]))
+        Some(ready.add(TypeKind::VAR, name, 0, integer, &[GLOBAL]))
     }
 
     /// Puts the variables of a section into their places; gives the section's size.
     fn place(&self, name: &str, size: u32, entries: &mut [[u32; 3]], dummy: Option<u32>) -> u32 {
         if let Some(dummy) = dummy.filter(|_| name == KSYMS) {
             for (number, [id, offset, size]) in (0_u32..).zip(&mut *entries) {
-                if self.types.get(*id).is_some_and(|found| found.kind == Kind::FUNC) {
+                if self.types.get(*id).is_some_and(|found| found.kind == TypeKind::FUNC) {
                     *id = dummy;
                 }
                 (*offset, *size) = (number.saturating_mul(4), 4);

@@ -1,58 +1,18 @@
-//! Types: those of the object, as the kernel is to get them, and those of the kernel, for CO-RE.
+//! Types of the object, as the kernel is to get them.
 
 mod prepare;
 
-use std::{borrow::Cow, fs};
+use std::borrow::Cow;
 
-use super::{
-    Spec,
-    table::{GLOBAL, Kind, STATIC, TypeTable},
-};
+use super::Spec;
+use crate::btf::table::{GLOBAL, STATIC, TypeKind, TypeTable};
 use crate::code::FunctionInfo;
 
 pub(super) use prepare::prepare;
 
-/// Where the running kernel has its types.
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
-
 /// The id of no type, and the place of an argument in a tag on it.
 const VOID: u32 = 0;
 const FIRST_ARGUMENT: u32 = 0;
-
-/// Types of the kernel that programs are linked for.
-#[derive(Debug, Clone)]
-pub struct TargetTypes(pub(super) TypeTable);
-
-/// The types of a kernel cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use the types of the kernel from {path}: {reason}")]
-pub struct TargetError {
-    pub path: String,
-    /// Why not.
-    pub reason: String,
-}
-
-impl TargetTypes {
-    /// Those of the running kernel; needs no rights, takes some hundredths of a second.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel has no BTF.
-    pub fn from_kernel() -> Result<Self, TargetError> {
-        let failed = |reason| TargetError { path: KERNEL_TYPES.to_owned(), reason };
-        let bytes = fs::read(KERNEL_TYPES).map_err(|error| failed(error.to_string()))?;
-        Self::parse(&bytes).map_err(failed)
-    }
-
-    /// Those of any kernel, from its raw BTF in this machine's byte order.
-    ///
-    /// # Errors
-    ///
-    /// A reason when the types do not hold together.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        TypeTable::parse(bytes).map(Self)
-    }
-}
 
 /// Type information of an object, ready for `BPF_BTF_LOAD`, and its strings.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +39,7 @@ impl ObjectTypes {
 
     /// Type of the data section `name`, such as `.bss`.
     pub(crate) fn data_section_id(&self, name: &str) -> Option<u32> {
-        self.table.as_ref()?.find(Kind::DATASEC, name).map(|found| found.id)
+        self.table.as_ref()?.find(TypeKind::DATASEC, name).map(|found| found.id)
     }
 
     /// Types with more: a copy of each of the function types `ids` that is static. Gives the types and
@@ -90,9 +50,9 @@ impl ObjectTypes {
     pub(crate) fn with_static_copies(&self, ids: &[u32]) -> Option<(Self, Vec<u32>)> {
         let mut table = self.table.clone()?;
         let mut copy = |&id: &u32| {
-            let found = table.get(id).filter(|found| found.kind == Kind::FUNC)?;
+            let found = table.get(id).filter(|found| found.kind == TypeKind::FUNC)?;
             let (name, prototype) = (found.name, found.link);
-            Some(table.add(Kind::FUNC, name, STATIC, prototype, &[]))
+            Some(table.add(TypeKind::FUNC, name, STATIC, prototype, &[]))
         };
         let copies = ids.iter().map(&mut copy).collect::<Option<_>>()?;
         Some((Self::new(table), copies))
@@ -109,20 +69,20 @@ impl ObjectTypes {
         let mut table = self.table.clone().unwrap_or_else(TypeTable::empty);
         let [int, context, tag] = ["int", "ctx", "arg:ctx"].map(|text| table.add_text(text));
         // Signed, 32 bits.
-        let int = table.add(Kind::INT, int, 0, 4, &[1 << 24 | 32]);
-        let pointer = table.add(Kind::PTR, 0, 0, VOID, &[]);
-        let with_context = table.add(Kind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
-        let without = table.add(Kind::FUNC_PROTO, 0, 0, int, &[]);
+        let int = table.add(TypeKind::INT, int, 0, 4, &[1 << 24 | 32]);
+        let pointer = table.add(TypeKind::PTR, 0, 0, VOID, &[]);
+        let with_context = table.add(TypeKind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
+        let without = table.add(TypeKind::FUNC_PROTO, 0, 0, int, &[]);
         let ids = functions.iter().enumerate().map(|(number, function)| {
             if called.contains(&number) {
                 let name = table.add_text(&format!("called_{number}"));
-                let id = table.add(Kind::FUNC, name, GLOBAL, with_context, &[]);
-                table.add(Kind::DECL_TAG, tag, 0, id, &[FIRST_ARGUMENT]);
+                let id = table.add(TypeKind::FUNC, name, GLOBAL, with_context, &[]);
+                table.add(TypeKind::DECL_TAG, tag, 0, id, &[FIRST_ARGUMENT]);
                 return Some(id);
             }
             Some(function.type_id.unwrap_or_else(|| {
                 let name = table.add_text(&format!("static_{number}"));
-                table.add(Kind::FUNC, name, STATIC, without, &[])
+                table.add(TypeKind::FUNC, name, STATIC, without, &[])
             }))
         });
         let ids = ids.collect();

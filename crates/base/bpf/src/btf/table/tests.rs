@@ -25,8 +25,8 @@ fn types_are_found_by_id_and_name() {
     .concat();
     let table = TypeTable::parse(&table(&words, STRINGS)).unwrap();
     assert_eq!(table.len(), 5);
-    assert_eq!(table.find(Kind::INT, "int").map(|found| found.id), Some(1));
-    assert_eq!(table.find(Kind::PTR, "int").map(|found| found.id), None);
+    assert_eq!(table.find(TypeKind::INT, "int").map(|found| found.id), Some(1));
+    assert_eq!(table.find(TypeKind::PTR, "int").map(|found| found.id), None);
     assert_eq!(table.resolve(4).map(|found| found.id), Some(3));
     let check = |id, expected| assert_eq!(table.size(id), expected, "{id}");
     check(0, None);
@@ -41,14 +41,14 @@ fn types_are_found_by_id_and_name() {
 fn what_is_changed_is_read_again() {
     let mut table = TypeTable::parse(&table(&INT, STRINGS)).unwrap();
     let name = table.add_text("data");
-    let variable = table.add(Kind::VAR, name, 0, 1, &[EXTERN]);
+    let variable = table.add(TypeKind::VAR, name, 0, 1, &[EXTERN]);
     table.set_linkage(variable, GLOBAL);
-    let section = table.add(Kind::DATASEC, name, 1, 8, &[variable, 0, 4]);
+    let section = table.add(TypeKind::DATASEC, name, 1, 8, &[variable, 0, 4]);
     table.set_tail(section, &[variable, 4, 4]);
     table.set_name(1, 5);
     let again = TypeTable::parse(&table.to_bytes()).unwrap();
     assert_eq!(again, table);
-    assert_eq!(again.find(Kind::INT, "x").map(|found| found.id), Some(1));
+    assert_eq!(again.find(TypeKind::INT, "x").map(|found| found.id), Some(1));
     assert_eq!(again.get(variable).map(|found| found.linkage()), Some(GLOBAL));
     assert_eq!(again.get(section).map(|found| found.tail.to_vec()), Some(vec![variable, 4, 4]));
 }

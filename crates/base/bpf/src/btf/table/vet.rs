@@ -1,6 +1,6 @@
 //! Does a table of types hold together? Ids and names lead somewhere, numbers are ones that exist.
 
-use super::{EXTERN, Kind, Type, TypeTable};
+use super::{EXTERN, Type, TypeKind, TypeTable};
 
 /// Checks every type; the error is a reason.
 pub(super) fn check(table: &TypeTable) -> Result<(), String> {
@@ -19,34 +19,34 @@ impl Checked<'_> {
         let Self { found, .. } = self;
         self.name(found.name)?;
         match found.kind {
-            Kind::PTR | Kind::FUNC_PROTO => self.type_id(found.link)?,
+            TypeKind::PTR | TypeKind::FUNC_PROTO => self.type_id(found.link)?,
             kind if kind.is_modifier() => self.type_id(found.link)?,
-            Kind::DECL_TAG => self.type_id(found.link)?,
-            Kind::VAR => {
+            TypeKind::DECL_TAG => self.type_id(found.link)?,
+            TypeKind::VAR => {
                 self.type_id(found.link)?;
                 self.linkage()?;
             }
-            Kind::FUNC => {
+            TypeKind::FUNC => {
                 self.linkage()?;
-                self.kind_of(found.link, &[Kind::FUNC_PROTO])?;
+                self.kind_of(found.link, &[TypeKind::FUNC_PROTO])?;
             }
-            Kind::ARRAY => found.tail.iter().take(2).try_for_each(|&id| self.type_id(id))?,
+            TypeKind::ARRAY => found.tail.iter().take(2).try_for_each(|&id| self.type_id(id))?,
             _ => {}
         }
         match found.kind {
-            Kind::STRUCT | Kind::UNION => found.triples().try_for_each(|&[name, id, _]| {
+            TypeKind::STRUCT | TypeKind::UNION => found.triples().try_for_each(|&[name, id, _]| {
                 self.name(name)?;
                 self.type_id(id)
             }),
-            Kind::FUNC_PROTO => found.pairs().try_for_each(|&[name, id]| {
+            TypeKind::FUNC_PROTO => found.pairs().try_for_each(|&[name, id]| {
                 self.name(name)?;
                 self.type_id(id)
             }),
-            Kind::ENUM => found.pairs().try_for_each(|&[name, _]| self.name(name)),
-            Kind::ENUM64 => found.triples().try_for_each(|&[name, ..]| self.name(name)),
-            Kind::DATASEC => {
-                found.triples().try_for_each(|&[id, ..]| self.kind_of(id, &[Kind::VAR, Kind::FUNC]))
-            }
+            TypeKind::ENUM => found.pairs().try_for_each(|&[name, _]| self.name(name)),
+            TypeKind::ENUM64 => found.triples().try_for_each(|&[name, ..]| self.name(name)),
+            TypeKind::DATASEC => found
+                .triples()
+                .try_for_each(|&[id, ..]| self.kind_of(id, &[TypeKind::VAR, TypeKind::FUNC])),
             _ => Ok(()),
         }
     }
@@ -66,7 +66,7 @@ impl Checked<'_> {
         }
     }
 
-    fn kind_of(&self, id: u32, kinds: &[Kind]) -> Result<(), String> {
+    fn kind_of(&self, id: u32, kinds: &[TypeKind]) -> Result<(), String> {
         match self.table.get(id) {
             Some(other) if kinds.contains(&other.kind) => Ok(()),
             _ => Err(format!("it refers to type {id}, which is of the wrong kind")),

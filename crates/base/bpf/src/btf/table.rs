@@ -1,4 +1,4 @@
-//! The type information of an object (`.BTF`), to look things up in and to change.
+//! Type information (BTF) of the kernel or of an object, to look things up in and to change.
 //!
 //! The format is that of Documentation/bpf/btf.rst (Linux 6.18), section 2. A table that was read has
 //! been checked whole: every id is that of a type, every name is in the strings, so that nothing that
@@ -8,28 +8,28 @@ mod vet;
 
 /// `BTF_KIND_*`, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kind(u32);
+pub(crate) struct TypeKind(u32);
 
-impl Kind {
-    pub(super) const INT: Self = Self(1);
-    pub(super) const PTR: Self = Self(2);
-    pub(super) const ARRAY: Self = Self(3);
-    pub(super) const STRUCT: Self = Self(4);
-    pub(super) const UNION: Self = Self(5);
-    pub(super) const ENUM: Self = Self(6);
-    pub(super) const FWD: Self = Self(7);
-    pub(super) const TYPEDEF: Self = Self(8);
-    pub(super) const VOLATILE: Self = Self(9);
-    pub(super) const CONST: Self = Self(10);
-    pub(super) const RESTRICT: Self = Self(11);
-    pub(super) const FUNC: Self = Self(12);
-    pub(super) const FUNC_PROTO: Self = Self(13);
-    pub(super) const VAR: Self = Self(14);
-    pub(super) const DATASEC: Self = Self(15);
-    pub(super) const FLOAT: Self = Self(16);
-    pub(super) const DECL_TAG: Self = Self(17);
-    pub(super) const TYPE_TAG: Self = Self(18);
-    pub(super) const ENUM64: Self = Self(19);
+impl TypeKind {
+    pub(crate) const INT: Self = Self(1);
+    pub(crate) const PTR: Self = Self(2);
+    pub(crate) const ARRAY: Self = Self(3);
+    pub(crate) const STRUCT: Self = Self(4);
+    pub(crate) const UNION: Self = Self(5);
+    pub(crate) const ENUM: Self = Self(6);
+    pub(crate) const FWD: Self = Self(7);
+    pub(crate) const TYPEDEF: Self = Self(8);
+    pub(crate) const VOLATILE: Self = Self(9);
+    pub(crate) const CONST: Self = Self(10);
+    pub(crate) const RESTRICT: Self = Self(11);
+    pub(crate) const FUNC: Self = Self(12);
+    pub(crate) const FUNC_PROTO: Self = Self(13);
+    pub(crate) const VAR: Self = Self(14);
+    pub(crate) const DATASEC: Self = Self(15);
+    pub(crate) const FLOAT: Self = Self(16);
+    pub(crate) const DECL_TAG: Self = Self(17);
+    pub(crate) const TYPE_TAG: Self = Self(18);
+    pub(crate) const ENUM64: Self = Self(19);
 
     /// Words after the common three: fixed, and per element.
     fn tail_len(self) -> Option<(usize, usize)> {
@@ -44,12 +44,12 @@ impl Kind {
     }
 
     /// Whether it has members.
-    pub(super) fn is_composite(self) -> bool {
+    pub(crate) fn is_composite(self) -> bool {
         matches!(self, Self::STRUCT | Self::UNION)
     }
 
     /// Whether it has named values.
-    pub(super) fn is_enumeration(self) -> bool {
+    pub(crate) fn is_enumeration(self) -> bool {
         matches!(self, Self::ENUM | Self::ENUM64)
     }
 
@@ -63,13 +63,15 @@ impl Kind {
 }
 
 /// Linkage of functions and variables.
-pub(super) const STATIC: u32 = 0;
-pub(super) const GLOBAL: u32 = 1;
-pub(super) const EXTERN: u32 = 2;
+pub(crate) const STATIC: u32 = 0;
+pub(crate) const GLOBAL: u32 = 1;
+pub(crate) const EXTERN: u32 = 2;
 
 /// Bytes of a word, and words of the common part of a type.
 const WORD: usize = 4;
 const COMMON: usize = 3;
+/// Makes [`Type::is_flagged`].
+pub(crate) const FLAG: u32 = 1 << 31;
 const HEADER_LEN: usize = 24;
 const MAGIC: u16 = 0xeb9f;
 
@@ -78,38 +80,38 @@ const DEPTH_MAX: usize = 32;
 
 /// Types and their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TypeTable {
+pub(crate) struct TypeTable {
     words: Vec<u32>,
     /// Where each type begins in `words`; that of id 1 is the first.
-    starts: Vec<usize>,
+    starts: Vec<u32>,
     strings: Vec<u8>,
 }
 
 /// One type.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Type<'a> {
-    pub(super) id: u32,
+pub(crate) struct Type<'a> {
+    pub(crate) id: u32,
     /// Offset of its name; 0 for none.
-    pub(super) name: u32,
-    pub(super) kind: Kind,
+    pub(crate) name: u32,
+    pub(crate) kind: TypeKind,
     /// Number of elements, or the linkage of a function.
-    pub(super) vlen: u32,
+    pub(crate) vlen: u32,
     /// In a structure: offsets hold the widths of bit-fields too. In an enumeration: it is signed.
-    pub(super) is_flagged: bool,
+    pub(crate) is_flagged: bool,
     /// The type that it refers to, or its size in bytes.
-    pub(super) link: u32,
+    pub(crate) link: u32,
     /// What follows, by kind.
-    pub(super) tail: &'a [u32],
+    pub(crate) tail: &'a [u32],
 }
 
 impl TypeTable {
     /// No types.
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { words: Vec::new(), starts: Vec::new(), strings: vec![0] }
     }
 
     /// Reads and checks a `.BTF` section. The error is a reason.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let header = bytes.get(..HEADER_LEN).ok_or("it ends within its header")?;
         let magic = header.first_chunk().map(|first: &[u8; 2]| u16::from_le_bytes(*first));
         if magic != Some(MAGIC) {
@@ -142,7 +144,7 @@ impl TypeTable {
     }
 
     /// The section's bytes.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let types_len = count(self.words.len() * WORD);
         let mut bytes = MAGIC.to_le_bytes().to_vec();
@@ -154,59 +156,66 @@ impl TypeTable {
     }
 
     /// Number of types, `void` not counted: the highest id.
-    pub(super) fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.starts.len()).unwrap_or(u32::MAX)
     }
 
     /// All types, in the order of their ids.
-    pub(super) fn all(&self) -> impl Iterator<Item = Type<'_>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Type<'_>> {
         (1..=self.len()).filter_map(|id| self.get(id))
     }
 
     /// The type with this id; `None` for `void`.
-    pub(super) fn get(&self, id: u32) -> Option<Type<'_>> {
+    pub(crate) fn get(&self, id: u32) -> Option<Type<'_>> {
         let start = self.start(id)?;
         let (&[name, info, link], rest) = self.words.get(start..)?.split_first_chunk()?;
-        let kind = Kind(info >> 24 & 0x1f);
+        let kind = TypeKind(info >> 24 & 0x1f);
         let (fixed, each) = kind.tail_len()?;
         let vlen = info & 0xffff;
         let tail = rest.get(..fixed + each * vlen as usize)?;
-        Some(Type { id, name, kind, vlen, is_flagged: info >> 31 == 1, link, tail })
+        Some(Type { id, name, kind, vlen, is_flagged: info & FLAG != 0, link, tail })
     }
 
     fn start(&self, id: u32) -> Option<usize> {
-        self.starts.get(usize::try_from(id.checked_sub(1)?).ok()?).copied()
+        self.starts.get(usize::try_from(id.checked_sub(1)?).ok()?).map(|&at| at as usize)
     }
 
     /// The first type of this kind and name.
-    pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Type<'_>> {
-        self.all().find(|found| found.kind == kind && self.text(found.name) == Some(name))
+    pub(crate) fn find(&self, kind: TypeKind, name: &str) -> Option<Type<'_>> {
+        self.all().find(|found| found.kind == kind && self.is_text(found.name, name))
+    }
+
+    /// Whether the string at `offset` is this.
+    pub(crate) fn is_text(&self, offset: u32, text: &str) -> bool {
+        let tail = usize::try_from(offset).ok().and_then(|offset| self.strings.get(offset..));
+        let rest = tail.and_then(|tail| tail.strip_prefix(text.as_bytes()));
+        rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 
     /// The string at `offset`; `None` also when it is not UTF-8.
-    pub(super) fn text(&self, offset: u32) -> Option<&str> {
+    pub(crate) fn text(&self, offset: u32) -> Option<&str> {
         std::str::from_utf8(self.text_bytes(offset)?).ok()
     }
 
     /// Whether the string at `offset` begins like this.
-    pub(super) fn text_begins(&self, offset: u32, text: &str) -> bool {
+    pub(crate) fn text_begins(&self, offset: u32, text: &str) -> bool {
         let tail = usize::try_from(offset).ok().and_then(|offset| self.strings.get(offset..));
         tail.is_some_and(|tail| tail.starts_with(text.as_bytes()))
     }
 
     /// The string at `offset`: source lines may be in any encoding.
-    pub(super) fn text_bytes(&self, offset: u32) -> Option<&[u8]> {
+    pub(crate) fn text_bytes(&self, offset: u32) -> Option<&[u8]> {
         let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
         tail.split(|&byte| byte == 0).next().filter(|_| !tail.is_empty())
     }
 
     /// The type's name; empty for none.
-    pub(super) fn name(&self, of: Type<'_>) -> &str {
+    pub(crate) fn name(&self, of: Type<'_>) -> &str {
         self.text(of.name).unwrap_or("")
     }
 
     /// What a type is, without typedefs and modifiers; `None` for `void`.
-    pub(super) fn resolve(&self, id: u32) -> Option<Type<'_>> {
+    pub(crate) fn resolve(&self, id: u32) -> Option<Type<'_>> {
         let mut found = self.get(id)?;
         for _ in 0..DEPTH_MAX {
             if !found.kind.is_modifier() {
@@ -218,28 +227,28 @@ impl TypeTable {
     }
 
     /// Bytes of a value of this type; `None` for what has no size.
-    pub(super) fn size(&self, id: u32) -> Option<u32> {
+    pub(crate) fn size(&self, id: u32) -> Option<u32> {
         let (mut id, mut count) = (id, 1_u32);
         for _ in 0..DEPTH_MAX {
             let found = self.resolve(id)?;
             let size = match found.kind {
-                Kind::ARRAY => {
+                TypeKind::ARRAY => {
                     let &[element, _, len] = found.tail else { return None };
                     count = count.checked_mul(len)?;
                     id = element;
                     continue;
                 }
-                Kind::VAR => {
+                TypeKind::VAR => {
                     id = found.link;
                     continue;
                 }
-                Kind::PTR => 8,
-                Kind::INT
-                | Kind::STRUCT
-                | Kind::UNION
-                | Kind::ENUM
-                | Kind::ENUM64
-                | Kind::FLOAT => found.link,
+                TypeKind::PTR => 8,
+                TypeKind::INT
+                | TypeKind::STRUCT
+                | TypeKind::UNION
+                | TypeKind::ENUM
+                | TypeKind::ENUM64
+                | TypeKind::FLOAT => found.link,
                 _ => return None,
             };
             return size.checked_mul(count);
@@ -248,42 +257,49 @@ impl TypeTable {
     }
 
     /// Adds a string and gives its offset; 0, that of the empty one, if there is no room.
-    pub(super) fn add_text(&mut self, text: &str) -> u32 {
+    pub(crate) fn add_text(&mut self, text: &str) -> u32 {
         let Ok(offset) = u32::try_from(self.strings.len()) else { return 0 };
         self.strings.extend(text.bytes().filter(|&byte| byte != 0));
         self.strings.push(0);
         offset
     }
 
-    /// Adds a type and gives its id. `tail` is what its kind wants.
-    pub(super) fn add(&mut self, kind: Kind, name: u32, vlen: u32, link: u32, tail: &[u32]) -> u32 {
-        self.starts.push(self.words.len());
-        self.words.extend([name, kind.0 << 24 | vlen & 0xffff, link]);
+    /// Adds a type and gives its id. `tail` is what its kind wants; `vlen` may have [`FLAG`].
+    pub(crate) fn add(
+        &mut self,
+        kind: TypeKind,
+        name: u32,
+        vlen: u32,
+        link: u32,
+        tail: &[u32],
+    ) -> u32 {
+        self.starts.push(self.words.len() as u32);
+        self.words.extend([name, kind.0 << 24 | vlen & (FLAG | 0xffff), link]);
         self.words.extend(tail);
         self.len()
     }
 
     /// Changes the name of a type.
-    pub(super) fn set_name(&mut self, id: u32, name: u32) {
+    pub(crate) fn set_name(&mut self, id: u32, name: u32) {
         self.set(id, 0, name);
     }
 
     /// Changes what a type refers to, or its size.
-    pub(super) fn set_link(&mut self, id: u32, link: u32) {
+    pub(crate) fn set_link(&mut self, id: u32, link: u32) {
         self.set(id, 2, link);
     }
 
     /// Changes the linkage of a function or a variable.
-    pub(super) fn set_linkage(&mut self, id: u32, linkage: u32) {
+    pub(crate) fn set_linkage(&mut self, id: u32, linkage: u32) {
         match self.get(id).map(|found| found.kind) {
-            Some(Kind::FUNC) => self.set(id, 1, Kind::FUNC.0 << 24 | linkage),
-            Some(Kind::VAR) => self.set(id, COMMON, linkage),
+            Some(TypeKind::FUNC) => self.set(id, 1, TypeKind::FUNC.0 << 24 | linkage),
+            Some(TypeKind::VAR) => self.set(id, COMMON, linkage),
             _ => {}
         }
     }
 
     /// Changes what follows the common part; `tail` is as long as it was.
-    pub(super) fn set_tail(&mut self, id: u32, tail: &[u32]) {
+    pub(crate) fn set_tail(&mut self, id: u32, tail: &[u32]) {
         for (index, &word) in tail.iter().enumerate() {
             self.set(id, COMMON + index, word);
         }
@@ -298,27 +314,27 @@ impl TypeTable {
 
 impl Type<'_> {
     /// Linkage of a function or a variable.
-    pub(super) fn linkage(&self) -> u32 {
+    pub(crate) fn linkage(&self) -> u32 {
         match self.kind {
-            Kind::VAR => self.tail.first().copied().unwrap_or(STATIC),
+            TypeKind::VAR => self.tail.first().copied().unwrap_or(STATIC),
             _ => self.vlen,
         }
     }
 
     /// Where a member of a structure begins, and the width of a bit-field, 0 for others; both in bits.
-    pub(super) fn member_bits(&self, offset: u32) -> (u32, u32) {
+    pub(crate) fn member_bits(&self, offset: u32) -> (u32, u32) {
         if self.is_flagged { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) }
     }
 
     /// The names (as offsets) and values of an enumeration.
-    pub(super) fn values(&self) -> Vec<(u32, u64)> {
+    pub(crate) fn values(&self) -> Vec<(u32, u64)> {
         let narrow = |&[name, value]: &[u32; 2]| {
             let signed = i64::from(value.cast_signed()).cast_unsigned();
             (name, if self.is_flagged { signed } else { value.into() })
         };
         match self.kind {
-            Kind::ENUM => self.pairs().map(narrow).collect(),
-            Kind::ENUM64 => self
+            TypeKind::ENUM => self.pairs().map(narrow).collect(),
+            TypeKind::ENUM64 => self
                 .triples()
                 .map(|&[name, low, high]| (name, u64::from(high) << 32 | u64::from(low)))
                 .collect(),
@@ -327,44 +343,44 @@ impl Type<'_> {
     }
 
     /// The encoding of an integer and its offset in bits, which old compilers used for bit-fields.
-    pub(super) fn integer(&self) -> Option<(u32, u32)> {
+    pub(crate) fn integer(&self) -> Option<(u32, u32)> {
         match (self.kind, self.tail) {
-            (Kind::INT, [data]) => Some((data >> 24 & 0xf, data >> 16 & 0xff)),
+            (TypeKind::INT, [data]) => Some((data >> 24 & 0xf, data >> 16 & 0xff)),
             _ => None,
         }
     }
 
     /// The elements of a structure (name, type, offset in bits), a data section (type, offset, size) or
     /// a wide enumeration.
-    pub(super) fn triples(&self) -> impl Iterator<Item = &[u32; 3]> {
+    pub(crate) fn triples(&self) -> impl Iterator<Item = &[u32; 3]> {
         self.tail.as_chunks().0.iter()
     }
 
     /// The elements of a function's prototype (name, type) or an enumeration (name, value).
-    pub(super) fn pairs(&self) -> impl Iterator<Item = &[u32; 2]> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &[u32; 2]> {
         self.tail.as_chunks().0.iter()
     }
 }
 
-pub(super) fn word_at(bytes: &[u8], offset: usize) -> Option<u32> {
+pub(crate) fn word_at(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
-fn starts(words: &[u32]) -> Result<Vec<usize>, String> {
+fn starts(words: &[u32]) -> Result<Vec<u32>, String> {
     let (mut starts, mut at) = (Vec::with_capacity(words.len() / 6), 0);
     while at < words.len() {
         let id = starts.len() + 1;
         let cut = || format!("type {id} reaches beyond the end of the types");
         let info = words.get(at + 1).ok_or_else(cut)?;
         let kind = info >> 24 & 0x1f;
-        let (fixed, each) = Kind(kind)
+        let (fixed, each) = TypeKind(kind)
             .tail_len()
             .ok_or_else(|| format!("type {id} is of kind {kind}, which is not known here"))?;
         let end = at + COMMON + fixed + each * (info & 0xffff) as usize;
         if end > words.len() {
             return Err(cut());
         }
-        starts.push(at);
+        starts.push(u32::try_from(at).map_err(|_| cut())?);
         at = end;
     }
     Ok(starts)
