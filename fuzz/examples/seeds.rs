@@ -118,8 +118,8 @@ fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
     let kernel_frames = kernel.len() as u8;
     let mut bytes = vec![RecordKind::Sample as u8, stop as u8, 0, 0, 2, 0, kernel_frames, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    let (time_ns, sp, bp, leaf_and_checks) = (7, 0x7ffe_0010, 0, [0x4030, 0, 77, 0]);
-    let words = [time_ns, sp, bp].into_iter().chain(leaf_and_checks).chain([ip, 0x4040]);
+    let (time_ns, sp, bp, checks_and_leaf) = (7, 0x7ffe_0010, 0, [77, 0, 0x4030, 0]);
+    let words = [time_ns, sp, bp].into_iter().chain(checks_and_leaf).chain([ip, 0x4040]);
     bytes.extend(words.chain(kernel.iter().copied()).flat_map(u64::to_le_bytes));
     decodable(bytes)
 }

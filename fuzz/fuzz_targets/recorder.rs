@@ -6,12 +6,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use wingbeat_profile::{
-    wire::{Record, decode},
     recorder::{
         bench_api::BenchRecorder,
         event::{Event, EventKind, MappedFile},
     },
+    wire::{Record, decode},
 };
+use wingbeat_profile_common::StackHeader;
 
 /// Above the largest PID that the kernel gives (2^22): `/proc` must not play a part.
 const PID_MIN: u32 = 1 << 23;
@@ -28,16 +29,17 @@ fuzz_target!(|bytes: &[u8]| {
         } else if let Ok(mut record) = decode(piece) {
             match &mut record {
                 Record::Sample(sample) => {
-                    (sample.pid, sample.tid) = (pid(sample.pid), pid(sample.tid));
+                    own(&mut sample.stack.header);
                     samples += 1;
                 }
-                Record::Tail(tail) => (tail.pid, tail.tid) = (pid(tail.pid), pid(tail.tid)),
+                Record::Tail(tail) => {
+                    let header = &mut tail.header;
+                    (header.pid, header.tid) = (pid(header.pid), pid(header.tid));
+                }
                 Record::UserStack(half)
                 | Record::KernelStack(half)
                 | Record::WakerUser(half)
-                | Record::WakerKernel(half) => {
-                    (half.pid, half.tid) = (pid(half.pid), pid(half.tid));
-                }
+                | Record::WakerKernel(half) => own(&mut half.stack.header),
                 Record::Block(block) => (block.pid, block.tid) = (pid(block.pid), pid(block.tid)),
                 Record::ThreadEnd(end) => (end.pid, end.tid) = (pid(end.pid), pid(end.tid)),
             }
@@ -79,6 +81,10 @@ fn event(kind: u8, piece: &[u8]) -> Option<EventKind> {
         6 => EventKind::Exit { pid, tid },
         _ => return None,
     })
+}
+
+fn own(header: &mut StackHeader) {
+    (header.pid, header.tid) = (pid(header.pid), pid(header.tid));
 }
 
 /// One of 16 numbers, so that they meet again.

@@ -22,6 +22,7 @@ pub const TAIL_CHECKS: usize = 8;
 pub const TAIL_WORDS_PER_CHECK: usize = 6;
 
 /// First field of every record: which one it is.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
@@ -29,12 +30,10 @@ pub enum RecordKind {
     Sample = 1,
     /// A [`TailHeader`], followed by words of stack.
     Tail = 2,
-    /// User frames of a thread that goes off the CPU: a [`SampleHeader`] whose `cpu` is its place
-    /// ([`off_cpu::PLACES`]) with [`off_cpu::CHECK`] or [`off_cpu::REMOTE`], whose `leaf` is the stack
-    /// pointer and the frame pointer register, and whose kernel frames are words of stack from the
-    /// former on, as many as [`off_cpu::NEAR_WORDS_MAX`].
+    /// User frames of a thread that goes off the CPU: an [`off_cpu::HalfHeader`], followed by frames
+    /// and words of stack.
     UserStack = 3,
-    /// Kernel frames of a thread that is off the CPU; `cpu` as in `UserStack`.
+    /// Kernel frames of a thread that is off the CPU: an [`off_cpu::HalfHeader`], followed by frames.
     KernelStack = 4,
     /// A [`off_cpu::BlockRecord`].
     Block = 5,
@@ -47,6 +46,7 @@ pub enum RecordKind {
 }
 
 /// Why the walk along the frame pointers of a user stack ended.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stop {
@@ -76,12 +76,14 @@ impl Stop {
     ];
 }
 
-/// One sample; [`user_frames`](Self::user_frames) then [`kernel_frames`](Self::kernel_frames) words
-/// follow, each list with the innermost frame first.
+/// What each record of a stack begins with. After the header follow [`user_frames`](Self::user_frames)
+/// then [`kernel_frames`](Self::kernel_frames) words, each list with the innermost frame first.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleHeader {
-    /// [`RecordKind::Sample`].
+pub struct StackHeader {
+    /// A [`RecordKind`].
     pub kind: u8,
     /// A [`Stop`].
     pub stop: u8,
@@ -97,15 +99,26 @@ pub struct SampleHeader {
     /// Stack pointer in the caller of the last user frame that was found: where unwinding can go on.
     pub stop_sp: u64,
     pub stop_bp: u64,
-    /// The two words at the stack pointer of the innermost user frame: the return address is there
-    /// while a function has not set up its frame yet. Zero when unreadable.
-    pub leaf: [u64; 2],
     /// Checks of the stack above [`stop_sp`](Self::stop_sp); all zero if it could not be read.
     pub tail_checks: [u16; TAIL_CHECKS],
 }
 
+/// One sample.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleHeader {
+    pub stack: StackHeader,
+    /// The two words at the stack pointer of the innermost user frame: the return address is there
+    /// while a function has not set up its frame yet. Zero when unreadable.
+    pub leaf: [u64; 2],
+}
+
 /// Raw stack above the frame at which a walk ended, sent once while it stays the same; the words
 /// follow. The bottom of a thread's stack does not change, so one copy serves all its samples.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailHeader {
@@ -129,7 +142,7 @@ pub const SAMPLE_HEADER_BYTES: usize = 72;
 pub const TAIL_HEADER_BYTES: usize = 48;
 /// Largest record in bytes.
 pub const RECORD_BYTES_MAX: usize =
-    SAMPLE_HEADER_BYTES + 8 * (USER_FRAMES_MAX + off_cpu::NEAR_WORDS_MAX);
+    off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + off_cpu::NEAR_WORDS_MAX);
 
 /// What a record of `size` bytes takes in the ring buffer: a header of 8 bytes, and whole words
 /// (kernel/bpf/ringbuf.c, `__bpf_ringbuf_reserve`).
@@ -138,6 +151,7 @@ pub const fn ring_bytes(size: u64) -> u64 {
 }
 
 const _: () = assert!(size_of::<SampleHeader>() == SAMPLE_HEADER_BYTES);
+const _: () = assert!(SAMPLE_HEADER_BYTES <= off_cpu::HALF_HEADER_BYTES);
 const _: () = assert!(size_of::<TailHeader>() == TAIL_HEADER_BYTES);
 const _: () = assert!(TAIL_HEADER_BYTES + 8 * TAIL_WORDS <= RECORD_BYTES_MAX);
 

@@ -2,6 +2,7 @@
 
 #[cfg(doc)]
 use crate::RecordKind;
+use crate::StackHeader;
 
 /// Halves of stacks remembered per thread, of each kind.
 pub const PLACES: usize = 4;
@@ -12,12 +13,12 @@ pub const NO_PLACE: u8 = PLACES as u8;
 pub const NEW_THREAD: u8 = NO_PLACE + 1;
 /// In the place of a user stack: there is one, but nobody saw the thread go.
 pub const UNSEEN: u8 = NO_PLACE + 2;
-/// In the `cpu` of a stack's header: the place was known, and is walked again to see whether it has
-/// the same stack.
-pub const CHECK: u16 = 1 << 8;
-/// In the `cpu` of a stack's header: the stack of another thread, of which only the registers could be
-/// read. The user half reads the rest.
-pub const REMOTE: u16 = 1 << 9;
+/// Flag of a [`HalfHeader`]: the place was known, and is walked again to see whether it has the same
+/// stack.
+pub const CHECK: u8 = 1;
+/// Flag of a [`HalfHeader`]: the stack of another thread, of which only the registers could be read.
+/// The user half reads the rest.
+pub const REMOTE: u8 = 2;
 /// One reuse of a stack in so many is checked.
 pub const REUSES_PER_CHECK: u32 = 64;
 
@@ -34,6 +35,7 @@ pub const ENDED: u8 = 2;
 pub const NEAR_WORDS_MAX: usize = 512;
 
 /// Why a thread went off the CPU, as the kernel tells it.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {
@@ -63,7 +65,28 @@ impl BlockState {
     ];
 }
 
+/// Half of the stack of a thread that goes off the CPU, or wakes one that did. After the frames follow
+/// [`near_words`](Self::near_words) words of stack from [`sp`](Self::sp) on.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HalfHeader {
+    pub stack: StackHeader,
+    /// Stack pointer and frame pointer register of the innermost user frame.
+    pub sp: u64,
+    pub bp: u64,
+    /// Which of the thread's stacks of this half, below [`PLACES`].
+    pub place: u8,
+    /// [`CHECK`] or [`REMOTE`], or none.
+    pub flags: u8,
+    pub near_words: u16,
+    pub reserved: u32,
+}
+
 /// Time between going off a CPU and coming back.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRecord {
@@ -91,6 +114,8 @@ pub struct BlockRecord {
 }
 
 /// The account of a thread that ended, or became another program.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndRecord {
@@ -112,6 +137,8 @@ pub struct EndRecord {
 }
 
 /// Half of a stack that a thread had, by what tells it from others.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -131,6 +158,8 @@ impl Place {
 }
 
 /// Who woke a thread last.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waker {
@@ -160,6 +189,8 @@ pub const fn was_kept_away(ran_ns: u64, gap_ns: u64) -> bool {
 }
 
 /// What the kernel half knows of a thread.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
@@ -196,6 +227,8 @@ pub struct Thread {
     pub kernels: [Place; PLACES],
 }
 
+/// Size of [`HalfHeader`] in bytes.
+pub const HALF_HEADER_BYTES: usize = 80;
 /// Size of [`BlockRecord`] in bytes.
 pub const BLOCK_RECORD_BYTES: usize = 56;
 /// Size of [`EndRecord`] in bytes.
@@ -204,6 +237,7 @@ pub const END_RECORD_BYTES: usize = 48;
 pub const THREAD_BYTES: usize = 336;
 
 const _: () = assert!(NEAR_WORDS_MAX >= crate::KERNEL_FRAMES_MAX);
+const _: () = assert!(size_of::<HalfHeader>() == HALF_HEADER_BYTES);
 const _: () = assert!(size_of::<BlockRecord>() == BLOCK_RECORD_BYTES);
 const _: () = assert!(size_of::<EndRecord>() == END_RECORD_BYTES);
 const _: () = assert!(size_of::<Thread>() == THREAD_BYTES);

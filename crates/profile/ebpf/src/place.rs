@@ -19,7 +19,7 @@ use wingbeat_profile_common::{
 
 use crate::{
     maps::{SCRATCH, count, scratch, setting},
-    record::{StackRecord, Whose},
+    record::{HalfRecord, Whose},
     regs::{self, UserRegs},
     tail::mix,
     task::{Task, Trusted},
@@ -42,8 +42,8 @@ struct Visit {
     index: usize,
     /// It is new, or to be checked.
     is_taken: bool,
-    /// What is sent in the place of the CPU.
-    flags: u16,
+    /// [`CHECK`], or none.
+    flags: u8,
 }
 
 /// Looks a key up among the places of a thread; a new one takes the place `next`.
@@ -58,12 +58,12 @@ fn visit(places: &mut [Place; PLACES], key: u64, next: usize) -> Visit {
     if index == PLACES {
         let index = next & (PLACES - 1);
         places[index] = Place { key, ..Place::EMPTY };
-        return Visit { index, is_taken: true, flags: index as u16 };
+        return Visit { index, is_taken: true, flags: 0 };
     }
     let index = index & (PLACES - 1);
     places[index].uses += 1;
     let is_check = places[index].uses % u64::from(REUSES_PER_CHECK) == 0;
-    Visit { index, is_taken: is_check, flags: index as u16 | if is_check { CHECK } else { 0 } }
+    Visit { index, is_taken: is_check, flags: if is_check { CHECK } else { 0 } }
 }
 
 /// Notes that a stack was sent, or that it was not: one that is not known yet is forgotten then, and the
@@ -104,9 +104,9 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
         return;
     }
     count(counter::WALKED, 1);
-    let Some(record) = StackRecord::new(RecordKind::UserStack, whose) else { return };
+    let Some(record) = HalfRecord::half(RecordKind::UserStack, whose) else { return };
     record.walk_user(user);
-    record.set_cpu(visit.flags);
+    record.set_place(visit.index as u8, visit.flags);
     record.send_tail();
     record.add_near_words(user);
     let place = &mut thread.users[visit.index & (PLACES - 1)];
@@ -162,13 +162,13 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
         thread.kernel_place = index as u8;
         thread.kernels[index] = Place::EMPTY;
     }
-    let Some(record) = StackRecord::new(RecordKind::KernelStack, whose) else { return };
+    let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
     let taken = record.append_kernel(|buffer| {
         // SAFETY: the task is one that the verifier knows, the buffer is in the scratch memory and has
         // that size.
         unsafe { bpf_get_task_stack(task.0 as *mut _, buffer, KERNEL_FRAMES_MAX as u32 * 8, 0) }
     });
-    record.set_cpu(index as u16 | flags);
+    record.set_place(index as u8, flags);
     let is_sent = taken.is_ok() && record.send();
     let place = &mut thread.kernels[index & (PLACES - 1)];
     if is_sent && let Some(offsets) = words.find(record) {
@@ -201,7 +201,7 @@ impl KernelWords {
     /// fewer, the first of them again in the others. `None` if there is none, or no `bpf_loop`: an
     /// ordinary loop over so many words is more than the verifier follows.
     #[inline(always)]
-    fn find(self, record: StackRecord) -> Option<u64> {
+    fn find(self, record: HalfRecord) -> Option<u64> {
         if setting!(HAS_BPF_LOOP) == 0 {
             return None;
         }
@@ -231,7 +231,7 @@ impl KernelWords {
 #[repr(C)]
 struct Search {
     words: KernelWords,
-    record: StackRecord,
+    record: HalfRecord,
     offsets: u64,
     found: u64,
 }
@@ -261,13 +261,13 @@ unsafe extern "C" fn look(index: u32, state: *mut c_void) -> i64 {
 /// Takes the kernel stack of the current thread as it goes off the CPU, unless it had the same before.
 #[inline(always)]
 pub fn take_kernel_now(thread: &mut Thread, ctx: *mut c_void, whose: Whose) {
-    let Some(record) = StackRecord::new(RecordKind::KernelStack, whose) else { return };
+    let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
     if record.take_kernel(ctx).is_err() {
         return;
     }
     let key = record.hash_of_first_frames(SEED);
     let Some(visit) = visit_kernel(thread, key) else { return };
-    record.set_cpu(visit.flags);
+    record.set_place(visit.index as u8, visit.flags);
     let place = &mut thread.kernels[visit.index & (PLACES - 1)];
     settle(place, record.send(), whose.time_ns);
 }

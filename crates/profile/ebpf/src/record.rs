@@ -10,8 +10,10 @@ use aya_ebpf::{
     },
 };
 use wingbeat_profile_common::{
-    KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, SAMPLE_HEADER_BYTES, SampleHeader, Stop,
-    TAIL_CHECKS, USER_FRAMES_MAX, counter, off_cpu::NEAR_WORDS_MAX, ring_bytes,
+    KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, SampleHeader, StackHeader, Stop, TAIL_CHECKS,
+    USER_FRAMES_MAX, counter,
+    off_cpu::{HalfHeader, NEAR_WORDS_MAX},
+    ring_bytes,
 };
 
 use crate::{
@@ -21,13 +23,24 @@ use crate::{
     tail::{self, Origin},
 };
 
-/// A record under construction.
+/// A record under construction. Its header begins with a [`StackHeader`].
 #[repr(C)]
-#[derive(Clone, Copy)]
-pub struct StackRecord {
-    header: *mut SampleHeader,
+pub struct StackRecord<Header> {
+    header: *mut Header,
     frames: *mut u64,
 }
+
+/// The record of half a stack.
+pub type HalfRecord = StackRecord<HalfHeader>;
+
+impl<Header> Clone for StackRecord<Header> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Header> Copy for StackRecord<Header> {}
 
 /// Whose stack it is, and when.
 #[derive(Clone, Copy)]
@@ -37,55 +50,55 @@ pub struct Whose {
     pub time_ns: u64,
 }
 
-impl StackRecord {
+impl StackRecord<SampleHeader> {
+    /// An empty sample; nothing if the scratch memory is missing, which cannot be.
+    #[inline(always)]
+    pub fn new(whose: Whose) -> Option<Self> {
+        let stack = stack_header(RecordKind::Sample, whose);
+        Self::begin(scratch::RECORD, SampleHeader { stack, leaf: [0; 2] })
+    }
+
+    /// Notes the two words at the stack pointer of the current thread.
+    #[inline(always)]
+    pub fn note_leaf(self, user: UserRegs) {
+        // SAFETY: the header lies in the scratch memory; the helper reads user memory into an array of
+        // that size, and leaves zeroes when it cannot.
+        unsafe {
+            let leaf = &raw mut (*self.header).leaf;
+            let _ = bpf_probe_read_user(leaf.cast(), 16, user.sp as *const _);
+        }
+    }
+
+    /// Sends the sample; false if the ring buffer is full.
+    #[inline(always)]
+    pub fn send(self) -> bool {
+        self.send_with(0)
+    }
+}
+
+impl HalfRecord {
     /// An empty record; nothing if the scratch memory is missing, which cannot be.
     #[inline(always)]
-    pub fn new(kind: RecordKind, whose: Whose) -> Option<Self> {
-        Self::new_in(scratch::RECORD, kind, whose)
+    pub fn half(kind: RecordKind, whose: Whose) -> Option<Self> {
+        Self::half_in(scratch::RECORD, kind, whose)
     }
 
     /// The same, in another part of the scratch memory.
     #[inline(always)]
-    pub fn new_in(part: u32, kind: RecordKind, whose: Whose) -> Option<Self> {
-        let header: *mut SampleHeader = SCRATCH.get_ptr_mut(part)?.cast();
-        let Whose { pid, tid, time_ns } = whose;
-        // SAFETY: all pointers stay within the scratch memory, which holds the largest record.
-        unsafe {
-            *header = SampleHeader {
-                kind: kind as u8,
-                stop: Stop::KernelThread as u8,
-                // SAFETY: a helper without arguments.
-                cpu: bpf_get_smp_processor_id() as u16,
-                user_frames: 0,
-                kernel_frames: 0,
-                pid,
-                tid,
-                time_ns,
-                stop_sp: 0,
-                stop_bp: 0,
-                leaf: [0; 2],
-                tail_checks: [0; TAIL_CHECKS],
-            };
-            Some(Self { header, frames: header.add(1).cast() })
-        }
+    pub fn half_in(part: u32, kind: RecordKind, whose: Whose) -> Option<Self> {
+        let stack = stack_header(kind, whose);
+        let header =
+            HalfHeader { stack, sp: 0, bp: 0, place: 0, flags: 0, near_words: 0, reserved: 0 };
+        Self::begin(part, header)
     }
 
-    /// Puts something else in the place of the CPU.
+    /// Notes which of the thread's stacks it is, and the flags.
     #[inline(always)]
-    pub fn set_cpu(self, cpu: u16) {
+    pub fn set_place(self, place: u8, flags: u8) {
         // SAFETY: the header lies in the scratch memory.
-        unsafe { (*self.header).cpu = cpu };
-    }
-
-    /// Walks the user stack of the current thread.
-    #[inline(always)]
-    pub fn walk_user(self, user: UserRegs) {
-        // SAFETY: header and frames lie in the scratch memory; the helper reads user memory into an
-        // array of that size, and leaves zeroes when it cannot.
         unsafe {
-            let leaf = &raw mut (*self.header).leaf;
-            let _ = bpf_probe_read_user(leaf.cast(), 16, user.sp as *const _);
-            stack::walk(self.header, self.frames, user);
+            (*self.header).place = place;
+            (*self.header).flags = flags;
         }
     }
 
@@ -95,8 +108,9 @@ impl StackRecord {
     pub fn add_near_words(self, user: UserRegs) {
         // SAFETY: the user frames are at most USER_FRAMES_MAX, and room for the words follows.
         let buffer: *mut c_void = unsafe {
-            (*self.header).leaf = [user.sp, user.bp];
-            let user_frames = usize::from((*self.header).user_frames);
+            (*self.header).sp = user.sp;
+            (*self.header).bp = user.bp;
+            let user_frames = usize::from((*self.stack()).user_frames);
             if user_frames > USER_FRAMES_MAX {
                 return;
             }
@@ -117,7 +131,7 @@ impl StackRecord {
             }
         }
         // SAFETY: the header lies in the scratch memory.
-        unsafe { (*self.header).kernel_frames = words as u16 };
+        unsafe { (*self.header).near_words = words as u16 };
     }
 
     /// Notes the registers of another thread, whose memory cannot be read here.
@@ -126,23 +140,55 @@ impl StackRecord {
         // SAFETY: header and frames lie in the scratch memory.
         unsafe {
             *self.frames = user.ip;
-            (*self.header).user_frames = 1;
-            (*self.header).stop = Stop::Unreadable as u8;
-            (*self.header).stop_sp = user.sp;
-            (*self.header).stop_bp = user.bp;
+            (*self.stack()).user_frames = 1;
+            (*self.stack()).stop = Stop::Unreadable as u8;
+            (*self.stack()).stop_sp = user.sp;
+            (*self.stack()).stop_bp = user.bp;
         }
+    }
+
+    /// Sends the record; false if the ring buffer is full.
+    #[inline(always)]
+    pub fn send(self) -> bool {
+        // SAFETY: the header lies in the scratch memory.
+        let near_words = unsafe { (*self.header).near_words };
+        self.send_with(u64::from(near_words))
+    }
+}
+
+impl<Header> StackRecord<Header> {
+    #[inline(always)]
+    fn begin(part: u32, header: Header) -> Option<Self> {
+        let place: *mut Header = SCRATCH.get_ptr_mut(part)?.cast();
+        // SAFETY: all pointers stay within the scratch memory, which holds the largest record.
+        unsafe {
+            *place = header;
+            Some(Self { header: place, frames: place.add(1).cast() })
+        }
+    }
+
+    #[inline(always)]
+    fn stack(self) -> *mut StackHeader {
+        self.header.cast()
+    }
+
+    /// Walks the user stack of the current thread.
+    #[inline(always)]
+    pub fn walk_user(self, user: UserRegs) {
+        // SAFETY: header and frames lie in the scratch memory.
+        unsafe { stack::walk(self.stack(), self.frames, user) };
     }
 
     /// Sees to it that user space can carry on where the walk of the user stack ended.
     #[inline(always)]
     pub fn send_tail(self) {
         // SAFETY: the header lies in the scratch memory.
-        let SampleHeader { pid, tid, time_ns, stop, stop_sp: sp, .. } = unsafe { *self.header };
+        let StackHeader { pid, tid, time_ns, stop, stop_sp: sp, .. } = unsafe { *self.stack() };
         if stop != Stop::Depth as u8 && stop != Stop::KernelThread as u8 {
             // Before the stack: whoever reads that one has its tail already.
             let checks = tail::check_and_send_once(Origin { pid, tid, time_ns, sp });
             // SAFETY: as above.
-            unsafe { (*self.header).tail_checks = checks };
+            unsafe { (*self.stack()).tail_checks = checks };
         }
     }
 
@@ -161,7 +207,7 @@ impl StackRecord {
     pub fn append_kernel(self, take: impl FnOnce(*mut c_void) -> i64) -> Result<(), u32> {
         // SAFETY: the user frames are at most USER_FRAMES_MAX, and room for the kernel's follows.
         let buffer = unsafe {
-            let user_frames = usize::from((*self.header).user_frames);
+            let user_frames = usize::from((*self.stack()).user_frames);
             if user_frames > USER_FRAMES_MAX {
                 return Ok(());
             }
@@ -172,7 +218,7 @@ impl StackRecord {
             return Err(-got as u32);
         }
         // SAFETY: as above.
-        unsafe { (*self.header).kernel_frames = (got as u64 / 8) as u16 };
+        unsafe { (*self.stack()).kernel_frames = (got as u64 / 8) as u16 };
         Ok(())
     }
 
@@ -195,19 +241,37 @@ impl StackRecord {
         unsafe { self.frames.add(index & 7).read_volatile() }
     }
 
-    /// Sends the record; false if the ring buffer is full.
     #[inline(always)]
-    pub fn send(self) -> bool {
+    fn send_with(self, more_words: u64) -> bool {
         // SAFETY: the header lies in the scratch memory.
         let frames = unsafe {
-            u64::from((*self.header).user_frames) + u64::from((*self.header).kernel_frames)
+            u64::from((*self.stack()).user_frames) + u64::from((*self.stack()).kernel_frames)
         };
-        let size = SAMPLE_HEADER_BYTES as u64 + frames * 8;
+        let size = size_of::<Header>() as u64 + (frames + more_words) * 8;
         if size > RECORD_BYTES_MAX as u64 {
             return true;
         }
         // SAFETY: the record lies in the scratch memory and has that size.
         unsafe { send(self.header.cast(), size) }
+    }
+}
+
+/// What each header of a stack begins with.
+#[inline(always)]
+fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHeader {
+    StackHeader {
+        kind: kind as u8,
+        stop: Stop::KernelThread as u8,
+        // SAFETY: a helper without arguments.
+        cpu: unsafe { bpf_get_smp_processor_id() } as u16,
+        user_frames: 0,
+        kernel_frames: 0,
+        pid,
+        tid,
+        time_ns,
+        stop_sp: 0,
+        stop_bp: 0,
+        tail_checks: [0; TAIL_CHECKS],
     }
 }
 

@@ -6,7 +6,7 @@ use aya_ebpf::{
     macros::perf_event,
     programs::PerfEventContext,
 };
-use wingbeat_profile_common::{RecordKind, counter};
+use wingbeat_profile_common::counter;
 
 use crate::{
     maps::count,
@@ -37,13 +37,15 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
 fn take(ctx: &PerfEventContext, pid: u32, tid: u32) -> Result<(), u32> {
     // SAFETY: a helper without arguments.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    let record = StackRecord::new(RecordKind::Sample, Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
+    let record = StackRecord::new(Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
     let in_kernel = match interrupted(ctx) {
         Interrupted::User(user) => {
+            record.note_leaf(user);
             record.walk_user(user);
             false
         }
         Interrupted::Kernel(user) => {
+            record.note_leaf(user);
             record.walk_user(user);
             true
         }

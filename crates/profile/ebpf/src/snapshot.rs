@@ -10,7 +10,7 @@ use wingbeat_profile_common::{
 use crate::{
     maps::{count, scratch, setting},
     missed, place,
-    record::{StackRecord, Whose},
+    record::{HalfRecord, Whose},
     regs, switch,
     targets::is_target,
     task::{TASK_DEAD, TASK_NEW, Task as _, Trusted},
@@ -73,11 +73,11 @@ fn note_registers(thread: &mut Thread, task: Trusted, whose: Whose) {
     thread.place = 0;
     thread.users[0].key = 0;
     thread.users[0].time_ns = 0;
-    let Some(record) = StackRecord::new_in(scratch::WALK, RecordKind::UserStack, whose) else {
+    let Some(record) = HalfRecord::half_in(scratch::WALK, RecordKind::UserStack, whose) else {
         return;
     };
     record.note_user(user);
-    record.set_cpu(REMOTE);
+    record.set_place(0, REMOTE);
     if record.send() {
         thread.users[0].time_ns = whose.time_ns;
     } else {

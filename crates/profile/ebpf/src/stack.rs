@@ -7,7 +7,7 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
-use wingbeat_profile_common::{SampleHeader, Stop, USER_FRAMES_MAX};
+use wingbeat_profile_common::{StackHeader, Stop, USER_FRAMES_MAX};
 
 use crate::{maps::setting, regs::UserRegs};
 
@@ -27,7 +27,7 @@ const PLAIN_LOOP_FRAMES_MAX: usize = 127;
 /// State of a walk.
 #[repr(C)]
 struct Walk {
-    header: *mut SampleHeader,
+    header: *mut StackHeader,
     frames: *mut u64,
     fp: u64,
 }
@@ -38,7 +38,7 @@ struct Walk {
 ///
 /// `frames` points to room for [`USER_FRAMES_MAX`] words.
 #[inline(always)]
-pub unsafe fn walk(header: *mut SampleHeader, frames: *mut u64, user: UserRegs) {
+pub unsafe fn walk(header: *mut StackHeader, frames: *mut u64, user: UserRegs) {
     // SAFETY: the caller's.
     unsafe {
         *frames = user.ip;

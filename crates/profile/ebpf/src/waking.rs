@@ -13,7 +13,7 @@ use wingbeat_profile_common::{
 
 use crate::{
     maps::count,
-    record::{StackRecord, Whose},
+    record::{HalfRecord, Whose},
     regs::{self, UserRegs},
     switch::known,
     tail::mix,
@@ -33,7 +33,7 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     let (pid, tid) = ((id >> 32) as u32, id as u32);
     // SAFETY: a helper without arguments.
     let whose = Whose { pid, tid, time_ns: unsafe { bpf_ktime_get_ns() } };
-    let Some(record) = StackRecord::new(RecordKind::WakerKernel, whose) else { return 0 };
+    let Some(record) = HalfRecord::half(RecordKind::WakerKernel, whose) else { return 0 };
     let user = regs::of_current();
     let mut key = mix(u64::from(tid) + 1, user.map_or(0, |user| user.ip));
     key = mix(key, user.map_or(0, |user| user.sp));
@@ -59,7 +59,7 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
 /// Sends the user half of the current thread's stack; false if the ring buffer is full.
 #[inline(always)]
 fn send_user(whose: Whose, user: Option<UserRegs>) -> bool {
-    let Some(record) = StackRecord::new(RecordKind::WakerUser, whose) else { return true };
+    let Some(record) = HalfRecord::half(RecordKind::WakerUser, whose) else { return true };
     if let Some(user) = user {
         record.walk_user(user);
         record.send_tail();

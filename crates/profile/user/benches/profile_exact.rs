@@ -35,13 +35,13 @@ fn sample(stack: u64) -> Vec<u8> {
     bytes.extend((KERNEL_FRAMES as u16).to_le_bytes());
     bytes.extend(PID.to_le_bytes());
     bytes.extend(PID.to_le_bytes());
-    let (time_ns, stop_sp, stop_bp, leaf_and_checks) = (stack, 0x7ffc_0000_1000, 0, [0; 4]);
+    let (time_ns, stop_sp, stop_bp, checks_and_leaf) = (stack, 0x7ffc_0000_1000, 0, [0; 4]);
     let user = (0..DEPTH).map(|level| {
         let inner = if level < DEPTH / 2 { stack * 131 } else { 0 };
         0x40_0000 + (inner + level) * 64
     });
     let kernel = (0..KERNEL_FRAMES).map(|level| 0xffff_ffff_8100_0000 + level * 64);
-    let head = [time_ns, stop_sp, stop_bp].into_iter().chain(leaf_and_checks);
+    let head = [time_ns, stop_sp, stop_bp].into_iter().chain(checks_and_leaf);
     bytes.extend(head.chain(user).chain(kernel).flat_map(u64::to_le_bytes));
     bytes
 }
@@ -62,7 +62,9 @@ fn folded() -> String {
 fn decode_sample(bytes: &[u8]) {
     let Ok(Record::Sample(sample)) = decode(black_box(bytes)) else { panic!("it is a sample") };
     // What the recorder does with them: each word once.
-    black_box(sample.user.iter().chain(sample.kernel.iter()).fold(0, u64::wrapping_add));
+    black_box(
+        sample.stack.user.iter().chain(sample.stack.kernel.iter()).fold(0, u64::wrapping_add),
+    );
 }
 
 /// Ten times each.

@@ -36,7 +36,12 @@ fn decoding(criterion: &mut Criterion) {
                 let record = decode(black_box(bytes));
                 let Ok(Record::Sample(sample)) = record else { return 0 };
                 // What the recorder does with them: each word once.
-                sample.user.iter().chain(sample.kernel.iter()).fold(0, u64::wrapping_add)
+                sample
+                    .stack
+                    .user
+                    .iter()
+                    .chain(sample.stack.kernel.iter())
+                    .fold(0, u64::wrapping_add)
             });
         });
     }
@@ -173,9 +178,9 @@ fn sample_bytes(stack: u64, user: &[u64]) -> Vec<u8> {
     bytes.extend((KERNEL_FRAMES as u16).to_le_bytes());
     bytes.extend(PID.to_le_bytes());
     bytes.extend(tid.to_le_bytes());
-    let (time_ns, stop_sp, stop_bp, leaf_and_checks) = (stack, 0x7ffc_0000_1000, 0, [0; 4]);
+    let (time_ns, stop_sp, stop_bp, checks_and_leaf) = (stack, 0x7ffc_0000_1000, 0, [0; 4]);
     let words =
-        [time_ns, stop_sp, stop_bp].into_iter().chain(leaf_and_checks).chain(user.iter().copied());
+        [time_ns, stop_sp, stop_bp].into_iter().chain(checks_and_leaf).chain(user.iter().copied());
     let kernel = (0..KERNEL_FRAMES as u64).map(|level| 0xffff_ffff_8100_0000 + level * 64);
     bytes.extend(words.chain(kernel).flat_map(u64::to_le_bytes));
     bytes

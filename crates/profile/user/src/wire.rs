@@ -2,9 +2,10 @@
 
 use thiserror::Error;
 use wingbeat_profile_common::{
-    RecordKind, SAMPLE_HEADER_BYTES, Stop, TAIL_CHECKS, TAIL_HEADER_BYTES,
-    off_cpu::{BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, EndRecord},
+    RecordKind, SampleHeader, StackHeader, Stop, TailHeader,
+    off_cpu::{BlockRecord, BlockState, EndRecord, HalfHeader},
 };
+use zerocopy::{FromBytes, TryFromBytes as _};
 
 /// A decoded record, borrowing the bytes it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +13,13 @@ pub enum Record<'a> {
     Sample(Sample<'a>),
     /// Raw stack of a thread.
     Tail(Tail<'a>),
-    /// Half of a stack that a thread went off the CPU with; its `cpu` tells the place.
-    UserStack(Sample<'a>),
-    KernelStack(Sample<'a>),
+    /// Half of a stack that a thread went off the CPU with.
+    UserStack(HalfStack<'a>),
+    KernelStack(HalfStack<'a>),
     /// The user half of a stack that woke a thread.
-    WakerUser(Sample<'a>),
+    WakerUser(HalfStack<'a>),
     /// The kernel half, which comes first.
-    WakerKernel(Sample<'a>),
+    WakerKernel(HalfStack<'a>),
     Block(BlockRecord),
     /// The account of a thread that ended.
     ThreadEnd(EndRecord),
@@ -28,53 +29,57 @@ impl Record<'_> {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub fn time_ns(&self) -> u64 {
         match self {
-            Self::Sample(sample)
-            | Self::UserStack(sample)
-            | Self::KernelStack(sample)
-            | Self::WakerUser(sample)
-            | Self::WakerKernel(sample) => sample.time_ns,
+            Self::Sample(sample) => sample.stack.header.time_ns,
+            Self::UserStack(half)
+            | Self::KernelStack(half)
+            | Self::WakerUser(half)
+            | Self::WakerKernel(half) => half.stack.header.time_ns,
             Self::Block(block) => block.end_ns,
             Self::ThreadEnd(end) => end.end_ns,
-            Self::Tail(tail) => tail.time_ns,
+            Self::Tail(tail) => tail.header.time_ns,
         }
     }
 }
 
-/// A sample as it crossed the border. Field by field as in
-/// [`SampleHeader`](wingbeat_profile_common::SampleHeader).
+/// What each record of a stack has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample<'a> {
+pub struct Stack<'a> {
+    pub header: StackHeader,
     /// Why the walk of the user stack ended.
     pub stop: Stop,
-    pub cpu: u16,
-    pub pid: u32,
-    pub tid: u32,
-    /// `CLOCK_MONOTONIC`, nanoseconds.
-    pub time_ns: u64,
-    /// Stack pointer at the end of the walk.
-    pub stop_sp: u64,
-    pub stop_bp: u64,
-    /// The two words at the stack pointer of the innermost user frame.
-    pub leaf: [u64; 2],
-    /// Checks of the stack where the walk ended: which tail belongs to it.
-    pub tail_checks: [u16; TAIL_CHECKS],
     /// User frames, innermost first.
     pub user: Words<'a>,
     /// Kernel frames, innermost first.
     pub kernel: Words<'a>,
 }
 
-/// Raw stack, as in [`TailHeader`](wingbeat_profile_common::TailHeader).
+/// A sample as it crossed the border.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample<'a> {
+    pub stack: Stack<'a>,
+    /// The two words at the stack pointer of the innermost user frame.
+    pub leaf: [u64; 2],
+}
+
+/// Half of a stack that a thread blocks or wakes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HalfStack<'a> {
+    pub stack: Stack<'a>,
+    /// Stack pointer and frame pointer register of the innermost user frame.
+    pub sp: u64,
+    pub bp: u64,
+    /// Which of the thread's stacks of this half.
+    pub place: u8,
+    /// [`CHECK`](wingbeat_profile_common::off_cpu::CHECK) and its like.
+    pub flags: u8,
+    /// Words of stack from the stack pointer on.
+    pub near: Words<'a>,
+}
+
+/// Raw stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tail<'a> {
-    pub pid: u32,
-    pub tid: u32,
-    /// `CLOCK_MONOTONIC`, nanoseconds.
-    pub time_ns: u64,
-    /// Address of the first word.
-    pub sp: u64,
-    /// The samples that it belongs to carry the same.
-    pub checks: [u16; TAIL_CHECKS],
+    pub header: TailHeader,
     pub words: Words<'a>,
 }
 
@@ -121,132 +126,83 @@ pub enum DecodeError {
 
 /// Decodes one record.
 pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
-    match bytes.first().copied().unwrap_or(0) {
-        kind if kind == RecordKind::Sample as u8 => decode_sample(bytes).map(Record::Sample),
-        kind if kind == RecordKind::Tail as u8 => decode_tail(bytes).map(Record::Tail),
-        kind if kind == RecordKind::UserStack as u8 => decode_sample(bytes).map(Record::UserStack),
-        kind if kind == RecordKind::KernelStack as u8 => {
-            decode_sample(bytes).map(Record::KernelStack)
+    let kind = bytes.first().copied().unwrap_or(0);
+    let known = RecordKind::try_read_from_bytes(&[kind]).map_err(|_| DecodeError::Kind(kind))?;
+    Ok(match known {
+        RecordKind::Sample => Record::Sample(decode_sample(bytes)?),
+        RecordKind::Tail => Record::Tail(decode_tail(bytes)?),
+        RecordKind::UserStack => Record::UserStack(decode_half(bytes)?),
+        RecordKind::KernelStack => Record::KernelStack(decode_half(bytes)?),
+        RecordKind::WakerUser => Record::WakerUser(decode_half(bytes)?),
+        RecordKind::WakerKernel => Record::WakerKernel(decode_half(bytes)?),
+        RecordKind::Block => Record::Block(decode_block(bytes)?),
+        RecordKind::ThreadEnd => {
+            let (end, rest) = header(bytes)?;
+            words(rest, [])?;
+            Record::ThreadEnd(end)
         }
-        kind if kind == RecordKind::WakerUser as u8 => decode_sample(bytes).map(Record::WakerUser),
-        kind if kind == RecordKind::WakerKernel as u8 => {
-            decode_sample(bytes).map(Record::WakerKernel)
-        }
-        kind if kind == RecordKind::Block as u8 => decode_block(bytes).map(Record::Block),
-        kind if kind == RecordKind::ThreadEnd as u8 => decode_end(bytes).map(Record::ThreadEnd),
-        kind => Err(DecodeError::Kind(kind)),
-    }
+    })
 }
 
 fn decode_sample(bytes: &[u8]) -> Result<Sample<'_>, DecodeError> {
-    let (header, rest) = header::<SAMPLE_HEADER_BYTES>(bytes)?;
-    let user_frames = usize::from(u16_at(header, 4));
-    let kernel_frames = usize::from(u16_at(header, 6));
-    let words = words(rest, user_frames + kernel_frames)?;
-    let (user, kernel) = words.split_at(user_frames);
-    let stop = header[1];
-    Ok(Sample {
-        stop: Stop::ALL.get(usize::from(stop)).copied().ok_or(DecodeError::Stop(stop))?,
-        cpu: u16_at(header, 2),
-        pid: u32_at(header, 8),
-        tid: u32_at(header, 12),
-        time_ns: u64_at(header, 16),
-        stop_sp: u64_at(header, 24),
-        stop_bp: u64_at(header, 32),
-        leaf: [u64_at(header, 40), u64_at(header, 48)],
-        tail_checks: checks_at(header, 56),
-        user: Words(user),
-        kernel: Words(kernel),
-    })
+    let (SampleHeader { stack, leaf }, rest) = header(bytes)?;
+    let [user, kernel] = words(rest, [stack.user_frames, stack.kernel_frames])?;
+    Ok(Sample { stack: Stack { header: stack, stop: stop(stack)?, user, kernel }, leaf })
+}
+
+fn decode_half(bytes: &[u8]) -> Result<HalfStack<'_>, DecodeError> {
+    let (HalfHeader { stack, sp, bp, place, flags, near_words, .. }, rest) = header(bytes)?;
+    let [user, kernel, near] = words(rest, [stack.user_frames, stack.kernel_frames, near_words])?;
+    let stack = Stack { header: stack, stop: stop(stack)?, user, kernel };
+    Ok(HalfStack { stack, sp, bp, place, flags, near })
 }
 
 fn decode_tail(bytes: &[u8]) -> Result<Tail<'_>, DecodeError> {
-    let (header, rest) = header::<TAIL_HEADER_BYTES>(bytes)?;
-    Ok(Tail {
-        pid: u32_at(header, 4),
-        tid: u32_at(header, 8),
-        time_ns: u64_at(header, 16),
-        sp: u64_at(header, 24),
-        checks: checks_at(header, 32),
-        words: Words(words(rest, usize::from(u16_at(header, 2)))?),
-    })
+    let (header, rest): (TailHeader, _) = header(bytes)?;
+    let [words] = words(rest, [header.words])?;
+    Ok(Tail { header, words })
 }
 
 fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
-    let (header, rest) = header::<BLOCK_RECORD_BYTES>(bytes)?;
-    words(rest, 0)?;
-    let [kind, state, place, kernel_place, ..] = *header;
-    if usize::from(state) >= BlockState::ALL.len() {
-        return Err(DecodeError::State(state));
+    let (block, rest): (BlockRecord, _) = header(bytes)?;
+    words(rest, [])?;
+    match BlockState::try_read_from_bytes(&[block.state]) {
+        Ok(_) => Ok(block),
+        Err(_) => Err(DecodeError::State(block.state)),
     }
-    Ok(BlockRecord {
-        kind,
-        state,
-        place,
-        kernel_place,
-        pid: u32_at(header, 4),
-        tid: u32_at(header, 8),
-        waker_tid: u32_at(header, 12),
-        start_ns: u64_at(header, 16),
-        end_ns: u64_at(header, 24),
-        user_ns: u64_at(header, 32),
-        kernel_ns: u64_at(header, 40),
-        waker_ns: u64_at(header, 48),
-    })
 }
 
-fn decode_end(bytes: &[u8]) -> Result<EndRecord, DecodeError> {
-    let (header, rest) = header::<END_RECORD_BYTES>(bytes)?;
-    words(rest, 0)?;
-    Ok(EndRecord {
-        kind: header[0],
-        is_exec: header[1],
-        reserved: [0; 2],
-        pid: u32_at(header, 4),
-        tid: u32_at(header, 8),
-        below: u32_at(header, 12),
-        begun_ns: u64_at(header, 16),
-        end_ns: u64_at(header, 24),
-        on_cpu_ns: u64_at(header, 32),
-        below_ns: u64_at(header, 40),
-    })
+fn stop(header: StackHeader) -> Result<Stop, DecodeError> {
+    Stop::try_read_from_bytes(&[header.stop]).map_err(|_| DecodeError::Stop(header.stop))
 }
 
-fn header<const SIZE: usize>(bytes: &[u8]) -> Result<(&[u8; SIZE], &[u8]), DecodeError> {
-    bytes.split_first_chunk().ok_or(DecodeError::Short { len: bytes.len(), header: SIZE })
+fn header<Header: FromBytes>(bytes: &[u8]) -> Result<(Header, &[u8]), DecodeError> {
+    Header::read_from_prefix(bytes)
+        .map_err(|_| DecodeError::Short { len: bytes.len(), header: size_of::<Header>() })
 }
 
-fn words(rest: &[u8], told: usize) -> Result<&[[u8; 8]], DecodeError> {
-    let (words, left_over) = rest.as_chunks();
+/// Splits what follows a header into lists of the lengths that it tells.
+fn words<const LISTS: usize>(
+    rest: &[u8],
+    lens: [u16; LISTS],
+) -> Result<[Words<'_>; LISTS], DecodeError> {
+    let (mut words, left_over) = rest.as_chunks();
+    let told = lens.iter().map(|&len| usize::from(len)).sum();
     if words.len() != told || !left_over.is_empty() {
         return Err(DecodeError::Words { found: words.len(), told });
     }
-    Ok(words)
-}
-
-/// An integer inside a header; the offsets above are constants within its size.
-fn u16_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> u16 {
-    u16::from_le_bytes([header[at], header[at + 1]])
-}
-
-fn checks_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> [u16; TAIL_CHECKS] {
-    std::array::from_fn(|index| u16_at(header, at + 2 * index))
-}
-
-fn u32_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> u32 {
-    u32::from(u16_at(header, at)) | u32::from(u16_at(header, at + 2)) << 16
-}
-
-fn u64_at<const SIZE: usize>(header: &[u8; SIZE], at: usize) -> u64 {
-    u64::from(u32_at(header, at)) | u64::from(u32_at(header, at + 4)) << 32
+    Ok(lens.map(|len| {
+        let (list, others) = words.split_at(usize::from(len));
+        words = others;
+        Words(list)
+    }))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::mem::offset_of;
-
     use proptest::prelude::*;
-    use wingbeat_profile_common::{SampleHeader, TailHeader};
+    use wingbeat_profile_common::TAIL_CHECKS;
+    use zerocopy::IntoBytes as _;
 
     use super::*;
 
@@ -256,7 +212,7 @@ mod tests {
         bytes.extend(7u32.to_le_bytes());
         bytes.extend(8u32.to_le_bytes());
         for word in
-            [1_000_000_007_u64, 0x7ffe_0010, 5, 11, 12, 0x2_0001, 8 << 48, 0x4010, 0x4020, u64::MAX]
+            [1_000_000_007_u64, 0x7ffe_0010, 5, 0x2_0001, 8 << 48, 11, 12, 0x4010, 0x4020, u64::MAX]
         {
             bytes.extend(word.to_le_bytes());
         }
@@ -264,35 +220,41 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_those_of_the_kernel_half() {
-        assert_eq!(offset_of!(SampleHeader, user_frames), 4);
-        assert_eq!(offset_of!(SampleHeader, pid), 8);
-        assert_eq!(offset_of!(SampleHeader, time_ns), 16);
-        assert_eq!(offset_of!(SampleHeader, stop_bp), 32);
-        assert_eq!(offset_of!(SampleHeader, leaf), 40);
-        assert_eq!(offset_of!(SampleHeader, tail_checks), 56);
-        assert_eq!(offset_of!(TailHeader, words), 2);
-        assert_eq!(offset_of!(TailHeader, tid), 8);
-        assert_eq!(offset_of!(TailHeader, sp), 24);
-        assert_eq!(offset_of!(TailHeader, checks), 32);
-        assert_eq!(offset_of!(BlockRecord, kernel_place), 3);
-        assert_eq!(offset_of!(BlockRecord, waker_tid), 12);
-        assert_eq!(offset_of!(BlockRecord, start_ns), 16);
-        assert_eq!(offset_of!(BlockRecord, waker_ns), 48);
-        assert_eq!(offset_of!(EndRecord, below), 12);
-        assert_eq!(offset_of!(EndRecord, below_ns), 40);
-    }
-
-    #[test]
     fn decodes_a_sample() {
         let bytes = sample_bytes();
         let Ok(Record::Sample(sample)) = decode(&bytes) else { panic!("not a sample") };
-        assert_eq!((sample.stop, sample.cpu, sample.pid, sample.tid), (Stop::Unreadable, 3, 7, 8));
-        assert_eq!(sample.time_ns, 1_000_000_007);
-        assert_eq!((sample.stop_sp, sample.stop_bp, sample.leaf), (0x7ffe_0010, 5, [11, 12]));
-        assert_eq!(sample.tail_checks, [1, 2, 0, 0, 0, 0, 0, 8]);
-        assert_eq!(sample.user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
-        assert_eq!(sample.kernel.iter().collect::<Vec<_>>(), [u64::MAX]);
+        let Stack { header, stop, user, kernel } = sample.stack;
+        assert_eq!((stop, header.cpu, header.pid, header.tid), (Stop::Unreadable, 3, 7, 8));
+        assert_eq!(header.time_ns, 1_000_000_007);
+        assert_eq!((header.stop_sp, header.stop_bp, sample.leaf), (0x7ffe_0010, 5, [11, 12]));
+        assert_eq!(header.tail_checks, [1, 2, 0, 0, 0, 0, 0, 8]);
+        assert_eq!(user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
+        assert_eq!(kernel.iter().collect::<Vec<_>>(), [u64::MAX]);
+    }
+
+    #[test]
+    fn decodes_half_a_stack() {
+        let stack = StackHeader {
+            kind: RecordKind::UserStack as u8,
+            stop: Stop::Zero as u8,
+            cpu: 0,
+            user_frames: 1,
+            kernel_frames: 0,
+            pid: 7,
+            tid: 8,
+            time_ns: 9,
+            stop_sp: 0,
+            stop_bp: 0,
+            tail_checks: [0; TAIL_CHECKS],
+        };
+        let (place, flags, near_words) = (2, 1, 2);
+        let header = HalfHeader { stack, sp: 16, bp: 32, place, flags, near_words, reserved: 0 };
+        let bytes = [header.as_bytes(), [0x4010_u64, 1, 2].as_bytes()].concat();
+        let Ok(Record::UserStack(half)) = decode(&bytes) else { panic!("not half a stack") };
+        assert_eq!((half.sp, half.bp, half.place, half.flags), (16, 32, 2, 1));
+        assert_eq!(half.stack.user.iter().collect::<Vec<_>>(), [0x4010]);
+        assert_eq!(half.near.iter().collect::<Vec<_>>(), [1, 2]);
+        assert!(half.stack.kernel.is_empty());
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! sums and distributions, so that a flood of short blocks takes no memory; long ones are kept singly.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_profile_common::off_cpu::{BlockRecord, BlockState, NO_PLACE, PLACES, UNSEEN};
+use wingbeat_profile_common::off_cpu::{
+    BlockRecord, BlockState, EndRecord, NO_PLACE, PLACES, Place, Thread, UNSEEN,
+};
 
 use super::{intern::RawStackId, spaces::GenerationId};
 use crate::model::{Completeness, Durations, State, ThreadId};
@@ -69,6 +71,68 @@ pub(crate) struct Account {
     pub below_ns: u64,
     /// It slept all the time, in long stretches.
     pub is_idle: bool,
+}
+
+/// A block as it comes in; `CLOCK_MONOTONIC`, nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub pid: u32,
+    pub tid: u32,
+    pub state: State,
+    /// Which of the thread's user stacks, and of its kernel stacks.
+    pub place: u8,
+    pub kernel_place: u8,
+    /// When these were taken; 0 if they were not.
+    pub user_ns: u64,
+    pub kernel_ns: u64,
+    /// Thread that woke it, and the time of its stack.
+    pub waker: Option<(u32, u64)>,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// It has not ended.
+    pub is_open: bool,
+}
+
+impl From<&BlockRecord> for Block {
+    fn from(record: &BlockRecord) -> Self {
+        // The idle task has the number 0, which stands for nobody.
+        let waker_tid = if record.waker_tid == u32::MAX { 0 } else { record.waker_tid };
+        Self {
+            pid: record.pid,
+            tid: record.tid,
+            state: state(record.state),
+            place: record.place,
+            kernel_place: record.kernel_place,
+            user_ns: record.user_ns,
+            kernel_ns: record.kernel_ns,
+            waker: (record.waker_ns != 0).then_some((waker_tid, record.waker_ns)),
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            is_open: false,
+        }
+    }
+}
+
+impl Block {
+    /// That of a thread which is still off the CPU at `end_ns`.
+    pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
+        let time_of = |places: &[Place; PLACES], place: u8| {
+            places.get(usize::from(place)).map_or(0, |place| place.time_ns)
+        };
+        Self {
+            pid: thread.pid,
+            tid,
+            state: state(thread.state),
+            place: thread.place,
+            kernel_place: thread.kernel_place,
+            user_ns: time_of(&thread.users, thread.place),
+            kernel_ns: time_of(&thread.kernels, thread.kernel_place),
+            waker: None,
+            start_ns: thread.since_ns,
+            end_ns,
+            is_open: true,
+        }
+    }
 }
 
 /// The user half of a stack.
@@ -152,6 +216,21 @@ pub(super) struct Span {
     pub below_ns: u64,
 }
 
+impl From<&EndRecord> for Span {
+    fn from(end: &EndRecord) -> Self {
+        Self {
+            pid: end.pid,
+            tid: end.tid,
+            begun_ns: end.begun_ns,
+            end_ns: end.end_ns,
+            on_cpu_ns: end.on_cpu_ns,
+            off: Off::default(),
+            below: end.below.into(),
+            below_ns: end.below_ns,
+        }
+    }
+}
+
 impl Span {
     /// The parts before and after a time, at which the time off the CPU was `off`. Blocks below the
     /// limit stay with the former.
@@ -175,22 +254,22 @@ impl Span {
 }
 
 impl Blocker {
-    fn whole(&mut self, block: &BlockRecord) -> &mut Option<Whole> {
+    fn whole(&mut self, block: &Block) -> &mut Option<Whole> {
         let user = usize::from(block.place).min(USERS - 1);
         let kernel = usize::from(block.kernel_place.min(NO_PLACE));
         &mut self.wholes[user][kernel]
     }
 
     /// The whole stack of a block, if it was put together before, and whether half of it is missing.
-    pub(super) fn known(&mut self, block: &BlockRecord) -> Option<(RawStackId, bool)> {
+    pub(super) fn known(&mut self, block: &Block) -> Option<(RawStackId, bool)> {
         let whole = (*self.whole(block))?;
         let is_same = whole.user_ns == block.user_ns && whole.kernel_ns == block.kernel_ns;
         is_same.then_some((whole.stack, whole.is_missing))
     }
 
     /// Remembers the whole stack of a block.
-    pub(super) fn remember(&mut self, block: &BlockRecord, stack: RawStackId, is_missing: bool) {
-        let BlockRecord { user_ns, kernel_ns, .. } = *block;
+    pub(super) fn remember(&mut self, block: &Block, stack: RawStackId, is_missing: bool) {
+        let Block { user_ns, kernel_ns, .. } = *block;
         *self.whole(block) = Some(Whole { user_ns, kernel_ns, stack, is_missing, row: None });
     }
 
@@ -263,21 +342,12 @@ impl Blocks {
     }
 
     /// The waker that a block names.
-    pub(super) fn waker(&mut self, block: &BlockRecord) -> Option<WakerId> {
-        // The idle task has the number 0, which stands for nobody.
-        let tid = if block.waker_tid == u32::MAX { 0 } else { block.waker_tid };
-        if block.waker_ns == 0 { None } else { self.waker_stacks.get((tid, block.waker_ns)) }
+    pub(super) fn waker(&mut self, block: &Block) -> Option<WakerId> {
+        self.waker_stacks.get(block.waker?)
     }
 
-    /// Counts a block from `start_ns` to `end_ns` since the start of recording; `is_open` if it has not
-    /// ended.
-    pub(super) fn add(
-        &mut self,
-        block: &BlockRecord,
-        kind: Kind,
-        (start_ns, end_ns): (u64, u64),
-        is_open: bool,
-    ) {
+    /// Counts a block from `start_ns` to `end_ns` since the start of recording.
+    pub(super) fn add(&mut self, block: &Block, kind: Kind, (start_ns, end_ns): (u64, u64)) {
         let duration_ns = end_ns.saturating_sub(start_ns);
         let row = self.row(block, kind);
         if let Some(blocked) = self.rows.get_mut(row as usize) {
@@ -289,13 +359,13 @@ impl Blocks {
         }
         let blocker = self.blockers.entry(block.tid).or_default();
         blocker.off.total_ns += duration_ns;
-        if kind.state == State::Sleeping && (duration_ns >= IDLE_NS_MIN || is_open) {
+        if kind.state == State::Sleeping && (duration_ns >= IDLE_NS_MIN || block.is_open) {
             blocker.off.slept_long_ns += duration_ns;
         }
     }
 
     /// The row of a kind; the one that a stack was counted in last is found without a search.
-    fn row(&mut self, block: &BlockRecord, kind: Kind) -> u32 {
+    fn row(&mut self, block: &Block, kind: Kind) -> u32 {
         let Self { blockers, rows, row_ids, .. } = self;
         let whole = blockers.get_mut(&block.tid).and_then(|blocker| blocker.whole(block).as_mut());
         if let Some((known, row)) = whole.as_ref().and_then(|whole| whole.row)
@@ -398,7 +468,7 @@ pub(super) struct Ended {
 }
 
 /// The state as the model has it.
-pub(super) fn state(state: u8) -> State {
+fn state(state: u8) -> State {
     match BlockState::ALL.get(usize::from(state)) {
         Some(BlockState::Uninterruptible) => State::Uninterruptible,
         Some(BlockState::Io) => State::Io,

@@ -17,11 +17,11 @@ pub(crate) mod threads;
 use std::collections::HashSet;
 
 use rustc_hash::FxHashMap;
-use wingbeat_profile_common::Stop;
+use wingbeat_profile_common::{StackHeader, Stop};
 
 use self::{
     binaries::Binaries,
-    blocks::Blocks,
+    blocks::{Block, Blocks, Span},
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     spaces::{GenerationId, Mapping, Spaces},
@@ -32,7 +32,7 @@ use crate::{
     model::{Completeness, ThreadId},
     proc,
     unwind::{Row, Start},
-    wire::{Record, Sample},
+    wire::{Record, Sample, Stack},
 };
 
 /// A sample with its raw stack.
@@ -217,12 +217,12 @@ impl Recorder {
         match record {
             Record::Sample(sample) => self.sample(&sample),
             Record::Tail(tail) => self.tails.insert(&tail),
-            Record::UserStack(sample) => self.user_stack(&sample),
-            Record::KernelStack(sample) => self.kernel_stack(&sample),
-            Record::WakerKernel(sample) => self.waker_kernel(&sample),
-            Record::WakerUser(sample) => self.waker_user(&sample),
-            Record::Block(block) => self.block(&block),
-            Record::ThreadEnd(end) => self.thread_ended(&end),
+            Record::UserStack(half) => self.user_stack(&half),
+            Record::KernelStack(half) => self.kernel_stack(&half),
+            Record::WakerKernel(half) => self.waker_kernel(&half.stack),
+            Record::WakerUser(half) => self.waker_user(&half),
+            Record::Block(block) => self.block(&Block::from(&block)),
+            Record::ThreadEnd(end) => self.thread_ended(Span::from(&end), end.is_exec != 0),
         }
     }
 
@@ -232,25 +232,27 @@ impl Recorder {
             generation,
             completeness,
             frames.iter().copied(),
-            sample.kernel.iter(),
+            sample.stack.kernel.iter(),
         );
         self.frames = frames;
-        let thread = self.threads.sampled(sample.pid, sample.tid);
-        let time_ns = sample.time_ns.saturating_sub(self.start_ns);
-        self.samples.push(RawSample { time_ns, thread, stack, cpu: sample.cpu });
+        let StackHeader { pid, tid, time_ns, cpu, .. } = sample.stack.header;
+        let thread = self.threads.sampled(pid, tid);
+        let time_ns = time_ns.saturating_sub(self.start_ns);
+        self.samples.push(RawSample { time_ns, thread, stack, cpu });
     }
 
     /// The user frames of a sample, with those that its walk did not reach. Whoever is done with the
     /// list may put it into [`Self::frames`], so that the next one allocates nothing.
     fn user_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
-        let generation = self.generation(sample.pid);
+        let user = sample.stack.user;
+        let generation = self.generation(sample.stack.header.pid);
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        frames.extend(sample.user.iter());
-        let completeness = self.finish(generation, sample, &mut frames);
+        frames.extend(user.iter());
+        let completeness = self.finish(generation, &sample.stack, &mut frames);
         // A walk that ended at once was carried on from the innermost function itself: its caller is
         // there already.
-        let has_caller = sample.user.len() == 1 && frames.len() > 1;
+        let has_caller = user.len() == 1 && frames.len() > 1;
         if !has_caller && let Some(caller) = self.skipped_caller(generation, sample) {
             frames.insert(1, caller);
         }
@@ -272,7 +274,7 @@ impl Recorder {
     /// first and last instructions, or in a leaf function that never makes one. The return address
     /// is then one of the first two words of the stack.
     fn skipped_caller(&mut self, generation: GenerationId, sample: &Sample<'_>) -> Option<u64> {
-        let ip = sample.user.iter().next()?;
+        let ip = sample.stack.user.iter().next()?;
         let row = self.row(generation, ip)?;
         let Row::Frame { base, cfa_offset, return_offset, .. } = row else { return None };
         let is_frameless = base == crate::unwind::Base::Sp;
@@ -294,22 +296,22 @@ impl Recorder {
     fn finish(
         &mut self,
         generation: GenerationId,
-        sample: &Sample<'_>,
+        stack: &Stack<'_>,
         frames: &mut Vec<u64>,
     ) -> Completeness {
-        let Some(pc) = sample.user.iter().next_back() else {
-            return if sample.stop == Stop::KernelThread {
+        let Some(pc) = stack.user.iter().next_back() else {
+            return if stack.stop == Stop::KernelThread {
                 Completeness::Complete
             } else {
                 Completeness::Truncated
             };
         };
-        let is_return = sample.user.len() > 1;
-        let start =
-            Start { pc, is_return, sp: sample.stop_sp, bp: sample.stop_bp, stop: sample.stop };
+        let is_return = stack.user.len() > 1;
+        let StackHeader { stop_sp: sp, stop_bp: bp, .. } = stack.header;
+        let start = Start { pc, is_return, sp, bp, stop: stack.stop };
         let Self { rows, spaces, binaries, tails, .. } = self;
         let row = |address| look_up_row(rows, spaces, binaries, generation, address);
-        tails.finish(sample, start, generation, row, |outcome| {
+        tails.finish(stack, start, generation, row, |outcome| {
             frames.extend(&outcome.frames);
             outcome.completeness
         })

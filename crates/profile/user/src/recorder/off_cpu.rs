@@ -2,16 +2,16 @@
 //! are counted with them.
 
 use wingbeat_profile_common::{
-    RecordKind, Stop, USER_FRAMES_MAX,
+    StackHeader, Stop, USER_FRAMES_MAX,
     off_cpu::{
-        BlockRecord, BlockState, CHECK, ENDED, EndRecord, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU,
-        PLACES, Place, REMOTE, Thread, UNSEEN, was_away,
+        BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, REMOTE, Thread,
+        UNSEEN, was_away,
     },
 };
 
 use super::{
     Recorder,
-    blocks::{Ended, Exec, KernelPart, Kind, Off, RawWaker, Span, UserPart, state},
+    blocks::{Block, Ended, Exec, KernelPart, Kind, Off, RawWaker, Span, UserPart},
     intern::RawStackId,
     look_up_row,
     spaces::GenerationId,
@@ -20,7 +20,7 @@ use crate::{
     model::{BrokenReason, Completeness},
     proc,
     unwind::{ApproachEnd, Memory, Registers, Start, approach, finish},
-    wire::Sample,
+    wire::{HalfStack, Stack},
 };
 
 /// Stack of another thread that is read to unwind it.
@@ -30,80 +30,77 @@ const FRAME_BYTES_MAX: u64 = 1 << 20;
 
 impl Recorder {
     /// Takes the user half of a stack.
-    pub(super) fn user_stack(&mut self, sample: &Sample<'_>) {
-        let (generation, completeness, frames) = if sample.cpu & REMOTE != 0 {
-            self.remote_frames(sample)
+    pub(super) fn user_stack(&mut self, half: &HalfStack<'_>) {
+        let (generation, completeness, frames) = if half.flags & REMOTE != 0 {
+            self.remote_frames(&half.stack)
         } else {
-            self.near_frames(sample)
+            self.near_frames(half)
         };
-        let part = UserPart { time_ns: sample.time_ns, generation, completeness, frames };
+        let StackHeader { tid, time_ns, .. } = half.stack.header;
+        let part = UserPart { time_ns, generation, completeness, frames };
+        let users = &mut self.blocks.blocker(tid).users;
         let mut is_wrong = false;
-        let blocker = self.blocks.blocker(sample.tid);
-        if let Some(user) = blocker.users.get_mut(usize::from(sample.cpu & 0xff)) {
+        if let Some(user) = users.get_mut(usize::from(half.place)) {
             is_wrong = user.as_ref().is_some_and(|known| known.frames != part.frames);
             *user = Some(part);
         }
-        if sample.cpu & CHECK != 0 {
-            self.blocks.checked += 1;
-            self.blocks.wrong += u64::from(is_wrong);
-        }
+        self.count_check(half, is_wrong);
     }
 
     /// Takes the kernel half of a stack.
-    pub(super) fn kernel_stack(&mut self, sample: &Sample<'_>) {
-        let part = KernelPart { time_ns: sample.time_ns, frames: sample.kernel.iter().collect() };
+    pub(super) fn kernel_stack(&mut self, half: &HalfStack<'_>) {
+        let StackHeader { tid, time_ns, .. } = half.stack.header;
+        let part = KernelPart { time_ns, frames: half.stack.kernel.iter().collect() };
+        let kernels = &mut self.blocks.blocker(tid).kernels;
         let mut is_wrong = false;
-        let blocker = self.blocks.blocker(sample.tid);
-        if let Some(kernel) = blocker.kernels.get_mut(usize::from(sample.cpu & 0xff)) {
+        if let Some(kernel) = kernels.get_mut(usize::from(half.place)) {
             is_wrong = kernel.as_ref().is_some_and(|known| known.frames != part.frames);
             *kernel = Some(part);
         }
-        if sample.cpu & CHECK != 0 {
+        self.count_check(half, is_wrong);
+    }
+
+    fn count_check(&mut self, half: &HalfStack<'_>, is_wrong: bool) {
+        if half.flags & CHECK != 0 {
             self.blocks.checked += 1;
             self.blocks.wrong += u64::from(is_wrong);
         }
     }
 
     /// Takes the kernel half of a stack that wakes a thread.
-    pub(super) fn waker_kernel(&mut self, sample: &Sample<'_>) {
-        let frames = sample.kernel.iter().collect();
-        self.blocks.waker_kernel =
-            Some((sample.tid, KernelPart { time_ns: sample.time_ns, frames }));
+    pub(super) fn waker_kernel(&mut self, stack: &Stack<'_>) {
+        let StackHeader { tid, time_ns, .. } = stack.header;
+        let frames = stack.kernel.iter().collect();
+        self.blocks.waker_kernel = Some((tid, KernelPart { time_ns, frames }));
     }
 
     /// Takes the user half, which follows it.
-    pub(super) fn waker_user(&mut self, sample: &Sample<'_>) {
-        let (generation, completeness, frames) = self.near_frames(sample);
+    pub(super) fn waker_user(&mut self, half: &HalfStack<'_>) {
+        let StackHeader { pid, tid, time_ns, .. } = half.stack.header;
+        let (generation, completeness, frames) = self.near_frames(half);
         let kernel = self.blocks.waker_kernel.take();
         let kernel = kernel
-            .filter(|(tid, part)| *tid == sample.tid && part.time_ns == sample.time_ns)
+            .filter(|(kernel_tid, part)| *kernel_tid == tid && part.time_ns == time_ns)
             .map(|(_, part)| part.frames)
             .unwrap_or_default();
         let stack = self.stacks.intern(generation, completeness, frames, kernel.into_iter());
-        let name = match sample.tid {
-            0 => String::new(),
-            tid => self.threads.name(sample.pid, tid),
-        };
-        self.blocks.add_waker(sample.tid, sample.time_ns, RawWaker { name, stack });
+        let name = if tid == 0 { String::new() } else { self.threads.name(pid, tid) };
+        self.blocks.add_waker(tid, time_ns, RawWaker { name, stack });
     }
 
     /// Takes a block.
-    pub(super) fn block(&mut self, block: &BlockRecord) {
-        self.count_block(block, false);
-    }
-
-    fn count_block(&mut self, block: &BlockRecord, is_open: bool) {
+    pub(super) fn block(&mut self, block: &Block) {
         let thread = self.threads.sampled(block.pid, block.tid);
         let stack = self.whole_stack(block);
         let waker = self.blocks.waker(block);
-        let kind = Kind { thread, stack, state: state(block.state), waker };
+        let kind = Kind { thread, stack, state: block.state, waker };
         let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
         let span = (since(block.start_ns), since(block.end_ns));
-        self.blocks.add(block, kind, span, is_open);
+        self.blocks.add(block, kind, span);
     }
 
     /// The stack that a block names.
-    fn whole_stack(&mut self, block: &BlockRecord) -> RawStackId {
+    fn whole_stack(&mut self, block: &Block) -> RawStackId {
         let Self { blocks, stacks, .. } = self;
         let blocker = blocks.blocker(block.tid);
         if let Some((stack, is_missing)) = blocker.known(block) {
@@ -138,19 +135,9 @@ impl Recorder {
         self.blocks.blocker(pid).exec(Exec { time_ns, name, thread });
     }
 
-    /// Closes the account of a thread that ended, or became another program.
-    pub(super) fn thread_ended(&mut self, end: &EndRecord) {
-        let span = Span {
-            pid: end.pid,
-            tid: end.tid,
-            begun_ns: end.begun_ns,
-            end_ns: end.end_ns,
-            on_cpu_ns: end.on_cpu_ns,
-            off: Off::default(),
-            below: end.below.into(),
-            below_ns: end.below_ns,
-        };
-        let Ended { before, last } = self.blocks.end(span, end.is_exec != 0);
+    /// Closes the account of a thread that ended, or became another program (`is_exec`).
+    pub(super) fn thread_ended(&mut self, span: Span, is_exec: bool) {
+        let Ended { before, last } = self.blocks.end(span, is_exec);
         if let Some((exec, span)) = before {
             let since_start = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
             let life = (since_start(span.begun_ns), since_start(span.end_ns));
@@ -167,65 +154,47 @@ impl Recorder {
     }
 
     /// Closes the account of a thread that is there when the recording ends at `end_ns`, with the
-    /// block that has not ended; tells whether there is one.
+    /// block that has not ended; returns whether there is one.
     pub(crate) fn thread_left(&mut self, tid: u32, thread: &Thread, end_ns: u64) -> bool {
-        let mut on_cpu_ns = thread.on_cpu_ns;
-        let is_out = thread.whereabouts == OFF_CPU;
         let end_ns = if thread.whereabouts == ENDED { thread.since_ns } else { end_ns };
+        let is_out = thread.whereabouts == OFF_CPU;
+        let mut on_cpu_ns = thread.on_cpu_ns;
         if is_out {
-            let time_of = |places: &[Place; PLACES], place: u8| {
-                places.get(usize::from(place)).map_or(0, |place| place.time_ns)
-            };
-            let block = BlockRecord {
-                kind: RecordKind::Block as u8,
-                state: thread.state,
-                place: thread.place,
-                kernel_place: thread.kernel_place,
-                pid: thread.pid,
-                tid,
-                waker_tid: 0,
-                start_ns: thread.since_ns,
-                end_ns,
-                user_ns: time_of(&thread.users, thread.place),
-                kernel_ns: time_of(&thread.kernels, thread.kernel_place),
-                waker_ns: 0,
-            };
-            self.count_block(&block, true);
+            self.block(&Block::open(tid, thread, end_ns));
         } else {
             on_cpu_ns += end_ns.saturating_sub(thread.since_ns);
         }
-        self.thread_ended(&EndRecord {
-            kind: RecordKind::ThreadEnd as u8,
-            is_exec: 0,
-            reserved: [0; 2],
+        let span = Span {
             pid: thread.pid,
             tid,
-            below: thread.below,
             begun_ns: thread.begun_ns,
             end_ns,
             on_cpu_ns,
+            off: Off::default(),
+            below: thread.below.into(),
             below_ns: thread.below_ns,
-        });
+        };
+        self.thread_ended(span, false);
         is_out
     }
 
     /// The user frames of a thread in a system call: from the innermost function, which is one of the C
     /// library's and keeps no frame pointers, by the tables to where the frame pointers begin.
-    fn near_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
-        let generation = self.generation(sample.pid);
-        let mut frames: Vec<u64> = sample.user.iter().collect();
+    fn near_frames(&mut self, half: &HalfStack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
+        let HalfStack { stack, sp, bp, near, .. } = *half;
+        let generation = self.generation(stack.header.pid);
+        let mut frames: Vec<u64> = stack.user.iter().collect();
         let Some(&pc) = frames.first() else {
-            let completeness = self.finish(generation, sample, &mut frames);
+            let completeness = self.finish(generation, &stack, &mut frames);
             return (generation, completeness, frames);
         };
-        let [sp, bp] = sample.leaf;
-        let memory = Memory { start: sp, words: sample.kernel.iter().collect() };
+        let memory = Memory { start: sp, words: near.iter().collect() };
         let Self { rows, spaces, binaries, .. } = self;
         let row = |address| look_up_row(rows, spaces, binaries, generation, address);
         let near = approach(Registers { pc, sp, bp }, &memory, row);
         let completeness = match near.end {
             ApproachEnd::FramePointers => {
-                let completeness = self.finish(generation, sample, &mut frames);
+                let completeness = self.finish(generation, &stack, &mut frames);
                 frames.splice(1..1, near.frames);
                 completeness
             }
@@ -238,23 +207,23 @@ impl Recorder {
                 frames.splice(1.., near.frames);
                 Completeness::Broken(BrokenReason::NoFramePointer)
             }
-            ApproachEnd::Lost => self.finish(generation, sample, &mut frames),
+            ApproachEnd::Lost => self.finish(generation, &stack, &mut frames),
         };
         (generation, completeness, frames)
     }
 
     /// The user frames of a thread of which only the registers are known: its memory is read from
     /// outside, which is sound as long as it sleeps.
-    fn remote_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
-        let generation = self.generation(sample.pid);
-        let mut frames: Vec<u64> = sample.user.iter().collect();
-        let words = proc::stack_words(sample.pid, sample.stop_sp, REMOTE_STACK_BYTES);
-        let memory = Memory { start: sample.stop_sp, words };
+    fn remote_frames(&mut self, stack: &Stack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
+        let StackHeader { pid, stop_sp: sp, stop_bp: bp, .. } = stack.header;
+        let generation = self.generation(pid);
+        let mut frames: Vec<u64> = stack.user.iter().collect();
+        let memory = Memory { start: sp, words: proc::stack_words(pid, sp, REMOTE_STACK_BYTES) };
         let mut start = Start {
             pc: frames.first().copied().unwrap_or(0),
             is_return: false,
-            sp: sample.stop_sp,
-            bp: sample.stop_bp,
+            sp,
+            bp,
             stop: Stop::NotAFrame,
         };
         let Self { rows, spaces, binaries, .. } = self;

@@ -6,7 +6,7 @@ use wingbeat_profile_common::{TAIL_CHECKS, TAIL_WORDS_PER_CHECK};
 use super::spaces::GenerationId;
 use crate::{
     unwind::{Memory, Outcome, Row, Start, finish},
-    wire::{Sample, Tail},
+    wire::{Stack, Tail},
 };
 
 /// Tails kept per thread and place; the bottom of a stack has one.
@@ -37,9 +37,9 @@ struct Entry {
 impl Tails {
     /// Takes a tail.
     pub(super) fn insert(&mut self, tail: &Tail<'_>) {
-        let memory = Memory { start: tail.sp, words: tail.words.iter().collect() };
-        let entry = Entry { memory, checks: tail.checks, outcomes: Vec::new() };
-        let entries = self.at((tail.tid, tail.sp));
+        let memory = Memory { start: tail.header.sp, words: tail.words.iter().collect() };
+        let entry = Entry { memory, checks: tail.header.checks, outcomes: Vec::new() };
+        let entries = self.at((tail.header.tid, tail.header.sp));
         if entries.len() == TAILS_MAX {
             entries.remove(0);
         }
@@ -54,22 +54,22 @@ impl Tails {
         self.young.entry(place).or_insert_with(|| old.remove(&place).unwrap_or_default())
     }
 
-    /// Unwinds from `start` by the tail that the sample belongs to, or without if there is none;
+    /// Unwinds from `start` by the tail that the stack belongs to, or without if there is none;
     /// `use_outcome` gets the result, which is remembered.
     pub(super) fn finish<T>(
         &mut self,
-        sample: &Sample<'_>,
+        stack: &Stack<'_>,
         start: Start,
         generation: GenerationId,
         mut row: impl FnMut(u64) -> Option<Row>,
         use_outcome: impl FnOnce(&Outcome) -> T,
     ) -> T {
-        let place = (sample.tid, sample.stop_sp);
+        let place = (stack.header.tid, stack.header.stop_sp);
         if self.young.contains_key(&place) || self.old.contains_key(&place) {
             for entry in self.at(place).iter_mut().rev() {
                 let checks = entry.checks;
                 let outcome = entry.outcome(start, generation, &mut row);
-                if belongs(&checks, &sample.tail_checks, outcome.words_used) {
+                if belongs(&checks, &stack.header.tail_checks, outcome.words_used) {
                     return use_outcome(outcome);
                 }
             }

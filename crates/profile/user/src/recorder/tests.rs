@@ -71,7 +71,7 @@ fn sample(pid: u32, words: [u64; 5]) -> Vec<u8> {
     // The second word of the stack lies before the frames.
     let [sp, bp, leaf, below, ip] = words;
     bytes.extend(
-        [1, sp, bp, leaf, below, CHECKS, CHECKS, ip].into_iter().flat_map(u64::to_le_bytes),
+        [1, sp, bp, CHECKS, CHECKS, leaf, below, ip].into_iter().flat_map(u64::to_le_bytes),
     );
     bytes
 }

@@ -10,7 +10,7 @@ use aya::{
 use wingbeat_bpf::btf::KernelTypes;
 use wingbeat_profile_common::{
     map,
-    off_cpu::{PLACES, Place, THREAD_BYTES, Thread, Waker},
+    off_cpu::{THREAD_BYTES, Thread},
     program,
 };
 
@@ -150,7 +150,11 @@ impl KernelHalf {
         let map = self.ebpf.map(map::THREADS).ok_or_else(|| missing(map::THREADS))?;
         let threads = HashMap::<_, u32, [u8; THREAD_BYTES]>::try_from(map)
             .map_err(RecordError::kernel("open the table of threads"))?;
-        Ok(threads.iter().flatten().map(|(tid, bytes)| (tid, decode(&bytes))).collect())
+        Ok(threads
+            .iter()
+            .flatten()
+            .map(|(tid, bytes)| (tid, zerocopy::transmute!(bytes)))
+            .collect())
     }
 }
 
@@ -160,59 +164,4 @@ fn load_error(name: &'static str) -> impl Fn(ProgramError) -> RecordError {
 
 fn attach_error(name: &'static str) -> impl Fn(ProgramError) -> RecordError {
     move |error| RecordError::kernel(format!("attach to the tracepoint {name}"))(error)
-}
-
-/// A thread as the kernel half keeps it.
-fn decode(bytes: &[u8; THREAD_BYTES]) -> Thread {
-    let word = |at: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_le_bytes(word)
-    };
-    let place = |index: usize| {
-        let at = 80 + index * 32;
-        Place { key: word(at), time_ns: word(at + 8), uses: word(at + 16), offsets: word(at + 24) }
-    };
-    Thread {
-        pid: word(0) as u32,
-        whereabouts: bytes[4],
-        state: bytes[5],
-        place: bytes[6],
-        next_place: bytes[7],
-        since_ns: word(8),
-        begun_ns: word(16),
-        on_cpu_ns: word(24),
-        below_ns: word(32),
-        below: word(40) as u32,
-        kernel_place: bytes[44],
-        next_kernel_place: bytes[45],
-        is_final: bytes[46],
-        reserved: 0,
-        waker: Waker { tid: word(48) as u32, reserved: 0, key: word(56), stack_ns: word(64) },
-        runtime_ns: word(72),
-        users: std::array::from_fn::<Place, PLACES, _>(place),
-        kernels: std::array::from_fn::<Place, PLACES, _>(|index| place(PLACES + index)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::mem::offset_of;
-
-    use super::*;
-
-    #[test]
-    fn offsets_are_those_of_the_kernel_half() {
-        assert_eq!(offset_of!(Thread, next_place), 7);
-        assert_eq!(offset_of!(Thread, on_cpu_ns), 24);
-        assert_eq!(offset_of!(Thread, below), 40);
-        assert_eq!(offset_of!(Thread, waker), 48);
-        assert_eq!(offset_of!(Waker, stack_ns), 16);
-        assert_eq!(offset_of!(Thread, runtime_ns), 72);
-        assert_eq!(offset_of!(Thread, kernel_place), 44);
-        assert_eq!(offset_of!(Thread, is_final), 46);
-        assert_eq!(offset_of!(Thread, users), 80);
-        assert_eq!(offset_of!(Thread, kernels), 80 + PLACES * 32);
-        assert_eq!(size_of::<Place>(), 32);
-    }
 }

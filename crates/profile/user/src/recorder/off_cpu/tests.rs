@@ -1,47 +1,39 @@
 //! What becomes of the account of a thread that changes its program, or that nobody saw go.
 
-use wingbeat_profile_common::off_cpu::Waker;
+use wingbeat_profile_common::off_cpu::{Place, Waker};
 
 use super::*;
-use crate::recorder::{
-    Scope,
-    event::{Event, EventKind},
+use crate::{
+    model::State,
+    recorder::{
+        Scope,
+        event::{Event, EventKind},
+    },
 };
 
 /// No process has this number.
 const PID: u32 = 4_200_000;
 const MS: u64 = 1_000_000;
 
-fn block(start_ns: u64, end_ns: u64) -> BlockRecord {
-    BlockRecord {
-        kind: RecordKind::Block as u8,
-        state: BlockState::Sleeping as u8,
-        place: NO_PLACE,
-        kernel_place: NO_PLACE,
+fn block(start_ns: u64, end_ns: u64) -> Block {
+    Block {
         pid: PID,
         tid: PID,
-        waker_tid: 0,
-        start_ns,
-        end_ns,
+        state: State::Sleeping,
+        place: NO_PLACE,
+        kernel_place: NO_PLACE,
         user_ns: 0,
         kernel_ns: 0,
-        waker_ns: 0,
+        waker: None,
+        start_ns,
+        end_ns,
+        is_open: false,
     }
 }
 
-fn end(begun_ns: u64, end_ns: u64, on_cpu_ns: u64, is_exec: bool) -> EndRecord {
-    EndRecord {
-        kind: RecordKind::ThreadEnd as u8,
-        is_exec: u8::from(is_exec),
-        reserved: [0; 2],
-        pid: PID,
-        tid: PID,
-        below: 0,
-        begun_ns,
-        end_ns,
-        on_cpu_ns,
-        below_ns: 0,
-    }
+fn end(begun_ns: u64, end_ns: u64, on_cpu_ns: u64) -> Span {
+    let off = Off::default();
+    Span { pid: PID, tid: PID, begun_ns, end_ns, on_cpu_ns, off, below: 0, below_ns: 0 }
 }
 
 fn named(name: &str, exec: bool, time_ns: u64) -> Event {
@@ -75,9 +67,9 @@ fn a_program_begins_with_its_name() {
     recorder.block(&block(10 * MS, 40 * MS));
     recorder.event(named("ls", true, 100 * MS));
     recorder.block(&block(101 * MS, 104 * MS));
-    recorder.thread_ended(&end(10 * MS, 105 * MS, 62 * MS, true));
+    recorder.thread_ended(end(10 * MS, 105 * MS, 62 * MS), true);
     recorder.block(&block(110 * MS, 160 * MS));
-    recorder.thread_ended(&end(105 * MS, 200 * MS, 45 * MS, false));
+    recorder.thread_ended(end(105 * MS, 200 * MS, 45 * MS), false);
     assert_eq!(accounts(&recorder), [("sh", [10, 100, 60, 30]), ("ls", [100, 200, 47, 53])]);
 }
 
@@ -85,8 +77,8 @@ fn a_program_begins_with_its_name() {
 fn a_program_that_never_blocked_keeps_its_name() {
     let mut recorder = recorder();
     recorder.event(named("ls", true, 20 * MS));
-    recorder.thread_ended(&end(10 * MS, 21 * MS, 11 * MS, true));
-    recorder.thread_ended(&end(21 * MS, 30 * MS, 9 * MS, false));
+    recorder.thread_ended(end(10 * MS, 21 * MS, 11 * MS), true);
+    recorder.thread_ended(end(21 * MS, 30 * MS, 9 * MS), false);
     assert_eq!(accounts(&recorder), [("sh", [10, 20, 10, 0]), ("ls", [20, 30, 10, 0])]);
 }
 
@@ -95,8 +87,8 @@ fn a_block_may_reach_over_the_change_of_the_program() {
     let mut recorder = recorder();
     recorder.event(named("ls", true, 30 * MS));
     recorder.block(&block(10 * MS, 40 * MS));
-    recorder.thread_ended(&end(5 * MS, 40 * MS, 5 * MS, true));
-    recorder.thread_ended(&end(40 * MS, 45 * MS, 5 * MS, false));
+    recorder.thread_ended(end(5 * MS, 40 * MS, 5 * MS), true);
+    recorder.thread_ended(end(40 * MS, 45 * MS, 5 * MS), false);
     assert_eq!(accounts(&recorder), [("sh", [5, 10, 5, 0]), ("ls", [10, 45, 5, 30])]);
 }
 
@@ -105,7 +97,7 @@ fn an_account_that_begins_with_the_program_is_whole() {
     // A launched command: what it was before is not recorded.
     let mut recorder = recorder();
     recorder.event(named("ls", true, 20 * MS));
-    recorder.thread_ended(&end(21 * MS, 30 * MS, 9 * MS, false));
+    recorder.thread_ended(end(21 * MS, 30 * MS, 9 * MS), false);
     assert_eq!(accounts(&recorder), [("ls", [21, 30, 9, 0])]);
 }
 
@@ -116,12 +108,12 @@ fn a_thread_that_takes_over_the_number_of_the_first_keeps_its_account() {
     let name = "worker".to_owned();
     let kind = EventKind::Name { pid: PID, tid: PID + 1, name, exec: false };
     recorder.event(Event { time_ns: 2 * MS, kind });
-    recorder.thread_ended(&end(5 * MS, 19 * MS, 14 * MS, false));
+    recorder.thread_ended(end(5 * MS, 19 * MS, 14 * MS), false);
     recorder.block(&block(20 * MS, 22 * MS));
     recorder.event(named("ls", true, 23 * MS));
-    recorder.thread_ended(&EndRecord { tid: PID + 1, ..end(10 * MS, 20 * MS, 10 * MS, false) });
-    recorder.thread_ended(&end(20 * MS, 24 * MS, 2 * MS, true));
-    recorder.thread_ended(&end(24 * MS, 30 * MS, 6 * MS, false));
+    recorder.thread_ended(Span { tid: PID + 1, ..end(10 * MS, 20 * MS, 10 * MS) }, false);
+    recorder.thread_ended(end(20 * MS, 24 * MS, 2 * MS), true);
+    recorder.thread_ended(end(24 * MS, 30 * MS, 6 * MS), false);
     let expected = [("sh", [5, 19, 14, 0]), ("worker", [10, 23, 11, 2]), ("ls", [23, 30, 7, 0])];
     assert_eq!(accounts(&recorder), expected);
 }
@@ -132,7 +124,7 @@ fn a_stack_that_was_lost_is_missing_in_each_block() {
         let mut recorder = recorder();
         for start in [10, 20] {
             let block = block(start * MS, (start + 1) * MS);
-            recorder.block(&BlockRecord { place, kernel_place, ..block });
+            recorder.block(&Block { place, kernel_place, ..block });
         }
         assert_eq!(recorder.blocks.stacks_missing, missing, "{place} {kernel_place}");
         let stacks = recorder.stacks.in_order();
