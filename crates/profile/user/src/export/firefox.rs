@@ -1,25 +1,26 @@
 //! The Firefox Profiler's processed profile: a timeline per thread, of samples and of blocks.
 //!
-//! `fxprof-processed-profile` writes the document. Its version 0.8 knows names of functions only;
-//! [`source`] adds what we know besides: files, lines, inlining, libraries.
+//! [`format`] has the document as it is written, one table per file field; the rest fills it, thread by
+//! thread.
 
+mod format;
 mod markers;
-mod source;
-mod stacks;
 mod tables;
 
+use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use fxprof_processed_profile as fx;
-use serde_json::Value;
+use serde_json::json;
 
+use self::format::{Document, Samples, Thread};
+use self::markers::Markers;
+use self::tables::{Libraries, Tables};
 use super::ExportError;
 use super::checked::Checked;
-use crate::model::{BinaryKind, Frame, Mode, Profile};
-use stacks::StackHandles;
+use crate::model::{BinaryKind, Frame, Interval, Profile, Sample, State};
 
 /// Writes the profile.
 pub(super) fn write(
@@ -27,7 +28,7 @@ pub(super) fn write(
     gzip: bool,
     writer: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let document = document(profile.profile())?;
+    let document = document(profile.profile());
     // serde_json writes a few bytes at a time: both the file and the compressor need a buffer.
     if gzip {
         let mut gzip = BufWriter::new(GzEncoder::new(writer, Compression::fast()));
@@ -41,144 +42,226 @@ pub(super) fn write(
     Ok(())
 }
 
-fn document(profile: &Profile) -> Result<Value, ExportError> {
-    let meta = &profile.meta;
-    // The crate panics at times before 1970.
-    let start = meta.start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let mut document = fx::Profile::new(
-        &meta.target,
-        fx::ReferenceTimestamp::from_duration_since_unix_epoch(start),
-        // The Profiler divides by the interval.
-        fx::SamplingInterval::from_nanos(meta.period_ns.max(1)),
-    );
-    document.set_os_name(&meta.system);
-    document.set_symbolicated(true);
-
-    let threads = add_threads(profile, &mut document);
-    let categories = Categories::new(profile.meta.mode, &mut document);
-    let frames = frame_infos(profile, &categories, &mut document);
-    let stacks = stacks::intern(profile, &frames, &threads, &mut document);
-    add_samples(profile, &threads, &stacks, &mut document);
-    if let Some(states) = &categories.states {
-        markers::add(profile, &threads, &stacks, states, &mut document);
-        markers::show_threads(profile, &threads, &mut document);
-    }
-
-    let mut document = serde_json::to_value(&document).map_err(io::Error::from)?;
-    source::fill(profile, &mut document)?;
-    Ok(document)
+/// What a thread's timeline shows.
+#[derive(Default)]
+struct Timeline<'a> {
+    samples: Vec<&'a Sample>,
+    intervals: Vec<&'a Interval>,
 }
 
-fn add_threads(profile: &Profile, document: &mut fx::Profile) -> Vec<fx::ThreadHandle> {
-    let at = fx::Timestamp::from_nanos_since_reference;
-    let mut processes = Vec::with_capacity(profile.processes.len());
-    for process in &profile.processes {
-        let handle = document.add_process(&process.name, process.pid, at(process.start_ns));
-        if let Some(end_ns) = process.end_ns {
-            document.set_process_end_time(handle, at(end_ns));
-        }
-        processes.push(handle);
+fn document(profile: &Profile) -> Document<'_> {
+    let mut timelines: Vec<Timeline<'_>> = Vec::new();
+    timelines.resize_with(profile.threads.len(), Timeline::default);
+    for sample in &profile.samples {
+        timelines[sample.thread as usize].samples.push(sample);
     }
-    let mut threads = Vec::with_capacity(profile.threads.len());
-    for thread in &profile.threads {
-        let is_main = thread.tid == profile.processes[thread.process as usize].pid;
-        let process = processes[thread.process as usize];
-        let handle = document.add_thread(process, thread.tid, at(thread.start_ns), is_main);
-        document.set_thread_name(handle, &thread.name);
-        if let Some(end_ns) = thread.end_ns {
-            document.set_thread_end_time(handle, at(end_ns));
-        }
-        threads.push(handle);
+    for interval in &profile.intervals {
+        let thread = profile.blocked[interval.blocked as usize].thread;
+        timelines[thread as usize].intervals.push(interval);
     }
-    threads
-}
-
-/// Every frame's functions as labels, outermost first. The labels are keys that [`source`] replaces.
-fn frame_infos(
-    profile: &Profile,
-    categories: &Categories,
-    document: &mut fx::Profile,
-) -> Vec<Vec<fx::FrameInfo>> {
-    let frames = profile.frames.iter().enumerate();
-    frames
-        .map(|(id, frame)| {
-            let lines = (0..frame.lines.len()).rev();
-            lines
-                .map(|line| fx::FrameInfo {
-                    frame: fx::Frame::Label(document.intern_string(&source::key(id, line))),
-                    category_pair: categories.of(profile, frame).into(),
-                    flags: fx::FrameFlags::empty(),
-                })
-                .collect()
+    let pids = unique(profile.processes.iter().map(|process| process.pid));
+    let tids = unique(profile.threads.iter().map(|thread| thread.tid));
+    let order = order(profile, &pids, &tids);
+    let mut libraries = Libraries::default();
+    let threads = order
+        .iter()
+        .map(|&id| {
+            let process = profile.threads[id].process as usize;
+            let ids = (pids[process].clone(), tids[id].clone());
+            thread(profile, id, ids, &timelines[id], &mut libraries)
         })
+        .collect();
+    Document {
+        meta: meta(profile, &order),
+        libs: libraries.list,
+        threads,
+        pages: [],
+        profiler_overhead: [],
+        counters: [],
+    }
+}
+
+/// The numbers as text. One that comes again gets a suffix: the Profiler takes it for a key.
+fn unique(ids: impl Iterator<Item = u32>) -> Vec<String> {
+    let mut seen: HashMap<u32, u32> = HashMap::new();
+    let text = |id| {
+        let before = seen.entry(id).or_default();
+        *before += 1;
+        if *before == 1 { id.to_string() } else { format!("{id}.{}", *before - 1) }
+    };
+    ids.map(text).collect()
+}
+
+/// The threads in the order of the document: process by process, main thread first.
+fn order(profile: &Profile, pids: &[String], tids: &[String]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..profile.threads.len()).collect();
+    order.sort_by_key(|&id| {
+        let thread = &profile.threads[id];
+        let process = thread.process as usize;
+        let of_process = (profile.processes[process].start_ns, pids[process].as_str());
+        (of_process, !is_main(profile, id), thread.start_ns, thread.name.as_str(), &tids[id])
+    });
+    order
+}
+
+fn is_main(profile: &Profile, id: usize) -> bool {
+    let thread = &profile.threads[id];
+    thread.tid == profile.processes[thread.process as usize].pid
+}
+
+fn meta(profile: &Profile, order: &[usize]) -> serde_json::Value {
+    let meta = &profile.meta;
+    let start = meta.start.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let mut value = json!({
+        "categories": categories(profile),
+        "debug": false,
+        "extensions": { "length": 0, "baseURL": [], "id": [], "name": [] },
+        // The Profiler divides by the interval.
+        "interval": ms(meta.period_ns.max(1)),
+        "preprocessedProfileVersion": 55,
+        "processType": 0,
+        "product": meta.target,
+        "oscpu": meta.system,
+        "sampleUnits": { "time": "ms", "eventDelay": "ms", "threadCPUDelta": "µs" },
+        "startTime": start.as_secs_f64() * 1000.0,
+        "startTimeAsClockMonotonicNanosecondsSinceBoot": meta.start_ns,
+        "profilingStartTime": 0,
+        "profilingEndTime": ms(meta.duration_ns),
+        "symbolicated": true,
+        "pausedRanges": [],
+        "version": 24,
+        "usesOnlyOneStackType": true,
+        "sourceCodeIsNotOnSearchfox": true,
+        "markerSchema": [],
+    });
+    // An empty list of threads would show none.
+    if meta.mode.blocks() && !order.is_empty() {
+        value["markerSchema"] = json!([markers::schema()]);
+        value["initialVisibleThreads"] = markers::visible_threads(profile, order).into();
+    }
+    value
+}
+
+/// Milliseconds, the document's unit of time.
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Kinds of code, as categories: the colours of the activity graph. The states follow.
+const CODE: [(&str, &str); 5] = [
+    ("Other", "grey"),
+    ("User", "yellow"),
+    ("Kernel", "blue"),
+    ("BPF", "green"),
+    ("JIT", "purple"),
+];
+/// Index of the category of what has no other.
+const OTHER: usize = 0;
+
+fn categories(profile: &Profile) -> Vec<serde_json::Value> {
+    let states = State::ALL.map(|state| (state.title(), markers::color(state)));
+    let states = states.into_iter().filter(|_| profile.meta.mode.blocks());
+    CODE.into_iter()
+        .chain(states)
+        .map(|(name, color)| json!({ "name": name, "color": color, "subcategories": ["Other"] }))
         .collect()
 }
 
-/// Kinds of code, and states: the colours of the activity graph.
-struct Categories {
-    user: fx::CategoryHandle,
-    kernel: fx::CategoryHandle,
-    bpf: fx::CategoryHandle,
-    jit: fx::CategoryHandle,
-    /// Where time off the CPU was measured.
-    states: Option<markers::Categories>,
+fn category_of_state(wanted: impl Fn(State) -> bool) -> usize {
+    State::ALL.into_iter().position(wanted).map_or(OTHER, |position| CODE.len() + position)
 }
 
-impl Categories {
-    fn new(mode: Mode, document: &mut fx::Profile) -> Self {
-        Self {
-            user: document.add_category("User", fx::CategoryColor::Yellow),
-            kernel: document.add_category("Kernel", fx::CategoryColor::Blue),
-            bpf: document.add_category("BPF", fx::CategoryColor::Green),
-            jit: document.add_category("JIT", fx::CategoryColor::Purple),
-            states: mode.blocks().then(|| markers::Categories::new(document)),
-        }
-    }
-
-    fn of(&self, profile: &Profile, frame: &Frame) -> fx::CategoryHandle {
-        let Some(binary) = frame.binary else { return fx::CategoryHandle::OTHER };
-        match profile.binaries[binary as usize].kind {
-            BinaryKind::User | BinaryKind::Vdso => self.user,
-            BinaryKind::Kernel => self.kernel,
-            BinaryKind::Bpf => self.bpf,
-            BinaryKind::Anonymous => self.jit,
-            BinaryKind::State => {
-                let line = frame.lines.first().map(|line| line.function as usize);
-                match (&self.states, line) {
-                    (Some(states), Some(function)) => {
-                        states.of_frame(&profile.functions[function].name)
-                    }
-                    _ => fx::CategoryHandle::OTHER,
-                }
+fn category(profile: &Profile, frame: &Frame) -> usize {
+    let Some(binary) = frame.binary else { return OTHER };
+    match profile.binaries[binary as usize].kind {
+        BinaryKind::User | BinaryKind::Vdso => 1,
+        BinaryKind::Kernel => 2,
+        BinaryKind::Bpf => 3,
+        BinaryKind::Anonymous => 4,
+        // `[woken by …]` belongs to no state.
+        BinaryKind::State => match frame.lines.first() {
+            Some(line) if profile.meta.mode.blocks() => {
+                let name = &profile.functions[line.function as usize].name;
+                category_of_state(|state| state.frame() == name)
             }
-        }
+            _ => OTHER,
+        },
     }
 }
 
-/// The samples, each in the timeline of its thread.
-fn add_samples(
-    profile: &Profile,
-    threads: &[fx::ThreadHandle],
-    stacks: &StackHandles,
-    document: &mut fx::Profile,
-) {
-    let at = fx::Timestamp::from_nanos_since_reference;
-    let period_ns = profile.meta.period_ns;
-    let mut busy_until: Vec<u64> = profile.threads.iter().map(|thread| thread.start_ns).collect();
-    for sample in &profile.samples {
-        let thread = threads[sample.thread as usize];
-        let busy_until = &mut busy_until[sample.thread as usize];
+fn thread<'a>(
+    profile: &'a Profile,
+    id: usize,
+    (pid, tid): (String, String),
+    timeline: &Timeline<'_>,
+    libraries: &mut Libraries<'a>,
+) -> Thread<'a> {
+    let thread = &profile.threads[id];
+    let process = &profile.processes[thread.process as usize];
+    let is_main_thread = is_main(profile, id);
+    let mut tables = Tables::new(profile, libraries);
+    let of_intervals = timeline.intervals.iter();
+    let stacks = (timeline.samples.iter().map(|sample| sample.stack))
+        .chain(of_intervals.map(|interval| profile.blocked[interval.blocked as usize].stack))
+        .collect();
+    let nodes = tables.add_stacks(stacks);
+    let node = |stack| nodes.get(&stack).copied().flatten();
+    let samples = samples(profile.meta.period_ns, thread.start_ns, &timeline.samples, node);
+    let markers = Markers::new(profile, &timeline.intervals, node, &mut tables.strings);
+    Thread {
+        name: if is_main_thread { &process.name } else { &thread.name },
+        is_main_thread,
+        pid,
+        tid,
+        process_name: &process.name,
+        process_type: "default",
+        process_startup_time: ms(process.start_ns),
+        process_shutdown_time: process.end_ns.map(ms),
+        register_time: ms(thread.start_ns),
+        unregister_time: thread.end_ns.map(ms),
+        paused_ranges: [],
+        show_markers_in_timeline: profile.meta.mode.blocks(),
+        samples,
+        markers,
+        stack_table: tables.stacks,
+        frame_table: tables.frames,
+        func_table: tables.functions,
+        resource_table: tables.resources,
+        native_symbols: format::NativeSymbols::default(),
+        string_array: tables.strings.texts,
+    }
+}
+
+/// The samples of a thread, `node` of the tree of stacks each.
+fn samples(
+    period_ns: u64,
+    start_ns: u64,
+    samples: &[&Sample],
+    node: impl Fn(u32) -> Option<usize>,
+) -> Samples {
+    let mut rows = Vec::with_capacity(samples.len());
+    let mut busy_until = start_ns;
+    for sample in samples {
         // A sample stands for the period before it. Where that does not reach back to the last one
         // the thread was idle, and without this mark the graph would spread the sample's CPU time
         // over the gap.
         let busy_from = sample.time_ns.saturating_sub(period_ns);
-        if busy_from.saturating_sub(*busy_until) > period_ns / 2 {
-            document.add_sample(thread, at(busy_from), None, fx::CpuDelta::ZERO, 0);
+        if busy_from.saturating_sub(busy_until) > period_ns / 2 {
+            rows.push((busy_from, None, 0, 0));
         }
-        *busy_until = sample.time_ns;
-
-        let stack = stacks.get(&(sample.thread, sample.stack)).copied().flatten();
-        let cpu = fx::CpuDelta::from_nanos(period_ns);
-        document.add_sample(thread, at(sample.time_ns), stack, cpu, 1);
+        busy_until = sample.time_ns;
+        rows.push((sample.time_ns, node(sample.stack), period_ns / 1000, 1));
     }
+    rows.sort_by_key(|&(time_ns, ..)| time_ns);
+    let mut table = Samples { weight_type: "samples", ..Samples::default() };
+    let mut before_ns = 0;
+    for (time_ns, node, cpu_us, weight) in rows {
+        table.length += 1;
+        table.stack.push(node);
+        table.time_deltas.push(ms(time_ns - before_ns));
+        table.weight.push(weight);
+        table.thread_cpu_delta.push(cpu_us);
+        before_ns = time_ns;
+    }
+    table
 }

@@ -126,9 +126,6 @@ pub enum ExportError {
         /// Entries in the table.
         len: usize,
     },
-    /// The Firefox Profiler crate wrote a document that differs from the one documented.
-    #[error("the Firefox Profiler document has no {0}; was its crate updated?")]
-    UnexpectedDocument(&'static str),
 }
 
 fn nothing_to_draw(mode: Mode) -> &'static str {

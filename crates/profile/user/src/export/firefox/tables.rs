@@ -1,176 +1,177 @@
-//! The tables of one thread that hang on its frames, column by column.
+//! The tables of one thread: stacks, their frames and functions, and all that hangs on these.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
 
-use super::source::Libraries;
-use crate::model::{BinaryId, BinaryKind, Frame, FunctionId, Profile};
+use super::category;
+use super::format::{Frames, Functions, Library, Resources, Stacks};
+use crate::model::{Binary, BinaryId, BinaryKind, Frame, FrameId, FunctionId, Profile, StackId};
 
 /// The document's number for "none" in columns that are never null.
 const NONE: i64 = -1;
 /// `resourceTable.type` of a library.
 const RESOURCE_LIBRARY: u32 = 1;
 
-/// Frames, functions, resources and texts of one thread.
+/// The document's list of libraries, which all threads share.
 #[derive(Default)]
-pub(super) struct Tables<'a> {
-    strings: Strings<'a>,
-    resources: Resources,
-    functions: Functions<'a>,
-    frames: Frames,
+pub(super) struct Libraries<'a> {
+    indices: FxHashMap<BinaryId, usize>,
+    pub list: Vec<Library<'a>>,
 }
 
+/// Texts, each once.
 #[derive(Default)]
-struct Strings<'a> {
-    indices: FxHashMap<Cow<'a, str>, usize>,
-    texts: Vec<Cow<'a, str>>,
+pub(super) struct Strings<'a> {
+    indices: FxHashMap<&'a str, usize>,
+    pub texts: Vec<&'a str>,
 }
 
 impl<'a> Strings<'a> {
-    fn index(&mut self, text: impl Into<Cow<'a, str>>) -> usize {
-        let text = text.into();
-        if let Some(&index) = self.indices.get(&text) {
-            return index;
-        }
-        self.texts.push(text.clone());
-        self.indices.insert(text, self.texts.len() - 1);
-        self.texts.len() - 1
+    pub(super) fn index(&mut self, text: &'a str) -> usize {
+        *self.indices.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        })
     }
-}
-
-#[derive(Default)]
-struct Resources {
-    indices: FxHashMap<BinaryId, i64>,
-    library: Vec<usize>,
-    name: Vec<usize>,
 }
 
 /// What makes two functions different: name, file and library.
 type FunctionKey<'a> = (FunctionId, Option<&'a str>, Option<BinaryId>);
 
-#[derive(Default)]
-struct Functions<'a> {
-    indices: FxHashMap<FunctionKey<'a>, usize>,
-    name: Vec<usize>,
-    resource: Vec<i64>,
-    file: Vec<Option<usize>>,
+pub(super) struct Tables<'a, 'l> {
+    profile: &'a Profile,
+    libraries: &'l mut Libraries<'a>,
+    pub strings: Strings<'a>,
+    pub resources: Resources,
+    pub functions: Functions,
+    pub frames: Frames,
+    pub stacks: Stacks,
+    resource_ids: FxHashMap<BinaryId, i64>,
+    function_ids: FxHashMap<FunctionKey<'a>, usize>,
+    /// The first row of each frame that the thread has.
+    frame_ids: FxHashMap<FrameId, usize>,
 }
 
-#[derive(Default)]
-struct Frames {
-    address: Vec<i64>,
-    inline_depth: Vec<usize>,
-    function: Vec<usize>,
-    line: Vec<Option<u32>>,
-}
-
-impl<'a> Tables<'a> {
-    /// Adds the row of a frame's line; `None` if it has no such line.
-    pub(super) fn push(
-        &mut self,
-        profile: &'a Profile,
-        frame: &'a Frame,
-        line: usize,
-        libraries: &mut Libraries<'_>,
-    ) -> Option<()> {
-        let position = frame.lines.get(line)?;
-        let key = (position.function, position.file.as_deref(), frame.binary);
-        let function = self.function(profile, key, libraries);
-        self.frames.address.push(address(profile, frame));
-        // Innermost first in the model; depth 0 is the function that the others were inlined into.
-        self.frames.inline_depth.push(frame.lines.len() - 1 - line);
-        self.frames.function.push(function);
-        self.frames.line.push(position.line);
-        Some(())
+impl<'a, 'l> Tables<'a, 'l> {
+    pub(super) fn new(profile: &'a Profile, libraries: &'l mut Libraries<'a>) -> Self {
+        Self {
+            profile,
+            libraries,
+            strings: Strings::default(),
+            resources: Resources::default(),
+            functions: Functions::default(),
+            frames: Frames::default(),
+            stacks: Stacks::default(),
+            resource_ids: FxHashMap::default(),
+            function_ids: FxHashMap::default(),
+            frame_ids: FxHashMap::default(),
+        }
     }
 
-    fn function(
+    /// Adds stacks to the tree; returns the node of each, none for an empty one.
+    ///
+    /// In the order of a walk through the tree, stacks with the same outer frames follow one another:
+    /// a node is new if it lies beyond what a stack shares with the one before.
+    pub(super) fn add_stacks(
         &mut self,
-        profile: &'a Profile,
-        key: FunctionKey<'a>,
-        libraries: &mut Libraries<'_>,
-    ) -> usize {
-        if let Some(&function) = self.functions.indices.get(&key) {
+        stacks: BTreeSet<StackId>,
+    ) -> FxHashMap<StackId, Option<usize>> {
+        let profile = self.profile;
+        let outermost_first = |stack: StackId| profile.stacks[stack as usize].frames.iter().rev();
+        let mut stacks: Vec<StackId> = stacks.into_iter().collect();
+        stacks.sort_by(|&a, &b| outermost_first(a).cmp(outermost_first(b)));
+        let mut nodes = FxHashMap::default();
+        // The frames of the branch that was added last, and the node that each ends at.
+        let mut branch: Vec<(FrameId, Option<usize>)> = Vec::new();
+        for stack in stacks {
+            let frames = outermost_first(stack);
+            let shared =
+                branch.iter().zip(frames.clone()).take_while(|((a, _), b)| a == *b).count();
+            branch.truncate(shared);
+            let mut node = branch.last().and_then(|&(_, node)| node);
+            for &id in frames.skip(shared) {
+                for row in self.frame(id) {
+                    self.stacks.frame.push(row);
+                    self.stacks.prefix.push(node);
+                    node = Some(self.stacks.length);
+                    self.stacks.length += 1;
+                }
+                branch.push((id, node));
+            }
+            nodes.insert(stack, node);
+        }
+        nodes
+    }
+
+    /// The rows of a frame, one for each of its functions, outermost first.
+    fn frame(&mut self, id: FrameId) -> std::ops::Range<usize> {
+        let frame = &self.profile.frames[id as usize];
+        let first = self.frames.length;
+        let first = *self.frame_ids.entry(id).or_insert(first);
+        if first == self.frames.length {
+            let category = category(self.profile, frame);
+            for (depth, line) in frame.lines.iter().rev().enumerate() {
+                let func = self.function((line.function, line.file.as_deref(), frame.binary));
+                let frames = &mut self.frames;
+                frames.length += 1;
+                frames.address.push(address(self.profile, frame));
+                frames.inline_depth.push(depth);
+                frames.category.push(category);
+                frames.subcategory.push(0);
+                frames.func.push(func);
+                frames.native_symbol.push(None);
+                frames.inner_window_id.push(0);
+                frames.line.push(line.line);
+                frames.column.push(None);
+            }
+        }
+        first..first + frame.lines.len()
+    }
+
+    fn function(&mut self, key: FunctionKey<'a>) -> usize {
+        if let Some(&function) = self.function_ids.get(&key) {
             return function;
         }
         let (function, file, binary) = key;
-        let name = self.strings.index(profile.functions[function as usize].name.as_str());
+        let name = self.strings.index(&self.profile.functions[function as usize].name);
         let file = file.map(|file| self.strings.index(file));
-        let binary = binary.filter(|&id| profile.binaries[id as usize].kind != BinaryKind::State);
-        let resource = binary.map_or(NONE, |binary| self.resource(profile, binary, libraries));
-        self.functions.name.push(name);
-        self.functions.file.push(file);
-        self.functions.resource.push(resource);
-        self.functions.indices.insert(key, self.functions.name.len() - 1);
-        self.functions.name.len() - 1
+        let resource = binary.map_or(NONE, |binary| self.resource(binary));
+        let functions = &mut self.functions;
+        functions.length += 1;
+        functions.name.push(name);
+        functions.is_js.push(false);
+        functions.relevant_for_js.push(false);
+        functions.resource.push(resource);
+        functions.file_name.push(file);
+        functions.line_number.push(None);
+        functions.column_number.push(None);
+        self.function_ids.insert(key, functions.length - 1);
+        functions.length - 1
     }
 
-    fn resource(
-        &mut self,
-        profile: &'a Profile,
-        binary: BinaryId,
-        libraries: &mut Libraries<'_>,
-    ) -> i64 {
-        if let Some(&resource) = self.resources.indices.get(&binary) {
+    fn resource(&mut self, id: BinaryId) -> i64 {
+        let binary = &self.profile.binaries[id as usize];
+        if binary.kind == BinaryKind::State {
+            return NONE;
+        }
+        if let Some(&resource) = self.resource_ids.get(&id) {
             return resource;
         }
-        self.resources.library.push(libraries.index(binary));
-        self.resources.name.push(self.strings.index(profile.binaries[binary as usize].name()));
-        let resource = self.resources.name.len() as i64 - 1;
-        self.resources.indices.insert(binary, resource);
+        let Libraries { indices, list } = &mut *self.libraries;
+        let library = *indices.entry(id).or_insert_with(|| {
+            list.push(library(binary));
+            list.len() - 1
+        });
+        let resources = &mut self.resources;
+        resources.lib.push(library);
+        resources.name.push(self.strings.index(binary.name()));
+        resources.host.push(None);
+        resources.kind.push(RESOURCE_LIBRARY);
+        let resource = resources.length as i64;
+        resources.length += 1;
+        self.resource_ids.insert(id, resource);
         resource
-    }
-
-    /// Brings the texts of a thread's markers along into the new list of texts; `None` if the markers
-    /// are not as documented.
-    pub(super) fn keep_marker_texts(&mut self, thread: &mut Value) -> Option<()> {
-        let texts = thread["stringArray"].take();
-        let mut moved = |index: &mut Value| {
-            let text = texts.get(index.as_u64()? as usize)?.as_str()?;
-            *index = self.strings.index(text.to_owned()).into();
-            Some(())
-        };
-        let markers = &mut thread["markers"];
-        markers["name"].as_array_mut()?.iter_mut().try_for_each(&mut moved)?;
-        markers["data"]
-            .as_array_mut()?
-            .iter_mut()
-            .try_for_each(|data| moved(data.get_mut("where")?))
-    }
-
-    /// Puts the tables in the place of those in a thread of the document. Categories stay.
-    pub(super) fn write_to(self, thread: &mut Value) {
-        let frames = self.frames;
-        let table = &mut thread["frameTable"];
-        table["address"] = frames.address.into();
-        table["inlineDepth"] = frames.inline_depth.into();
-        table["func"] = frames.function.into();
-        table["line"] = frames.line.into();
-
-        let functions = self.functions;
-        let len = functions.name.len();
-        thread["funcTable"] = json!({
-            "length": len,
-            "name": functions.name,
-            "isJS": vec![false; len],
-            "relevantForJS": vec![false; len],
-            "resource": functions.resource,
-            "fileName": functions.file,
-            "lineNumber": vec![Value::Null; len],
-            "columnNumber": vec![Value::Null; len],
-        });
-        let len = self.resources.name.len();
-        thread["resourceTable"] = json!({
-            "length": len,
-            "lib": self.resources.library,
-            "name": self.resources.name,
-            "host": vec![Value::Null; len],
-            "type": vec![RESOURCE_LIBRARY; len],
-        });
-        let texts = self.strings.texts.into_iter().map(|text| Value::from(text.into_owned()));
-        thread["stringArray"] = texts.collect();
     }
 }
 
@@ -180,5 +181,24 @@ fn address(profile: &Profile, frame: &Frame) -> i64 {
     match kind {
         Some(BinaryKind::User | BinaryKind::Vdso) => i64::try_from(frame.address).unwrap_or(NONE),
         _ => NONE,
+    }
+}
+
+fn library(binary: &Binary) -> Library<'_> {
+    // The first 16 bytes of a build id, padded, read as a GUID of age 0: Breakpad's rule for ELF. The
+    // first three parts of a GUID are numbers, whose bytes the build id has in the other order.
+    let id = |position: usize| binary.build_id.get(position).copied().unwrap_or(0);
+    let guid = [3, 2, 1, 0, 5, 4, 7, 6].into_iter().chain(8..16);
+    let breakpad_id =
+        guid.map(|position| format!("{:02X}", id(position))).collect::<String>() + "0";
+    let code_id: String = binary.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    Library {
+        name: binary.name(),
+        path: &binary.path,
+        debug_name: binary.name(),
+        debug_path: &binary.path,
+        breakpad_id,
+        code_id: (!code_id.is_empty()).then_some(code_id),
+        arch: None,
     }
 }

@@ -1,0 +1,139 @@
+//! The document as it is written: version 55 of
+//! <https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.ts>.
+//!
+//! A table is an object of columns, all of the same length.
+
+use serde::Serialize;
+
+use super::markers::Markers;
+
+/// A list that is always empty.
+type Empty = [(); 0];
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Document<'a> {
+    pub meta: serde_json::Value,
+    pub libs: Vec<Library<'a>>,
+    pub threads: Vec<Thread<'a>>,
+    pub pages: Empty,
+    pub profiler_overhead: Empty,
+    pub counters: Empty,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Library<'a> {
+    pub name: &'a str,
+    pub path: &'a str,
+    pub debug_name: &'a str,
+    pub debug_path: &'a str,
+    pub breakpad_id: String,
+    pub code_id: Option<String>,
+    pub arch: Option<()>,
+}
+
+/// Times are milliseconds since the start.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Thread<'a> {
+    pub name: &'a str,
+    pub is_main_thread: bool,
+    pub pid: String,
+    pub tid: String,
+    pub process_name: &'a str,
+    pub process_type: &'static str,
+    pub process_startup_time: f64,
+    pub process_shutdown_time: Option<f64>,
+    pub register_time: f64,
+    pub unregister_time: Option<f64>,
+    pub paused_ranges: Empty,
+    pub show_markers_in_timeline: bool,
+    pub samples: Samples,
+    pub markers: Markers,
+    pub stack_table: Stacks,
+    pub frame_table: Frames,
+    pub func_table: Functions,
+    pub resource_table: Resources,
+    pub native_symbols: NativeSymbols,
+    pub string_array: Vec<&'a str>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Samples {
+    pub length: usize,
+    pub weight_type: &'static str,
+    /// Index into the table of stacks.
+    pub stack: Vec<Option<usize>>,
+    /// Milliseconds since the sample before.
+    pub time_deltas: Vec<f64>,
+    pub weight: Vec<u32>,
+    /// Microseconds.
+    #[serde(rename = "threadCPUDelta")]
+    pub thread_cpu_delta: Vec<u64>,
+}
+
+/// The nodes of a tree; a stack is a node.
+#[derive(Default, Serialize)]
+pub(super) struct Stacks {
+    pub length: usize,
+    pub frame: Vec<usize>,
+    /// The caller.
+    pub prefix: Vec<Option<usize>>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Frames {
+    pub length: usize,
+    pub address: Vec<i64>,
+    /// 0 is the function that the others were inlined into.
+    pub inline_depth: Vec<usize>,
+    pub category: Vec<usize>,
+    pub subcategory: Vec<u32>,
+    pub func: Vec<usize>,
+    pub native_symbol: Vec<Option<()>>,
+    #[serde(rename = "innerWindowID")]
+    pub inner_window_id: Vec<u32>,
+    pub line: Vec<Option<u32>>,
+    pub column: Vec<Option<()>>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Functions {
+    pub length: usize,
+    pub name: Vec<usize>,
+    #[serde(rename = "isJS")]
+    pub is_js: Vec<bool>,
+    #[serde(rename = "relevantForJS")]
+    pub relevant_for_js: Vec<bool>,
+    /// Index into the table of resources, or -1.
+    pub resource: Vec<i64>,
+    pub file_name: Vec<Option<usize>>,
+    pub line_number: Vec<Option<()>>,
+    pub column_number: Vec<Option<()>>,
+}
+
+#[derive(Default, Serialize)]
+pub(super) struct Resources {
+    pub length: usize,
+    /// Index into the document's libraries.
+    pub lib: Vec<usize>,
+    pub name: Vec<usize>,
+    pub host: Vec<Option<()>>,
+    #[serde(rename = "type")]
+    pub kind: Vec<u32>,
+}
+
+/// None: frames have their functions.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NativeSymbols {
+    length: usize,
+    address: Empty,
+    function_size: Empty,
+    lib_index: Empty,
+    name: Empty,
+}
