@@ -85,6 +85,19 @@ const ABSENCES: &[Absence] = &[
         why: "statistics know numbers only",
     },
     Absence {
+        part: "crates/base/text/",
+        words: &[
+            "std::fs",
+            "File::",
+            "Instant::now",
+            "SystemTime::now",
+            "std::io",
+            "std::env",
+            "println!",
+        ],
+        why: "values become text: no clock, no files, no terminal",
+    },
+    Absence {
         part: "crates/bench/src/instrument",
         words: &["std::fs", "File::", "Instant::now", "SystemTime::now", "wingbeat_bpf::loader"],
         why: "instrumentation is bytecode in, bytecode out",

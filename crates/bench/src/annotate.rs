@@ -31,6 +31,12 @@ pub struct Style {
     pub width: usize,
 }
 
+impl Style {
+    fn paint(self) -> wingbeat_text::Paint {
+        wingbeat_text::Paint { has_colours: self.has_colours }
+    }
+}
+
 impl Default for Style {
     fn default() -> Self {
         Self { has_colours: false, has_bytecode: false, has_full_paths: false, width: 100 }

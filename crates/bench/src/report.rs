@@ -12,12 +12,10 @@ mod details;
 mod human;
 mod notes;
 mod ranking;
-mod table;
-mod text;
 mod verdict;
 pub mod veristat;
 
-use std::io;
+use std::{fmt, io, str::FromStr};
 
 use serde::Serialize;
 
@@ -27,32 +25,61 @@ pub use self::{
     csv::csv,
     human::{errors, human},
 };
-pub use crate::live::format::{Format, UnknownFormat};
+pub use wingbeat_text::Style;
+
 use crate::result::{Comparison, Report};
 
 /// Narrower terminals get lines of this width: fewer characters hold no table.
 const WIDTH_MIN: usize = 60;
 
-/// How text for people looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Whether it has colours: escape sequences of ANSI terminals.
-    pub has_colours: bool,
-    /// Whether it tells everything rather than what matters most.
-    pub is_verbose: bool,
-    /// Characters in a line; at least 60 are taken.
-    pub width: usize,
+fn width_of(style: Style) -> usize {
+    style.width.max(WIDTH_MIN)
 }
 
-impl Default for Style {
-    fn default() -> Self {
-        Self { has_colours: false, is_verbose: false, width: 100 }
+/// A form of a result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Human,
+    Json,
+    /// Bencher Metric Format.
+    Bmf,
+    /// A row per program or case.
+    Csv,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Human, Self::Json, Self::Bmf, Self::Csv];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Json => "json",
+            Self::Bmf => "bmf",
+            Self::Csv => "csv",
+        }
     }
 }
 
-impl Style {
-    fn width(self) -> usize {
-        self.width.max(WIDTH_MIN)
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No form has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no format is called {0:?}: there are human, json, bmf and csv")]
+pub struct UnknownFormat(pub String);
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|format| format.name() == text);
+        found.ok_or_else(|| UnknownFormat(text.to_owned()))
     }
 }
 

@@ -10,10 +10,7 @@ mod json;
 mod lines;
 mod markdown;
 mod marker;
-pub mod number;
 mod row;
-mod table;
-pub(crate) mod text;
 mod verdict;
 
 use std::path::Path;
@@ -30,14 +27,12 @@ pub use id::{short_hash, short_id};
 pub use json::json;
 pub use lines::{Sentence, sentences};
 pub use marker::marker;
-pub use table::{Column, GivesWay, Table};
-pub use text::{Paint, paragraph, shortened};
 pub use verdict::verdict;
+pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{fitting, subject, table as limited_table};
 pub(crate) use html::write as write_html;
 pub(crate) use markdown::write as write_markdown;
-pub(crate) use number::plural;
 
 /// All that there is to tell about a report.
 #[derive(Debug, Clone, Copy)]
@@ -59,13 +54,4 @@ pub struct Page<'a> {
     pub remarks: &'a [String],
     /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
     pub store: Option<&'a Path>,
-}
-
-/// How text for a terminal looks.
-#[derive(Debug, Clone, Copy)]
-pub struct Style {
-    pub width: usize,
-    pub has_colours: bool,
-    /// Whether every metric has a row. Else many that have not changed become a count.
-    pub is_verbose: bool,
 }

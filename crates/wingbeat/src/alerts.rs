@@ -4,13 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use wingbeat_text::{Column, GivesWay, Paint, Table, share};
 use wingbeat_track::{
     model::{Alert, Boundary, Limit, Measure, Status},
-    output::{
-        Column, GivesWay, Paint, Table,
-        number::{self, Scale},
-        short_hash,
-    },
+    output::short_hash,
     store::{AlertFilter, StoredAlert},
 };
 
@@ -115,38 +112,36 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
 }
 
 fn text(alerts: &[StoredAlert], width: usize) -> String {
-    let column = |heading: &str, is_number, gives_way, cell: &dyn Fn(&StoredAlert) -> String| {
-        let cells = alerts.iter().map(cell).collect();
-        Column { heading: heading.to_owned(), is_number, gives_way, cells }
-    };
-    let scale = |stored: &StoredAlert| Scale::of(&stored.measure, stored.value, limit(stored));
+    let cells = |cell: &dyn Fn(&StoredAlert) -> String| alerts.iter().map(cell).collect();
+    let scale = |stored: &StoredAlert| stored.measure.scale(stored.value, limit(stored));
     let is_one_project = alerts.iter().all(|alert| alert.project == alerts[0].project);
     let project = |stored: &StoredAlert| match is_one_project {
         true => String::new(),
         false => stored.project.to_string(),
     };
-    let hash = |stored: &StoredAlert| -> String {
-        stored.hash.as_deref().map_or("", short_hash).to_owned()
-    };
+    // An alert of a comparison in turns has no limit.
+    let limits = cells(&|stored| {
+        limit(stored).map_or_else(String::new, |limit| {
+            format!("{} {}", side(stored.alert.limit), scale(stored).with_unit(limit))
+        })
+    });
+    let changes = cells(&|stored| change(stored).map_or_else(String::new, share::change));
+    let hashes = cells(&|stored| stored.hash.as_deref().map_or("", short_hash).to_owned());
+    let testbeds = cells(&|stored| stored.testbed.to_string());
     let columns = vec![
-        column("measure", false, GivesWay::Never, &|stored| stored.measure.slug.to_string()),
-        column("value", true, GivesWay::Never, &|stored| scale(stored).with_unit(stored.value)),
-        column("limit", true, GivesWay::Never, &|stored| {
-            // An alert of a comparison in turns has none.
-            limit(stored).map_or_else(String::new, |limit| {
-                format!("{} {}", side(stored.alert.limit), scale(stored).with_unit(limit))
-            })
-        }),
-        column("change", true, GivesWay::Never, &|stored| {
-            change(stored).map_or_else(String::new, number::change)
-        }),
-        column("alert", false, GivesWay::Never, &|stored| short(stored.alert.uuid)),
-        column("status", false, GivesWay::Never, &|stored| status(&stored.alert)),
-        column("project", false, GivesWay::Second, &project),
-        column("branch", false, GivesWay::Last, &|stored| stored.branch.to_string()),
-        column("time, UTC", false, GivesWay::Second, &|stored| minute(stored.start_time)),
-        column("hash", false, GivesWay::First, &hash),
-        column("testbed", false, GivesWay::First, &|stored| stored.testbed.to_string()),
+        Column::words("measure", cells(&|stored| stored.measure.slug.to_string())),
+        Column::numbers("value", cells(&|stored| scale(stored).with_unit(stored.value))),
+        Column::numbers("limit", limits),
+        Column::numbers("change", changes),
+        Column::words("alert", cells(&|stored| short(stored.alert.uuid))),
+        Column::words("status", cells(&|stored| status(&stored.alert))),
+        Column::words("project", cells(&project)).giving_way(GivesWay::Second),
+        Column::words("branch", cells(&|stored| stored.branch.to_string()))
+            .giving_way(GivesWay::Last),
+        Column::words("time, UTC", cells(&|stored| minute(stored.start_time)))
+            .giving_way(GivesWay::Second),
+        Column::words("hash", hashes).giving_way(GivesWay::First),
+        Column::words("testbed", testbeds).giving_way(GivesWay::First),
     ];
     let names = alerts.iter().map(|stored| stored.alert.benchmark.to_string()).collect();
     let paint = Paint { has_colours: true };

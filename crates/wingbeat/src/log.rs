@@ -10,6 +10,7 @@ use std::{collections::HashMap, process::ExitCode};
 
 use anyhow::Context as _;
 use owo_colors::OwoColorize as _;
+use wingbeat_text::{Paint, Side, rows};
 use wingbeat_track::{
     model::{BranchName, ProjectName, StartPoint},
     store::{ReportFilter, ReportSummary, Store},
@@ -20,9 +21,7 @@ use crate::{
     store::{
         FilterArgs, Format, StoreArgs,
         id::{Part, short},
-        minute, print, print_json,
-        table::{Side, table},
-        width,
+        minute, print, print_json, width,
     },
 };
 
@@ -177,7 +176,7 @@ fn text(entries: &[Entry], width: usize) -> String {
     ];
     let is_one_project =
         entries.iter().all(|one| one.summary.project == entries[0].summary.project);
-    let rows: Vec<Vec<String>> = entries
+    let lines: Vec<Vec<String>> = entries
         .iter()
         .map(|Entry { summary, start_point, news }| {
             let project = if is_one_project { "" } else { summary.project.as_str() };
@@ -205,7 +204,7 @@ fn text(entries: &[Entry], width: usize) -> String {
             ]
         })
         .collect();
-    table(&head, &rows, width)
+    rows(&head, &lines, width, Paint { has_colours: true })
 }
 
 /// Alerts that are active, of all that were raised.

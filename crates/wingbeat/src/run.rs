@@ -15,9 +15,10 @@ use std::{
 };
 
 use anyhow::Context as _;
+use wingbeat_text::plural;
 use wingbeat_track::{
     github::Message,
-    output::{self, Page, Style, number::plural},
+    output::{self, Page, Style},
     run::{self, Finding},
     store::{self, Store},
 };

@@ -1,7 +1,6 @@
 //! What all verbs that look at a store share: which store, which reports, and how UUIDs are said.
 
 pub(crate) mod id;
-pub(crate) mod table;
 
 use std::{
     env,

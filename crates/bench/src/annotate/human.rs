@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use owo_colors::OwoColorize as _;
+use wingbeat_text::{cut, fixed};
 
 use super::{AnnotatedFunction, AnnotatedLine, Annotation, Style, path};
 
@@ -80,20 +80,20 @@ fn write_function(
             _ => format!("{}×", number(calls)),
         }
     );
-    _ = writeln!(text, "{}", bold(&head, style));
+    _ = writeln!(text, "{}", style.paint().bold(&head));
     if !found.has_lines {
         for (number_, block) in function.blocks.iter().enumerate() {
             write_block(text, found, number_, block, true, style);
         }
         return;
     }
-    _ = writeln!(text, "{}", dim("  ran per run  instructions  share  calls", style));
+    _ = writeln!(text, "{}", style.paint().dim("  ran per run  instructions  share  calls"));
     let mut file = "";
     for line in &function.lines {
         if line.file != file {
             file = &line.file;
             let shown = if style.has_full_paths { file } else { path::shortened(file) };
-            _ = writeln!(text, "{}", dim(&format!("  {shown}"), style));
+            _ = writeln!(text, "{}", style.paint().dim(&format!("  {shown}")));
         }
         write_line(text, found, line, style);
         if style.has_bytecode {
@@ -105,12 +105,13 @@ fn write_function(
 fn write_line(text: &mut String, found: &Annotation, line: &AnnotatedLine, style: Style) {
     let share = found.share(line.instructions);
     let source = if line.line == 0 { "(no line)" } else { &line.text };
-    let source = cut(&source.replace('\t', "    "), style.width.saturating_sub(COUNTS_WIDTH));
+    let room = style.width.saturating_sub(COUNTS_WIDTH).max(TEXT_MIN);
+    let source = cut(&source.replace('\t', "    "), room);
     let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
     if line.executions == 0 {
         let row =
             format!("  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}", "never", "", "", "");
-        _ = writeln!(text, "{}", dim(row.trim_end(), style));
+        _ = writeln!(text, "{}", style.paint().dim(row.trim_end()));
         return;
     }
     let calls = match line.helper_calls {
@@ -124,7 +125,11 @@ fn write_line(text: &mut String, found: &Annotation, line: &AnnotatedLine, style
         100.0 * share,
     );
     let row = row.trim_end();
-    _ = writeln!(text, "{}", if share >= HOT_SHARE { hot(row, style) } else { row.to_owned() });
+    _ = writeln!(
+        text,
+        "{}",
+        if share >= HOT_SHARE { style.paint().bad(row) } else { row.to_owned() }
+    );
 }
 
 /// The instructions of a line, with the block that each is in.
@@ -145,7 +150,7 @@ fn write_bytecode(
             number(found.per_run(block.executions)),
             ""
         );
-        _ = writeln!(text, "{}", dim(&row, style));
+        _ = writeln!(text, "{}", style.paint().dim(&row));
     }
 }
 
@@ -169,33 +174,12 @@ fn write_block(
     );
     if style.has_bytecode && always {
         for (index, listed) in &block.listing {
-            _ = writeln!(text, "{}", dim(&format!("  {index:>18}:   {listed}"), style));
+            _ = writeln!(text, "{}", style.paint().dim(&format!("  {index:>18}:   {listed}")));
         }
-    }
-}
-
-/// A text that is cut says so.
-fn cut(text: &str, width: usize) -> String {
-    let width = width.max(TEXT_MIN);
-    match text.char_indices().nth(width) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
     }
 }
 
 /// Whole numbers as such, means with two places.
 fn number(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
-}
-
-fn bold(text: &str, style: Style) -> String {
-    if style.has_colours { text.bold().to_string() } else { text.to_owned() }
-}
-
-fn dim(text: &str, style: Style) -> String {
-    if style.has_colours { text.dimmed().to_string() } else { text.to_owned() }
-}
-
-fn hot(text: &str, style: Style) -> String {
-    if style.has_colours { text.red().to_string() } else { text.to_owned() }
+    fixed(value, if value.fract() == 0.0 { 0 } else { 2 })
 }

@@ -5,42 +5,17 @@
 mod bmf;
 mod csv;
 mod human;
-mod numbers;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::{fmt, io, str::FromStr};
+use std::io;
 
-pub use numbers::{decimal, grouped, printable, seconds};
+pub use human::{owners, rate};
 
 use super::Report;
-
-/// A form of a result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Format {
-    #[default]
-    Human,
-    Json,
-    /// Bencher Metric Format: a mean time and a rate per program.
-    Bmf,
-    /// A row per program.
-    Csv,
-}
+pub use crate::report::{Format, UnknownFormat};
 
 impl Format {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Human, Self::Json, Self::Bmf, Self::Csv];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Human => "human",
-            Self::Json => "json",
-            Self::Bmf => "bmf",
-            Self::Csv => "csv",
-        }
-    }
-
     /// Writes `report` in this form, with a line break at its end.
     ///
     /// # Errors
@@ -53,25 +28,5 @@ impl Format {
             Self::Bmf => Ok(bmf::write(report)?),
             Self::Csv => String::from_utf8(csv::write(report)?).map_err(io::Error::other),
         }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// No form has this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no format is called {0:?}: there are human, json, bmf and csv")]
-pub struct UnknownFormat(pub String);
-
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|format| format.name() == text);
-        found.ok_or_else(|| UnknownFormat(text.to_owned()))
     }
 }

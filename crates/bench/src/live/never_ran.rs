@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use super::{
-    format::seconds,
-    report::{Outcome, ProgramReport, Report},
-};
+use wingbeat_text::duration;
+
+use super::report::{Outcome, ProgramReport, Report};
 
 /// A program that never ran, with what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl Report {
         let idle = self.programs.iter().filter(|program| !ran(program));
         let tell = |program: &ProgramReport| NeverRan {
             program: program.label(),
-            duration: seconds(self.duration_ns),
+            duration: duration(self.duration_ns),
             attached: program.attached.clone(),
             r#type: program.r#type.clone(),
         };

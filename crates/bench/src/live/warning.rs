@@ -6,11 +6,9 @@ use wingbeat_bpf::{
     owners::{Owner, Owners},
     rights::how_to_get,
 };
+use wingbeat_text::{grouped, plural, printable};
 
-use super::{
-    ProgramReport, Untimed,
-    format::{grouped, printable},
-};
+use super::{ProgramReport, Untimed};
 use crate::warning::Warning;
 
 /// Counters of the processor that are tried.
@@ -138,7 +136,7 @@ fn runs_untimed(program: &str, timed: u64, untimed: Untimed) -> Warning {
 
 /// Runs took longer than the bins reach.
 fn beyond_bins(program: &str, runs: u64) -> Warning {
-    let runs = if runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(runs)) };
+    let runs = plural(runs, "run");
     Warning::new(
         "beyond_bins",
         format!("{runs} of {program} took 4.29 s or more, where percentiles end"),

@@ -1,10 +1,8 @@
 //! The columns of the table of results: which figure stands in which, and how many digits it shows.
 
-use super::table::Column;
-use crate::{
-    live::format::{decimal, grouped, printable},
-    result::{Case, Distribution, Latency, Ruler, Size, Verified, Verifier},
-};
+use wingbeat_text::{Column, decimal, grouped, or_dash, printable};
+
+use crate::result::{Case, Distribution, Latency, Ruler, Size, Verified, Verifier};
 
 /// Where a figure should be and is not; a line below the table says why.
 pub(super) const UNAVAILABLE: &str = "–";
@@ -95,8 +93,6 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     columns.extend(run(rows));
     columns.extend(verifier(rows));
     columns.extend(sizes(rows));
-    // Where nothing was run, nothing is said of runs.
-    columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
     columns
 }
 
@@ -110,7 +106,7 @@ fn times(rows: &[Row]) -> Vec<Column> {
     let decimals = decimals_for([&median, &upper]);
     let confidence = rows.iter().find_map(|row| row.latency()).map_or(0.95, |time| time.confidence);
     let intervals = intervals(&reals(&lower, decimals), &reals(&upper, decimals));
-    let column = |heading: &str, cells| Column::numbers(TIME, heading, timed(rows, cells));
+    let column = |heading: &str, cells| Column::numbers(heading, timed(rows, cells)).in_group(TIME);
     let floor = of(|time| time.floor_ns);
     vec![
         column("floor", reals(&floor, decimals)),
@@ -133,7 +129,7 @@ fn single_runs(rows: &[Row]) -> Vec<Column> {
     };
     // The clock counts whole nanoseconds.
     let column = |heading: &str, figure| {
-        Column::numbers(SINGLE, heading, timed(rows, reals(&of(figure), 0)))
+        Column::numbers(heading, timed(rows, reals(&of(figure), 0))).in_group(SINGLE)
     };
     vec![
         column("p50", |single| single.p50_ns),
@@ -160,21 +156,22 @@ fn instructions(rows: &[Row]) -> Vec<Column> {
     }
     let verified = of_loaded(rows, |row| row.verifier()?.processed_instructions);
     vec![
-        Column::numbers(INSTRUCTIONS, "executed", executed),
-        Column::numbers(INSTRUCTIONS, "verified", verified),
+        Column::numbers("executed", executed).in_group(INSTRUCTIONS),
+        Column::numbers("verified", verified).in_group(INSTRUCTIONS),
     ]
 }
 
 fn run(rows: &[Row]) -> Vec<Column> {
     let calls = |case: &Case| {
         let counts = case.counts.measured();
-        whole(counts.map(|counts| {
+        let sum = counts.map(|counts| {
             counts.calls.iter().fold(0_u64, |sum, calls| sum.saturating_add(calls.calls))
-        }))
+        });
+        or_dash(sum, grouped)
     };
     vec![
-        Column::words(RUN, "returns", of_cases(rows, returned)),
-        Column::numbers(RUN, "calls", of_cases(rows, calls)),
+        Column::words("returns", of_cases(rows, returned)).in_group(RUN),
+        Column::numbers("calls", of_cases(rows, calls)).in_group(RUN),
     ]
 }
 
@@ -186,7 +183,7 @@ pub(super) fn returned(case: &Case) -> String {
 
 fn verifier(rows: &[Row]) -> Vec<Column> {
     let column = |heading: &str, figure: fn(&Verifier) -> Option<u64>| {
-        Column::numbers(VERIFIER, heading, of_loaded(rows, |row| figure(row.verifier()?)))
+        Column::numbers(heading, of_loaded(rows, |row| figure(row.verifier()?))).in_group(VERIFIER)
     };
     vec![
         column("states", |verifier| verifier.total_states),
@@ -197,7 +194,7 @@ fn verifier(rows: &[Row]) -> Vec<Column> {
 
 fn sizes(rows: &[Row]) -> Vec<Column> {
     let column = |heading: &str, figure: fn(&Row) -> Option<u64>| {
-        Column::numbers(BYTES, heading, of_loaded(rows, figure))
+        Column::numbers(heading, of_loaded(rows, figure)).in_group(BYTES)
     };
     vec![
         column("stack", |row| Some(row.verifier()?.stack_depth_bytes.into())),
@@ -218,7 +215,7 @@ fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> 
     let cell = |(number, row): (usize, &Row)| match row {
         Row::Ruler(_) => String::new(),
         _ if is_told(number) => String::new(),
-        _ => whole(figure(row)),
+        _ => or_dash(figure(row), grouped),
     };
     rows.iter().enumerate().map(cell).collect()
 }
@@ -238,15 +235,8 @@ fn of_cases(rows: &[Row], cell: impl Fn(&Case) -> String) -> Vec<String> {
     rows.iter().map(|row| row.case().map_or_else(String::new, &cell)).collect()
 }
 
-fn whole(number: Option<u64>) -> String {
-    number.map_or_else(|| UNAVAILABLE.to_owned(), grouped)
-}
-
 fn reals(numbers: &[Option<f64>], decimals: usize) -> Vec<String> {
-    let cell = |number: &Option<f64>| {
-        number.map_or_else(|| UNAVAILABLE.to_owned(), |number| decimal(number, decimals))
-    };
-    numbers.iter().map(cell).collect()
+    numbers.iter().map(|number| or_dash(*number, |number| decimal(number, decimals))).collect()
 }
 
 /// A column of times has as many decimals everywhere.

@@ -2,17 +2,17 @@
 
 use std::cmp::Reverse;
 
-use unicode_width::UnicodeWidthStr as _;
+use wingbeat_text::{
+    Paint, Style, aligned, broken, decimal, grouped, listed, paragraph, plural, printable, width,
+    wrapped,
+};
 
 use super::{
-    Style, details, human,
-    text::{Paint, aligned, broken, listed, paragraph, plural, wrapped},
+    details, human,
     verdict::{is_time, percent, verdict},
+    width_of,
 };
-use crate::{
-    live::format::{decimal, grouped, printable},
-    result::{CaseComparison, Comparison, MeasureComparison, Verdict},
-};
+use crate::result::{CaseComparison, Comparison, MeasureComparison, Verdict};
 
 /// With more cases, those in which nothing changed are only counted.
 const CASES_MAX: usize = 20;
@@ -28,7 +28,7 @@ const HEADINGS: [&str; 4] = ["measure", "before", "after", "change"];
 
 /// Writes a comparison as tables and notes.
 pub fn comparison(found: &Comparison, style: Style) -> String {
-    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let (paint, width) = (style.paint(), width_of(style));
     let mut sections = vec![human::head(&found.report, paint, width)];
     sections.extend(human::figures(&found.report, style));
     sections.push(changes(found, style.is_verbose, paint, width));
@@ -132,7 +132,7 @@ fn same(case: &CaseComparison, width: usize) -> Option<String> {
 fn widths<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> [usize; 4] {
     rows.fold(HEADINGS.map(str::len), |widths, row| {
         let mut cells = row.cells.iter();
-        widths.map(|width| cells.next().map_or(0, |cell| cell.width()).max(width))
+        widths.map(|width| cells.next().map_or(0, |cell| self::width(cell)).max(width))
     })
 }
 
@@ -156,8 +156,8 @@ fn written(row: &Row, widths: &[usize; 4], paint: Paint, width: usize) -> String
         Verdict::Better => paint.good(line),
         _ => line.clone(),
     };
-    let beside = width.saturating_sub(figures.width() + GAP);
-    let indent = if beside < VERDICT_MIN { 2 * INDENT } else { figures.width() + GAP };
+    let beside = width.saturating_sub(self::width(&figures) + GAP);
+    let indent = if beside < VERDICT_MIN { 2 * INDENT } else { self::width(&figures) + GAP };
     let verdict = wrapped(&row.verdict, width.saturating_sub(indent));
     let verdict: Vec<_> = verdict.iter().map(paint).collect();
     let gap = format!("\n{:indent$}", "");
@@ -201,7 +201,7 @@ fn conclusion(found: &Comparison, paint: Paint, width: usize) -> String {
         0 => format!("nothing is worse {limits}"),
         _ => format!(
             "worse {limits}: {} of {}, of {}",
-            grouped(beyond as u64),
+            grouped(beyond),
             plural(measures, "measure"),
             listed(&names, width)
         ),

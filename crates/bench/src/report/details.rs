@@ -1,12 +1,10 @@
 //! What `-v` adds about each row: how much was measured, how far it spreads, what the run did.
 
-use super::{
-    columns::Row,
-    text::{Paint, broken, paragraph, plural},
-};
+use wingbeat_text::{Paint, broken, decimal, grouped, or_dash, paragraph, plural, printable};
+
+use super::columns::Row;
 use crate::{
     counts::TailCalls,
-    live::format::{decimal, grouped, printable},
     result::{Case, Distribution, Latency, Method, Outliers, RunCounts, Size, Verifier},
 };
 
@@ -52,7 +50,7 @@ fn lines(row: Row) -> Vec<(&'static str, String)> {
 fn time(latency: &Latency) -> String {
     let kernel = match latency.kernel_ns {
         0 => String::new(),
-        kernel_ns => format!("; by the kernel's clock {}", grouped(kernel_ns.into())),
+        kernel_ns => format!("; by the kernel's clock {}", grouped(kernel_ns)),
     };
     let bursts = if latency.method == Method::Bursts { ", bursts" } else { "" };
     format!(
@@ -71,7 +69,7 @@ fn batches(latency: &Latency) -> String {
     match latency.method {
         Method::Bursts => plural(count, "load"),
         Method::Batches if count == 1 => "1 batch".to_owned(),
-        Method::Batches => format!("{} batches", grouped(count as u64)),
+        Method::Batches => format!("{} batches", grouped(count)),
     }
 }
 
@@ -101,7 +99,7 @@ fn outliers(latency: &Latency) -> String {
         true => "none".to_owned(),
         false => format!(
             "{} of {}: {}",
-            grouped(latency.outliers.total() as u64),
+            grouped(latency.outliers.total()),
             batches(latency),
             found.join(", ")
         ),
@@ -165,7 +163,7 @@ fn packet(case: &Case) -> String {
         (true, None) => "changed".to_owned(),
         (true, Some(hex)) => format!("changed to {}", spaced(&printable(hex))),
     };
-    format!("{input}, {} out, {output}", grouped(output_bytes as u64))
+    format!("{input}, {} out, {output}", grouped(output_bytes))
 }
 
 /// Hexadecimal text in words of four bytes, so that it can be wrapped.
@@ -175,12 +173,11 @@ fn spaced(hex: &str) -> String {
 }
 
 fn object(size: &Size, verifier: &Verifier) -> String {
-    let whole = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), grouped);
     format!(
         "{}; the verifier saw {} states at one instruction, marks of length {}",
         plural(size.object_instructions, "instruction"),
-        whole(verifier.max_states_per_instruction),
-        whole(verifier.mark_read),
+        or_dash(verifier.max_states_per_instruction, grouped),
+        or_dash(verifier.mark_read, grouped),
     )
 }
 

@@ -1,23 +1,20 @@
 //! A result for people: the table first, then how to read it, then what to know before believing it.
 
+use wingbeat_text::{Paint, Style, Table, duration, paragraph, plural, printable};
+
 use super::{
-    Style,
     columns::{Row, columns},
     details::details,
     notes,
     ranking::{rankings, shown},
-    table::Table,
-    text::{Paint, paragraph, plural},
+    width_of,
 };
-use crate::{
-    live::format::{printable, seconds},
-    result::{Case, Report},
-};
+use crate::result::{Case, Report};
 
 /// Writes a result as tables and notes.
 pub fn human(report: &Report, style: Style) -> String {
-    let paint = Paint { has_colours: style.has_colours };
-    let mut sections = vec![head(report, paint, style.width())];
+    let paint = style.paint();
+    let mut sections = vec![head(report, paint, width_of(style))];
     sections.extend(figures(report, style));
     sections.extend(troubles(report, style));
     sections.extend(notes::tally(report).map(|tally| tally + "\n"));
@@ -35,7 +32,7 @@ pub(super) fn head(report: &Report, paint: Paint, width: usize) -> String {
         false => format!(" ({})", printable(&place.join(", "))),
     };
     let cases = plural(report.cases.len(), "case");
-    let cases = format!("{cases} measured for {}", seconds(report.duration_ns));
+    let cases = format!("{cases} measured for {}", duration(report.duration_ns));
     let loaded = plural(report.verified.len(), "program");
     let done = match (report.cases.len(), report.verified.len()) {
         (_, 0) => cases,
@@ -57,7 +54,7 @@ pub(super) fn figures(report: &Report, style: Style) -> Vec<String> {
     if report.cases.is_empty() && report.verified.is_empty() {
         return Vec::new();
     }
-    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let (paint, width) = (style.paint(), width_of(style));
     let (cases, left_out) = shown(&report.cases, style.is_verbose);
     let mut sections = vec![table(report, &cases, paint, width)];
     let mut notes: Vec<String> = left_out.iter().map(|note| paragraph(note, 2, width)).collect();
@@ -87,16 +84,19 @@ fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String
     let table = Table {
         names_heading: "case",
         names: rows.iter().map(|row| row.name()).collect(),
-        dim_rows: if cases.is_empty() { 0 } else { report.rulers.len() },
         columns: columns(&rows),
     };
-    table.write(width, paint)
+    let dim_rows = if cases.is_empty() { 0 } else { report.rulers.len() };
+    table.write(width, paint, &|at, line| match at < dim_rows {
+        true => paint.dim(line),
+        false => line.to_owned(),
+    })
 }
 
 /// What failed, for stderr: programs that were not measured, or that returned something else than was
 /// expected. `None` if nothing did.
 pub fn errors(report: &Report, style: Style) -> Option<String> {
-    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let (paint, width) = (style.paint(), width_of(style));
     let mut lines = notes::unmet(&report.cases, paint, width);
     lines.extend(notes::failures(report, paint, width));
     (!lines.is_empty()).then(|| lines.join("\n"))
@@ -104,7 +104,7 @@ pub fn errors(report: &Report, style: Style) -> Option<String> {
 
 /// What was left out, and warnings.
 pub(super) fn troubles(report: &Report, style: Style) -> Option<String> {
-    let (paint, width) = (Paint { has_colours: style.has_colours }, style.width());
+    let (paint, width) = (style.paint(), width_of(style));
     let mut lines = notes::skipped(report, width);
     lines.extend(notes::warnings(&report.warnings, paint, width));
     (!lines.is_empty()).then(|| lines.join("\n") + "\n")

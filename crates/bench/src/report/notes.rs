@@ -3,12 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::{
-    columns::{Row, returned},
-    text::{Paint, listed, paragraph, plural},
-};
+use wingbeat_text::{Paint, grouped, listed, paragraph, plural, printable};
+
+use super::columns::{Row, returned};
 use crate::{
-    live::format::{grouped, printable},
     result::{Case, Failure, Report},
     warning::Warning,
 };

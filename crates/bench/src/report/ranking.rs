@@ -6,11 +6,11 @@ use std::{
     ptr,
 };
 
-use super::text::{Paint, aligned, listed, paragraph, plural, shortened};
-use crate::{
-    live::format::{decimal, grouped, printable},
-    result::{Case, Latency},
+use wingbeat_text::{
+    Paint, aligned, decimal, grouped, listed, paragraph, plural, printable, shortened,
 };
+
+use crate::result::{Case, Latency};
 
 /// Ranks shown unless all are asked for.
 const RANKS_MAX: usize = 10;
@@ -115,7 +115,7 @@ fn by_count(
     let rest: Vec<_> = counts.values().skip(ranks_max).map(Vec::len).collect();
     if !rest.is_empty() {
         let counts = plural(rest.len(), "lower count");
-        let inputs = plural(rest.iter().sum(), "input");
+        let inputs = plural(rest.iter().sum::<usize>(), "input");
         let fewest = grouped(*fewest);
         lines.push(below(&format!("and {counts} of {inputs}, down to {fewest}"), width));
     }

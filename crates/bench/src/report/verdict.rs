@@ -1,9 +1,8 @@
 //! A judgement in words: `slower by 41 % (39 … 43)`.
 
-use crate::{
-    live::format::{decimal, grouped},
-    result::{ChangeInterval, MeasureComparison, Verdict},
-};
+use wingbeat_text::{decimal, grouped};
+
+use crate::result::{ChangeInterval, MeasureComparison, Verdict};
 
 /// A measure with this unit is a time.
 const TIME_UNIT: &str = "ns";
@@ -90,14 +89,14 @@ pub(super) fn percent(change: f64, interval: Option<ChangeInterval>) -> String {
     if change > 0.0 { format!("+{text} %") } else { format!("{text} %") }
 }
 
-/// A share as percent. What is not zero does not look like zero: `<0.1`, and `-0.0` below it.
+/// A share as percent. What is not zero does not look like zero: `<0.1`, and `−0.0` below it.
 fn signed(share: f64, decimals: usize) -> String {
     let percent = share * 100.0;
     let text = decimal(percent.abs(), decimals);
     match (percent < 0.0, text.strip_prefix('<')) {
         (false, _) => text,
-        (true, None) => format!("-{text}"),
-        (true, Some(_)) => format!("-{:.decimals$}", 0.0),
+        (true, None) => format!("−{text}"),
+        (true, Some(_)) => format!("−{:.decimals$}", 0.0),
     }
 }
 
@@ -150,7 +149,7 @@ mod tests {
         check(time(0.12, (0.116, 0.124), Verdict::Worse), "slower by 12.0 % (11.6 … 12.4)");
         check(
             time(0.003, (-0.005, 0.011), Verdict::NoChangeSeen),
-            "no change seen (-0.5 … 1.1 %); one of 1.2 % would have been",
+            "no change seen (−0.5 … 1.1 %); one of 1.2 % would have been",
         );
         check(measure("ns", Some(0.5), Verdict::NoChangeSeen), "no change seen");
         check(
@@ -192,11 +191,11 @@ mod tests {
     fn changes_have_signs() {
         let check = |change, expected: &str| assert_eq!(percent(change, None), expected);
         check(0.41, "+41 %");
-        check(-0.12, "-12.0 %");
+        check(-0.12, "−12.0 %");
         check(0.0, "0 %");
         check(0.000_01, "+<0.01 %");
-        check(-0.000_01, "-0.00 %");
+        check(-0.000_01, "−0.00 %");
         let faster = time(-0.12, (-0.141, -0.1), Verdict::Better);
-        assert_eq!(percent(-0.12, faster.interval), "-12 %");
+        assert_eq!(percent(-0.12, faster.interval), "−12 %");
     }
 }

@@ -1,12 +1,13 @@
 //! A comparison as text: a table for people, Markdown for comments, JSON with everything. Pure. Tables and
 //! numbers are those of [`crate::output`].
 
+use wingbeat_text::{
+    Column, GivesWay, Scale, Style, Table, glued, grouped, paragraph, plural, share, unbroken,
+};
+
 use super::result::{Comparison, End, Revision, Row, Verdict};
 use crate::output::{
-    Column, GivesWay, Style, Table,
-    document::{Block, Heading, Line, Span, glued, unbroken},
-    number::{self, Scale, plural},
-    text::{Paint, paragraph},
+    document::{Block, Heading, Line, Span},
     write_markdown,
 };
 
@@ -27,7 +28,7 @@ pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
 /// A table for people, with what else there is to say around it. There is one level of detail.
 #[must_use]
 pub fn human(comparison: &Comparison, style: Style) -> String {
-    let paint = Paint { has_colours: style.has_colours };
+    let paint = style.paint();
     let wrapped = |text: &str| paragraph(text, 2, style.width);
     let mut blocks = vec![format!(
         "{}\n{}\n",
@@ -121,7 +122,7 @@ fn course(comparison: &Comparison) -> String {
             "which is enough for exact measures".to_owned()
         }
         End::Precise => {
-            format!("until a change of {} would have been seen", number::size(*precision))
+            format!("until a change of {} would have been seen", share::size(*precision))
         }
         End::TimeSpent => "until time was up".to_owned(),
         End::Interrupted => "until it was stopped".to_owned(),
@@ -138,35 +139,25 @@ fn table(comparison: &Comparison) -> Table {
     let interval =
         confidence.map_or_else(String::new, |share| format!("{} interval", rounded_down(share)));
     let scales: Vec<Scale> =
-        rows.iter().map(|row| Scale::of(&row.measure, row.base, Some(row.head))).collect();
+        rows.iter().map(|row| row.measure.scale(row.base, Some(row.head))).collect();
     let values = |of: fn(&Row) -> f64| {
         rows.iter().zip(&scales).map(|(row, scale)| scale.with_unit(of(row))).collect()
     };
     let cells = |cell: fn(&Row) -> String| rows.iter().map(cell).collect();
-    let column = |heading: &str, is_number, cells: Vec<String>| Column {
-        heading: heading.to_owned(),
-        is_number,
-        gives_way: match heading {
-            it if it == interval => GivesWay::First,
-            "base" => GivesWay::Last,
-            _ => GivesWay::Never,
-        },
-        cells,
-    };
     let columns = vec![
-        column("measure", false, cells(|row| row.measure.slug.to_string())),
-        column("base", true, values(|row| row.base)),
-        column("head", true, values(|row| row.head)),
-        column("change", true, cells(|row| row.change.map_or_else(String::new, number::change))),
-        column(&interval, true, cells(interval_text)),
-        column(VERDICT, false, cells(verdict)),
+        Column::words("measure", cells(|row| row.measure.slug.to_string())),
+        Column::numbers("base", values(|row| row.base)).giving_way(GivesWay::Last),
+        Column::numbers("head", values(|row| row.head)),
+        Column::numbers("change", cells(|row| row.change.map_or_else(String::new, share::change))),
+        Column::numbers(interval, cells(interval_text)).giving_way(GivesWay::First),
+        Column::words(VERDICT, cells(verdict)),
     ];
     let names = rows.iter().map(|row| row.benchmark.to_string()).collect();
     Table { names_heading: "benchmark", names, columns }
 }
 
 fn interval_text(row: &Row) -> String {
-    row.interval.map_or_else(String::new, |found| number::interval(found.lower, found.upper))
+    row.interval.map_or_else(String::new, |found| share::interval(found.lower, found.upper))
 }
 
 /// A confidence, so that what is not certain does not become 100 %.
@@ -188,7 +179,7 @@ fn verdict(row: &Row) -> String {
         Verdict::TooFewPairs => "too few pairs to tell".to_owned(),
         Verdict::NotJudged => "not judged".to_owned(),
         Verdict::NoChangeSeen => match row.smallest_visible {
-            Some(smallest) => format!("no change ≥ {}", number::size(smallest)),
+            Some(smallest) => format!("no change ≥ {}", share::size(smallest)),
             None => "no change".to_owned(),
         },
         Verdict::Same => "the same".to_owned(),
@@ -234,7 +225,7 @@ fn conclusion(comparison: &Comparison) -> String {
     let mut parts = Vec::new();
     let mut tell = |count: usize, what: &str| {
         if count > 0 {
-            parts.push(format!("{} {what}", number::count(count)));
+            parts.push(format!("{} {what}", grouped(count)));
         }
     };
     tell(worse, "worse");

@@ -1,10 +1,7 @@
 //! Exact measures: compared with the last value, no statistics.
 
 use super::{history::History, words};
-use crate::{
-    model::{Boundary, Change, Limit, Outcome, Verdict},
-    output::number::Scale,
-};
+use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
 
 pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
@@ -38,7 +35,7 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
         return;
     };
     verdict.cross(limit, series.measure.direction);
-    let scale = Scale::of(series.measure, before, Some(value));
+    let scale = series.measure.scale(before, Some(value));
     let [last, difference] = [before, value - before].map(|number| scale.with_unit(number));
     let reason = format!("an exact measure that was {last}{commit} is off by {difference}");
     verdict.reason = words::with_news(reason, &history.news);

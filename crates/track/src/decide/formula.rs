@@ -9,10 +9,7 @@ use wingbeat_stats::{
 };
 
 use super::{history::History, words};
-use crate::{
-    model::{Boundary, Change, Limit, Outcome, ThresholdModel, Verdict, threshold::Test},
-    output::number::Scale,
-};
+use crate::model::{Boundary, Change, Limit, Outcome, ThresholdModel, Verdict, threshold::Test};
 
 /// What nine of ten normal values reach.
 const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
@@ -60,7 +57,7 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     verdict.reason = match crossed {
         Some((limit, words, number)) => {
             verdict.cross(limit, series.measure.direction);
-            let scale = Scale::of(series.measure, value, number);
+            let scale = series.measure.scale(value, number);
             let number = number.map(|number| format!(" of {}", scale.with_unit(number)));
             let number = number.unwrap_or_default();
             words::with_news(format!("{words}{number}"), &history.news)

@@ -1,12 +1,10 @@
 //! One notice instead of many alerts, where most benchmarks moved alike.
 
 use std::collections::BTreeMap;
+use wingbeat_text::share;
 
 use super::{Decision, Notice, Settings, auto::Moved};
-use crate::{
-    model::{Outcome, Verdict},
-    output::number,
-};
+use crate::model::{Outcome, Verdict};
 
 /// Fewer benchmarks are not a crowd.
 const BENCHMARKS_MIN: usize = 5;
@@ -41,7 +39,7 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
                 .to_owned(),
             false => format!("new since then: {}", news.join(", ")),
         };
-        let (all, share) = (group.len(), number::change(change));
+        let (all, share) = (group.len(), share::change(change));
         let reason = format!(
             "{moved} of {all} benchmarks moved together, the middle one by {share}: the host or the toolchain \
              changed; {known}"

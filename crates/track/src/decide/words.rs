@@ -1,6 +1,6 @@
 //! Numbers in the reasons of verdicts, as far as only those have them.
 
-use crate::output::number::{exponential, fixed};
+use wingbeat_text::{exponential, fixed};
 
 /// What is more is told no more exactly, in spreads.
 const SPREADS_MAX: f64 = 1000.0;

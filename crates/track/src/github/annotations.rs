@@ -1,10 +1,9 @@
 //! Workflow commands that show alerts beside the run: `::error title=…::…`.
 
+use wingbeat_text::plural;
+
 use super::Message;
-use crate::{
-    model::Status,
-    output::{Sentence, plural},
-};
+use crate::{model::Status, output::Sentence};
 
 /// GitHub shows ten of each kind for a step.
 const SHOWN_MAX: usize = 10;

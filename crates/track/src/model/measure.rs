@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use wingbeat_text::{Scale, Units};
 
 use super::name::Slug;
 
@@ -141,6 +142,19 @@ impl Measure {
         Self { slug: Slug::of(&name), name, units: units.into(), direction, kind }
     }
 
+    /// The prefixes of its units, in which its values are written.
+    #[must_use]
+    pub fn ladder(&self) -> Units {
+        Units::new(symbol(self), self.kind == Exact)
+    }
+
+    /// The scale for `value`. Where `other` is a different number, both stay different as they are
+    /// written.
+    #[must_use]
+    pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
+        self.ladder().scale(value, other)
+    }
+
     /// Time of a run, in nanoseconds.
     #[must_use]
     pub fn latency() -> Self {
@@ -151,6 +165,21 @@ impl Measure {
     #[must_use]
     pub fn throughput() -> Self {
         Self::named("throughput")
+    }
+}
+
+/// What stands in the last pair of brackets, or else the whole text, unless the measure's name says it.
+fn symbol(measure: &Measure) -> &str {
+    let text = measure.units.trim();
+    let inner = text.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
+    match inner.map(|(_, inner)| inner.trim()) {
+        // An unknown measure has the units "NAME (units)", which tell nothing.
+        Some("units") => "",
+        Some("us") => "µs",
+        Some(inner) if !inner.is_empty() => inner,
+        _ if text == "units" => "",
+        _ if measure.name.to_lowercase().contains(&text.to_lowercase()) => "",
+        _ => text,
     }
 }
 
@@ -178,5 +207,25 @@ mod tests {
         check("Build Time", "build-time", "Build Time", Lower);
         check("throughput", "throughput", "Throughput", Higher);
         check("My Score", "my-score", "My Score", Direction::Unknown);
+    }
+
+    #[test]
+    fn symbols() {
+        let check = |measure: &Measure, expected| assert_eq!(symbol(measure), expected);
+        check(&Measure::latency(), "ns");
+        check(&Measure::throughput(), "ops/s");
+        check(&Measure::named("instructions"), "");
+        check(&Measure::named("verified-instructions"), "");
+        check(&Measure::named("score"), "");
+        let custom = |units: &'static str, expected| {
+            check(&Measure::custom("thing", units, Direction::Unknown, Noisy), expected);
+        };
+        custom("widgets", "widgets");
+        custom("things", "things");
+        custom("thing", "");
+        custom("units", "");
+        custom("thing (units)", "");
+        custom("microseconds (us)", "µs");
+        custom("clock (Hz)", "Hz");
     }
 }

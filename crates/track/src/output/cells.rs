@@ -1,9 +1,8 @@
 //! A row in words: value, baseline, change and verdict, as the table and the comment show them.
 
-use super::{
-    number::{self, Scale},
-    row::Row,
-};
+use wingbeat_text::{Scale, share};
+
+use super::row::Row;
 use crate::model::{Limit, Outcome};
 
 impl Row<'_> {
@@ -38,14 +37,14 @@ impl Row<'_> {
             Some(Limit::Upper) => ("above", limits.upper_limit),
             None => return String::new(),
         };
-        let scale = Scale::of(self.measure, self.metric.value, limit);
+        let scale = self.measure.scale(self.metric.value, limit);
         limit.map(|limit| format!("{word} {}", scale.with_unit(limit))).unwrap_or_default()
     }
 
     /// The change alone: `+4.2 %`.
     pub(super) fn change_text(&self) -> String {
         let change = self.verdict.and_then(|verdict| verdict.change);
-        change.map(|change| number::change(change.relative)).unwrap_or_default()
+        change.map(|change| share::change(change.relative)).unwrap_or_default()
     }
 
     /// The interval of the change: `+3.9 to +4.5`, in percent; nothing where chance has no part in it.
@@ -57,7 +56,7 @@ impl Row<'_> {
         if lower == upper {
             return String::new();
         }
-        number::interval(lower, upper)
+        share::interval(lower, upper)
     }
 
     /// The change with its interval: `+4.2 % (+3.9 to +4.5)`.
@@ -78,7 +77,7 @@ impl Row<'_> {
         let seen = self.verdict.and_then(|verdict| verdict.smallest_visible);
         match (self.outcome(), seen, self.alert) {
             (Outcome::NoChange, Some(share), _) if share > 0.0 => {
-                format!("{word} ≥ {}", number::size(share))
+                format!("{word} ≥ {}", share::size(share))
             }
             (_, _, Some(alert)) if !self.is_active() => format!("{word}, {}", alert.status),
             _ => word.to_owned(),
@@ -86,7 +85,7 @@ impl Row<'_> {
     }
 
     fn scale(&self) -> Scale {
-        Scale::of(self.measure, self.metric.value, self.baseline())
+        self.measure.scale(self.metric.value, self.baseline())
     }
 }
 

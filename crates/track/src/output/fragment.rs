@@ -1,13 +1,14 @@
 //! The report as a comment: what matters in sight, all metrics folded, and a marker at the end.
 
+use wingbeat_text::{glued, plural, unbroken};
+
 use super::{
     Page,
-    document::{Block, Heading, Line, Span, glued, unbroken},
+    document::{Block, Heading, Line, Span},
     html as html_text,
     id::short_hash,
     lines, markdown as markdown_text,
     marker::marker,
-    number::plural,
     row::Row,
     verdict::verdict,
 };

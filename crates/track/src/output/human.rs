@@ -1,13 +1,12 @@
 //! The report for a terminal: a table, what stands out, and a last line that says it all.
 
+use wingbeat_text::{Column, GivesWay, Paint, Style, Table, grouped, paragraph};
+
 use super::{
-    Page, Style,
+    Page,
     id::{short_hash, short_id},
     lines::{self, Sentence},
-    number,
     row::Row,
-    table::{Column, GivesWay, Table},
-    text::{Paint, paragraph},
     verdict::verdict,
 };
 use crate::model::{Outcome, Report, Status};
@@ -27,7 +26,7 @@ const QUIET_MIN: usize = 3;
 /// The report as a table with its alerts and a last line of verdict, for a terminal.
 #[must_use]
 pub fn human(page: &Page<'_>, style: Style) -> String {
-    let paint = Paint { has_colours: style.has_colours };
+    let paint = style.paint();
     let rows = Row::by_weight(page);
     let mut blocks = vec![heading(page, paint, style.width)];
     if !rows.is_empty() {
@@ -83,38 +82,29 @@ pub(super) fn subject(report: &Report) -> String {
 }
 
 fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
-    let paint = Paint { has_colours: style.has_colours };
+    let paint = style.paint();
     let loud = rows.iter().filter(|row| row.is_loud()).count();
     let shown = match style.is_verbose {
         true => rows.len(),
         false => rows.len().min(ROWS_MAX.max(loud + QUIET_MIN)),
     };
     let (shown, hidden) = rows.split_at(shown);
-    let has_iterations = page.report.iterations.len() > 1;
-    let column = |heading: &str, is_number, cell: &dyn Fn(&Row<'_>) -> String| Column {
-        heading: heading.to_owned(),
-        is_number,
-        gives_way: match heading {
-            _ if style.is_verbose => GivesWay::Never,
-            "spread" => GivesWay::First,
-            INTERVAL => GivesWay::Second,
-            "baseline" => GivesWay::Last,
-            _ => GivesWay::Never,
-        },
-        cells: shown.iter().map(cell).collect(),
-    };
+    let cells = |cell: fn(&Row<'_>) -> String| shown.iter().map(cell).collect();
     let mut columns = vec![
-        column("measure", false, &|row| row.measure.slug.to_string()),
-        column("value", true, &|row| row.bare_value_text()),
-        column("spread", true, &|row| row.spread_text()),
-        column("baseline", true, &|row| row.baseline_text()),
-        column("change", true, &|row| row.change_text()),
-        column(INTERVAL, true, &|row| row.interval_text()),
-        column("verdict", false, &|row| row.verdict_text()),
+        Column::words("measure", cells(|row| row.measure.slug.to_string())),
+        Column::numbers("value", cells(|row| row.bare_value_text())),
+        Column::numbers("spread", cells(|row| row.spread_text())).giving_way(GivesWay::First),
+        Column::numbers("baseline", cells(|row| row.baseline_text())).giving_way(GivesWay::Last),
+        Column::numbers("change", cells(|row| row.change_text())),
+        Column::numbers(INTERVAL, cells(|row| row.interval_text())).giving_way(GivesWay::Second),
+        Column::words("verdict", cells(|row| row.verdict_text())),
     ];
-    if has_iterations {
-        let number = |row: &Row<'_>| (u64::from(row.iteration) + 1).to_string();
-        columns.insert(1, column("iteration", true, &number));
+    if page.report.iterations.len() > 1 {
+        let number = cells(|row| (u64::from(row.iteration) + 1).to_string());
+        columns.insert(1, Column::numbers("iteration", number));
+    }
+    if style.is_verbose {
+        columns.iter_mut().for_each(|column| column.gives_way = GivesWay::Never);
     }
     let names = shown.iter().map(|row| row.benchmark.name.to_string()).collect();
     let table = Table { names_heading: "benchmark", names, columns };
@@ -137,10 +127,10 @@ fn hidden_line(hidden: &[Row<'_>]) -> String {
     let counted = |outcome: &Outcome| {
         let count = hidden.iter().filter(|row| row.outcome() == *outcome).count();
         let word = super::cells::outcome_word(*outcome);
-        (count > 0).then(|| format!("{} {word}", number::count(count)))
+        (count > 0).then(|| format!("{} {word}", grouped(count)))
     };
     let parts: Vec<_> = outcomes.iter().filter_map(counted).collect();
-    format!("and {} more: {}; --verbose shows them", number::count(hidden.len()), parts.join(", "))
+    format!("and {} more: {}; --verbose shows them", grouped(hidden.len()), parts.join(", "))
 }
 
 /// Where it was stored, and the verdict.

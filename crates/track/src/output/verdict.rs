@@ -1,10 +1,8 @@
 //! The report in one line.
 
-use super::{
-    Page, lines,
-    number::{self, plural},
-    row::Row,
-};
+use wingbeat_text::{first_few, grouped, plural, share};
+
+use super::{Page, lines, row::Row};
 use crate::model::Outcome;
 
 /// The report in one line: `2 of 14 metrics are worse: …`.
@@ -45,9 +43,9 @@ fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
             (0, _) => {}
             (_, true) => {
                 let of = plural(metrics, "metric");
-                parts.push(format!("{} of {of} {words}", number::count(number)));
+                parts.push(format!("{} of {of} {words}", grouped(number)));
             }
-            (_, false) => parts.push(format!("{} {words}", number::count(number))),
+            (_, false) => parts.push(format!("{} {words}", grouped(number))),
         }
     }
     let named = |row: &&Row<'_>| {
@@ -57,7 +55,7 @@ fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
         };
         format!("{} {}{change}", row.benchmark.name, row.measure.slug)
     };
-    format!("{}: {}", parts.join(" and "), number::first_few(active.iter().map(named)))
+    format!("{}: {}", parts.join(" and "), first_few(active.iter().map(named)))
 }
 
 /// `no alert in 14 metrics; a change of 1.3 % would have been seen`.
@@ -82,23 +80,23 @@ fn quiet(rows: &[Row<'_>]) -> String {
     let young = counted(Outcome::TooLittleHistory);
     let unnamed = counted(Outcome::NotJudged);
     for (count, words) in [
-        (settled, format!("{} {} dismissed or silenced", number::count(settled), is(settled))),
+        (settled, format!("{} {} dismissed or silenced", grouped(settled), is(settled))),
         (
             suspects,
             format!(
                 "{} may be {}",
-                number::count(suspects),
+                grouped(suspects),
                 if suspects == 1 { "a spike" } else { "spikes" }
             ),
         ),
         (
             counted(Outcome::TooNoisy),
-            format!("{} too noisy to judge", number::count(counted(Outcome::TooNoisy))),
+            format!("{} too noisy to judge", grouped(counted(Outcome::TooNoisy))),
         ),
-        (better, format!("{} {} better", number::count(better), is(better))),
-        (moved, format!("{} moved together", number::count(moved))),
-        (young, format!("{} had too little history", number::count(young))),
-        (unnamed, format!("{} not judged", number::count(unnamed))),
+        (better, format!("{} {} better", grouped(better), is(better))),
+        (moved, format!("{} moved together", grouped(moved))),
+        (young, format!("{} had too little history", grouped(young))),
+        (unnamed, format!("{} not judged", grouped(unnamed))),
     ] {
         if count > 0 {
             text += &format!(", {words}");
@@ -124,7 +122,7 @@ fn visible(rows: &[Row<'_>]) -> Option<String> {
         let whose = if judged < rows.len() { " in the others" } else { "" };
         return Some(format!("any change{whose} would have been seen"));
     };
-    let (middle, most) = (number::size(*middle), number::size(*most));
+    let (middle, most) = (share::size(*middle), share::size(*most));
     Some(match middle == most {
         true => format!("a change of {most} would have been seen"),
         false => format!(

@@ -1,9 +1,9 @@
 //! Axes: which part of the numbers is shown, and where the ticks stand.
 
 use time::OffsetDateTime;
+use wingbeat_text::{Units, exponential, fixed};
 
 use super::chart::Dot;
-use crate::output::number::{Units, exponential, fixed};
 
 /// A vertical axis: linear, or logarithmic where a linear one would hide changes of small values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers() {
         let check = |slug: &str, values: &[f64], expected: &[&str]| {
-            let ticks = axis(values, 0.0).ticks(4, &Units::of(&Measure::named(slug)));
+            let ticks = axis(values, 0.0).ticks(4, &Measure::named(slug).ladder());
             let texts: Vec<&str> = ticks.marks.iter().map(|(_, text)| &**text).collect();
             assert_eq!(texts, expected, "{values:?}");
         };
@@ -288,7 +288,7 @@ mod tests {
         let check = |slug: &str, values: &[f64], expected: &[&str]| {
             let axis = axis(values, 0.0);
             assert!(axis.is_logarithmic(), "{values:?}");
-            let ticks = axis.ticks(8, &Units::of(&Measure::named(slug)));
+            let ticks = axis.ticks(8, &Measure::named(slug).ladder());
             let texts: Vec<&str> = ticks.marks.iter().map(|(_, text)| &**text).collect();
             assert_eq!((texts, &*ticks.symbol), (expected.to_vec(), ""), "{values:?}");
         };
@@ -336,7 +336,7 @@ mod tests {
                 let place = axis.place(value);
                 assert!((0.0..=1.0).contains(&place), "{values:?} {value} {place}");
             }
-            let ticks = axis.ticks(4, &Units::of(&Measure::named("score")));
+            let ticks = axis.ticks(4, &Measure::named("score").ladder());
             assert!(ticks.marks.len() < 12, "{values:?}");
             assert!(ticks.marks.iter().all(|(value, _)| value.is_finite()), "{values:?}");
         };

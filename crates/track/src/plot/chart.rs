@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use time::OffsetDateTime;
 use wingbeat_stats::changes;
+use wingbeat_text::grouped;
 
 use super::panels;
 use crate::{
     model::{BranchName, Kind, Limit, Measure, Outcome, Status, TestbedName},
-    output::number::count,
     store::{Plot, PlotPoint, PlotSeries},
 };
 
@@ -136,7 +136,7 @@ impl Chart {
     /// How many series are left out, and how to see them. `None` if none is.
     #[must_use]
     pub fn left_out_text(&self) -> Option<String> {
-        let left_out = count(self.left_out);
+        let left_out = grouped(self.left_out);
         (self.left_out > 0).then(|| {
             format!(
                 "{left_out} more series are left out, those without alerts and changes first; -o perf.html \

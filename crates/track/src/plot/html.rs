@@ -4,6 +4,7 @@
 //! The page is one file and asks for nothing else, which its policy also forbids.
 
 use std::fmt::Write as _;
+use wingbeat_text::{grouped, plural, share::change};
 
 use super::{
     chart::{Chart, Panel, Rank},
@@ -12,7 +13,6 @@ use super::{
     svg::{self, STYLE},
     words::escape,
 };
-use crate::output::number::{Units, change, count, plural};
 
 /// What draws, what finds, and what reacts.
 const SCRIPT: &str =
@@ -84,9 +84,9 @@ fn order(chart: &Chart) -> String {
     let mut text = format!(
         "{}: first {} with active alerts, then {} with changes of level, then {} without.",
         plural(charts, "chart"),
-        count(of(Rank::Alert)),
-        count(of(Rank::Changed)),
-        count(of(Rank::Steady))
+        grouped(of(Rank::Alert)),
+        grouped(of(Rank::Changed)),
+        grouped(of(Rank::Steady))
     );
     if charts > PICTURES {
         let _ = write!(
@@ -100,7 +100,7 @@ fn order(chart: &Chart) -> String {
 
 /// A panel in words, where there is no picture.
 fn caption(panel: &Panel) -> String {
-    let units = Units::of(&panel.measure);
+    let units = panel.measure.ladder();
     let mut out = format!("<figcaption><b>{}</b>", escape(&panel.name()));
     for line in &panel.lines {
         let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));

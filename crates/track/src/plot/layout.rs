@@ -1,11 +1,13 @@
 //! Where everything stands, in pixels.
 
+use wingbeat_text::Units;
+
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, Ticks},
     chart::{Chart, Dot, LINES_MAX, Panel},
     words,
 };
-use crate::{model::Kind, output::number::Units};
+use crate::model::Kind;
 
 /// Width of a picture.
 pub(super) const WIDTH: f64 = 1120.0;
@@ -79,7 +81,7 @@ impl Frame {
         let span_min = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
         let dots = panel.lines.iter().flat_map(|line| &line.dots);
         let axis = Axis::of(dots, span_min);
-        let units = Units::of(&panel.measure);
+        let units = panel.measure.ladder();
         let ticks = axis.ticks(6, &units);
         let labels = panel.lines.len().min(LINES_MAX) as f64 * LABEL_HEIGHT;
         Self { plot_height: PANEL_HEIGHT.max(labels), axis, ticks, units, span_min }

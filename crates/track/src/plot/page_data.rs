@@ -4,6 +4,7 @@ use std::{collections::HashMap, iter};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD as BASE64};
 use serde::Serialize;
+use wingbeat_text::{Units, share::change};
 
 use super::{
     chart::{Chart, Dot, Line, Panel},
@@ -14,10 +15,7 @@ use super::{
 };
 use crate::{
     model::{Direction, Limit},
-    output::{
-        number::{Units, change},
-        outcome_word,
-    },
+    output::outcome_word,
 };
 
 /// Numbers in a page at most, about: values, ends of spreads, limits. Of more, each piece of time keeps its

@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::HashMap};
 
 use super::chart::{Line, Panel};
-use crate::{output::number::Units, store::PlotSeries};
+use crate::store::PlotSeries;
 
 /// Panels of the lines of series: one for each measure of each benchmark. Times in different units are
 /// brought to one; other units have panels of their own.
@@ -16,7 +16,7 @@ pub(super) fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> 
             let measure = &panels[index].measure;
             let factor = match measure.units == series.measure.units {
                 true => 1.0,
-                false => Units::of(measure).factor_from(&Units::of(&series.measure))?,
+                false => measure.ladder().factor_from(&series.measure.ladder())?,
             };
             Some((index, factor))
         });

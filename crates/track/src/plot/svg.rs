@@ -5,6 +5,7 @@ mod marks;
 mod signs;
 
 use std::fmt::Write as _;
+use wingbeat_text::{grouped, plural};
 
 use super::{
     axis::full_time,
@@ -12,10 +13,7 @@ use super::{
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
     words::{LAST_CHANGE, escape, fit, width},
 };
-use crate::{
-    model::Status,
-    output::number::{count, plural},
-};
+use crate::model::Status;
 
 pub(super) use self::frame::{label, name};
 
@@ -119,7 +117,8 @@ pub(super) fn signs(chart: &Chart, y: f64) -> String {
 pub(super) fn summary(chart: &Chart) -> String {
     let lines = chart.lines().count();
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
-    let mut parts = vec![format!("{} series", count(lines)), plural(chart.stamps.len(), "report")];
+    let mut parts =
+        vec![format!("{} series", grouped(lines)), plural(chart.stamps.len(), "report")];
     if let (Some(first), Some(last)) = (chart.stamps.first(), chart.stamps.last()) {
         parts.push(match chart.stamps.len() {
             1 => full_time(first.time),

@@ -4,19 +4,14 @@ use std::fmt::Write as _;
 
 use owo_colors::OwoColorize as _;
 use unicode_width::UnicodeWidthStr as _;
+use wingbeat_text::{Units, paragraph, plural, share::change, shortened};
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, full_time},
     chart::{Chart, Line, Panel, Rank},
     words::LAST_CHANGE,
 };
-use crate::{
-    model::Kind,
-    output::{
-        number::{Units, change, plural},
-        paragraph, shortened,
-    },
-};
+use crate::model::Kind;
 
 /// Up to that many series get a graph.
 const GRAPHS_MAX: usize = 4;
@@ -160,7 +155,7 @@ impl Rows {
         let lines =
             || chart.panels.iter().flat_map(|panel| panel.lines.iter().map(move |it| (panel, it)));
         let facts: Vec<Facts> =
-            lines().map(|(panel, line)| Facts::of(line, &Units::of(&panel.measure))).collect();
+            lines().map(|(panel, line)| Facts::of(line, &panel.measure.ladder())).collect();
         let widest = |width: &dyn Fn(&Facts) -> usize| facts.iter().map(width).max().unwrap_or(0);
         let values = widest(&|facts| facts.value.width());
         let changes = widest(&|facts| facts.change.as_ref().map_or(0, |change| change.width()));
@@ -186,7 +181,7 @@ impl Rows {
     }
 
     fn write(&self, out: &mut String, chart: &Chart, panel: &Panel, line: &Line) {
-        let facts = Facts::of(line, &Units::of(&panel.measure));
+        let facts = Facts::of(line, &panel.measure.ladder());
         let name = shortened(&name(panel, line), self.names);
         let filled = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
         let change = facts.change.as_deref().unwrap_or_default();
@@ -241,7 +236,7 @@ fn graph(out: &mut String, chart: &Chart, panel: &Panel, line: &Line, columns: O
     let name = name(panel, line);
     let name = columns.map_or_else(|| name.clone(), |columns| shortened(&name, columns));
     let columns = columns.unwrap_or(WIDTH);
-    let units = Units::of(&panel.measure);
+    let units = panel.measure.ladder();
     let axis = axis(panel, line);
     let [high, middle, low] = [1.0, 0.5, 0.0].map(|place| axis.value(place));
     let scale = match axis.is_logarithmic() {

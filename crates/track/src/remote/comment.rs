@@ -1,5 +1,7 @@
 //! What the server said, as a comment: the verdict, its alerts, links to its plots, and a marker at the end.
 
+use wingbeat_text::unbroken;
+
 use super::{
     Answer, RemoteAlert,
     words::{self, Figures},
@@ -8,7 +10,7 @@ use crate::{
     model::{Report, Status},
     output::{
         self,
-        document::{Block, Heading, Line, Span, unbroken},
+        document::{Block, Heading, Line, Span},
     },
 };
 

@@ -1,19 +1,15 @@
 //! What the server said, for a terminal.
 
+use wingbeat_text::{Style, paragraph};
+
 use super::{Answer, words};
-use crate::{
-    model::Status,
-    output::{
-        Style,
-        text::{Paint, paragraph},
-    },
-};
+use crate::model::Status;
 
 /// What the server said, for a terminal: alerts, links, one line of verdict. Warnings are
 /// not part of it.
 #[must_use]
 pub fn human(answer: &Answer, style: Style) -> String {
-    let paint = Paint { has_colours: style.has_colours };
+    let paint = style.paint();
     let mut text = String::new();
     // Addresses are not broken, so that they can be clicked.
     for (label, url) in [("report", &answer.report_url), ("claim this project", &answer.claim_url)]

@@ -89,7 +89,7 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
         .collect();
     let failures: usize = report.iterations.iter().map(|results| results.failures.len()).sum();
     if failures > 0 {
-        let benchmarks = crate::output::plural(failures, "benchmark");
+        let benchmarks = wingbeat_text::plural(failures, "benchmark");
         losses.push(format!("{benchmarks} failed, and Bencher has no place for that"));
     }
     if report.hash.is_some() && sha1(report.hash.as_deref()).is_none() {

@@ -1,10 +1,9 @@
 //! The sentences about what the server said, wherever they are shown.
 
+use wingbeat_text::plural;
+
 use super::{Answer, RemoteAlert};
-use crate::{
-    model::{Direction, Kind, Limit, Measure, Status},
-    output::{number::Scale, plural},
-};
+use crate::model::{Direction, Kind, Limit, Measure, Status};
 
 /// The answer in one line.
 pub(crate) fn verdict(answer: &Answer) -> String {
@@ -57,7 +56,7 @@ impl Figures {
             // How the number is written, and nothing else.
             if alert.value.fract() == 0.0 { Kind::Exact } else { Kind::Noisy },
         );
-        let scale = Scale::of(&measure, alert.value, alert.limit_value);
+        let scale = measure.scale(alert.value, alert.limit_value);
         let word = match alert.limit {
             Limit::Lower => "below",
             Limit::Upper => "above",

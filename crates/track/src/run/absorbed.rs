@@ -2,11 +2,12 @@
 //! raises no alert, which is to be said once.
 
 use wingbeat_stats::sample;
+use wingbeat_text::{first_few, share};
 
 use crate::{
     decide::{Notice, Series},
     model::{Kind, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test},
-    output::{number, short_hash},
+    output::short_hash,
 };
 
 /// Newest points before the alerts that tell the level from which they rose.
@@ -28,7 +29,7 @@ pub(super) fn notices<'a>(
             let (change, first) = absorbed(series.history, baseline)?;
             let since = past.get(first.report).and_then(|report| report.hash.as_deref());
             let since = since.map(|hash| format!(" since {}", short_hash(hash)));
-            let (name, change) = (&verdict.benchmark, number::change(change));
+            let (name, change) = (&verdict.benchmark, share::change(change));
             Some(format!("{name} {} {change}{}", verdict.measure, since.unwrap_or_default()))
         })
         .collect();
@@ -39,7 +40,7 @@ pub(super) fn notices<'a>(
     let reason = format!(
         "the level of alerts that nobody has answered is the usual one from now on, and raises no alert any \
          more: {}",
-        number::first_few(found.into_iter())
+        first_few(found.into_iter())
     );
     vec![Notice::AlertIsUsual { metrics, reason }]
 }

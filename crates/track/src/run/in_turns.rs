@@ -8,16 +8,14 @@ mod plan;
 mod turns;
 
 use std::time::Duration;
+use wingbeat_text::{first_few, plural, share};
 
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, Comparison, End, Row},
     decide::{Look, Notice},
     model::{BenchmarkName, Boundary, Change, Outcome},
-    output::{
-        number::{self, plural},
-        short_hash,
-    },
+    output::short_hash,
 };
 
 /// How long all of it may take: the builds of both commits, and their runs.
@@ -105,7 +103,7 @@ fn take_over(
         let found = found(row, outcome);
         verdict.reason = format!(
             "{beside}: {found}; beside history it was {}, but {}",
-            number::change(look.change),
+            share::change(look.change),
             verdict.reason
         );
         let line = format!("{} {}: {found}", row.benchmark, row.measure.slug);
@@ -148,10 +146,9 @@ fn decided(row: &Row, look: &Look) -> Option<Outcome> {
 
 /// `worse, +31.0 % (99.7 % interval +29.5 to +32.6)`.
 fn found(row: &Row, outcome: Outcome) -> String {
-    let change = row.change.map(number::change).unwrap_or_default();
+    let change = row.change.map(share::change).unwrap_or_default();
     let interval = row.interval.map(|it| {
-        let (confidence, lies) =
-            (number::size(it.confidence), number::interval(it.lower, it.upper));
+        let (confidence, lies) = (share::size(it.confidence), share::interval(it.lower, it.upper));
         format!(" ({confidence} interval {lies})")
     });
     let word = if outcome == Outcome::Worse { "worse" } else { "not worse" };
@@ -178,9 +175,9 @@ fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
 
 /// `a latency +31.0 %, b latency +28.0 %`.
 fn names(finding: &Finding, looks: &[Look]) -> String {
-    number::first_few(looks.iter().filter_map(|look| {
+    first_few(looks.iter().filter_map(|look| {
         let verdict = finding.report.verdicts.get(look.place)?;
-        let change = number::change(look.change);
+        let change = share::change(look.change);
         Some(format!("{} {} {change}", verdict.benchmark, verdict.measure))
     }))
 }

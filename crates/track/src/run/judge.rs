@@ -12,7 +12,6 @@ use crate::{
         ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
-    output::number::Scale,
     store::{HistoryQuery, Store},
 };
 
@@ -144,7 +143,7 @@ fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
     let Some(within) = series.repeats.iter().copied().find(|&value| !is_beyond(value)) else {
         return true;
     };
-    let within = Scale::of(series.measure, within, Some(series.metric.value)).with_unit(within);
+    let within = series.measure.scale(within, Some(series.metric.value)).with_unit(within);
     verdict.outcome = Outcome::NoChange;
     verdict.limit = None;
     verdict.reason =

@@ -20,11 +20,8 @@ use signal_hook::{
     flag,
     low_level::pipe,
 };
-use wingbeat_bench::live::{
-    EndedBy, Options, Progress, Report,
-    format::{Format, grouped},
-    measure,
-};
+use wingbeat_bench::live::{EndedBy, Options, Progress, Report, format::Format, measure};
+use wingbeat_text::grouped;
 
 use crate::{
     cli::{styled_error, styled_warning, tell},

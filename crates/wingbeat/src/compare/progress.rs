@@ -14,7 +14,8 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
 };
-use wingbeat_track::{compare::Event, output::number::plural};
+use wingbeat_text::plural;
+use wingbeat_track::compare::Event;
 
 use crate::cli::{styled_warning, tell};
 

@@ -3,13 +3,10 @@
 use std::collections::HashMap;
 
 use owo_colors::OwoColorize as _;
+use wingbeat_text::{Column, GivesWay, Paint, Table, paragraph, share};
 use wingbeat_track::{
     model::{Alert, BenchmarkName, Outcome, Report, Slug, Status, Verdict},
-    output::{
-        Column, GivesWay, Paint, Table,
-        number::{self, Scale},
-        outcome_word, paragraph,
-    },
+    output::outcome_word,
 };
 
 use crate::store::{id::short, minute};
@@ -116,7 +113,7 @@ fn metrics(report: &Report, width: usize) -> String {
                 let verdict = verdicts.get(&(iteration, &benchmark.name, &measure.slug)).copied();
                 let baseline = verdict.and_then(|verdict| verdict.boundary?.baseline);
                 let change = verdict.and_then(|verdict| verdict.change);
-                let scale = Scale::of(measure, metric.value, baseline);
+                let scale = measure.scale(metric.value, baseline);
                 let ends = (metric.lower_value, metric.upper_value);
                 names.push(benchmark.name.to_string());
                 outcomes.push(verdict.map(|verdict| verdict.outcome));
@@ -126,7 +123,7 @@ fn metrics(report: &Report, width: usize) -> String {
                     scale.with_unit(metric.value),
                     scale.spread(metric.value, ends).unwrap_or_default(),
                     baseline.map_or_else(String::new, |baseline| scale.with_unit(baseline)),
-                    change.map_or_else(String::new, |change| number::change(change.relative)),
+                    change.map_or_else(String::new, |change| share::change(change.relative)),
                     verdict.map_or_else(String::new, |verdict| {
                         outcome_word(verdict.outcome).to_owned()
                     }),
@@ -140,16 +137,16 @@ fn metrics(report: &Report, width: usize) -> String {
     if names.is_empty() {
         return "no metrics\n".to_owned();
     }
-    let heads = [
-        ("measure", false, GivesWay::Never),
-        ("iteration", true, GivesWay::Never),
-        ("value", true, GivesWay::Never),
-        ("spread", true, GivesWay::First),
-        ("baseline", true, GivesWay::Last),
-        ("change", true, GivesWay::Never),
-        ("verdict", false, GivesWay::Never),
+    let [measures, iterations, values, spreads, baselines, changes, verdicts] = cells;
+    let columns = vec![
+        Column::words("measure", measures),
+        Column::numbers("iteration", iterations),
+        Column::numbers("value", values),
+        Column::numbers("spread", spreads).giving_way(GivesWay::First),
+        Column::numbers("baseline", baselines).giving_way(GivesWay::Last),
+        Column::numbers("change", changes),
+        Column::words("verdict", verdicts),
     ];
-    let columns = columns(&heads, cells);
     let paint = Paint { has_colours: true };
     Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| {
         match outcomes[at] {
@@ -161,37 +158,15 @@ fn metrics(report: &Report, width: usize) -> String {
     })
 }
 
-fn columns<const N: usize>(
-    heads: &[(&str, bool, GivesWay); N],
-    cells: [Vec<String>; N],
-) -> Vec<Column> {
-    let column = |(&(heading, is_number, gives_way), cells): (&(&str, bool, GivesWay), _)| Column {
-        heading: heading.to_owned(),
-        is_number,
-        gives_way,
-        cells,
-    };
-    heads.iter().zip(cells).map(column).collect()
-}
-
 fn alerts(report: &Report, width: usize) -> String {
     let all = &report.alerts;
     let cells = |cell: fn(&Alert) -> String| all.iter().map(cell).collect();
-    let heads = [
-        ("measure", false, GivesWay::Never),
-        ("limit", false, GivesWay::Never),
-        ("alert", false, GivesWay::Never),
-        ("status", false, GivesWay::Never),
+    let columns = vec![
+        Column::words("measure", cells(|alert| alert.measure.to_string())),
+        Column::words("limit", cells(|alert| crate::alerts::side(alert.limit).to_owned())),
+        Column::words("alert", cells(|alert| short(alert.uuid))),
+        Column::words("status", cells(crate::alerts::status)),
     ];
-    let columns = columns(
-        &heads,
-        [
-            cells(|alert| alert.measure.to_string()),
-            cells(|alert| crate::alerts::side(alert.limit).to_owned()),
-            cells(|alert| short(alert.uuid)),
-            cells(crate::alerts::status),
-        ],
-    );
     let names = cells(|alert| alert.benchmark.to_string());
     let paint = Paint { has_colours: true };
     Table { names_heading: "alert of", names, columns }.write(width, paint, &|at, line| match all

@@ -6,8 +6,9 @@ use std::{cmp::Ordering, fmt, str::FromStr};
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::live::{
     ProgramReport, Total,
-    format::{decimal, grouped, printable},
+    format::{owners, rate},
 };
+use wingbeat_text::{cut, decimal, or_dash, printable};
 
 /// A column, in the order of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -225,38 +226,6 @@ pub(crate) fn fitting(wordings: &[&str], width: usize) -> String {
     cut(fits.or(wordings.last()).copied().unwrap_or_default(), width)
 }
 
-/// A text of at most `width` cells, with a sign that something is missing.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    for c in text.chars() {
-        let mut longer = kept.clone();
-        longer.push(c);
-        if longer.width() + 1 > width {
-            break;
-        }
-        kept = longer;
-    }
-    if width > 0 { kept + "…" } else { kept }
-}
-
-fn owners(program: &ProgramReport) -> String {
-    let each =
-        program.owners.iter().map(|owner| format!("{} ({})", printable(&owner.name), owner.pid));
-    let text = each.collect::<Vec<_>>().join(", ");
-    if text.is_empty() { "–".to_owned() } else { text }
-}
-
 fn number(number: Option<f64>, decimals: usize) -> String {
-    number.map_or_else(|| "–".to_owned(), |number| decimal(number, decimals))
-}
-
-/// Runs per second: whole, unless they are few.
-fn rate(number: Option<f64>) -> String {
-    match number {
-        Some(number) if number >= 100.0 => grouped(number.round() as u64),
-        other => self::number(other, 1),
-    }
+    or_dash(number, |number| decimal(number, decimals))
 }

@@ -10,14 +10,11 @@ use ratatui::{
     text::{Line, Span, Text},
     widgets::{Cell, Paragraph, Row, Sparkline, Table, TableState},
 };
-use unicode_width::UnicodeWidthStr as _;
-use wingbeat_bench::live::{
-    ProgramReport,
-    format::{decimal, grouped, seconds},
-};
+use wingbeat_bench::live::ProgramReport;
+use wingbeat_text::{cut, decimal, duration, grouped, plural, wrapped};
 
 use super::{
-    columns::{Column, GAP, cut, fitting, layout},
+    columns::{Column, GAP, fitting, layout},
     state::State,
 };
 
@@ -78,18 +75,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, look: Look) {
 fn warning_lines(state: &State, width: usize, has_room: bool) -> Vec<String> {
     let Some(first) = state.report.warnings.first() else { return Vec::new() };
     let lines_max = if has_room { WARNING_LINES_MAX } else { 1 };
-    let text = format!("warning: {first}");
-    let mut lines: Vec<String> = Vec::new();
-    let mut rest = text.as_str();
-    while !rest.is_empty() && lines.len() + 1 < lines_max {
-        let fits = |at: usize| rest[..at].width() <= width;
-        let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
-        let Some(end) = ends.take_while(|&at| fits(at)).last() else { break };
-        lines.push(rest[..end].to_owned());
-        rest = rest[end..].trim_start();
-    }
-    if !rest.is_empty() {
-        lines.push(cut(rest, width));
+    let mut lines = wrapped(&format!("warning: {first}"), width);
+    if lines.len() > lines_max {
+        let rest = lines.split_off(lines_max - 1).join(" ");
+        lines.push(cut(&rest, width));
     }
     lines
 }
@@ -100,8 +89,7 @@ fn title_line(state: &State, width: usize) -> Line<'static> {
     let ran = report.programs.iter().filter(|program| program.runs.is_some_and(|runs| runs > 0));
     let programs = match report.programs.len() {
         0 => "no programs".to_owned(),
-        1 => "1 program".to_owned(),
-        many => format!("{many} programs"),
+        many => plural(many, "program"),
     };
     let name = "wingbeat top";
     let rest = width.saturating_sub(name.len() + GAP);
@@ -112,7 +100,7 @@ fn title_line(state: &State, width: usize) -> Line<'static> {
             let share = format!("{} % of one CPU", decimal(report.total.cpu_percent, 2));
             let of_all = decimal(report.total.cpu_percent_of_all, 2);
             let cpus = report.cpus_online;
-            let duration = seconds(duration_ns);
+            let duration = duration(duration_ns);
             fitting(
                 &[
                     &format!(

@@ -2,33 +2,24 @@
 
 mod single_runs;
 
-use unicode_width::UnicodeWidthStr as _;
+use wingbeat_text::{Paint, Side, decimal, duration, grouped, or_dash, plural, printable, rows};
 
-use super::{decimal, grouped, printable, seconds};
 use crate::live::{ProgramReport, Report};
 
-/// A column: heading, whether numbers stand in it, and what.
-struct Column {
-    heading: &'static str,
-    is_number: bool,
-    cell: fn(&ProgramReport) -> String,
-}
+/// A column: heading, side, and what stands in it.
+type Column = (&'static str, Side, fn(&ProgramReport) -> String);
 
 const COLUMNS: [Column; 10] = [
-    Column { heading: "id", is_number: true, cell: |program| program.id.to_string() },
-    Column { heading: "type", is_number: false, cell: |program| program.r#type.clone() },
-    Column { heading: "name", is_number: false, cell: |program| printable(&program.name) },
-    Column { heading: "runs", is_number: true, cell: |program| whole(program.runs) },
-    Column { heading: "runs/s", is_number: true, cell: |program| rate(program.runs_per_s) },
-    Column { heading: "ns/run", is_number: true, cell: |program| real(program.time_per_run_ns, 1) },
-    Column { heading: "± 95 %", is_number: true, cell: half_width },
-    Column {
-        heading: "net",
-        is_number: true,
-        cell: |program| real(program.time_per_run_net_ns, 1),
-    },
-    Column { heading: "CPU %", is_number: true, cell: |program| real(program.cpu_percent, 2) },
-    Column { heading: "owners", is_number: false, cell: owners },
+    ("id", Side::Right, |program| program.id.to_string()),
+    ("type", Side::Left, |program| program.r#type.clone()),
+    ("name", Side::Left, |program| printable(&program.name)),
+    ("runs", Side::Right, |program| or_dash(program.runs, grouped)),
+    ("runs/s", Side::Right, |program| rate(program.runs_per_s)),
+    ("ns/run", Side::Right, |program| real(program.time_per_run_ns, 1)),
+    ("± 95 %", Side::Right, half_width),
+    ("net", Side::Right, |program| real(program.time_per_run_net_ns, 1)),
+    ("CPU %", Side::Right, |program| real(program.cpu_percent, 2)),
+    ("owners", Side::Left, owners),
 ];
 
 /// Writes all programs, a total, and notes.
@@ -50,37 +41,19 @@ pub(super) fn write(report: &Report) -> String {
 
 fn table(report: &Report) -> String {
     let shown = &report.programs;
-    // A column in which nobody has anything is left out: intervals, where there are none.
-    let is_used = |column: &&Column| {
-        column.heading != "± 95 %" || shown.iter().any(|one| one.time_per_run_interval.is_some())
-    };
-    let columns: Vec<&Column> = COLUMNS.iter().filter(is_used).collect();
-    let mut rows = vec![columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>()];
-    rows.extend(shown.iter().map(|program| columns.iter().map(|c| (c.cell)(program)).collect()));
-    rows.push(columns.iter().map(|column| total_cell(report, column.heading)).collect());
-    lines(&rows, &columns.iter().map(|column| column.is_number).collect::<Vec<_>>())
+    let has_intervals = shown.iter().any(|program| program.time_per_run_interval.is_some());
+    let columns: Vec<&Column> =
+        COLUMNS.iter().filter(|column| has_intervals || column.0 != "± 95 %").collect();
+    let head: Vec<_> = columns.iter().map(|column| (column.0, column.1)).collect();
+    let row = |program| columns.iter().map(|column| (column.2)(program)).collect();
+    let mut lines: Vec<Vec<String>> = shown.iter().map(row).collect();
+    lines.push(columns.iter().map(|column| total_cell(report, column.0)).collect());
+    list(&head, &lines)
 }
 
-/// Rows with their columns below each other; numbers to the right.
-fn lines(rows: &[Vec<String>], are_numbers: &[bool]) -> String {
-    let width =
-        |index: usize| rows.iter().filter_map(|row| row.get(index)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> =
-        (0..are_numbers.len()).map(|index| width(index).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(are_numbers).zip(&widths);
-        let line: Vec<String> =
-            cells.map(|((cell, &is_number), &width)| aligned(cell, width, is_number)).collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-fn aligned(cell: &str, width: usize, to_the_right: bool) -> String {
-    let fill = " ".repeat(width.saturating_sub(cell.width()));
-    if to_the_right { format!("{fill}{cell}") } else { format!("{cell}{fill}") }
+/// A list as wide as it gets: lines that a script may cut into columns.
+fn list(head: &[(&str, Side)], lines: &[Vec<String>]) -> String {
+    rows(head, lines, usize::MAX, Paint { has_colours: false })
 }
 
 fn total_cell(report: &Report, heading: &str) -> String {
@@ -95,7 +68,7 @@ fn total_cell(report: &Report, heading: &str) -> String {
 }
 
 fn notes(report: &Report) -> Vec<String> {
-    let mut notes = vec![duration(report)];
+    let mut notes = vec![took(report)];
     if let Some(empty_run_ns) = report.empty_run_ns {
         notes.push(format!(
             "ns/run has the statistics' own clock reads in it: an empty program shows {} ns; net is without",
@@ -113,13 +86,13 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// How long it was, and what the CPU's share is of.
-fn duration(report: &Report) -> String {
+fn took(report: &Report) -> String {
     format!(
         "{} in {}; CPU % is of one CPU, in all {} % of {}",
         plural(report.programs.len(), "program"),
-        seconds(report.duration_ns),
+        duration(report.duration_ns),
         decimal(report.total.cpu_percent_of_all, 2),
-        plural(report.cpus_online as usize, "CPU"),
+        plural(report.cpus_online, "CPU"),
     )
 }
 
@@ -146,20 +119,12 @@ fn ends(report: &Report) -> Vec<String> {
     notes
 }
 
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-fn whole(number: Option<u64>) -> String {
-    number.map_or_else(|| "–".to_owned(), grouped)
-}
-
 fn real(number: Option<f64>, decimals: usize) -> String {
-    number.map_or_else(|| "–".to_owned(), |number| decimal(number, decimals))
+    or_dash(number, |number| decimal(number, decimals))
 }
 
 /// Runs per second: whole, unless they are few.
-fn rate(number: Option<f64>) -> String {
+pub fn rate(number: Option<f64>) -> String {
     let decimals = if number.is_some_and(|number| number < 100.0) { 1 } else { 0 };
     real(number, decimals)
 }
@@ -169,7 +134,8 @@ fn half_width(program: &ProgramReport) -> String {
     real(half, 1)
 }
 
-fn owners(program: &ProgramReport) -> String {
+/// The processes that hold a program.
+pub fn owners(program: &ProgramReport) -> String {
     let each =
         program.owners.iter().map(|owner| format!("{} ({})", printable(&owner.name), owner.pid));
     let text = each.collect::<Vec<_>>().join(", ");

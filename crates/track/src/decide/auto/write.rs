@@ -1,5 +1,7 @@
 //! Writes the verdict about one metric.
 
+use wingbeat_text::{grouped, share};
+
 use super::{
     super::{
         history::History,
@@ -11,10 +13,7 @@ use super::{
     evidence::Evidence,
     run::Run,
 };
-use crate::{
-    model::{Boundary, Change, Limit, Outcome, Verdict},
-    output::number::{self, Scale},
-};
+use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
 
 /// Where less would not have been seen than this, as a share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
@@ -103,7 +102,7 @@ pub(super) fn write(
             None => match *value == series.metric.value {
                 true => quiet_reason(evidence, least),
                 false => {
-                    let again = Scale::of(series.measure, *value, None).with_unit(*value);
+                    let again = series.measure.scale(*value, None).with_unit(*value);
                     format!("measured again it was {again}; {}", quiet_reason(evidence, least))
                 }
             },
@@ -152,7 +151,7 @@ fn reason_of_run(run: &Run, repeats: usize, p: f64) -> String {
         (reports, _) => format!("most of the newest {reports} reports are off"),
     };
     let ratio = match run.ratio {
-        ratio if ratio < 1e6 => number::count(ratio as usize),
+        ratio if ratio < 1e6 => grouped(ratio as usize),
         _ => "a million".to_owned(),
     };
     format!(
@@ -187,7 +186,7 @@ fn reason_of_noise(evidence: &Evidence) -> String {
     let why = evidence.spikes().unwrap_or_else(|| {
         let spread = evidence.usual.spread / evidence.usual.level.abs();
         let points = evidence.usual.errors.len();
-        format!("the {points} points differ by {} from run to run", number::size(spread))
+        format!("the {points} points differ by {} from run to run", share::size(spread))
     });
     format!("history too noisy to judge: {why}; --confirm or more iterations")
 }
@@ -197,7 +196,7 @@ fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {
     let (error, needed) = (evidence.error.abs(), evidence.limit);
     if error > needed {
         let is_down = evidence.value < evidence.usual.level;
-        let asked = number::size(if is_down { least.0 } else { least.1 });
+        let asked = share::size(if is_down { least.0 } else { least.1 });
         return format!(
             "more than chance explains, but below the least change that counts, {asked}"
         );

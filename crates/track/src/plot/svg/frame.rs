@@ -1,11 +1,11 @@
 //! A panel: title, axes, what changed in the environment, the lines, and their labels.
 
 use std::fmt::Write as _;
+use wingbeat_text::{grouped, share};
 
 use super::{Note, marks, px, signs};
 use crate::{
     model::Direction,
-    output::number,
     plot::{
         axis::{places, time_text},
         chart::{Chart, LINES_MAX, Line, Panel},
@@ -87,7 +87,7 @@ fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
         about.push("logarithmic".to_owned());
     }
     if panel.lines.len() > LINES_MAX {
-        about.push(format!("{} more in grey", number::count(panel.lines.len() - LINES_MAX)));
+        about.push(format!("{} more in grey", grouped(panel.lines.len() - LINES_MAX)));
     }
     let _ = writeln!(
         out,
@@ -111,7 +111,7 @@ pub(in crate::plot) fn label(line: &Line, frame: &Frame) -> [String; 3] {
     [
         fit(&line.name, LABELS_WIDTH - 36.0, FONT),
         line.last().map_or_else(String::new, |dot| frame.units.format(dot.value)),
-        line.last_change().map_or_else(String::new, number::change),
+        line.last_change().map_or_else(String::new, share::change),
     ]
 }
 

@@ -1,11 +1,11 @@
 //! The signs upon a line: changes of level with how large they are, and alerts.
 
 use std::fmt::Write as _;
+use wingbeat_text::share::change;
 
 use super::{marks::border, px};
 use crate::{
     model::{Limit, Status},
-    output::number::change,
     plot::{
         chart::{Chart, Line},
         layout::{FONT_SMALL, Frame, Layout, PLOT_TOP},

@@ -74,7 +74,7 @@ fn names_are_shortened_to_the_terminal() {
     let all = [found(&name, &[(3, 1.0, 2.0, 1e-4)]), found("b", &[])];
     for width in [60, 80, 100, usize::MAX] {
         let text = plain(&human(&all, Some(&labels), width));
-        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+        assert!(text.lines().all(|line| wingbeat_text::width(line) <= width), "{text}");
         assert_eq!(text.contains(&name), width == usize::MAX, "{text}");
     }
 }

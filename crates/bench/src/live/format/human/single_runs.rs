@@ -1,52 +1,55 @@
 //! Tables of single runs: their times, and what perf counted in them.
 
-use super::{decimal, duration, grouped, lines, owners, printable, rate, real, whole};
+use wingbeat_text::{Side, decimal, grouped, or_dash, printable};
+
+use super::{list, owners, rate, real, took};
 use crate::live::{CounterReport, EmptyRuns, ProgramReport, Report, SingleRuns};
 
-const TIMES: [(&str, bool); 14] = [
-    ("id", true),
-    ("type", false),
-    ("name", false),
-    ("runs", true),
-    ("runs/s", true),
-    ("p50", true),
-    ("p90", true),
-    ("p99", true),
-    ("p99.9", true),
-    ("max", true),
-    ("mean", true),
-    ("net p50", true),
-    ("CPU %", true),
-    ("owners", false),
+const TIMES: [(&str, Side); 14] = [
+    ("id", Side::Right),
+    ("type", Side::Left),
+    ("name", Side::Left),
+    ("runs", Side::Right),
+    ("runs/s", Side::Right),
+    ("p50", Side::Right),
+    ("p90", Side::Right),
+    ("p99", Side::Right),
+    ("p99.9", Side::Right),
+    ("max", Side::Right),
+    ("mean", Side::Right),
+    ("net p50", Side::Right),
+    ("CPU %", Side::Right),
+    ("owners", Side::Left),
 ];
 
-const COUNTERS: [(&str, bool); 5] =
-    [("name", false), ("event", false), ("total", true), ("per run", true), ("net", true)];
+const COUNTERS: [(&str, Side); 5] = [
+    ("name", Side::Left),
+    ("event", Side::Left),
+    ("total", Side::Right),
+    ("per run", Side::Right),
+    ("net", Side::Right),
+];
 
 /// A percentile that lies where the bins have ended.
 const BEYOND: &str = ">4.29 s";
 
 /// The times, and below them the counters, if there are any.
 pub(super) fn tables(report: &Report, empty: &EmptyRuns) -> String {
-    let mut rows = vec![headings(&TIMES), empty_row(empty)];
+    let mut rows = vec![empty_row(empty)];
     rows.extend(report.programs.iter().map(row));
-    let mut text = lines(&rows, &TIMES.map(|(_, is_number)| is_number));
+    let mut text = list(&TIMES, &rows);
     if empty.counters.is_empty() {
         return text;
     }
-    let mut rows = vec![headings(&COUNTERS)];
-    rows.extend(empty.counters.iter().map(|counter| counter_row("(empty)", counter)));
+    let empty = empty.counters.iter().map(|counter| counter_row("(empty)", counter));
+    let mut rows: Vec<_> = empty.collect();
     for program in &report.programs {
         let counters = program.counters.iter();
         rows.extend(counters.map(|counter| counter_row(&program.label(), counter)));
     }
     text.push('\n');
-    text.push_str(&lines(&rows, &COUNTERS.map(|(_, is_number)| is_number)));
+    text.push_str(&list(&COUNTERS, &rows));
     text
-}
-
-fn headings(columns: &[(&str, bool)]) -> Vec<String> {
-    columns.iter().map(|(heading, _)| (*heading).to_owned()).collect()
 }
 
 fn empty_row(empty: &EmptyRuns) -> Vec<String> {
@@ -59,7 +62,7 @@ fn empty_row(empty: &EmptyRuns) -> Vec<String> {
 
 fn row(program: &ProgramReport) -> Vec<String> {
     let mut row = vec![program.id.to_string(), program.r#type.clone(), printable(&program.name)];
-    row.extend([whole(program.runs), rate(program.runs_per_s)]);
+    row.extend([or_dash(program.runs, grouped), rate(program.runs_per_s)]);
     row.extend(times(program.single_runs.as_ref()));
     let net = program.single_runs.as_ref().and_then(|single| single.net_p50_ns);
     row.extend([real(net, 0), real(program.cpu_percent, 2), owners(program)]);
@@ -79,7 +82,7 @@ fn times(single: Option<&SingleRuns>) -> [String; 6] {
         percentile(|single| single.p90_ns, 0.9),
         percentile(|single| single.p99_ns, 0.99),
         percentile(|single| single.p999_ns, 0.999),
-        whole(single.map(|single| single.max_ns)),
+        or_dash(single.map(|single| single.max_ns), grouped),
         real(single.map(|single| single.mean_ns), 1),
     ]
 }
@@ -97,7 +100,7 @@ fn counter_row(name: &str, counter: &CounterReport) -> Vec<String> {
 pub(super) fn notes(report: &Report, empty: &EmptyRuns) -> Vec<String> {
     let single = &empty.single_runs;
     let mut notes = vec![
-        duration(report),
+        took(report),
         "times of single runs in ns, with the tracers that time them: (empty) is a program that does nothing, and net p50 is without it".to_owned(),
         format!(
             "percentiles are exact to {} ns below 64 ns, above that to {} %; a dash has less than one run above it",

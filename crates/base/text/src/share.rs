@@ -1,7 +1,7 @@
 //! Shares, in percent: changes with their sign, and sizes without. What grows a hundredfold is told as a
 //! factor.
 
-use super::digits::{decimals, exponential, rounded};
+use crate::numbers::{exponential, rounded, significant_decimals};
 
 /// From this share on a change is a factor.
 const FACTOR_MIN: f64 = 100.0;
@@ -49,7 +49,7 @@ fn places(percent: f64) -> Option<usize> {
         size if size >= 99.95 => Some(0),
         size if size >= 0.995 => Some(1),
         size if size >= 0.01 => Some(2),
-        size if size >= 1e-4 => Some(decimals(size, 1)),
+        size if size >= 1e-4 => Some(significant_decimals(size, 1)),
         _ => None,
     }
 }
@@ -58,7 +58,7 @@ fn places(percent: f64) -> Option<usize> {
 fn factor(share: f64) -> String {
     let factor = 1.0 + share;
     match factor.abs() < 1e12 {
-        true => rounded(factor, decimals(factor, 2)),
+        true => rounded(factor, significant_decimals(factor, 2)),
         false => exponential(factor, 1),
     }
 }

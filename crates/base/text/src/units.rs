@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::digits::{decimals, exponential, rounded};
-use crate::model::{Kind, Measure};
+use crate::numbers::{exponential, rounded, significant_decimals};
 
 /// The units of a measure as a ladder of prefixes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,10 +51,10 @@ const PLAIN: std::ops::Range<f64> = 1e-6..1e12;
 const SYMBOL_MAX: usize = 24;
 
 impl Units {
-    /// Of a measure.
+    /// Of what has this symbol. Whole numbers of exact measures are written out.
     #[must_use]
-    pub fn of(measure: &Measure) -> Self {
-        let symbol = symbol(measure);
+    pub fn new(symbol: &str, is_exact: bool) -> Self {
+        let symbol: String = symbol.chars().take(SYMBOL_MAX).collect();
         let time = TIMES.iter().find(|(_, name)| *name == symbol);
         if let Some(&(own, _)) = time {
             let rungs = TIMES.iter().map(|&(size, name)| (size / own, name.to_owned()));
@@ -68,7 +67,7 @@ impl Units {
             let gap = if grows || prefix.is_empty() || symbol.is_empty() { "" } else { " " };
             (size, format!("{prefix}{gap}{symbol}"))
         });
-        Self { rungs: rungs.collect(), whole: measure.kind == Kind::Exact }
+        Self { rungs: rungs.collect(), whole: is_exact }
     }
 
     /// The rung on which a value has one to three digits before the point, as far as there is one: how
@@ -88,19 +87,19 @@ impl Units {
     }
 
     /// Whether prefixes stand for powers of 1,024.
-    pub(crate) fn is_binary(&self) -> bool {
+    pub fn is_binary(&self) -> bool {
         self.rungs.iter().any(|rung| rung.0 == 1024.0)
     }
 
     /// How many of the measure's own units one of another measure's units is, if both are times.
-    pub(crate) fn factor_from(&self, other: &Self) -> Option<f64> {
+    pub fn factor_from(&self, other: &Self) -> Option<f64> {
         let second =
             |units: &Self| units.rungs.iter().find(|rung| rung.1 == "s").map(|rung| rung.0);
         Some(second(self)? / second(other)?)
     }
 
     /// The measure's own units.
-    pub(crate) fn own(&self) -> (f64, &str) {
+    pub fn own(&self) -> (f64, &str) {
         let own = self.rungs.iter().find(|rung| rung.0 == 1.0);
         own.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
     }
@@ -117,7 +116,7 @@ impl Units {
         // Zero fits every unit.
         let sized = if value == 0.0 { other.unwrap_or(value) } else { value };
         let (size, symbol) = self.rung(sized);
-        let decimals = decimals(sized / size, DIGITS);
+        let decimals = significant_decimals(sized / size, DIGITS);
         let mut scale = Scale { size, symbol: symbol.to_owned(), decimals };
         if let Some(other) = other {
             while scale.decimals < 9 && scale.bare(value) == scale.bare(other) {
@@ -135,15 +134,8 @@ impl Units {
 }
 
 impl Scale {
-    /// The scale for `value` of a measure. Where `other` is a different number, both stay different as
-    /// they are written.
-    #[must_use]
-    pub fn of(measure: &Measure, value: f64, other: Option<f64>) -> Self {
-        Units::of(measure).scale(value, other)
-    }
-
     /// The number without its unit.
-    pub(crate) fn bare(&self, value: f64) -> String {
+    pub fn bare(&self, value: f64) -> String {
         let scaled = value / self.size;
         match scaled == 0.0 || PLAIN.contains(&scaled.abs()) {
             true => rounded(scaled, self.decimals),
@@ -187,25 +179,9 @@ impl Scale {
             return Some(format!("{} to {}", self.bare(lower), self.bare(upper)));
         }
         // A spread that is not nothing does not look like nothing.
-        let decimals = self.decimals.max(decimals(widest / self.size, 1));
+        let decimals = self.decimals.max(significant_decimals(widest / self.size, 1));
         Some(format!("± {}", Self { decimals, ..self.clone() }.bare(widest)))
     }
-}
-
-/// What stands in the last pair of brackets, or else the whole text, unless the measure's name says it.
-fn symbol(measure: &Measure) -> String {
-    let text = measure.units.trim();
-    let inner = text.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
-    let text = match inner.map(|(_, inner)| inner.trim()) {
-        // An unknown measure has the units "NAME (units)", which tell nothing.
-        Some("units") => "",
-        Some("us") => "µs",
-        Some(inner) if !inner.is_empty() => inner,
-        _ if text == "units" => "",
-        _ if measure.name.to_lowercase().contains(&text.to_lowercase()) => "",
-        _ => text,
-    };
-    text.chars().take(SYMBOL_MAX).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,25 @@
+//! Text for people: numbers, lines that fit a terminal, tables.
+//!
+//! Every report writes its numbers and lays out its lines here, so that they look alike everywhere.
+//! Values in, text out: nothing is printed, and no terminal is asked for its width.
+
+mod lines;
+mod numbers;
+mod paint;
+pub mod share;
+mod table;
+mod units;
+
+pub use self::{
+    lines::{
+        BLANK, aligned, broken, cut, first_few, glued, listed, paragraph, printable, shortened,
+        unbroken, width, wrapped,
+    },
+    numbers::{
+        bytes, decimal, duration, exponential, fixed, grouped, or_dash, plural, rounded,
+        significant_decimals,
+    },
+    paint::{Paint, Style},
+    table::{Column, GivesWay, Side, Table, rows},
+    units::{Scale, Units},
+};

@@ -1,0 +1,353 @@
+//! Tables that fit a terminal. No figure and no name is ever cut in a [`Table`]: columns that may give way
+//! are left out, groups of columns go on in a further table, and a name without room gets a line of its
+//! own. [`rows()`] is for plain lists, in which names are shortened.
+
+use crate::{
+    lines::{aligned, broken, paragraph, shortened, width},
+    paint::Paint,
+};
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// Names of this length or less get room beside the figures.
+const NAMES_MIN: usize = 24;
+
+/// The same in a table that goes on below: a further table costs more than a line.
+const NAMES_MIN_IN_GROUPS: usize = 12;
+
+/// What a row is indented by below its name.
+const INDENT: usize = 2;
+
+/// The same in a plain list.
+const INDENT_IN_LIST: usize = 4;
+
+/// Columns that a name in a plain list keeps, however little room there is.
+const NAME_KEPT: usize = 8;
+
+/// What a column gives way to, in the order in which columns go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivesWay {
+    /// To names, before others.
+    First,
+    Second,
+    /// To the other columns, where they would else not stand in columns.
+    Last,
+    Never,
+}
+
+/// A column of cells, one per row.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// What it has in common with its neighbours; stands above them. A table whose columns have groups
+    /// goes on below where the line is full.
+    pub group: &'static str,
+    pub heading: String,
+    /// Whether cells stand at the right.
+    pub is_number: bool,
+    /// Whether and when it is left out of a table without groups.
+    pub gives_way: GivesWay,
+    /// One for each row. A column whose cells are all empty is left out.
+    pub cells: Vec<String>,
+}
+
+impl Column {
+    /// Cells that stand at the right.
+    pub fn numbers(heading: impl Into<String>, cells: Vec<String>) -> Self {
+        Self { is_number: true, ..Self::words(heading, cells) }
+    }
+
+    /// Cells that stand at the left.
+    pub fn words(heading: impl Into<String>, cells: Vec<String>) -> Self {
+        let (group, gives_way) = ("", GivesWay::Never);
+        Self { group, heading: heading.into(), is_number: false, gives_way, cells }
+    }
+
+    /// The column as part of a group.
+    #[must_use]
+    pub fn in_group(self, group: &'static str) -> Self {
+        Self { group, ..self }
+    }
+
+    /// The column as one that is left out if need be.
+    #[must_use]
+    pub fn giving_way(self, gives_way: GivesWay) -> Self {
+        Self { gives_way, ..self }
+    }
+
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| width(cell)).fold(width(&self.heading), usize::max)
+    }
+
+    fn cell(&self, row: usize) -> &str {
+        self.cells.get(row).map_or("", String::as_str)
+    }
+}
+
+/// Rows with names.
+#[derive(Debug)]
+pub struct Table {
+    pub names_heading: &'static str,
+    /// One for each row.
+    pub names: Vec<String>,
+    pub columns: Vec<Column>,
+}
+
+impl Table {
+    /// Its text, no line wider than `room` columns of a terminal. `painted` colours a line of the row at
+    /// that place. A row without cells has no line.
+    #[must_use]
+    pub fn write(
+        mut self,
+        room: usize,
+        paint: Paint,
+        painted: &dyn Fn(usize, &str) -> String,
+    ) -> String {
+        self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
+        if self.columns.iter().any(|column| !column.group.is_empty()) {
+            let blocks = self.blocks(room);
+            let blocks =
+                blocks.iter().map(|columns| self.in_columns(columns, room, paint, painted));
+            return blocks.collect::<Vec<_>>().join("\n");
+        }
+        let longest = self.names.iter().map(|name| width(name)).max().unwrap_or(0);
+        let names = longest.min(NAMES_MIN).max(width(self.names_heading));
+        let mut kept: Vec<&Column> = self.columns.iter().collect();
+        for (gives_way, needed) in
+            [(GivesWay::First, names), (GivesWay::Second, names), (GivesWay::Last, INDENT)]
+        {
+            if figures(&kept) + needed > room {
+                kept.retain(|column| column.gives_way != gives_way);
+            }
+        }
+        match figures(&kept) + INDENT <= room {
+            true => self.in_columns(&kept, room, paint, painted),
+            false => self.as_paragraphs(room, painted),
+        }
+    }
+
+    /// Distributes columns among tables below each other. Names get all the room they want if that costs
+    /// no further table.
+    fn blocks(&self, room: usize) -> Vec<Vec<&Column>> {
+        let names = self.names.iter().map(|name| width(name)).max().unwrap_or(0);
+        let names = names.max(width(self.names_heading));
+        let generous = self.blocks_beside(room.saturating_sub(names));
+        let thrifty = self.blocks_beside(room.saturating_sub(names.min(NAMES_MIN_IN_GROUPS)));
+        if generous.len() == thrifty.len() { generous } else { thrifty }
+    }
+
+    fn blocks_beside(&self, room: usize) -> Vec<Vec<&Column>> {
+        let mut blocks: Vec<Vec<&Column>> = Vec::new();
+        let mut used = 0;
+        for group in self.columns.chunk_by(|a, b| a.group == b.group) {
+            for piece in pieces(group, room) {
+                let needed = span(&piece) + GAP;
+                match blocks.last_mut() {
+                    Some(block) if used + needed <= room => {
+                        used += needed;
+                        block.extend(piece);
+                    }
+                    _ => {
+                        used = needed;
+                        blocks.push(piece);
+                    }
+                }
+            }
+        }
+        blocks
+    }
+
+    fn in_columns(
+        &self,
+        columns: &[&Column],
+        room: usize,
+        paint: Paint,
+        painted: &dyn Fn(usize, &str) -> String,
+    ) -> String {
+        let widths = widths(columns);
+        let left = room.saturating_sub(widths.iter().map(|width| width + GAP).sum());
+        let fitting = self.names.iter().map(|name| width(name)).filter(|name| *name <= left);
+        let heading = width(self.names_heading);
+        let names = fitting.chain([heading.min(left)]).max().unwrap_or(0);
+        let row = |name: &str, cell: &dyn Fn(&Column) -> String| {
+            let mut line = aligned(name, names, false);
+            for (column, width) in columns.iter().zip(&widths) {
+                line += &" ".repeat(GAP);
+                line += &aligned(&cell(column), *width, column.is_number);
+            }
+            line.trim_end().to_owned()
+        };
+        // A name without room has lines of its own.
+        let lines = |name: &str, cell: &dyn Fn(&Column) -> String| {
+            if width(name) <= names {
+                return vec![row(name, cell)];
+            }
+            let mut lines = broken(name, room.max(1));
+            lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+            lines.push(row("", cell));
+            lines
+        };
+        let mut text = String::new();
+        if columns.iter().any(|column| !column.group.is_empty()) {
+            let line = format!("{:names$}{}", "", group_line(columns, &widths));
+            text += &(paint.dim(line.trim_end()) + "\n");
+        }
+        for line in lines(self.names_heading, &|column| column.heading.clone()) {
+            text += &(paint.bold(&line) + "\n");
+        }
+        for (at, name) in self.names.iter().enumerate() {
+            if columns.iter().all(|column| column.cell(at).is_empty()) {
+                continue;
+            }
+            for line in lines(name, &|column| column.cell(at).to_owned()) {
+                text += &(painted(at, &line) + "\n");
+            }
+        }
+        text
+    }
+
+    /// For widths that no table fits in. Paragraphs have room for all columns.
+    fn as_paragraphs(&self, room: usize, painted: &dyn Fn(usize, &str) -> String) -> String {
+        let mut text = String::new();
+        for (at, name) in self.names.iter().enumerate() {
+            let cells = self.columns.iter().filter(|column| !column.cell(at).is_empty());
+            let cells = cells.map(|column| format!("{} {}", column.heading, column.cell(at)));
+            let cells = paragraph(&cells.collect::<Vec<_>>().join(", "), INDENT, room);
+            let cells = format!("{:INDENT$}{cells}", "");
+            let name = broken(name, room.max(1));
+            for line in name.iter().map(String::as_str).chain(cells.lines()) {
+                text += &(painted(at, line) + "\n");
+            }
+        }
+        text
+    }
+}
+
+/// What columns need, with the gaps before them.
+fn figures(columns: &[&Column]) -> usize {
+    columns.iter().map(|column| column.width() + GAP).sum()
+}
+
+/// A group whole if the room is enough for it, else in pieces.
+fn pieces(group: &[Column], room: usize) -> Vec<Vec<&Column>> {
+    let mut pieces: Vec<Vec<&Column>> = Vec::new();
+    for column in group {
+        match pieces.last_mut() {
+            Some(piece) if span(piece) + GAP + column.width() + GAP <= room => piece.push(column),
+            _ => pieces.push(vec![column]),
+        }
+    }
+    pieces
+}
+
+/// Width of columns of one group, its name included.
+fn span(columns: &[&Column]) -> usize {
+    let group = columns.first().map_or(0, |column| width(column.group));
+    figures(columns).saturating_sub(GAP).max(group)
+}
+
+/// Widths of columns. The first of a group makes up for what its name needs.
+fn widths(columns: &[&Column]) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for group in columns.chunk_by(|a, b| a.group == b.group) {
+        let first = widths.len();
+        widths.extend(group.iter().map(|column| column.width()));
+        widths[first] += span(group) - figures(group).saturating_sub(GAP);
+    }
+    widths
+}
+
+/// The names of groups above their columns: `── time of a run, ns ──`.
+fn group_line(columns: &[&Column], widths: &[usize]) -> String {
+    let mut line = String::new();
+    let mut widths = widths;
+    for group in columns.chunk_by(|a, b| a.group == b.group) {
+        let (own, others) = widths.split_at(group.len().min(widths.len()));
+        widths = others;
+        let room = own.iter().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
+        let name = group.first().map_or("", |column| column.group);
+        let free = room.saturating_sub(width(name));
+        line += &" ".repeat(GAP);
+        line += &match free {
+            _ if name.is_empty() => " ".repeat(room),
+            0..4 => aligned(name, room, true),
+            _ => {
+                let left = free / 2 - 1;
+                format!("{} {name} {}", "─".repeat(left), "─".repeat(free - left - 2))
+            }
+        };
+    }
+    line
+}
+
+/// At which side of its column a cell of a plain list stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Left,
+    Right,
+    /// Left; the middle of its cells is cut out where lines would else be wider than there is room.
+    Name,
+}
+
+/// A plain list with a head. Rows may end early. A column that is empty in all rows is left out. Where lines would be wider
+/// than `room`, a last column at the left stands below the others, and names are shortened.
+#[must_use]
+pub fn rows<'a>(
+    head: &[(&'a str, Side)],
+    rows: &'a [Vec<String>],
+    room: usize,
+    paint: Paint,
+) -> String {
+    let cell = |row: &'a [String], at: usize| row.get(at).map_or("", String::as_str);
+    let is_used = |at: &usize| rows.iter().any(|row| !cell(row, *at).is_empty());
+    let mut used: Vec<usize> = (0..head.len()).filter(is_used).collect();
+    let needed = |at: &usize| {
+        rows.iter().map(|row| width(cell(row, *at))).fold(width(head[*at].0), usize::max)
+    };
+    let sum = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
+    let mut widths: Vec<usize> = used.iter().map(needed).collect();
+    let is_wide = sum(&widths) > room.saturating_add(GAP);
+    let is_prose = |at: &usize| *at + 1 == head.len() && head[*at].1 == Side::Left;
+    let below = used.pop_if(|at| is_wide && is_prose(at));
+    widths.truncate(used.len());
+    let names: Vec<usize> =
+        (0..used.len()).filter(|&place| head[used[place]].1 == Side::Name).collect();
+    let wanted: Vec<usize> = names.iter().map(|&place| widths[place]).collect();
+    let others = sum(&widths).saturating_sub(GAP) - wanted.iter().sum::<usize>();
+    for (&place, share) in names.iter().zip(shared(&wanted, room.saturating_sub(others))) {
+        widths[place] = share;
+    }
+    let line = |cell: &dyn Fn(usize) -> &'a str| {
+        let cells = used.iter().zip(&widths).map(|(&at, &width)| match head[at].1 {
+            Side::Name => aligned(&shortened(cell(at), width), width, false),
+            side => aligned(cell(at), width, side == Side::Right),
+        });
+        cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+    };
+    let mut text = paint.dim(&line(&|at| head[at].0)) + "\n";
+    for row in rows {
+        text += &(line(&|at| cell(row, at)) + "\n");
+        if let Some(cell) = below.map(|at| cell(row, at)).filter(|cell| !cell.is_empty()) {
+            let cell = paragraph(cell, INDENT_IN_LIST, room);
+            text += &format!("{:INDENT_IN_LIST$}{cell}\n", "");
+        }
+    }
+    text
+}
+
+/// Divides room among columns that hold names: what is wider than the others gives way first.
+fn shared(wanted: &[usize], room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_unstable_by_key(|&at| wanted[at]);
+    let mut shares = wanted.to_vec();
+    let mut left = room;
+    for (done, &at) in order.iter().enumerate() {
+        let share = left / (wanted.len() - done);
+        shares[at] = wanted[at].min(share.max(NAME_KEPT));
+        left = left.saturating_sub(shares[at]);
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests;
