@@ -5,7 +5,7 @@ use std::{fmt, io, os::fd::AsFd as _};
 
 use rustix::net::{AddressFamily, SocketType, netdevice::index_to_name, socket};
 
-use crate::sys;
+use crate::sys::{self, LoadedObject};
 
 /// Names of link types by number (`enum bpf_link_type`, include/uapi/linux/bpf.h, Linux 6.18), as
 /// bpftool writes them.
@@ -71,13 +71,15 @@ impl fmt::Display for Link {
 pub fn all() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
     let mut last = 0;
-    while let Some(id) = sys::next_link_id(last)? {
+    while let Some(id) = sys::next_id(LoadedObject::LINK, last)? {
         last = id;
         if links.len() >= LINKS_MAX {
             break;
         }
         // It may be gone.
-        let Ok(info) = sys::open_link(id).and_then(|link| sys::link_info(link.as_fd())) else {
+        let Ok(info) =
+            sys::open_id(LoadedObject::LINK, id).and_then(|link| sys::link_info(link.as_fd()))
+        else {
             continue;
         };
         let interface = OF_INTERFACES.contains(&info.r#type).then_some(info.details[0]);

@@ -10,7 +10,11 @@ use std::{
     path::Path,
 };
 
-use crate::{btf::KernelTypes, program_type::ProgramType, sys};
+use crate::{
+    btf::KernelTypes,
+    program_type::ProgramType,
+    sys::{self, LoadedObject},
+};
 
 /// A descriptor of a loaded program. While it is open the program stays in the kernel, with its name,
 /// its code and its line information, even when everybody else has let go of it.
@@ -21,7 +25,7 @@ use crate::{btf::KernelTypes, program_type::ProgramType, sys};
 /// which the kernel asks for to look at the programs of others (kernel/bpf/syscall.c,
 /// `bpf_prog_get_fd_by_id`, Linux 6.18).
 pub fn open(id: u32) -> io::Result<OwnedFd> {
-    sys::open_program(id)
+    sys::open_id(LoadedObject::PROGRAM, id)
 }
 
 /// A descriptor of what is pinned at `path` of a bpffs. That it is a program shows when it is asked
@@ -42,7 +46,7 @@ pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
 pub fn ids() -> io::Result<Vec<u32>> {
     let mut ids = Vec::new();
     let mut last = 0;
-    while let Some(id) = sys::next_program_id(last)? {
+    while let Some(id) = sys::next_id(LoadedObject::PROGRAM, last)? {
         ids.push(id);
         last = id;
     }
@@ -125,7 +129,7 @@ pub fn full_name(program: impl AsFd) -> io::Result<Option<String>> {
     let Some((btf_id, function)) = sys::program_function(program.as_fd())? else {
         return Ok(None);
     };
-    let bytes = sys::btf_bytes(sys::open_btf(btf_id)?.as_fd())?;
+    let bytes = sys::btf_bytes(btf_id)?;
     let types = KernelTypes::parse(&bytes).map_err(io::Error::other)?;
     let name = types.function_name(function).filter(|name| !name.is_empty());
     Ok(name.map(str::to_owned))

@@ -85,18 +85,12 @@ impl Ruler {
             RETURN_ZERO.iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let request = sys::LoadRequest {
             prog_type: ProgramType::SOCKET_FILTER.0,
-            expected_attach_type: 0,
-            flags: 0,
             name: sys::kernel_name(NAME),
             license: c"Dual MIT/GPL",
             insns: &instructions,
             btf: types,
             func_info: if types.is_some() { &function } else { &[] },
-            line_info: &[],
-            attach_btf_id: 0,
-            attach_program: None,
-            log_level: 0,
-            kern_version: 0,
+            ..Default::default()
         };
         sys::load_verified(request, &mut []).map(|program| Self { program })
     }

@@ -8,7 +8,10 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd},
 };
 
-use crate::{spec::MapType, sys};
+use crate::{
+    spec::MapType,
+    sys::{self, LoadedObject},
+};
 
 /// Entries of a table that are looked at.
 const ENTRIES_MAX: u32 = 1 << 16;
@@ -33,10 +36,10 @@ impl TailCalls {
         let used = sys::program_maps(program)?;
         let mut found = Self::default();
         let mut last = 0;
-        while let Some(map) = sys::next_map_id(last)? {
+        while let Some(map) = sys::next_id(LoadedObject::MAP, last)? {
             last = map;
             // It may be gone already.
-            let Ok(table) = sys::open_map(map) else { continue };
+            let Ok(table) = sys::open_id(LoadedObject::MAP, map) else { continue };
             let Ok((kind, entries)) = sys::map_info(table.as_fd()) else { continue };
             if MapType(kind) != MapType::PROG_ARRAY {
                 continue;

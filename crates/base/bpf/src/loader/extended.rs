@@ -36,10 +36,9 @@ impl Extended {
     /// When it has no type information, or the kernel does not give it.
     pub fn new(program: impl AsFd) -> Result<Self, ExtendedError> {
         let program = program.as_fd();
-        let read = |id| sys::btf_bytes(sys::open_btf(id)?.as_fd());
         let found = sys::program_function(program).map_err(ExtendedError::Unknown)?;
         let (types, _) = found.ok_or(ExtendedError::NoTypes)?;
-        let types = read(types).map_err(ExtendedError::Unknown)?;
+        let types = sys::btf_bytes(types).map_err(ExtendedError::Unknown)?;
         let types = KernelTypes::parse(&types);
         Ok(Self {
             program: program.try_clone_to_owned().map_err(ExtendedError::Unknown)?,

@@ -144,18 +144,11 @@ fn ask(insns: &[Insn]) -> Option<u64> {
     let bytes: Vec<u8> = all.iter().flat_map(|insn| insn.to_bytes()).collect();
     let request = LoadRequest {
         prog_type: ProgramType::SYSCALL.0,
-        expected_attach_type: 0,
         flags: SLEEPABLE,
         name: sys::kernel_name("wingbeat_self"),
         license: c"Dual MIT/GPL",
         insns: &bytes,
-        btf: None,
-        func_info: &[],
-        line_info: &[],
-        attach_btf_id: 0,
-        attach_program: None,
-        log_level: 0,
-        kern_version: 0,
+        ..Default::default()
     };
     let program = sys::load_verified(request, &mut []).ok()?;
     let mut answer = [0; 8];

@@ -143,17 +143,12 @@ impl Tracer {
                 Moment::Entry => TRACE_FENTRY,
                 Moment::Exit => TRACE_FEXIT,
             },
-            flags: 0,
             name: sys::kernel_name(&format!("wingbeat_{}", moment.name())),
             license: c"Dual MIT/GPL",
             insns: &bytes,
-            btf: None,
-            func_info: &[],
-            line_info: &[],
             attach_btf_id: target.function,
             attach_program: Some(target.program),
-            log_level: 0,
-            kern_version: 0,
+            ..Default::default()
         };
         let program = sys::load_verified(request, &mut []).map_err(|source| {
             // Once more, for the reason.

@@ -10,7 +10,8 @@ use super::{
 use crate::{
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
-    sys::{self, Event, ProgramKind},
+    spec::MapType,
+    sys::{self, Event, MapSpecification, ProgramKind},
 };
 
 /// What loading a tracing program takes.
@@ -27,8 +28,12 @@ const FUNCTION: &str = "bpf_fentry_test1";
 pub(super) fn ring_buffer(host: &Host) -> Finding {
     const SUBJECT: Subject =
         Subject { id: "ring_buffer", name: "ring buffer", needed_by: &[Profile], helps: &[Bench] };
-    let len_bytes = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
-    match sys::create_ring_buffer(len_bytes).map_err(Refusal::at("creating a map")) {
+    let ring = MapSpecification {
+        map_type: MapType::RINGBUF.0,
+        max_entries: u32::try_from(rustix::param::page_size()).unwrap_or(4096),
+        ..Default::default()
+    };
+    match sys::create_map(ring).map_err(Refusal::at("creating a map")) {
         Ok(_) => SUBJECT.works("a map was created"),
         Err(refusal) => SUBJECT.refused(host, &[Bpf], refusal, forbidden()),
     }

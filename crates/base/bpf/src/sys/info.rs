@@ -1,4 +1,4 @@
-//! `bpf(2)` about programs and maps that are loaded, and the switch for run-time statistics.
+//! `bpf(2)` about programs, maps and links that are loaded, and the switch for run-time statistics.
 
 use std::{
     ffi::CStr,
@@ -6,12 +6,50 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use super::{bpf, bpf_in_place, map::address, number};
+use super::{address, bpf, bpf_fd, number};
 
 const BPF_OBJ_GET: libc::c_long = 7;
-const BPF_PROG_GET_NEXT_ID: libc::c_long = 11;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_ENABLE_STATS: libc::c_long = 32;
+
+/// What has an id in the kernel: the commands for the id that follows, and for a descriptor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoadedObject {
+    get_next_id: libc::c_long,
+    get_fd_by_id: libc::c_long,
+}
+
+impl LoadedObject {
+    pub(crate) const PROGRAM: Self = Self { get_next_id: 11, get_fd_by_id: 13 };
+    pub(crate) const MAP: Self = Self { get_next_id: 12, get_fd_by_id: 14 };
+    pub(crate) const TYPES: Self = Self { get_next_id: 23, get_fd_by_id: 19 };
+    pub(crate) const LINK: Self = Self { get_next_id: 31, get_fd_by_id: 30 };
+}
+
+/// The id to begin at or to open, and the answer.
+#[repr(C)]
+struct Id {
+    id: u32,
+    next_id: u32,
+    open_flags: u32,
+}
+
+/// The smallest id of an object above `id`; `None` at the end.
+pub(crate) fn next_id(of: LoadedObject, id: u32) -> io::Result<Option<u32>> {
+    let mut attr = Id { id, next_id: 0, open_flags: 0 };
+    // SAFETY: the structure is laid out as these commands want it and holds no pointers.
+    match unsafe { bpf(of.get_next_id, &mut attr) } {
+        Ok(_) => Ok(Some(attr.next_id)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A descriptor of an object, by its id.
+pub(crate) fn open_id(of: LoadedObject, id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the structure holds no pointers, and these commands answer with a descriptor.
+    unsafe { bpf_fd(of.get_fd_by_id, Id { id, next_id: 0, open_flags: 0 }) }
+}
 
 /// `struct bpf_prog_info` (include/uapi/linux/bpf.h, Linux 6.18). Older kernels fill a part of it.
 #[repr(C)]
@@ -93,33 +131,53 @@ pub(super) unsafe fn info_by_fd<T>(fd: BorrowedFd<'_>, info: &mut T) -> io::Resu
         info_len: u32,
         info: u64,
     }
-    let info_len = u32::try_from(size_of::<T>()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let info_len = size_of::<T>() as u32;
     let mut attr =
         GetInfo { bpf_fd: number(fd), info_len, info: std::ptr::from_mut(info).addr() as u64 };
     // SAFETY: as promised by the caller; the kernel writes no more than the length given.
-    unsafe { bpf_in_place(BPF_OBJ_GET_INFO_BY_FD, &mut attr) }.map(drop)
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr) }.map(drop)
 }
 
-/// The smallest id of a loaded program above `id`; `None` at the end.
-pub(crate) fn next_program_id(id: u32) -> io::Result<Option<u32>> {
-    next_id(BPF_PROG_GET_NEXT_ID, id)
+/// `struct bpf_link_info` (include/uapi/linux/bpf.h, Linux 6.18), with the union in it as numbers.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct LinkInfo {
+    pub(crate) r#type: u32,
+    pub(crate) id: u32,
+    pub(crate) prog_id: u32,
+    padding: u32,
+    /// As the type has it; for interfaces the first is the interface's number.
+    pub(crate) details: [u32; 12],
 }
 
-/// The smallest id above `id` of what `command` lists; `None` at the end.
-pub(super) fn next_id(command: libc::c_long, id: u32) -> io::Result<Option<u32>> {
+const _: () = assert!(size_of::<LinkInfo>() == 64);
+
+/// Asks for what the kernel knows of a link, without its lists and names.
+pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
+    let mut info = LinkInfo::default();
+    // SAFETY: the structure holds plain numbers; names and lists, in the union, are null with a length
+    // of 0.
+    unsafe { info_by_fd(link, &mut info) }?;
+    Ok(info)
+}
+
+/// Type and most entries of a map.
+pub(crate) fn map_info(map: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    /// The beginning of `struct bpf_map_info` (include/uapi/linux/bpf.h, Linux 6.18).
     #[repr(C)]
-    struct NextId {
-        start_id: u32,
-        next_id: u32,
-        open_flags: u32,
+    #[derive(Default)]
+    struct MapInfo {
+        r#type: u32,
+        id: u32,
+        key_size: u32,
+        value_size: u32,
+        max_entries: u32,
+        map_flags: u32,
     }
-    let mut attr = NextId { start_id: id, next_id: 0, open_flags: 0 };
-    // SAFETY: the structure is laid out as these commands want it and holds no pointers.
-    match unsafe { bpf_in_place(command, &mut attr) } {
-        Ok(_) => Ok(Some(attr.next_id)),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let mut info = MapInfo::default();
+    // SAFETY: the structure holds plain numbers.
+    unsafe { info_by_fd(map, &mut info) }?;
+    Ok((info.r#type, info.max_entries))
 }
 
 /// Opens what is pinned at `path` of a bpffs: a program, a map or a link.
@@ -130,9 +188,9 @@ pub(crate) fn open_pinned(path: &CStr) -> io::Result<OwnedFd> {
         bpf_fd: u32,
         file_flags: u32,
     }
-    let attr = ObjGet { pathname: address(path), bpf_fd: 0, file_flags: 0 };
+    let attr = ObjGet { pathname: address(path.to_bytes_with_nul()), bpf_fd: 0, file_flags: 0 };
     // SAFETY: the structure is laid out as the command wants it; the string outlives the call.
-    unsafe { bpf(BPF_OBJ_GET, &attr) }
+    unsafe { bpf_fd(BPF_OBJ_GET, attr) }
 }
 
 /// Switches run-time statistics on for all programs, until the descriptor is closed.
@@ -143,5 +201,5 @@ pub(crate) fn enable_statistics() -> io::Result<OwnedFd> {
         kind: u32,
     }
     // SAFETY: the structure is laid out as the command wants it and holds no pointers.
-    unsafe { bpf(BPF_ENABLE_STATS, &EnableStats { kind: BPF_STATS_RUN_TIME }) }
+    unsafe { bpf_fd(BPF_ENABLE_STATS, EnableStats { kind: BPF_STATS_RUN_TIME }) }
 }

@@ -1,54 +1,51 @@
-//! `bpf(2)` about links.
+//! `bpf(2)` that attaches programs.
 
 use std::{
+    ffi::CStr,
     io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{
-    bpf,
-    info::{info_by_fd, next_id},
-};
+use super::{address, bpf_fd, number};
 
-const BPF_LINK_GET_FD_BY_ID: libc::c_long = 30;
-const BPF_LINK_GET_NEXT_ID: libc::c_long = 31;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
+const BPF_LINK_CREATE: libc::c_long = 28;
 
-/// `struct bpf_link_info` (include/uapi/linux/bpf.h, Linux 6.18), with the union in it as numbers.
-#[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct LinkInfo {
-    pub(crate) r#type: u32,
-    pub(crate) id: u32,
-    pub(crate) prog_id: u32,
-    padding: u32,
-    /// As the type has it; for interfaces the first is the interface's number.
-    pub(crate) details: [u32; 12],
-}
-
-const _: () = assert!(size_of::<LinkInfo>() == 64);
-
-/// The smallest id of a link above `id`; `None` at the end.
-pub(crate) fn next_link_id(id: u32) -> io::Result<Option<u32>> {
-    next_id(BPF_LINK_GET_NEXT_ID, id)
-}
-
-/// A descriptor of a link, by its id.
-pub(crate) fn open_link(id: u32) -> io::Result<OwnedFd> {
+/// Attaches a raw tracepoint program to tracepoint `name`, or a tracing program to what it was loaded
+/// for. It stays attached until the descriptor is closed.
+pub(crate) fn open_raw_tracepoint(
+    name: Option<&CStr>,
+    program: BorrowedFd<'_>,
+) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct GetFdById {
-        link_id: u32,
-        next_id: u32,
-        open_flags: u32,
+    struct RawTracepointOpen {
+        name: u64,
+        prog_fd: u32,
+        padding: u32,
     }
-    // SAFETY: the structure holds no pointers, and the command answers with a descriptor.
-    unsafe { bpf(BPF_LINK_GET_FD_BY_ID, &GetFdById { link_id: id, next_id: 0, open_flags: 0 }) }
+    let name = name.map_or(0, |name| address(name.to_bytes_with_nul()));
+    let attr = RawTracepointOpen { name, prog_fd: number(program), padding: 0 };
+    // SAFETY: the structure is laid out as the command wants it; its pointer is null or to a string with
+    // a terminator that outlives the call.
+    unsafe { bpf_fd(BPF_RAW_TRACEPOINT_OPEN, attr) }
 }
 
-/// Asks for what the kernel knows of a link, without its lists and names.
-pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
-    let mut info = LinkInfo::default();
-    // SAFETY: the structure holds plain numbers; names and lists, in the union, are null with a length
-    // of 0.
-    unsafe { info_by_fd(link, &mut info) }?;
-    Ok(info)
+/// Attaches a perf_event program to an open event, until the descriptor is closed.
+pub(crate) fn link_perf_event(program: BorrowedFd<'_>, event: impl AsFd) -> io::Result<OwnedFd> {
+    const BPF_PERF_EVENT: u32 = 41;
+    #[repr(C)]
+    struct LinkCreate {
+        prog_fd: u32,
+        target_fd: u32,
+        attach_type: u32,
+        flags: u32,
+    }
+    let attr = LinkCreate {
+        prog_fd: number(program),
+        target_fd: number(event.as_fd()),
+        attach_type: BPF_PERF_EVENT,
+        flags: 0,
+    };
+    // SAFETY: the structure is laid out as the command wants it and holds no pointers.
+    unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
 }

@@ -1,24 +1,18 @@
 //! `bpf(2)` on maps.
 
 use std::{
-    ffi::CStr,
     io,
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use super::{
-    BPF_MAP_CREATE, bpf, bpf_in_place,
-    info::{info_by_fd, next_id},
-    number,
-};
+use super::{address, address_mut, bpf, bpf_fd, number};
 
+const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_MAP_GET_NEXT_KEY: libc::c_long = 4;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
-const BPF_MAP_GET_NEXT_ID: libc::c_long = 12;
-const BPF_MAP_GET_FD_BY_ID: libc::c_long = 14;
 const BPF_MAP_FREEZE: libc::c_long = 22;
 
 /// What a map is created with.
@@ -66,9 +60,8 @@ struct Element {
 }
 
 impl Element {
-    fn new(map: BorrowedFd<'_>, key: Option<&[u8]>, value: *const u8, flags: u64) -> Self {
-        let key = key.map_or(0, |key| key.as_ptr().addr() as u64);
-        Self { map_fd: number(map), padding: 0, key, value: value.addr() as u64, flags }
+    fn new(map: BorrowedFd<'_>, key: Option<&[u8]>, value: u64, flags: u64) -> Self {
+        Self { map_fd: number(map), padding: 0, key: key.map_or(0, address), value, flags }
     }
 }
 
@@ -91,7 +84,7 @@ pub(crate) fn create_map(map: MapSpecification<'_>) -> io::Result<OwnedFd> {
         ..Default::default()
     };
     // SAFETY: the structure is laid out as the command wants it and holds no pointers.
-    unsafe { bpf(BPF_MAP_CREATE, &attr) }
+    unsafe { bpf_fd(BPF_MAP_CREATE, attr) }
 }
 
 /// Sets a value. `key` is `None` for queues and stacks.
@@ -104,31 +97,31 @@ pub(crate) fn update_element(
     value: &[u8],
     flags: u64,
 ) -> io::Result<()> {
-    let mut attr = Element::new(map, key, value.as_ptr(), flags);
+    let mut attr = Element::new(map, key, address(value), flags);
     // SAFETY: the structure is laid out as the command wants it; key and value outlive the call and
     // are only read.
-    unsafe { bpf_in_place(BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop)
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop)
 }
 
 /// Reads a value into `value`, which must be as long as the map's values are for user space.
 pub(crate) fn lookup_element(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<()> {
-    let mut attr = Element::new(map, Some(key), value.as_mut_ptr(), 0);
+    let mut attr = Element::new(map, Some(key), address_mut(value), 0);
     // SAFETY: as above, and the value has room for what the kernel writes.
-    unsafe { bpf_in_place(BPF_MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
+    unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
 }
 
 /// Takes the next value out of a queue or stack into `value`.
 pub(crate) fn lookup_and_delete(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
-    let mut attr = Element::new(map, None, value.as_mut_ptr(), 0);
+    let mut attr = Element::new(map, None, address_mut(value), 0);
     // SAFETY: as above.
-    unsafe { bpf_in_place(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attr) }.map(drop)
+    unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attr) }.map(drop)
 }
 
 /// Removes an entry.
 pub(crate) fn delete_element(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
-    let mut attr = Element::new(map, Some(key), std::ptr::null(), 0);
+    let mut attr = Element::new(map, Some(key), 0, 0);
     // SAFETY: as above; there is no value.
-    unsafe { bpf_in_place(BPF_MAP_DELETE_ELEM, &mut attr) }.map(drop)
+    unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut attr) }.map(drop)
 }
 
 /// Writes the key that follows `key` (the first one after `None`) into `next`; `false` at the end.
@@ -137,9 +130,9 @@ pub(crate) fn next_key(
     key: Option<&[u8]>,
     next: &mut [u8],
 ) -> io::Result<bool> {
-    let mut attr = Element::new(map, key, next.as_mut_ptr(), 0);
+    let mut attr = Element::new(map, key, address_mut(next), 0);
     // SAFETY: as above; `next` has the length of a key.
-    match unsafe { bpf_in_place(BPF_MAP_GET_NEXT_KEY, &mut attr) } {
+    match unsafe { bpf(BPF_MAP_GET_NEXT_KEY, &mut attr) } {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
         Err(error) => Err(error),
@@ -153,43 +146,7 @@ pub(crate) fn freeze_map(map: BorrowedFd<'_>) -> io::Result<()> {
         map_fd: u32,
     }
     // SAFETY: the structure is laid out as the command wants it and holds no pointers.
-    unsafe { bpf_in_place(BPF_MAP_FREEZE, &mut Freeze { map_fd: number(map) }) }.map(drop)
-}
-
-/// The smallest id of a map above `id`; `None` at the end.
-pub(crate) fn next_map_id(id: u32) -> io::Result<Option<u32>> {
-    next_id(BPF_MAP_GET_NEXT_ID, id)
-}
-
-/// A descriptor of a map, by its id.
-pub(crate) fn open_map(id: u32) -> io::Result<OwnedFd> {
-    #[repr(C)]
-    struct GetFdById {
-        map_id: u32,
-        next_id: u32,
-        open_flags: u32,
-    }
-    // SAFETY: the structure holds no pointers, and the command answers with a descriptor.
-    unsafe { bpf(BPF_MAP_GET_FD_BY_ID, &GetFdById { map_id: id, next_id: 0, open_flags: 0 }) }
-}
-
-/// Type and most entries of a map.
-pub(crate) fn map_info(map: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
-    /// The beginning of `struct bpf_map_info` (include/uapi/linux/bpf.h, Linux 6.18).
-    #[repr(C)]
-    #[derive(Default)]
-    struct MapInfo {
-        r#type: u32,
-        id: u32,
-        key_size: u32,
-        value_size: u32,
-        max_entries: u32,
-        map_flags: u32,
-    }
-    let mut info = MapInfo::default();
-    // SAFETY: the structure holds plain numbers.
-    unsafe { info_by_fd(map, &mut info) }?;
-    Ok((info.r#type, info.max_entries))
+    unsafe { bpf(BPF_MAP_FREEZE, &mut Freeze { map_fd: number(map) }) }.map(drop)
 }
 
 /// A name as the kernel takes it: 15 bytes, of which it allows letters, digits, `_` and `.`.
@@ -200,9 +157,4 @@ pub(crate) fn kernel_name(name: &str) -> [u8; 16] {
         *slot = if allowed(byte) { byte } else { b'_' };
     }
     bytes
-}
-
-/// The path of a pin for `BPF_OBJ_GET`.
-pub(super) fn address(text: &CStr) -> u64 {
-    text.as_ptr().addr() as u64
 }

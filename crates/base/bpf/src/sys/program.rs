@@ -1,4 +1,4 @@
-//! `bpf(2)` on programs: loading with the verifier's log, running, BTF.
+//! `bpf(2)` on programs: loading with the verifier's log, and running.
 
 use std::{
     ffi::CStr,
@@ -6,17 +6,48 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use super::{BPF_PROG_LOAD, bpf, bpf_in_place, map::address, number};
+use super::{address, address_mut, bpf, bpf_fd, length, number};
 
+const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
-const BPF_BTF_LOAD: libc::c_long = 18;
 
 /// Size of a `struct bpf_func_info` and of a `struct bpf_line_info`, in bytes.
 const FUNC_INFO_SIZE: u32 = 8;
 const LINE_INFO_SIZE: u32 = 16;
 
+/// A type of program that does nothing, as `BPF_PROG_LOAD` wants to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramKind {
+    PerfEvent,
+    RawTracepoint,
+    /// A tracepoint with typed arguments; the type id of its `btf_trace_…` typedef.
+    BtfTracepoint(u32),
+    /// The entry of a kernel function; its type id.
+    Fentry(u32),
+}
+
+/// Loads a program that does nothing: `r0 = 0; exit`.
+pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
+    let (prog_type, expected_attach_type, attach_btf_id) = match kind {
+        ProgramKind::PerfEvent => (7, 0, 0),
+        ProgramKind::RawTracepoint => (17, 0, 0),
+        ProgramKind::BtfTracepoint(btf_id) => (26, 23, btf_id),
+        ProgramKind::Fentry(btf_id) => (26, 24, btf_id),
+    };
+    let request = LoadRequest {
+        prog_type,
+        expected_attach_type,
+        attach_btf_id,
+        name: *b"wingbeat_probe\0\0",
+        license: c"Dual MIT/GPL",
+        insns: &[0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0],
+        ..Default::default()
+    };
+    load_verified(request, &mut [])
+}
+
 /// What `BPF_PROG_LOAD` is asked for. The byte slices hold the kernel's own records.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct LoadRequest<'a> {
     pub(crate) prog_type: u32,
     pub(crate) expected_attach_type: u32,
@@ -67,62 +98,37 @@ const _: () = assert!(size_of::<ProgLoad>() == 120);
 /// Loads a program. What the verifier says goes to `log`, whether it accepts or not; `ENOSPC` when
 /// `log` is too short for it.
 pub(crate) fn load_verified(request: LoadRequest<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    let is_logged = request.log_level != 0 && !log.is_empty();
+    let log = if request.log_level == 0 { &mut [] } else { log };
     let has_functions = request.btf.is_some() && !request.func_info.is_empty();
-    let has_lines = has_functions && !request.line_info.is_empty();
-    let count = |bytes: &[u8], size: u32| {
-        u32::try_from(bytes.len()).map(|len| len / size).map_err(|_| io::ErrorKind::InvalidInput)
-    };
+    let functions = if has_functions { request.func_info } else { &[] };
+    let lines = if has_functions { request.line_info } else { &[] };
+    let record_len = |records: &[u8], len: u32| if records.is_empty() { 0 } else { len };
     let attr = ProgLoad {
         prog_type: request.prog_type,
-        insn_cnt: count(request.insns, 8)?,
-        insns: request.insns.as_ptr().addr() as u64,
-        license: address(request.license),
-        log_level: if is_logged { request.log_level } else { 0 },
-        log_size: if is_logged { u32::try_from(log.len()).unwrap_or(u32::MAX) } else { 0 },
-        log_buf: if is_logged { log.as_mut_ptr().addr() as u64 } else { 0 },
+        insn_cnt: length(request.insns)? / 8,
+        insns: address(request.insns),
+        license: address(request.license.to_bytes_with_nul()),
+        log_level: if log.is_empty() { 0 } else { request.log_level },
+        log_size: length(log).unwrap_or(u32::MAX),
+        log_buf: address_mut(log),
         kern_version: request.kern_version,
         prog_flags: request.flags,
         prog_name: request.name,
         expected_attach_type: request.expected_attach_type,
         prog_btf_fd: request.btf.map_or(0, number),
-        func_info_rec_size: if has_functions { FUNC_INFO_SIZE } else { 0 },
-        func_info: if has_functions { request.func_info.as_ptr().addr() as u64 } else { 0 },
-        func_info_cnt: if has_functions { count(request.func_info, FUNC_INFO_SIZE)? } else { 0 },
-        line_info_rec_size: if has_lines { LINE_INFO_SIZE } else { 0 },
-        line_info: if has_lines { request.line_info.as_ptr().addr() as u64 } else { 0 },
-        line_info_cnt: if has_lines { count(request.line_info, LINE_INFO_SIZE)? } else { 0 },
+        func_info_rec_size: record_len(functions, FUNC_INFO_SIZE),
+        func_info: address(functions),
+        func_info_cnt: length(functions)? / FUNC_INFO_SIZE,
+        line_info_rec_size: record_len(lines, LINE_INFO_SIZE),
+        line_info: address(lines),
+        line_info_cnt: length(lines)? / LINE_INFO_SIZE,
         attach_btf_id: request.attach_btf_id,
         attach_prog_fd: request.attach_program.map_or(0, number),
         ..Default::default()
     };
     // SAFETY: the structure is laid out as the command wants it; its pointers are to slices and a
     // string that outlive the call, with their lengths beside them. Only the log is written to.
-    unsafe { bpf(BPF_PROG_LOAD, &attr) }
-}
-
-/// Loads type information.
-pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
-    #[repr(C)]
-    struct BtfLoad {
-        btf: u64,
-        btf_log_buf: u64,
-        btf_size: u32,
-        btf_log_size: u32,
-        btf_log_level: u32,
-        padding: u32,
-    }
-    let size = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let attr = BtfLoad {
-        btf: bytes.as_ptr().addr() as u64,
-        btf_log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr().addr() as u64 },
-        btf_size: size,
-        btf_log_size: u32::try_from(log.len()).unwrap_or(u32::MAX),
-        btf_log_level: u32::from(!log.is_empty()),
-        padding: 0,
-    };
-    // SAFETY: as above.
-    unsafe { bpf(BPF_BTF_LOAD, &attr) }
+    unsafe { bpf_fd(BPF_PROG_LOAD, attr) }
 }
 
 /// One call of `BPF_PROG_TEST_RUN`.
@@ -169,28 +175,17 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<
         batch_size: u32,
         padding: u32,
     }
-    let size =
-        |len: usize| u32::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
-    let pointer = |bytes: &[u8]| if bytes.is_empty() { 0 } else { bytes.as_ptr().addr() as u64 };
     let mut attr = Attr {
         prog_fd: number(program),
-        data_size_in: size(run.data_in.len())?,
-        data_size_out: size(run.data_out.len())?,
-        data_in: pointer(run.data_in),
-        data_out: if run.data_out.is_empty() { 0 } else { run.data_out.as_mut_ptr().addr() as u64 },
+        data_size_in: length(run.data_in)?,
+        data_size_out: length(run.data_out)?,
+        data_in: address(run.data_in),
+        data_out: address_mut(run.data_out),
         repeat: run.repeat,
-        ctx_size_in: size(run.context_in.len())?,
-        ctx_size_out: size(run.context_out.len())?,
-        ctx_in: if run.context_in.is_empty() {
-            0
-        } else {
-            run.context_in.as_mut_ptr().addr() as u64
-        },
-        ctx_out: if run.context_out.is_empty() {
-            0
-        } else {
-            run.context_out.as_mut_ptr().addr() as u64
-        },
+        ctx_size_in: length(run.context_in)?,
+        ctx_size_out: length(run.context_out)?,
+        ctx_in: address_mut(run.context_in),
+        ctx_out: address_mut(run.context_out),
         flags: run.flags,
         cpu: run.cpu,
         ..Default::default()
@@ -198,7 +193,7 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<
     // SAFETY: the structure is laid out as the command wants it; its pointers are null or to slices
     // that outlive the call, with their lengths beside them, and only those that are mutable here are
     // written to.
-    unsafe { bpf_in_place(BPF_PROG_TEST_RUN, &mut attr) }?;
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attr) }?;
     Ok(TestRunOutcome {
         return_value: attr.retval,
         duration_ns: attr.duration,

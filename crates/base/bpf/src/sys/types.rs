@@ -1,16 +1,17 @@
-//! `bpf(2)` about the types of a loaded program.
+//! `bpf(2)` about type information: loading it, and reading that of a loaded program.
 
 use std::{
     io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
 use super::{
-    bpf,
-    info::{ProgramInfo, info_by_fd, program_info},
+    address, address_mut, bpf_fd,
+    info::{LoadedObject, ProgramInfo, info_by_fd, open_id, program_info},
+    length,
 };
 
-const BPF_BTF_GET_FD_BY_ID: libc::c_long = 19;
+const BPF_BTF_LOAD: libc::c_long = 18;
 
 /// Type information larger than this is not asked for; that of a whole kernel has some 5 MB.
 const BTF_LEN_MAX: u32 = 64 << 20;
@@ -50,20 +51,34 @@ pub(crate) fn program_function(program: BorrowedFd<'_>) -> io::Result<Option<(u3
     Ok((type_id != 0).then_some((found.btf_id, type_id)))
 }
 
-/// A descriptor of loaded type information.
-pub(crate) fn open_btf(id: u32) -> io::Result<OwnedFd> {
+/// Loads type information.
+pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct GetFdById {
-        btf_id: u32,
-        next_id: u32,
-        open_flags: u32,
+    struct BtfLoad {
+        btf: u64,
+        btf_log_buf: u64,
+        btf_size: u32,
+        btf_log_size: u32,
+        btf_log_level: u32,
+        padding: u32,
     }
-    // SAFETY: the structure holds no pointers, and the command answers with a descriptor.
-    unsafe { bpf(BPF_BTF_GET_FD_BY_ID, &GetFdById { btf_id: id, next_id: 0, open_flags: 0 }) }
+    let attr = BtfLoad {
+        btf: address(bytes),
+        btf_log_buf: address_mut(log),
+        btf_size: length(bytes)?,
+        btf_log_size: length(log).unwrap_or(u32::MAX),
+        btf_log_level: u32::from(!log.is_empty()),
+        padding: 0,
+    };
+    // SAFETY: the structure is laid out as the command wants it; its pointers are null or to slices that
+    // outlive the call, with their lengths beside them. Only the log is written to.
+    unsafe { bpf_fd(BPF_BTF_LOAD, attr) }
 }
 
-/// Type information as it was loaded.
-pub(crate) fn btf_bytes(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+/// Type information by its id, as it was loaded.
+pub(crate) fn btf_bytes(id: u32) -> io::Result<Vec<u8>> {
+    let btf = open_id(LoadedObject::TYPES, id)?;
+    let btf = btf.as_fd();
     let mut size = BtfInfo::default();
     // SAFETY: the structure holds plain numbers, its lists are null with a length of 0.
     unsafe { info_by_fd(btf, &mut size) }?;
@@ -74,11 +89,8 @@ pub(crate) fn btf_bytes(btf: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
         ));
     }
     let mut bytes = vec![0_u8; size.btf_size as usize];
-    let mut info = BtfInfo {
-        btf: bytes.as_mut_ptr().addr() as u64,
-        btf_size: size.btf_size,
-        ..Default::default()
-    };
+    let mut info =
+        BtfInfo { btf: address_mut(&mut bytes), btf_size: size.btf_size, ..Default::default() };
     // SAFETY: the one list that is asked for has room for as many bytes as it says.
     unsafe { info_by_fd(btf, &mut info) }?;
     Ok(bytes)
