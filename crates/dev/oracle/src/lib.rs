@@ -18,6 +18,7 @@ mod checksum;
 pub mod machine;
 pub mod memory;
 pub mod model;
+pub mod step;
 pub mod world;
 
 pub use machine::Fault;

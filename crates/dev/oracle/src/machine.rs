@@ -3,13 +3,14 @@
 //! What is outside of the program, its maps and the kernel's helpers, is a `Host`. The machine itself
 //! knows of one helper, `bpf_loop`, and of callbacks in general.
 
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{fmt, ops::Range};
 
 use wingbeat_bpf::code::{Code, Insn, op};
 
 use crate::{
     arithmetic,
     memory::{Memory, Write},
+    step::{Reason, Step},
 };
 
 /// Number of the helper `bpf_loop`.
@@ -20,12 +21,6 @@ const STEPS_MAX: u64 = 10_000_000;
 const FRAMES_MAX: usize = 8;
 /// Addresses of functions begin here.
 const FUNCTIONS: u64 = 0x7000_0000;
-
-/// Why something cannot be done.
-pub type Reason = Cow<'static, str>;
-
-/// What one step comes to.
-pub type Step<T> = Result<T, Reason>;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]

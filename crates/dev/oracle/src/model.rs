@@ -9,8 +9,9 @@ use wingbeat_bpf::code::{Code, Insn, op};
 pub use crate::memory::Write;
 use crate::{
     Fault,
-    machine::{self, Answer, Arguments, Host, Step},
+    machine::{self, Answer, Arguments, Host},
     memory::{Area, Memory},
+    step::Step,
 };
 
 pub use crate::machine::HELPER_LOOP;

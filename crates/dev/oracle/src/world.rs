@@ -24,8 +24,9 @@ use wingbeat_bpf::{
 use self::{maps::Maps, packet::Packet};
 use crate::{
     Fault,
-    machine::{self, Answer, Arguments, Host, Step},
+    machine::{self, Answer, Arguments, Host},
     memory::Memory,
+    step::Step,
 };
 
 /// What stands in the maps before the run.

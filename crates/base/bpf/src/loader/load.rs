@@ -8,9 +8,8 @@ use std::{
 
 use super::{
     Alarm, Effort, Explained, Extended, LoadError, RawContext, VerifierStatistics, attach, externs,
-    maps::{self, LoadedMaps},
+    maps::{self, LoadedMaps, sizes::is_large},
     records::{function_records, line_records, put_descriptors},
-    reset::is_large,
     settings,
     verify::verify,
 };

@@ -1,7 +1,7 @@
 //! Maps of an object, created for this process alone.
 
-mod complete;
 mod needed;
+pub(crate) mod sizes;
 mod tables;
 
 use std::{
@@ -10,16 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    refused_map,
-    reset::{ResetError, is_large},
-};
+use super::refused_map;
 use crate::{
     spec::{MapSpec, MapType, ObjectTypes, Slot},
     sys::{self, MapSpecification},
 };
 
 pub(super) use needed::used;
+use sizes::{complete, is_large, possible_cpus, value_len};
 
 /// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
 const RDONLY_PROG: u32 = 1 << 7;
@@ -150,15 +148,6 @@ impl LoadedMaps {
         self.maps.iter_mut().find(|map| map.spec.name == name)
     }
 
-    /// Brings every map back to what it was after creation and [`LoadedMap::fill`].
-    ///
-    /// # Errors
-    ///
-    /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by then.
-    pub fn reset(&self) -> Result<(), ResetError> {
-        self.maps.iter().try_for_each(LoadedMap::reset)
-    }
-
     /// Memory that the kernel charges for all maps together, in bytes.
     pub fn memory_bytes(&self) -> Option<u64> {
         self.maps.iter().map(|map| charged_bytes(&map.fd)).sum()
@@ -170,8 +159,8 @@ impl LoadedMap {
         spec: &MapSpec,
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        let spec = &complete::complete(spec);
-        let inner = spec.inner.as_deref().map(complete::complete);
+        let spec = &complete(spec);
+        let inner = spec.inner.as_deref().map(complete);
         let inner = inner.map(|inner| create(&inner, None, types)).transpose()?;
         let fd = create(spec, inner.as_ref().map(AsFd::as_fd), types)?;
         let value_len = value_len(spec);
@@ -328,15 +317,6 @@ fn size_error(what: &str, expected: usize, found: usize) -> io::Error {
     )
 }
 
-pub(super) fn value_len(spec: &MapSpec) -> usize {
-    let len = spec.value_size as usize;
-    if spec.r#type.is_per_cpu() {
-        len.next_multiple_of(8).saturating_mul(possible_cpus())
-    } else {
-        len
-    }
-}
-
 fn create(
     spec: &MapSpec,
     inner: Option<BorrowedFd<'_>>,
@@ -381,13 +361,6 @@ fn entries(spec: &MapSpec) -> u32 {
         }
         _ => spec.entries_max,
     }
-}
-
-/// CPUs that this machine could have, which per-CPU maps have values for.
-pub(crate) fn possible_cpus() -> usize {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
-    last.map_or_else(|| std::thread::available_parallelism().map_or(1, Into::into), |last| last + 1)
 }
 
 /// Memory that the kernel charges for a map, from `/proc/self/fdinfo`, in bytes.

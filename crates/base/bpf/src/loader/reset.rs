@@ -4,16 +4,13 @@ use std::{io, os::fd::AsFd as _};
 
 use super::{
     MapError,
-    maps::{LoadedMap, possible_cpus, value_len},
+    maps::{
+        LoadedMap, LoadedMaps,
+        sizes::{RESET_BYTES_MAX, array_bytes, possible_cpus},
+    },
     ring,
 };
-use crate::{
-    spec::{MapSpec, MapType},
-    sys,
-};
-
-/// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
-pub(super) const RESET_BYTES_MAX: u64 = 1 << 20;
+use crate::{spec::MapType, sys};
 
 /// A map that cannot be brought back to its first state in place.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +23,19 @@ pub enum ResetError {
     Map(#[from] MapError),
 }
 
+impl LoadedMaps {
+    /// Brings every map back to what it was after creation and [`LoadedMap::fill`].
+    ///
+    /// # Errors
+    ///
+    /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by then.
+    pub fn reset(&self) -> Result<(), ResetError> {
+        self.all().iter().try_for_each(LoadedMap::reset)
+    }
+}
+
 impl LoadedMap {
-    pub(super) fn reset(&self) -> Result<(), ResetError> {
+    fn reset(&self) -> Result<(), ResetError> {
         let kind = self.spec.r#type;
         if self.spec.is_constant || self.is_unwritten {
             return Ok(());
@@ -100,17 +108,6 @@ impl LoadedMap {
         }
         Ok(())
     }
-}
-
-/// Whether it is an array too large to be restored in place, which programs may write to, as far as the
-/// object says.
-pub(super) fn is_large(spec: &MapSpec) -> bool {
-    spec.r#type.is_array() && !spec.is_constant && array_bytes(spec) > RESET_BYTES_MAX
-}
-
-/// Bytes of all values of an array, as user space sees them.
-fn array_bytes(spec: &MapSpec) -> u64 {
-    u64::from(spec.entries_max).saturating_mul(value_len(spec) as u64)
 }
 
 /// Tables that programs only read: redirect targets, other programs, other maps.

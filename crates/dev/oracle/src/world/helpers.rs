@@ -7,8 +7,9 @@ use super::{
     skb, xdp,
 };
 use crate::{
-    machine::{Answer, Arguments, Step},
+    machine::{Answer, Arguments},
     memory::Memory,
+    step::Step,
 };
 
 /// What programs return to have a packet redirected, and when that fails (include/uapi/linux).

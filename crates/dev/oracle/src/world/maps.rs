@@ -1,14 +1,11 @@
 //! Maps: shadows in user space of what stands in those of the kernel.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use wingbeat_bpf::spec::{MapSpec, MapType, Slot};
 
-use super::{Contents, queues::Queues};
-use crate::{
-    machine::{Answer, Step},
-    memory::Memory,
-};
+use super::Contents;
+use crate::{machine::Answer, memory::Memory, step::Step};
 
 /// Addresses of maps begin here; nothing can be read there.
 const MAPS: u64 = 0x6000_0000;
@@ -24,6 +21,9 @@ pub(super) const ENOENT: i64 = -2;
 pub(super) const E2BIG: i64 = -7;
 pub(super) const EEXIST: i64 = -17;
 pub(super) const EINVAL: i64 = -22;
+
+/// What stands in queues and stacks, the oldest first, by the position of the map.
+pub(super) type Queues = HashMap<usize, VecDeque<Vec<u8>>>;
 
 /// The maps of an object.
 pub(super) struct Maps<'a> {

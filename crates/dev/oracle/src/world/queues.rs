@@ -1,17 +1,11 @@
 //! Queues and stacks.
 
-use std::collections::{HashMap, VecDeque, hash_map};
+use std::collections::{VecDeque, hash_map};
 
 use wingbeat_bpf::spec::MapType;
 
 use super::maps::{E2BIG, EINVAL, ENOENT, EXISTING, Maps, NOT_EXISTING};
-use crate::{
-    machine::{Answer, Step},
-    memory::Memory,
-};
-
-/// What stands in queues and stacks, the oldest first, by the position of the map.
-pub(super) type Queues = HashMap<usize, VecDeque<Vec<u8>>>;
+use crate::{machine::Answer, memory::Memory, step::Step};
 
 /// How a value is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,7 @@ use super::{
     maps::EINVAL,
     packet::{ETHERNET, Packet},
 };
-use crate::{
-    machine::{Answer, Step},
-    memory::Memory,
-};
+use crate::{machine::Answer, memory::Memory, step::Step};
 
 const EACCES: i64 = -13;
 /// Most bytes of metadata (`xdp_metalen_invalid`, include/net/xdp.h, Linux 6.18).

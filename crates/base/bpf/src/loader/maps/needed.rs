@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::possible_cpus;
+use super::sizes::possible_cpus;
 use crate::{
     code::{Code, op},
     spec::{MapSpec, MapType, Slot},

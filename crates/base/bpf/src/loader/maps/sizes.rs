@@ -1,12 +1,13 @@
-//! What a definition of a map leaves to its loader.
+//! Sizes of maps, and what a definition leaves of them to its loader.
 //!
-//! Sizes that the kernel wants to be zero, or a certain number, whatever the object says of them: types of
+//! There are sizes that the kernel wants to be zero, or a certain number, whatever the object says of them: types of
 //! values are written there for people. And sizes that the object's own loader sets when it knows the
 //! machine, for which something has to be chosen here; veristat chooses one entry.
 
-use super::possible_cpus;
-use crate::loader::reset::RESET_BYTES_MAX;
 use crate::spec::{MapSpec, MapType};
+
+/// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
+pub(crate) const RESET_BYTES_MAX: u64 = 1 << 20;
 
 /// Entries of a map whose size is open, at most.
 const ENTRIES_MAX: u32 = 1024;
@@ -58,6 +59,34 @@ fn chosen_entries(spec: &MapSpec) -> u32 {
     };
     let entries = RESET_BYTES_MAX / entry.max(1);
     u32::try_from(entries).unwrap_or(most).clamp(1, most.max(1))
+}
+
+/// Whether it is an array too large to be restored in place, which programs may write to, as far as the
+/// object says.
+pub(crate) fn is_large(spec: &MapSpec) -> bool {
+    spec.r#type.is_array() && !spec.is_constant && array_bytes(spec) > RESET_BYTES_MAX
+}
+
+/// Bytes of all values of an array, as user space sees them.
+pub(crate) fn array_bytes(spec: &MapSpec) -> u64 {
+    u64::from(spec.entries_max).saturating_mul(value_len(spec) as u64)
+}
+
+/// Bytes of a value as user space sees it: for per-CPU maps, those of all CPUs.
+pub(crate) fn value_len(spec: &MapSpec) -> usize {
+    let len = spec.value_size as usize;
+    if spec.r#type.is_per_cpu() {
+        len.next_multiple_of(8).saturating_mul(possible_cpus())
+    } else {
+        len
+    }
+}
+
+/// CPUs that this machine could have, which per-CPU maps have values for.
+pub(crate) fn possible_cpus() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map_or_else(|| std::thread::available_parallelism().map_or(1, Into::into), |last| last + 1)
 }
 
 #[cfg(test)]
