@@ -10,31 +10,20 @@ mod exact;
 mod object;
 mod objects;
 mod ours;
-mod place;
 mod power;
 mod spread;
 
 use std::{
     fs,
     path::PathBuf,
-    process::{Command, ExitCode, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    process::{Child, Command, ExitCode, Stdio},
 };
 
 use anyhow::{Context as _, bail};
-use clap::{Args, Subcommand};
-use serde::{Deserialize, Serialize};
+use clap::Subcommand;
 
 use self::{object::Work, ours::Wingbeat};
-use super::{OUT, measure};
-use wingbeat_steps::{
-    command::{Rights, cargo, display, repository},
-    marked,
-    steps::Steps,
-};
+use crate::comparison::{Common, Stop, need_root};
 
 /// Which promise is put to the test.
 #[derive(Debug, Subcommand)]
@@ -49,17 +38,6 @@ pub(crate) enum Bench {
     Objects(objects::ObjectsArgs),
 }
 
-/// Flags of all of them.
-#[derive(Debug, Args)]
-struct Common {
-    /// The wingbeat to test [default: a release build of this tree]
-    #[arg(long, value_name = "FILE")]
-    wingbeat: Option<PathBuf>,
-    /// Also write the tables into this file, between its marks
-    #[arg(long, value_name = "FILE")]
-    markdown: Vec<PathBuf>,
-}
-
 /// What all of them need.
 #[derive(Debug)]
 struct Bed {
@@ -68,16 +46,7 @@ struct Bed {
     other_cpu: Option<usize>,
     /// For objects and packets; removed at the end.
     dir: tempfile::TempDir,
-    stop: Arc<AtomicBool>,
-}
-
-/// Where, when and how something was measured.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Origin {
-    date: String,
-    machine: String,
-    command: String,
-    notes: Vec<String>,
+    stop: Stop,
 }
 
 /// Runs what was asked for.
@@ -92,32 +61,16 @@ pub(crate) fn run(which: &Bench) -> anyhow::Result<ExitCode> {
 
 impl Bed {
     fn new(common: &Common) -> anyhow::Result<Self> {
-        if Rights::now() != Rights::Root {
-            bail!(
-                "loading programs needs root: run `sudo -E env PATH=\"$PATH\" cargo xtask peers \
-                 bench …`, or become root"
-            );
-        }
-        let program = match &common.wingbeat {
-            Some(program) => program.clone(),
-            None => {
-                Steps::default().run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
-                repository().join("target/release/wingbeat")
-            }
-        };
-        let cpus = place::cpus()?;
+        need_root("loading programs needs", "bench …")?;
+        let program = common.wingbeat()?;
+        let cpus = cpus()?;
         let cpu = *cpus.last().context("no CPU is allowed")?;
         Ok(Self {
             wingbeat: Wingbeat { program, cpu },
             other_cpu: cpus.into_iter().find(|&other| other != cpu),
             dir: tempfile::tempdir().context("cannot create a temporary folder")?,
-            stop: measure::stop_on_signals()?,
+            stop: Stop::on_signals()?,
         })
-    }
-
-    /// Whether it was asked to end.
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 
     /// Writes a file into the folder.
@@ -147,7 +100,6 @@ struct Pace {
 }
 
 impl Pace {
-    #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     fn new(instructions: u64, median_ns: f64, net_ns: f64) -> anyhow::Result<Self> {
         let instruction_ns = net_ns / instructions as f64;
         if !(instruction_ns.is_finite() && instruction_ns > 0.0) {
@@ -164,74 +116,51 @@ impl Pace {
     }
 
     /// Instructions that take about this long.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a cast to an integer saturates, and nothing is wanted below 0"
-    )]
     fn instructions(self, duration_ns: f64) -> u64 {
         (duration_ns / self.instruction_ns).round() as u64
     }
 }
 
-impl Origin {
-    pub(super) fn now() -> Self {
-        let found = measure::conditions();
-        let super::record::Record { date, machine, command, notes, .. } = found;
-        Self { date, machine, command, notes }
-    }
+/// The CPUs that this process may run on, in order.
+fn cpus() -> anyhow::Result<Vec<usize>> {
+    let status =
+        fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.and_then(cpus_of).context("/proc/self/status does not tell the allowed CPUs")
+}
 
-    pub(super) fn text(&self) -> String {
-        let mut text =
-            format!("Measured on {} with `{}`: {}.\n", self.date, self.command, self.machine);
-        for note in &self.notes {
-            text.push_str(&format!("\n- {note}\n"));
-        }
-        text
+/// A list such as `0-3,6`.
+fn cpus_of(list: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        // No kernel is built for more CPUs than 8192.
+        cpus.extend(first..=last.min(8192));
+    }
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// A process that never rests, on one CPU; ended when this is dropped.
+#[derive(Debug)]
+struct Load(Child);
+
+impl Load {
+    /// Starts it.
+    fn on(cpu: usize) -> anyhow::Result<Self> {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
+        let child = command.stdin(Stdio::null()).spawn().context("cannot start a load")?;
+        Ok(Self(child))
     }
 }
 
-/// Keeps the figures, prints the tables, and writes them where they were wanted.
-fn finish(
-    name: &str,
-    figures: &impl Serialize,
-    text: &str,
-    common: &Common,
-    is_stopped: bool,
-) -> anyhow::Result<ExitCode> {
-    let out = repository().join(OUT);
-    fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
-    let file = out.join(format!("bench-{name}.json"));
-    let json =
-        serde_json::to_string_pretty(figures).context("cannot turn the figures into JSON")?;
-    fs::write(&file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    println!("{text}");
-    eprintln!("wrote all figures to {}", file.display());
-    if is_stopped {
-        eprintln!("stopped early: no other file was written");
-        return Ok(ExitCode::FAILURE);
+impl Drop for Load {
+    fn drop(&mut self) {
+        // It may have ended by the same Ctrl-C as we; then there is nothing to do.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-    for file in &common.markdown {
-        marked::write(file, &format!("peers bench {name}"), text)?;
-        eprintln!("wrote the tables into {}", file.display());
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Runs a command for its standard output; a failure quotes what it said last.
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let said = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run `{}`", display(command)))?;
-    let stdout = String::from_utf8_lossy(&said.stdout).into_owned();
-    if !said.status.success() {
-        let stderr = String::from_utf8_lossy(&said.stderr);
-        let mut lines = stderr.lines().rev().chain(stdout.lines().rev());
-        let last = lines.find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        bail!("`{}` failed ({}): {last}", display(command), said.status);
-    }
-    Ok(stdout)
 }
 
 #[cfg(test)]
@@ -251,11 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn failed_commands_are_quoted() {
-        let mut command = Command::new("sh");
-        let error = output(command.args(["-c", "echo out; echo gone wrong >&2; exit 3"]));
-        let said = error.expect_err("it exits with 3").to_string();
-        assert!(said.ends_with("failed (exit status: 3): gone wrong"), "{said}");
-        assert_eq!(output(Command::new("echo").arg("a")).expect("echo works"), "a\n");
+    fn lists_of_cpus() {
+        let check = |text, expected: Option<&[usize]>| {
+            assert_eq!(cpus_of(text).as_deref(), expected, "{text}");
+        };
+        check("\t0-1\n", Some(&[0, 1]));
+        check("3", Some(&[3]));
+        check("0,2-4", Some(&[0, 2, 3, 4]));
+        check("", None);
+        check("a-b", None);
     }
 }

@@ -15,12 +15,11 @@ mod tables;
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 use wingbeat_stats::random::Random;
@@ -31,12 +30,7 @@ use self::{
     score::Score,
     series::Made,
 };
-use super::OUT;
-use wingbeat_steps::{
-    command::{cargo, display, repository},
-    marked,
-    steps::Steps,
-};
+use crate::comparison::{Common, keep, out, output};
 
 /// The seed of the tables in the documents. Nobody has looked at its series before; to work on the
 /// rule, take another.
@@ -88,12 +82,8 @@ pub(crate) struct ChangesArgs {
     /// given several times. docs/changes.md tells which there are
     #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "seed"])]
     annotated: Vec<PathBuf>,
-    /// The wingbeat to test [default: a release build of this tree]
-    #[arg(long, value_name = "FILE")]
-    wingbeat: Option<PathBuf>,
-    /// Also write the tables into this file, between its marks
-    #[arg(long, value_name = "FILE")]
-    markdown: Vec<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Series of one sort.
@@ -133,44 +123,32 @@ struct Tool {
 impl Tool {
     fn new(name: String, groups: &[Group], reported: &Reported) -> Self {
         let mut reported = reported.iter();
-        let scores = groups.iter().map(|group| {
-            let each = group.series.iter().zip(reported.by_ref());
-            let each = each.map(|(made, found)| Score::of(made.values.len(), &made.changes, found));
-            (group.sort, each.fold(Score::default(), Score::and))
-        });
+        let scores = groups
+            .iter()
+            .map(|group| (group.sort, Score::of_all(&group.series, reported.by_ref())));
         Self { name, scores: scores.collect() }
     }
 
     fn score(&self, sort: Sort) -> Score {
-        let found = self.scores.iter().find(|(of, _)| *of == sort);
-        found.map(|(_, score)| *score).unwrap_or_default()
+        let found = self.scores.iter().filter(|(of, _)| *of == sort);
+        found.map(|(_, score)| *score).fold(Score::default(), Score::and)
     }
 }
 
 /// Has the series searched, and prints the tables.
-pub(super) fn run(args: &ChangesArgs) -> anyhow::Result<ExitCode> {
-    let folder = repository().join(OUT).join("changes");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+pub(crate) fn run(args: &ChangesArgs) -> anyhow::Result<ExitCode> {
+    let folder = out("changes")?;
     let file = folder.join("series.json");
     let sets: Vec<Set> =
         args.annotated.iter().map(|set| annotated::read(set)).collect::<anyhow::Result<_>>()?;
-    let program = match &args.wingbeat {
-        Some(program) => program.clone(),
-        None => {
-            Steps::default().run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
-            repository().join("target/release/wingbeat")
-        }
-    };
+    let program = args.common.wingbeat()?;
     let (text, marks) = if sets.is_empty() {
         (on_made(args, &folder, &file, &program)?, MARKS)
     } else {
         (on_annotated(&sets, &file, &program)?, MARKS_ANNOTATED)
     };
     println!("{text}");
-    for file in &args.markdown {
-        marked::write(file, marks, &text)?;
-        eprintln!("wrote the tables into {}", file.display());
-    }
+    args.common.write(marks, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -202,12 +180,7 @@ fn on_annotated(sets: &[Set], file: &Path, program: &Path) -> anyhow::Result<Str
         let of = |&settings: &_| {
             let found = wingbeat(program, file, count, settings)?;
             let mut found = found.iter();
-            let sets = sets.iter().map(|set| {
-                let each = set.half(half).zip(found.by_ref());
-                let each =
-                    each.map(|(made, found)| Score::of(made.values.len(), &made.changes, found));
-                each.fold(Score::default(), Score::and)
-            });
+            let sets = sets.iter().map(|set| Score::of_all(set.half(half), found.by_ref()));
             Ok(sets.collect())
         };
         settings.iter().map(of).collect::<anyhow::Result<Vec<Vec<Score>>>>()
@@ -225,33 +198,35 @@ fn on_annotated(sets: &[Set], file: &Path, program: &Path) -> anyhow::Result<Str
 
 /// All series, or every n-th of them.
 fn groups(seed: u64, thin: usize) -> Vec<Group> {
-    let mut groups = Vec::new();
     let mut random = Random::new(seed);
+    let mut groups = Vec::new();
+    let mut group = |sort, count: usize, make: &dyn Fn(&mut Random) -> Made| {
+        let series = (0..count / thin).map(|_| make(&mut random)).collect();
+        groups.push(Group { sort, series });
+    };
     for kind in KINDS {
-        let series = NOISE_POINTS
-            .into_iter()
-            .flat_map(|points| std::iter::repeat_n(points, 50_000 / points / thin));
-        let series = series.map(|points| series::plain(kind, points, None, 0.0, &mut random));
-        groups.push(Group { sort: Sort::Noise(kind), series: series.collect() });
+        for points in NOISE_POINTS {
+            group(Sort::Noise(kind), 50_000 / points, &|random| {
+                series::plain(kind, points, None, 0.0, random)
+            });
+        }
         for apart in APART {
-            let series = (0..100 / thin)
-                .map(|_| series::plain(kind, STEPS_POINTS, Some(apart), STEP_SIGMAS, &mut random));
-            groups.push(Group { sort: Sort::Steps(kind, apart), series: series.collect() });
+            group(Sort::Steps(kind, apart), 100, &|random| {
+                series::plain(kind, STEPS_POINTS, Some(apart), STEP_SIGMAS, random)
+            });
         }
     }
-    let series = (0..1000 / thin).map(|_| series::project(&mut random));
-    groups.push(Group { sort: Sort::Project, series: series.collect() });
+    group(Sort::Project, 1000, &series::project);
     for every in TURNS {
-        let series =
-            (0..100 / thin).map(|_| series::turns(STEPS_POINTS, every, TURNS_SIGMAS, &mut random));
-        groups.push(Group { sort: Sort::Turns(every), series: series.collect() });
+        group(Sort::Turns(every), 100, &|random| {
+            series::turns(STEPS_POINTS, every, TURNS_SIGMAS, random)
+        });
     }
     for kind in DISTURBED {
-        let series = (0..100 / thin).map(|_| series::outages(kind, STEPS_POINTS, &mut random));
-        groups.push(Group { sort: Sort::Outages(kind), series: series.collect() });
-        let series =
-            (0..100 / thin).map(|_| series::drift(kind, STEPS_POINTS, DRIFT_SIGMAS, &mut random));
-        groups.push(Group { sort: Sort::Drift(kind), series: series.collect() });
+        group(Sort::Outages(kind), 100, &|random| series::outages(kind, STEPS_POINTS, random));
+        group(Sort::Drift(kind), 100, &|random| {
+            series::drift(kind, STEPS_POINTS, DRIFT_SIGMAS, random)
+        });
     }
     groups
 }
@@ -262,8 +237,7 @@ fn write_series<'a>(file: &Path, series: impl Iterator<Item = &'a Made>) -> anyh
         .enumerate()
         .map(|(at, made)| (at.to_string(), Value::from(made.values.clone())))
         .collect();
-    let json = serde_json::to_string(&series).context("cannot turn the series into JSON")?;
-    fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
+    keep(&series, file)?;
     Ok(series.len())
 }
 
@@ -275,17 +249,12 @@ fn wingbeat(
     settings: Option<(&str, &str)>,
 ) -> anyhow::Result<Reported> {
     let mut command = Command::new(program);
-    command.arg("changes").arg(file).args(["--format", "json"]).stdin(Stdio::null());
+    command.arg("changes").arg(file).args(["--format", "json"]);
     if let Some((chance, least)) = settings {
         command.args(["--alpha", chance, "--min-change", least]);
     }
-    let said = command.output().with_context(|| format!("cannot run `{}`", display(&command)))?;
-    if !said.status.success() {
-        let stderr = String::from_utf8_lossy(&said.stderr);
-        bail!("`{}` failed ({}): {}", display(&command), said.status, stderr.trim_end());
-    }
-    let found: BTreeMap<String, Vec<Value>> = serde_json::from_slice(&said.stdout)
-        .with_context(|| format!("`{}` wrote something else", display(&command)))?;
+    let found: BTreeMap<String, Vec<Value>> = serde_json::from_str(&output(&mut command)?)
+        .context("`wingbeat changes` wrote something else")?;
     let of_series = |at: usize| {
         let changes = found.get(&at.to_string()).context("a series is missing")?;
         let index = |change: &Value| change["index"].as_u64().map(|index| index as usize);

@@ -10,22 +10,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-use super::output;
-use wingbeat_steps::command::find_program;
-
-/// The command, if it is installed; else how to get it.
-pub(super) fn find() -> anyhow::Result<PathBuf> {
-    // Debian installs it where only root looks for programs.
-    let beside = Path::new("/usr/sbin/bpftool");
-    let found = find_program("bpftool").or_else(|| beside.is_file().then(|| beside.to_path_buf()));
-    found.context("bpftool is missing: install it with `apt-get install bpftool`")
-}
-
-/// Its version, as `v7.1.0`.
-pub(super) fn version(bpftool: &Path) -> anyhow::Result<String> {
-    let said = output(Command::new(bpftool).arg("version"))?;
-    Ok(said.split_whitespace().nth(1).unwrap_or("unknown").to_owned())
-}
+use crate::comparison::output;
 
 /// A BPF file system on a folder, taken away again at the end with all that is pinned in it.
 #[derive(Debug)]

@@ -8,10 +8,13 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    super::tables::Table,
-    Bed, Common, Origin, finish,
+    Bed,
     object::{self, Work},
     ours,
+};
+use crate::{
+    comparison::{Common, Origin},
+    table::{column, table},
 };
 
 /// How exactness is tested.
@@ -72,9 +75,8 @@ pub(super) fn run(args: &ExactArgs) -> anyhow::Result<ExitCode> {
     'programs: for (file, program, name, expected) in jobs {
         let mut found = Program { name, expected, ..Program::default() };
         let mut first = None;
-        let annotate = |inputs: &[String]| match bed.wingbeat.annotate(&file, program, inputs) {
-            Err(_) if bed.is_stopped() => Ok(None),
-            said => said.map(Some),
+        let annotate = |inputs: &[String]| {
+            bed.stop.unless_asked(bed.wingbeat.annotate(&file, program, inputs))
         };
         for _ in 0..args.rounds {
             let Some(json) = annotate(&inputs[..1])? else { break 'programs };
@@ -91,7 +93,7 @@ pub(super) fn run(args: &ExactArgs) -> anyhow::Result<ExitCode> {
         programs.push(found);
     }
     let record = Record { origin, programs };
-    let code = finish("exact", &record, &text(&record), &args.common, bed.is_stopped())?;
+    let code = args.common.finish("bench exact", &record, &text(&record), &bed.stop)?;
     let is_exact = record.programs.iter().all(Program::is_exact);
     Ok(if is_exact { code } else { ExitCode::FAILURE })
 }
@@ -132,26 +134,27 @@ impl Program {
 fn text(record: &Record) -> String {
     format!(
         "{}\nExecuted instructions; all loads are to give the same.\n\n{}",
-        record.origin.text(),
-        table(&record.programs).to_markdown()
+        record.origin.text(""),
+        programs(&record.programs)
     )
 }
 
-fn table(programs: &[Program]) -> Table {
-    let row = |program: &Program| {
+fn programs(programs: &[Program]) -> String {
+    let many = |program: &&Program| {
         let many = program.many.iter().map(|(sum, runs)| format!("{sum} in {runs}"));
-        vec![
-            program.name.clone(),
-            program.instructions.to_string(),
-            program.loads.to_string(),
-            program.differing_loads.to_string(),
-            many.collect::<Vec<_>>().join(", "),
-            program.verdict().to_owned(),
-        ]
+        many.collect::<Vec<_>>().join(", ")
     };
-    let head =
-        vec!["program", "a run", "loads", "of them different", "loads with many runs", "verdict"];
-    Table::new(head, programs.iter().map(row).collect())
+    table(
+        programs,
+        &[
+            column("program", |it: &&Program| it.name.clone()),
+            column("a run", |it: &&Program| it.instructions),
+            column("loads", |it: &&Program| it.loads),
+            column("of them different", |it: &&Program| it.differing_loads),
+            column("loads with many runs", many),
+            column("verdict", |it: &&Program| it.verdict()),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -175,7 +178,7 @@ mod tests {
         check(Program { expected: Some(57), ..same.clone() }, false);
         check(Program { differing_loads: 1, ..same.clone() }, false);
         check(Program { many: vec![(5600, 100), (5601, 100)], ..same.clone() }, false);
-        let text = table(&[same]).to_markdown();
+        let text = programs(&[same]);
         assert!(text.contains("| 5600 in 100, 5600 in 100 | the same |"), "{text}");
     }
 

@@ -11,21 +11,20 @@ mod record;
 mod text;
 mod veristat;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 
 use self::{
     files::Object,
     record::{Record, Tried},
 };
-use super::{Bed, Common, Origin, finish};
+use super::Bed;
+use crate::{
+    comparison::{Common, Origin, Stop, kept},
+    tools::find,
+};
 
 /// Which objects are tried, and for how long.
 #[derive(Debug, Args)]
@@ -55,10 +54,15 @@ pub(crate) struct ObjectsArgs {
 /// Tries all objects one after the other, and tells.
 pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.from {
-        let record = kept(file)?;
-        return finish("objects", &record, &text::all(&record), &args.common, false);
+        let record: Record = kept(file)?;
+        return args.common.finish(
+            "bench objects",
+            &record,
+            &text::all(&record),
+            &Stop::on_signals()?,
+        );
     }
-    let veristat = veristat::find(args.veristat.as_deref())?;
+    let veristat = args.veristat.clone().map_or_else(|| find("veristat"), Ok)?;
     let bed = Bed::new(&args.common)?;
     let mut origin = Origin::now();
     let mut folders = Vec::new();
@@ -84,20 +88,14 @@ pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
         let wingbeat = measured::measure(&bed.wingbeat, file, args.time, args.limit)?;
         let libbpf = veristat::load(&veristat, file, args.limit)?;
         // Ctrl-C reaches the tools as well: what they say then is not about the object.
-        if bed.is_stopped() {
+        if bed.stop.is_asked() {
             break;
         }
         let tried = Tried { origin: origin.clone(), name: name.clone(), wingbeat, libbpf };
         eprintln!("{}", text::progress(&tried, record.time_s));
         record.tried.push(tried);
     }
-    finish("objects", &record, &text::all(&record), &args.common, bed.is_stopped())
-}
-
-fn kept(file: &Path) -> anyhow::Result<Record> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} has no such figures", file.display()))
+    args.common.finish("bench objects", &record, &text::all(&record), &bed.stop)
 }
 
 /// A time as wingbeat takes it, in seconds or milliseconds.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-use super::output;
+use crate::comparison::output;
 
 /// The program, and where it measures.
 #[derive(Debug, Clone)]

@@ -7,9 +7,13 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    super::{numbers::Share, stats::Spread, tables::Table},
-    Bed, Common, Origin, Pace, finish,
+    Bed, Pace,
     ours::{Change, Verdict},
+};
+use crate::{
+    comparison::{Common, Origin},
+    numbers::{Share, Spread},
+    table::{NONE, column, show, table},
 };
 
 /// A goal in words and numbers: this effect is to be found in this share of comparisons.
@@ -93,20 +97,14 @@ pub(super) fn run(args: &PowerArgs) -> anyhow::Result<ExitCode> {
     let time = format!("{}s", args.seconds);
     'rounds: for round in 0..rounds {
         for (effect, slower) in &mut effects {
-            if bed.is_stopped() {
-                break 'rounds;
-            }
             if !is_due(round, rounds, wanted(effect)) {
                 continue;
             }
             let slower_is_new = effect.comparisons.len().is_multiple_of(2);
             let pair =
                 if slower_is_new { (&**slower, &*base_file) } else { (&*base_file, &**slower) };
-            let change = match bed.wingbeat.against(pair, &time, u64::from(round)) {
-                Ok(change) => change,
-                Err(_) if bed.is_stopped() => break 'rounds,
-                Err(error) => return Err(error),
-            };
+            let change = bed.wingbeat.against(pair, &time, u64::from(round));
+            let Some(change) = bed.stop.unless_asked(change)? else { break 'rounds };
             eprintln!(
                 "round {}, {} instructions more: {:?}, {} pairs",
                 round + 1,
@@ -119,7 +117,7 @@ pub(super) fn run(args: &PowerArgs) -> anyhow::Result<ExitCode> {
     }
     let effects = effects.into_iter().map(|(effect, _)| effect).collect();
     let record = Record { origin, length_ns: args.length, seconds: args.seconds, effects };
-    finish("power", &record, &text(&record), &args.common, bed.is_stopped())
+    args.common.finish("bench power", &record, &text(&record), &bed.stop)
 }
 
 fn effect(text: &str) -> Result<f64, String> {
@@ -171,24 +169,12 @@ impl Effect {
     /// Whether the goal for this effect is reached; nothing where there is none.
     fn goal(&self) -> &'static str {
         if self.extra == 0 {
-            let Some((low, high)) = self.wrong().interval() else { return "" };
-            verdict(high <= FALSE_MAX, low > FALSE_MAX)
+            self.wrong().at_most(FALSE_MAX)
         } else if self.aimed_percent >= POWER.0 {
-            let found = self.share(Compared::says_slower);
-            let Some((low, high)) = found.interval() else { return "" };
-            verdict(low >= POWER.1, high < POWER.1)
+            self.share(Compared::says_slower).at_least(POWER.1)
         } else {
             ""
         }
-    }
-}
-
-/// A few comparisons prove nothing: the whole interval has to lie on one side.
-fn verdict(is_reached: bool, is_missed: bool) -> &'static str {
-    match (is_reached, is_missed) {
-        (true, _) => "reached",
-        (_, true) => "**missed**",
-        _ => "open: too few comparisons",
     }
 }
 
@@ -197,54 +183,50 @@ fn text(record: &Record) -> String {
         "{}\nPairs of programs of about {} ns, {} s for each comparison. Goals: an effect of {} % is \
          found in {} % of the comparisons, and at most {} % of those of a program with itself end \
          in a verdict of faster or slower.\n\n{}",
-        record.origin.text(),
+        record.origin.text(""),
         record.length_ns,
         record.seconds,
         POWER.0,
         100.0 * POWER.1,
         100.0 * FALSE_MAX,
-        table(&record.effects).to_markdown()
+        effects(&record.effects)
     )
 }
 
-fn table(effects: &[Effect]) -> Table {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let change = |share: f64| format!("{:.2} %", 100.0 * share).replace('-', "−");
-    let row = |effect: &Effect| {
-        let changes = effect.comparisons.iter().filter_map(Compared::slowdown);
-        let visible = effect.comparisons.iter().filter_map(|it| it.change.smallest_visible);
-        let found = effect.share(Compared::says_slower);
-        let show = |share: Share| match share.value().zip(share.interval()) {
-            Some((value, (low, high))) => {
-                format!("{} ({} to {})", percent(value), percent(low), percent(high))
-            }
-            None => "–".to_owned(),
-        };
-        let median = |spread: Option<Spread>| {
-            spread.map_or_else(|| "–".to_owned(), |spread| change(spread.median))
-        };
-        vec![
-            format!("{} %", effect.aimed_percent),
-            effect.extra.to_string(),
-            median(Spread::of(changes)),
-            effect.comparisons.len().to_string(),
-            if effect.extra == 0 { "–".to_owned() } else { show(found) },
-            show(effect.wrong()),
-            median(Spread::of(visible)),
-            effect.goal().to_owned(),
-        ]
+fn effects(effects: &[Effect]) -> String {
+    let share = |share: Share| match share.value().zip(share.interval()) {
+        Some((value, (low, high))) => {
+            let [value, low, high] = [value, low, high].map(|it| format!("{:.1} %", 100.0 * it));
+            format!("{value} ({low} to {high})")
+        }
+        None => NONE.to_owned(),
     };
-    let head = vec![
-        "effect",
-        "instructions more",
-        "median change",
-        "comparisons",
-        "found (95 %)",
-        "false verdicts (95 %)",
-        "smallest visible",
-        "goal",
-    ];
-    Table::new(head, effects.iter().map(row).collect())
+    let median = |values: Vec<f64>| {
+        let one = |spread: Spread| Spread { min: spread.median, max: spread.median, ..spread };
+        show(Spread::of(values).map(one), 100.0, 2, " %")
+    };
+    let of = |effect: &Effect, figure: fn(&Compared) -> Option<f64>| {
+        effect.comparisons.iter().filter_map(figure).collect::<Vec<f64>>()
+    };
+    let found = |effect: &&Effect| match effect.extra {
+        0 => NONE.to_owned(),
+        _ => share(effect.share(Compared::says_slower)),
+    };
+    table(
+        effects,
+        &[
+            column("effect", |effect: &&Effect| format!("{} %", effect.aimed_percent)),
+            column("instructions more", |effect: &&Effect| effect.extra),
+            column("median change", |effect: &&Effect| median(of(effect, Compared::slowdown))),
+            column("comparisons", |effect: &&Effect| effect.comparisons.len()),
+            column("found (95 %)", found),
+            column("false verdicts (95 %)", |effect: &&Effect| share(effect.wrong())),
+            column("smallest visible", |effect: &&Effect| {
+                median(of(effect, |it| it.change.smallest_visible))
+            }),
+            column("goal", |effect: &&Effect| effect.goal()),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -289,7 +271,7 @@ mod tests {
             let effect = Effect { aimed_percent, extra, comparisons };
             assert_eq!(effect.goal(), expected, "{aimed_percent} %, {count} times {verdict:?}");
         };
-        let open = "open: too few comparisons";
+        let open = "open: too few cases";
         check(0.0, 0, (Verdict::NoChangeSeen, 400), "reached");
         check(0.0, 0, (Verdict::NoChangeSeen, 300), open);
         check(0.0, 0, (Verdict::Worse, 1), "**missed**");
@@ -297,14 +279,14 @@ mod tests {
         check(1.0, 5, (Verdict::Worse, 40), "reached");
         check(1.0, 5, (Verdict::Worse, 2), open);
         check(1.0, 5, (Verdict::Unknown, 2), "**missed**");
-        check(1.0, 5, (Verdict::Worse, 0), "");
+        check(1.0, 5, (Verdict::Worse, 0), open);
     }
 
     #[test]
     fn the_table_shows_shares() {
         let comparisons =
             vec![compared(true, 0.01, Verdict::Worse), compared(true, 0.02, Verdict::NoChangeSeen)];
-        let text = table(&[Effect { aimed_percent: 1.0, extra: 5, comparisons }]).to_markdown();
+        let text = effects(&[Effect { aimed_percent: 1.0, extra: 5, comparisons }]);
         assert!(
             text.contains("| 1.50 %        | 2           | 50.0 % (9.5 % to 90.5 %) |"),
             "{text}"

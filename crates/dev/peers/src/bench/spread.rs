@@ -6,12 +6,12 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use serde::Serialize;
 
-use super::{
-    super::{numbers::deviation, stats::Spread, tables::Table},
-    Bed, Common, Origin, bpftool, finish,
-    object::Work,
-    ours::Figures,
-    place::Load,
+use super::{Bed, Load, bpftool, object::Work, ours::Figures};
+use crate::{
+    comparison::{Common, Origin},
+    numbers::{Spread, deviation, verdict},
+    table::{Column, NONE, column, table},
+    tools,
 };
 
 /// Lengths of the programs: the first is about as short as a run can be.
@@ -70,7 +70,7 @@ struct Target {
 
 /// Measures, and tells.
 pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
-    let tool = bpftool::find()?;
+    let tool = tools::find("bpftool")?;
     let bed = Bed::new(&args.common)?;
     let mut origin = Origin::now();
     let pace = bed.pace()?;
@@ -93,9 +93,6 @@ pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let time = format!("{}s", args.seconds);
     'rounds: for round in 0..args.rounds {
         for (program, target) in programs.iter_mut().zip(&targets) {
-            if bed.is_stopped() {
-                break 'rounds;
-            }
             let peer = |repeat| {
                 let (pin, packet, cpu) = (&*target.pin, &*packet, bed.wingbeat.cpu);
                 bpftool::Run { pin, packet, repeat, cpu }.duration_ns(&tool)
@@ -105,11 +102,7 @@ pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
                 let ours = bed.wingbeat.bench(&target.object, &time)?;
                 anyhow::Ok((usual, ours, peer(target.long_repeat)?))
             })();
-            let (usual, ours, long) = match all {
-                Ok(all) => all,
-                Err(_) if bed.is_stopped() => break 'rounds,
-                Err(error) => return Err(error),
-            };
+            let Some((usual, ours, long)) = bed.stop.unless_asked(all)? else { break 'rounds };
             eprintln!(
                 "round {}, {}: wingbeat {:.2} ns, floor {:.2} ns, bpftool {usual} ns and {long} ns",
                 round + 1,
@@ -122,16 +115,11 @@ pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
             program.long_ns.push(long);
         }
     }
-    let record = Record { origin, bpftool: bpftool::version(&tool)?, programs };
-    finish("spread", &record, &text(&record), &args.common, bed.is_stopped())
+    let record = Record { origin, bpftool: tools::version("bpftool"), programs };
+    args.common.finish("bench spread", &record, &text(&record), &bed.stop)
 }
 
 /// Runs that fill the time.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rough positive number, and a cast to an integer saturates"
-)]
 fn repeat(seconds: u32, duration_ns: f64) -> u32 {
     ((f64::from(seconds) * 1e9 / duration_ns.max(1.0)) as u32).max(USUAL_REPEAT)
 }
@@ -145,85 +133,102 @@ fn text(record: &Record) -> String {
          execute the same instructions. So p50 and mean of single runs, each without that of an \
          empty program, are to agree within {GAP_MAX_NS} ns, and so are p50 and the net time of \
          bursts:\n\n{}",
-        record.origin.text(),
-        spreads(&record.programs).to_markdown(),
-        gaps(&record.programs).to_markdown()
+        record.origin.text(""),
+        spreads(&record.programs),
+        gaps(&record.programs)
     )
 }
 
-fn spreads(programs: &[Program]) -> Table {
-    let mut rows = Vec::new();
-    for program in programs {
+/// What a tool said of a program; our own standard deviations, floor's and median's, in a peer's rows.
+struct Row<'a> {
+    program: &'a Program,
+    tool: &'static str,
+    times: Vec<f64>,
+    ours: [Option<f64>; 2],
+}
+
+fn spreads(programs: &[Program]) -> String {
+    let rows = programs.iter().flat_map(|program| {
         let of = |figure: fn(&Figures) -> f64| -> Vec<f64> {
             program.wingbeat.iter().map(figure).collect()
         };
         let (floor, median) = (of(|figures| figures.floor_ns), of(|figures| figures.median_ns));
         let ours = [deviation(&floor), deviation(&median)];
-        let tools = [
-            ("wingbeat, floor".to_owned(), &floor, [None; 2]),
-            ("wingbeat, median".to_owned(), &median, [None; 2]),
-            (format!("bpftool, {USUAL_REPEAT} runs"), &program.usual_ns, ours),
-            ("bpftool, as long".to_owned(), &program.long_ns, ours),
-        ];
-        for (tool, times, ours) in tools {
-            let Some((spread, deviation)) = Spread::of(times.iter().copied()).zip(deviation(times))
-            else {
-                continue;
-            };
-            let mut row = vec![
-                program.name.clone(),
-                program.instructions.to_string(),
-                tool,
-                two(spread.median),
-                two(deviation),
-                two(spread.max - spread.min),
-            ];
-            row.extend(ours.into_iter().flat_map(|ours| compared(ours, deviation)));
-            rows.push(row);
-        }
-    }
-    let head = vec![
-        "program",
-        "instructions",
-        "tool",
-        "median",
-        "standard deviation",
-        "max − min",
-        "floor's ÷ its",
-        "goal",
-        "median's ÷ its",
-        "goal",
-    ];
-    Table::new(head, rows)
-}
-
-/// Our standard deviation ÷ bpftool's, and a verdict; nothing in rows of our own.
-fn compared(ours: Option<f64>, theirs: f64) -> [String; 2] {
-    match ours {
-        None => [String::new(), String::new()],
-        // All of bpftool's whole nanoseconds were the same.
-        Some(_) if theirs == 0.0 => ["–".to_owned(), "not comparable".to_owned()],
-        Some(ours) => {
-            let verdict = if ours / theirs <= RATIO_MAX { "reached" } else { "**missed**" };
-            [two(ours / theirs), verdict.to_owned()]
-        }
-    }
-}
-
-fn gaps(programs: &[Program]) -> Table {
-    let row = |program: &Program| {
-        let gap = |of: fn(&Figures) -> Option<f64>| {
-            let gap = Spread::of(program.wingbeat.iter().filter_map(of))?;
-            let verdict = if gap.median.abs() <= GAP_MAX_NS { "reached" } else { "**missed**" };
-            let range = format!("{} ({} to {})", two(gap.median), two(gap.min), two(gap.max));
-            Some([range, verdict.to_owned()])
-        };
-        let from_mean = gap(|figures| Some(figures.net_p50_ns? - figures.net_mean_ns?))?;
-        let from_net = gap(|figures| Some(figures.net_p50_ns? - figures.net_ns?))?;
-        Some([vec![program.name.clone()], from_mean.into(), from_net.into()].concat())
+        [
+            Row { program, tool: "wingbeat, floor", times: floor, ours: [None; 2] },
+            Row { program, tool: "wingbeat, median", times: median, ours: [None; 2] },
+            Row { program, tool: "bpftool, usual", times: program.usual_ns.clone(), ours },
+            Row { program, tool: "bpftool, as long", times: program.long_ns.clone(), ours },
+        ]
+    });
+    let spread = |head, figure: fn(Spread) -> f64| -> Column<'_, Row<'_>> {
+        column(head, move |row: &Row<'_>| {
+            Spread::of(row.times.iter().copied()).map_or_else(String::new, |it| two(figure(it)))
+        })
     };
-    let head = vec!["program", "p50 − mean, ns", "goal", "p50 − net of bursts, ns", "goal"];
-    Table::new(head, programs.iter().filter_map(row).collect())
+    let share = |which: usize| {
+        move |row: &Row<'_>| match (row.ours[which], deviation(&row.times)) {
+            (Some(_), Some(0.0)) => NONE.to_owned(),
+            (Some(ours), Some(theirs)) => two(ours / theirs),
+            _ => String::new(),
+        }
+    };
+    let goal = |which: usize| {
+        move |row: &Row<'_>| match (row.ours[which], deviation(&row.times)) {
+            // All of bpftool's whole nanoseconds were the same.
+            (Some(_), Some(0.0)) => "not comparable",
+            (Some(ours), Some(theirs)) => verdict(ours / theirs <= RATIO_MAX),
+            _ => "",
+        }
+    };
+    table(
+        rows.filter(|row| deviation(&row.times).is_some()),
+        &[
+            column("program", |row: &Row<'_>| row.program.name.clone()),
+            column("instructions", |row: &Row<'_>| row.program.instructions),
+            column("tool", |row: &Row<'_>| {
+                row.tool.replace("usual", &format!("{USUAL_REPEAT} runs"))
+            }),
+            spread("median", |spread| spread.median),
+            column("standard deviation", |row: &Row<'_>| {
+                deviation(&row.times).map_or_else(String::new, two)
+            }),
+            spread("max − min", |spread| spread.max - spread.min),
+            column("floor's ÷ its", share(0)),
+            column("goal", goal(0)),
+            column("median's ÷ its", share(1)),
+            column("goal", goal(1)),
+        ],
+    )
+}
+
+fn gaps(programs: &[Program]) -> String {
+    type Gap = fn(&Figures) -> Option<f64>;
+    let from_mean: Gap = |figures| Some(figures.net_p50_ns? - figures.net_mean_ns?);
+    let from_net: Gap = |figures| Some(figures.net_p50_ns? - figures.net_ns?);
+    let gap = |program: &Program, of: Gap| Spread::of(program.wingbeat.iter().filter_map(of));
+    let range = |of: Gap| {
+        move |program: &&Program| match gap(program, of) {
+            Some(gap) => format!("{} ({} to {})", two(gap.median), two(gap.min), two(gap.max)),
+            None => NONE.to_owned(),
+        }
+    };
+    let goal = |of: Gap| {
+        move |program: &&Program| {
+            gap(program, of).map_or("", |gap| verdict(gap.median.abs() <= GAP_MAX_NS))
+        }
+    };
+    let is_known = |it: &&Program| gap(it, from_mean).and(gap(it, from_net)).is_some();
+    table(
+        programs.iter().filter(is_known),
+        &[
+            column("program", |program: &&Program| program.name.clone()),
+            column("p50 − mean, ns", range(from_mean)),
+            column("goal", goal(from_mean)),
+            column("p50 − net of bursts, ns", range(from_net)),
+            column("goal", goal(from_net)),
+        ],
+    )
 }
 
 fn two(value: f64) -> String {
@@ -233,6 +238,7 @@ fn two(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::cells_of;
 
     /// A program whose floors are half as far apart as its medians.
     fn program(ours: &[f64], usual: &[f64], long: &[f64]) -> Program {
@@ -255,11 +261,8 @@ mod tests {
     #[test]
     fn verdicts_on_spread() {
         let check = |ours: &[f64], theirs: &[f64], expected: [&str; 4]| {
-            let text = spreads(&[program(ours, theirs, theirs)]).to_markdown();
-            let cells = |row: &str| -> Vec<String> {
-                row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-            };
-            let rows: Vec<Vec<String>> = text.lines().skip(2).map(cells).collect();
+            let text = spreads(&[program(ours, theirs, theirs)]);
+            let rows = cells_of(&text);
             let verdicts: Vec<&[String]> = rows.iter().map(|row| &row[6..]).collect();
             assert_eq!(verdicts, [[""; 4], [""; 4], expected, expected], "{text}");
         };
@@ -272,26 +275,26 @@ mod tests {
 
     #[test]
     fn the_table_shows_median_and_range() {
-        let text = spreads(&[program(&[50.0, 51.0, 50.5], &[50.0, 53.0], &[])]).to_markdown();
+        let text = spreads(&[program(&[50.0, 51.0, 50.5], &[50.0, 53.0], &[])]);
         assert!(
             text.contains("| wingbeat, median      | 50.50  | 0.50               | 1.00 ")
                 && text.contains("| wingbeat, floor       | 25.25  | 0.25               | 0.50 "),
             "{text}"
         );
         assert_eq!(text.lines().count(), 5, "nothing was measured for long: {text}");
-        assert_eq!(spreads(&[Program::default()]).to_markdown(), "");
+        assert_eq!(spreads(&[Program::default()]), "");
     }
 
     #[test]
     fn gaps_are_judged() {
         let mut measured = program(&[50.0, 51.0], &[], &[]);
-        let text = gaps(&[measured.clone()]).to_markdown();
+        let text = gaps(&[measured.clone()]);
         let expected =
             "| −1.00 (−1.00 to −1.00) | reached | 5.00 (5.00 to 5.00)     | **missed** |";
         assert!(text.contains(expected), "{text}");
         measured.wingbeat[0].net_ns = None;
         measured.wingbeat[1].net_ns = None;
-        assert_eq!(gaps(&[measured]).to_markdown(), "", "nothing to compare with");
+        assert_eq!(gaps(&[measured]), "", "nothing to compare with");
     }
 
     #[test]

@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use anyhow::Context as _;
 use serde::Deserialize;
 
+use wingbeat_steps::command::run_logged;
+
 use super::Reported;
-use wingbeat_steps::command::{find_program, run_logged};
+use crate::tools;
 
 /// The version that the tables are made with.
 const PACKAGE: &str = "apache-otava==0.8.0";
@@ -88,8 +90,7 @@ pub(super) fn find(folder: &Path, series: &Path, count: usize) -> anyhow::Result
 
 /// An environment with Otava, or how to make it possible.
 fn install(folder: &Path, log: &Path) -> Result<(), String> {
-    let python = find_program("python3")
-        .ok_or("there is no python3: `apt-get install python3 python3-venv`")?;
+    let python = tools::find("python3").map_err(|error| error.to_string())?;
     let venv = folder.join("venv");
     let installed = venv.join("installed");
     if fs::read_to_string(&installed).is_ok_and(|found| found == PACKAGE) {

@@ -1,5 +1,7 @@
 //! How well found changes agree with the truth.
 
+use super::series::Made;
+
 /// A change counts as found up to so many points beside its place.
 pub(super) const MARGIN: usize = 5;
 
@@ -34,6 +36,16 @@ impl Score {
             }
         }
         Self { points, changes: changes.len(), found, reported: reported.len(), off }
+    }
+
+    /// Of many series, each with what was reported of it.
+    pub(super) fn of_all<'a>(
+        series: impl IntoIterator<Item = &'a Made>,
+        reported: impl Iterator<Item = &'a Vec<usize>>,
+    ) -> Self {
+        let each = series.into_iter().zip(reported);
+        let each = each.map(|(made, found)| Self::of(made.values.len(), &made.changes, found));
+        each.fold(Self::default(), Self::and)
     }
 
     /// Both together.

@@ -1,13 +1,16 @@
 //! The tables, as text. Pure.
 
 use super::{
-    super::tables::Table,
     APART, CHANCES, DISTURBED, DRIFT_SIGMAS, Group, LEASTS, NOISE_POINTS, STEP_SIGMAS,
     STEPS_POINTS, Sort, TURNS, TURNS_SIGMAS, Tool,
     annotated::{Half, Set},
     noise::{KINDS, Kind},
     score::{MARGIN, Score},
     series::OUTAGE_MAX,
+};
+use crate::{
+    numbers::verdict,
+    table::{Column, NONE, column, table},
 };
 
 /// Steps 100 points apart: the share that is to be found, by kind of noise.
@@ -28,9 +31,6 @@ const FALSE_KINDS: [Kind; 6] = [
     Kind::Quantised,
 ];
 
-/// What stands where there is no figure.
-const NONE: &str = "–";
-
 /// Everything.
 pub(super) fn text(tools: &[Tool], notes: &[String], seed: u64, groups: &[Group]) -> String {
     let project = groups.iter().filter(|group| group.sort == Sort::Project);
@@ -44,13 +44,13 @@ pub(super) fn text(tools: &[Tool], notes: &[String], seed: u64, groups: &[Group]
         text.push_str(&format!("\n- {}\n", note.trim_end()));
     }
     if let Some(wingbeat) = tools.first() {
-        text.push_str(&format!("\n### Goals\n\n{}", goals(wingbeat).to_markdown()));
+        text.push_str(&format!("\n### Goals\n\n{}", goals(wingbeat)));
     }
     text.push_str(&format!(
         "\n### Project-like series\n\n{projects} series with {} points and {} changes:\n\n{}",
         score.points,
         score.changes,
-        project_like(tools).to_markdown()
+        project_like(tools)
     ));
     text.push_str(&format!(
         "\n### Steps of {STEP_SIGMAS} σ in noise\n\nFalse alarms in series of {NOISE_POINTS:?} \
@@ -58,19 +58,19 @@ pub(super) fn text(tools: &[Tool], notes: &[String], seed: u64, groups: &[Group]
          steps {APART:?} points apart or up to half as much more; mean distance of those found from \
          their place, {} apart:\n\n{}",
         APART[0],
-        plain(tools).to_markdown()
+        plain(tools)
     ));
     text.push_str(&format!(
         "\n### Levels that alternate\n\nSeries of {STEPS_POINTS} points with two levels, \
          {TURNS_SIGMAS} σ apart, that alternate every so many points. Up to {OUTAGE_MAX} points are no \
          level, so what is reported there is false:\n\n{}",
-        turns(tools).to_markdown()
+        turns(tools)
     ));
     text.push_str(&format!(
         "\n### Outages and drift\n\nFalse alarms per 1,000 points in series of {STEPS_POINTS} points, \
          with outages of 2 to {OUTAGE_MAX} points and 5 to 20 σ every 40 to 80 points, and with a \
          drift of {DRIFT_SIGMAS} σ from the first to the last point:\n\n{}",
-        disturbed(tools).to_markdown()
+        disturbed(tools)
     ));
     text
 }
@@ -99,143 +99,159 @@ pub(super) fn annotated(sets: &[Set], tuning: &[Tried], held_out: &[Score]) -> S
     text.push_str(&format!(
         "\n### Settings, on the half for tuning\n\nF1, and false reports per 1,000 points, by `--alpha` \
          and `--min-change` in percent:\n\n{}",
-        settings(tuning).to_markdown()
+        settings(tuning)
     ));
     let all = held_out.iter().copied().fold(Score::default(), Score::and);
     let each = sets.iter().map(|set| set.name.as_str()).zip(held_out.iter().copied());
-    let rows = each.chain([("all", all)]).map(|(set, score)| {
-        let shares = [score.f1(), score.precision(), score.recall(), score.false_per_1000()];
-        let mut row = vec![set.to_owned()];
-        row.extend(shares.map(share));
-        row
-    });
-    let head = vec!["series", "F1", "precision", "recall", "false per 1,000"];
-    text.push_str(&format!(
-        "\n### Defaults, on the half held out\n\n{}",
-        Table::new(head, rows.collect()).to_markdown()
-    ));
+    type Row<'a> = (&'a str, Score);
+    let of = |head, figure: fn(Score) -> f64| {
+        column(head, move |(_, score): &Row<'_>| share(figure(*score)))
+    };
+    let table = table(
+        each.chain([("all", all)]),
+        &[
+            column("series", |(set, _): &Row<'_>| (*set).to_owned()),
+            of("F1", Score::f1),
+            of("precision", Score::precision),
+            of("recall", Score::recall),
+            of("false per 1,000", Score::false_per_1000),
+        ],
+    );
+    text.push_str(&format!("\n### Defaults, on the half held out\n\n{table}"));
     text
 }
 
-fn settings(tuning: &[Tried]) -> Table {
-    let row = |chance: &str| {
-        let of = |least: &str| {
-            let tried = tuning.iter().find(|(settings, _)| *settings == (chance, least));
-            tried.map_or_else(
-                || NONE.to_owned(),
-                |(_, score)| format!("{} / {}", share(score.f1()), share(score.false_per_1000())),
-            )
-        };
-        let mut row = vec![chance.to_owned()];
-        row.extend(LEASTS.map(of));
-        row
-    };
-    let head = [""].into_iter().chain(LEASTS).collect();
-    Table::new(head, CHANCES.into_iter().map(row).collect())
-}
-
-fn turns(tools: &[Tool]) -> Table {
-    let row = |every: usize, tool: &Tool| {
-        let score = tool.score(Sort::Turns(every));
-        let shares = [score.recall(), score.false_per_1000()];
-        let mut row = vec![every.to_string(), tool.name.clone()];
-        row.extend(shares.map(share));
-        row
-    };
-    let rows = TURNS.into_iter().flat_map(|every| tools.iter().map(move |tool| row(every, tool)));
-    Table::new(vec!["every", "", "found", "false per 1,000"], rows.collect())
-}
-
-fn disturbed(tools: &[Tool]) -> Table {
-    let row = |kind: Kind, tool: &Tool| {
-        let mut row = vec![kind.name(), tool.name.clone()];
-        row.extend(
-            [Sort::Outages(kind), Sort::Drift(kind)]
-                .map(|sort| share(tool.score(sort).false_per_1000())),
-        );
-        row
-    };
-    let rows = DISTURBED.into_iter().flat_map(|kind| tools.iter().map(move |tool| row(kind, tool)));
-    Table::new(vec!["noise", "", "outages", "drift"], rows.collect())
-}
-
-fn goals(wingbeat: &Tool) -> Table {
-    let verdict = |is_reached| if is_reached { "reached" } else { "**missed**" }.to_owned();
-    let power = POWER.into_iter().map(|(kind, least)| {
-        let found = wingbeat.score(Sort::Steps(kind, APART[0])).recall();
-        vec![
-            format!("steps found in {} noise", kind.name()),
-            format!("at least {least:.2}"),
-            share(found),
-            verdict(found >= least),
-        ]
-    });
-    let alarms = FALSE_KINDS.into_iter().map(|kind| {
-        let found = wingbeat.score(Sort::Noise(kind)).false_per_1000();
-        vec![
-            format!("false points per 1,000, {}", kind.name()),
-            format!("at most {FALSE_MAX:.0}"),
-            share(found),
-            verdict(found <= FALSE_MAX),
-        ]
-    });
-    let disturbed = DISTURBED.into_iter().flat_map(|kind| {
-        [("outages", Sort::Outages(kind)), ("drift", Sort::Drift(kind))].map(|(what, sort)| {
-            let found = wingbeat.score(sort).false_per_1000();
-            vec![
-                format!("false points per 1,000, {what} in {} noise", kind.name()),
-                format!("at most {FALSE_MAX:.0}"),
-                share(found),
-                verdict(found <= FALSE_MAX),
-            ]
-        })
-    });
-    let turns = TURNS.into_iter().map(|every| {
-        let score = wingbeat.score(Sort::Turns(every));
-        if every <= OUTAGE_MAX {
-            let found = score.false_per_1000();
-            let what = format!("false points per 1,000, levels by turns every {every}");
-            let most = format!("at most {FALSE_MAX:.0}");
-            return vec![what, most, share(found), verdict(found <= FALSE_MAX)];
+fn settings(tuning: &[Tried]) -> String {
+    let of = |least: &'static str| {
+        move |chance: &&str| {
+            let tried = tuning.iter().find(|(settings, _)| *settings == (*chance, least));
+            let shown = tried.map(|(_, score)| (share(score.f1()), share(score.false_per_1000())));
+            shown.map_or_else(|| NONE.to_owned(), |(f1, alarms)| format!("{f1} / {alarms}"))
         }
-        let found = score.recall();
-        vec![
-            format!("steps found, levels by turns every {every}"),
-            format!("at least {TURNS_FOUND:.2}"),
-            share(found),
-            verdict(found >= TURNS_FOUND),
-        ]
-    });
-    let rows = power.chain(alarms).chain(disturbed).chain(turns);
-    Table::new(vec!["wingbeat's", "is to be", "is", "verdict"], rows.collect())
+    };
+    let mut columns: Vec<Column<'_, &str>> = vec![column("", |chance: &&str| (*chance).to_owned())];
+    columns.extend(LEASTS.map(|least| column(least, of(least))));
+    table(CHANCES, &columns)
 }
 
-fn project_like(tools: &[Tool]) -> Table {
-    let row = |tool: &Tool| {
-        let score = tool.score(Sort::Project);
-        let shares = [score.f1(), score.precision(), score.recall(), score.false_per_1000()];
-        let mut row = vec![tool.name.clone()];
-        row.extend(shares.map(share));
-        row.push(share(score.mean_off()));
-        row
-    };
-    let head = vec!["", "F1", "precision", "recall", "false per 1,000", "off, points"];
-    Table::new(head, tools.iter().map(row).collect())
+/// What one row shows: a kind of series, in the words of a table, and a tool.
+type Row<'a, T> = (T, &'a Tool);
+
+/// Each of these with each tool.
+fn with_tools<T: Copy>(
+    all: impl IntoIterator<Item = T>,
+    tools: &[Tool],
+) -> impl Iterator<Item = Row<'_, T>> {
+    all.into_iter().flat_map(move |it| tools.iter().map(move |tool| (it, tool)))
 }
 
-fn plain(tools: &[Tool]) -> Table {
-    let row = |kind: Kind, tool: &Tool| {
-        let noise = tool.score(Sort::Noise(kind));
-        let steps = APART.map(|apart| tool.score(Sort::Steps(kind, apart)));
-        let mut row = vec![kind.name(), tool.name.clone(), share(noise.false_per_1000())];
-        row.extend(steps.map(Score::recall).map(share));
-        row.push(share(steps[0].mean_off()));
-        row
+/// A column with a figure of a tool's score.
+fn figure<'a, T: Copy + 'a>(
+    head: &'static str,
+    sort: impl Fn(T) -> Sort + 'a,
+    figure: fn(Score) -> f64,
+) -> Column<'a, Row<'a, T>> {
+    column(head, move |&(it, tool): &Row<'a, T>| share(figure(tool.score(sort(it)))))
+}
+
+fn tool_name<'a, T: 'a>() -> Column<'a, Row<'a, T>> {
+    column("", |(_, tool): &Row<'a, T>| tool.name.clone())
+}
+
+fn turns(tools: &[Tool]) -> String {
+    table(
+        with_tools(TURNS, tools),
+        &[
+            column("every", |&(every, _): &Row<'_, usize>| every),
+            tool_name(),
+            figure("found", Sort::Turns, Score::recall),
+            figure("false per 1,000", Sort::Turns, Score::false_per_1000),
+        ],
+    )
+}
+
+fn disturbed(tools: &[Tool]) -> String {
+    table(
+        with_tools(DISTURBED, tools),
+        &[
+            column("noise", |(kind, _): &Row<'_, Kind>| kind.name()),
+            tool_name(),
+            figure("outages", Sort::Outages, Score::false_per_1000),
+            figure("drift", Sort::Drift, Score::false_per_1000),
+        ],
+    )
+}
+
+fn goals(wingbeat: &Tool) -> String {
+    /// What is to be, at least or at most, and what it is.
+    struct Goal(String, Result<f64, f64>, f64);
+    let found = |what: String, sort, least| Goal(what, Ok(least), wingbeat.score(sort).recall());
+    let alarms = |what: String, sort| {
+        let what = format!("false points per 1,000, {what}");
+        Goal(what, Err(FALSE_MAX), wingbeat.score(sort).false_per_1000())
     };
-    let head =
-        vec!["noise", "", "false per 1,000", "100 apart", "50 apart", "25 apart", "off, points"];
-    let rows = KINDS.into_iter().flat_map(|kind| tools.iter().map(move |tool| row(kind, tool)));
-    Table::new(head, rows.collect())
+    let mut goals = Vec::new();
+    for (kind, least) in POWER {
+        let what = format!("steps found in {} noise", kind.name());
+        goals.push(found(what, Sort::Steps(kind, APART[0]), least));
+    }
+    goals.extend(FALSE_KINDS.map(|kind| alarms(kind.name(), Sort::Noise(kind))));
+    for kind in DISTURBED {
+        goals.push(alarms(format!("outages in {} noise", kind.name()), Sort::Outages(kind)));
+        goals.push(alarms(format!("drift in {} noise", kind.name()), Sort::Drift(kind)));
+    }
+    for every in TURNS {
+        let (what, sort) = (format!("levels by turns every {every}"), Sort::Turns(every));
+        goals.push(match every <= OUTAGE_MAX {
+            true => alarms(what, sort),
+            false => found(format!("steps found, {what}"), sort, TURNS_FOUND),
+        });
+    }
+    table(
+        goals,
+        &[
+            column("wingbeat's", |Goal(what, ..): &Goal| what.clone()),
+            column("is to be", |Goal(_, bound, _): &Goal| match bound {
+                Ok(least) => format!("at least {least:.2}"),
+                Err(most) => format!("at most {most:.0}"),
+            }),
+            column("is", |Goal(.., found): &Goal| share(*found)),
+            column("verdict", |&Goal(_, bound, found): &Goal| {
+                verdict(bound.map_or_else(|most| found <= most, |least| found >= least))
+            }),
+        ],
+    )
+}
+
+fn project_like(tools: &[Tool]) -> String {
+    let of = |head, of| figure(head, |()| Sort::Project, of);
+    table(
+        with_tools([()], tools),
+        &[
+            tool_name(),
+            of("F1", Score::f1),
+            of("precision", Score::precision),
+            of("recall", Score::recall),
+            of("false per 1,000", Score::false_per_1000),
+            of("off, points", Score::mean_off),
+        ],
+    )
+}
+
+fn plain(tools: &[Tool]) -> String {
+    let apart = |head, at: usize, of| figure(head, move |kind| Sort::Steps(kind, APART[at]), of);
+    table(
+        with_tools(KINDS, tools),
+        &[
+            column("noise", |(kind, _): &Row<'_, Kind>| kind.name()),
+            tool_name(),
+            figure("false per 1,000", Sort::Noise, Score::false_per_1000),
+            apart("100 apart", 0, Score::recall),
+            apart("50 apart", 1, Score::recall),
+            apart("25 apart", 2, Score::recall),
+            apart("off, points", 0, Score::mean_off),
+        ],
+    )
 }
 
 fn share(value: f64) -> String {
@@ -281,7 +297,7 @@ mod tests {
                 (Sort::Noise(Kind::Quantised), Score { points: 1000, ..Score::default() }),
             ],
         };
-        let text = goals(&tool).to_markdown();
+        let text = goals(&tool);
         let check = |what: &str, expected: &str| {
             let line = text.lines().find(|line| line.contains(what)).unwrap_or_default();
             assert!(line.contains(expected), "{what}: {line}");

@@ -7,10 +7,13 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use wingbeat_steps::command::{cargo, display, repository};
+
+use crate::comparison::output;
 
 /// Runs the benchmark for a second or two: ten samples of each.
 const SCRIPT: &str = "exec \"$PEERS_AA\" --bench --noplot --sample-size 10 --nresamples 1001 \\\n    \
@@ -41,7 +44,7 @@ pub(super) struct Scratch<'a> {
 }
 
 /// What `wingbeat run --err` said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Said {
     /// Whether an alert is active, for which `--err` fails.
     pub(super) failed: bool,
@@ -88,13 +91,7 @@ impl<'a> Scratch<'a> {
     }
 
     fn git(&self, arguments: &[&str]) -> anyhow::Result<()> {
-        let mut git = self.command(Path::new("git"));
-        git.args(arguments);
-        let said = git.output().with_context(|| format!("cannot run `{}`", display(&git)))?;
-        if !said.status.success() {
-            bail!("`{}` failed: {}", display(&git), String::from_utf8_lossy(&said.stderr).trim());
-        }
-        Ok(())
+        output(self.command(Path::new("git")).args(arguments)).map(drop)
     }
 
     fn command(&self, program: &Path) -> Command {

@@ -10,8 +10,9 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::super::super::process;
 use wingbeat_steps::command::display;
+
+use crate::profile::process;
 
 /// How often it is asked whether it has ended. Small beside all times that are told.
 const POLL: Duration = Duration::from_millis(5);

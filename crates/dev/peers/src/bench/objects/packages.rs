@@ -11,10 +11,10 @@ use anyhow::{Context as _, bail};
 use wingbeat_ebpf_build::Toolchain;
 
 use super::{
-    super::output,
     carve,
     files::{self, Folder},
 };
+use crate::comparison::output;
 
 /// Packages of Debian 12 and later. Those that are missing from another release are left out.
 const PACKAGES: [&str; 7] = [

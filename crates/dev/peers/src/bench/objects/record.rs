@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::Origin,
     measured::{Fate, Measured},
     reason,
     veristat::Loaded,
 };
+use crate::comparison::Origin;
 
 /// More than the time that was asked for, within which a measurement is to end.
 pub(super) const ALLOWANCE_S: f64 = 1.0;

@@ -3,33 +3,32 @@
 use std::collections::BTreeMap;
 
 use super::{
-    super::super::tables::Table,
     reason,
     record::{ALLOWANCE_S, Record, Sums, Tried},
 };
+use crate::table::{column, compact, joined, table};
 
 /// Everything.
 pub(super) fn all(record: &Record) -> String {
     let mut parts = vec![
-        record.origin.text(),
+        record.origin.text(""),
         format!(
             "Each object was measured for {0} s, and ended within the time if it took {1} s more at \
              most. One that had not ended after {2} s was stopped.\n",
             record.time_s, ALLOWANCE_S, record.limit_s
         ),
-        by_origin(record).to_markdown(),
+        by_origin(record),
         "### Why programs are refused\n".to_owned(),
-        by_reason(record).to_markdown(),
+        by_reason(record),
         "### Loaded by libbpf and refused here\n".to_owned(),
         refused(record),
         "### Object by object\n".to_owned(),
     ];
     for (origin, objects) in origins(record) {
         parts.push(format!("#### {origin}\n"));
-        parts.push(by_object(&objects).to_compact_markdown());
+        parts.push(by_object(&objects));
     }
-    parts.retain(|part| !part.is_empty());
-    parts.join("\n")
+    joined(parts)
 }
 
 /// The objects of each origin, in the order in which they were tried.
@@ -44,45 +43,34 @@ fn origins(record: &Record) -> Vec<(&str, Vec<&Tried>)> {
     origins
 }
 
-fn by_origin(record: &Record) -> Table {
+fn by_origin(record: &Record) -> String {
+    type Row<'a> = (&'a str, Sums);
     let sum = |objects: &[&Tried]| {
         objects.iter().fold(Sums::default(), |sum, it| sum.and(it.sums(record.time_s)))
     };
-    let row = |name: &str, sums: Sums| {
-        let counts = [
-            sums.objects,
-            sums.programs,
-            sums.timed,
-            sums.verified,
-            sums.refused,
-            sums.loaded_by_libbpf,
-            sums.refused_here_alone,
-            sums.in_time,
-        ];
-        let counts = counts.iter().map(ToString::to_string);
-        [name.to_owned()].into_iter().chain(counts).collect()
-    };
-    let origins = origins(record);
-    let mut rows: Vec<Vec<String>> =
-        origins.iter().map(|(origin, objects)| row(origin, sum(objects))).collect();
+    let mut rows: Vec<Row<'_>> =
+        origins(record).iter().map(|(origin, objects)| (*origin, sum(objects))).collect();
     if rows.len() > 1 {
-        rows.push(row("all", sum(&record.tried.iter().collect::<Vec<_>>())));
+        rows.push(("all", sum(&record.tried.iter().collect::<Vec<_>>())));
     }
-    let head = vec![
-        "origin",
-        "objects",
-        "programs",
-        "timed",
-        "verified only",
-        "refused",
-        "libbpf loads",
-        "loaded by libbpf but refused here",
-        "ended within the time",
-    ];
-    Table::new(head, rows)
+    let count = |head, of: fn(&Sums) -> usize| column(head, move |(_, sums): &Row<'_>| of(sums));
+    table(
+        rows,
+        &[
+            column("origin", |(origin, _): &Row<'_>| (*origin).to_owned()),
+            count("objects", |sums| sums.objects),
+            count("programs", |sums| sums.programs),
+            count("timed", |sums| sums.timed),
+            count("verified only", |sums| sums.verified),
+            count("refused", |sums| sums.refused),
+            count("libbpf loads", |sums| sums.loaded_by_libbpf),
+            count("loaded by libbpf but refused here", |sums| sums.refused_here_alone),
+            count("ended within the time", |sums| sums.in_time),
+        ],
+    )
 }
 
-fn by_reason(record: &Record) -> Table {
+fn by_reason(record: &Record) -> String {
     let mut reasons: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (reason, programs) in record.tried.iter().flat_map(Tried::reasons) {
         let (sum, objects) = reasons.entry(reason).or_default();
@@ -91,52 +79,51 @@ fn by_reason(record: &Record) -> Table {
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, counts)| std::cmp::Reverse(*counts));
-    let row = |(reason, (programs, objects)): (String, (usize, usize))| {
-        vec![reason, programs.to_string(), objects.to_string()]
-    };
-    Table::new(vec!["reason", "programs", "objects"], reasons.into_iter().map(row).collect())
+    type Row = (String, (usize, usize));
+    table(
+        reasons,
+        &[
+            column("reason", |(reason, _): &Row| reason.clone()),
+            column("programs", |(_, (programs, _)): &Row| *programs),
+            column("objects", |(_, (_, objects)): &Row| *objects),
+        ],
+    )
 }
 
-fn by_object(objects: &[&Tried]) -> Table {
-    let row = |tried: &&Tried| {
-        let sums = tried.sums(0.0);
+fn by_object(objects: &[&Tried]) -> String {
+    let why = |tried: &&&Tried| {
         let reason = |(reason, programs): (String, usize)| match programs {
             0 | 1 => reason,
             _ => format!("{programs} × {reason}"),
         };
-        let reasons: Vec<String> = tried.reasons().into_iter().map(reason).collect();
-        let libbpf = match (&tried.libbpf.programs, tried.libbpf.is_late) {
-            (_, true) => "did not end".to_owned(),
-            (programs, _) if programs.is_empty() => "cannot open it".to_owned(),
-            _ => sums.loaded_by_libbpf.to_string(),
-        };
-        let refused = match (sums.programs, &tried.wingbeat.failure) {
-            (0, Some(_)) => "all".to_owned(),
-            _ => sums.refused.to_string(),
-        };
-        let end = if tried.wingbeat.is_late { ", stopped" } else { "" };
-        vec![
-            tried.name.clone(),
-            sums.programs.to_string(),
-            sums.timed.to_string(),
-            sums.verified.to_string(),
-            refused,
-            reasons.join("; "),
-            libbpf,
-            format!("{:.1}{end}", tried.wingbeat.wall_s),
-        ]
+        tried.reasons().into_iter().map(reason).collect::<Vec<_>>().join("; ")
     };
-    let head = vec![
-        "object",
-        "programs",
-        "timed",
-        "verified only",
-        "refused",
-        "why",
-        "libbpf loads",
-        "wall, s",
-    ];
-    Table::new(head, objects.iter().map(row).collect())
+    let libbpf = |tried: &&&Tried| match (&tried.libbpf.programs, tried.libbpf.is_late) {
+        (_, true) => "did not end".to_owned(),
+        (programs, _) if programs.is_empty() => "cannot open it".to_owned(),
+        _ => tried.sums(0.0).loaded_by_libbpf.to_string(),
+    };
+    let refused = |tried: &&&Tried| match (tried.sums(0.0), &tried.wingbeat.failure) {
+        (Sums { programs: 0, .. }, Some(_)) => "all".to_owned(),
+        (sums, _) => sums.refused.to_string(),
+    };
+    let end = |tried: &&&Tried| {
+        let end = if tried.wingbeat.is_late { ", stopped" } else { "" };
+        format!("{:.1}{end}", tried.wingbeat.wall_s)
+    };
+    compact(
+        objects,
+        &[
+            column("object", |tried: &&&Tried| tried.name.clone()),
+            column("programs", |tried: &&&Tried| tried.sums(0.0).programs),
+            column("timed", |tried: &&&Tried| tried.sums(0.0).timed),
+            column("verified only", |tried: &&&Tried| tried.sums(0.0).verified),
+            column("refused", refused),
+            column("why", why),
+            column("libbpf loads", libbpf),
+            column("wall, s", end),
+        ],
+    )
 }
 
 /// A list of programs with the whole reason, those of an object with the same reason together.
@@ -179,9 +166,10 @@ pub(super) fn progress(tried: &Tried, time_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{super::Origin, measured::Fate, record::tests::tried},
+        super::{measured::Fate, record::tests::tried},
         *,
     };
+    use crate::{comparison::Origin, table::cells_of};
 
     fn record(tried: Vec<Tried>) -> Record {
         Record { origin: Origin::default(), time_s: 2.0, limit_s: 60.0, tried }
@@ -198,11 +186,8 @@ mod tests {
     fn origins_are_summed() {
         let other = Tried { origin: "pcp".to_owned(), ..tried(&[("x", Fate::Verified)], &[]) };
         let check = |objects: Vec<Tried>, expected: &[&str]| {
-            let table = by_origin(&record(objects)).to_markdown();
-            let rows = table.lines().skip(2).map(|line| {
-                line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join(" ")
-            });
-            assert_eq!(rows.collect::<Vec<_>>(), expected, "{table}");
+            let rows = cells_of(&by_origin(&record(objects)));
+            assert_eq!(rows.iter().map(|row| row.join(" ")).collect::<Vec<_>>(), expected);
         };
         check(vec![], &[]);
         check(vec![refused_by_us()], &["katran 1 3 1 0 2 3 2 1"]);
@@ -215,10 +200,7 @@ mod tests {
     #[test]
     fn objects_tell_why() {
         let check = |object: &Tried, expected: &str| {
-            let table = by_object(&[object]).to_compact_markdown();
-            let row = table.lines().nth(2).expect("a row").trim_matches('|');
-            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-            assert_eq!(cells.join(", "), expected);
+            assert_eq!(cells_of(&by_object(&[object]))[0].join(", "), expected);
         };
         let mut object = refused_by_us();
         check(&object, "balancer.o, 3, 1, 0, 2, 2 × rejected by the verifier, 3, 2.0");

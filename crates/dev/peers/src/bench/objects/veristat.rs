@@ -1,17 +1,10 @@
 //! The peer: libbpf, by `veristat`, which loads each program of an object by itself.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
-use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::bounded;
-use wingbeat_steps::command::find_program;
 
 /// What libbpf makes of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,14 +19,6 @@ impl Loaded {
     pub(super) fn loads(&self, program: &str) -> bool {
         self.programs.get(program) == Some(&true)
     }
-}
-
-/// The command: the one that was named, or the one in PATH.
-pub(super) fn find(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let found = named.map(Path::to_path_buf).or_else(|| find_program("veristat"));
-    found.context(
-        "veristat is missing: build it as docs/objects.md tells, and name it with --veristat FILE",
-    )
 }
 
 /// Loads all programs of an object.

@@ -1,9 +1,15 @@
 //! How many samples a tool's output holds, and how many it says it lost. Text in, numbers out.
 
-use std::io::{self, BufRead, Read};
+use std::{
+    fs,
+    io::{self, BufRead, Read},
+    path::Path,
+    process::Command,
+};
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+use wingbeat_steps::command::output_of;
 
 /// The sum of the counts at the ends of folded lines, `a;b;c 3`.
 pub(super) fn folded_samples(text: impl BufRead) -> anyhow::Result<u64> {
@@ -23,11 +29,17 @@ fn sum_of_lines(text: impl BufRead, count: impl Fn(&str) -> Option<u64>) -> anyh
     counts.sum::<io::Result<u64>>().context("cannot read the stacks")
 }
 
-/// Samples in and lost to a recording, from what `perf report --stats` prints.
-pub(super) fn perf_stats(text: &str) -> anyhow::Result<(u64, u64)> {
-    // First come the records of the file, then each event. A record may tell of many lost samples.
-    let (records, events) =
-        text.split_once("cpu-clock stats:").context("`perf report --stats` knows no cpu-clock")?;
+/// Samples of an event in and lost to a recording of perf.
+pub(super) fn perf_stats(data: &Path, event: &str) -> anyhow::Result<(u64, u64)> {
+    let said = output_of(Command::new("perf").args(["report", "--stats", "-i"]).arg(data));
+    perf_stats_of(&said.context("`perf report --stats` does not read what perf recorded")?, event)
+}
+
+fn perf_stats_of(text: &str, event: &str) -> anyhow::Result<(u64, u64)> {
+    // First come the records of the file, then each event. A record may stand for many lost samples.
+    let (records, events) = text
+        .split_once(&format!("{event} stats:"))
+        .with_context(|| format!("`perf report --stats` knows no {event}"))?;
     let number = |part: &str, name: &str| {
         let line = part.lines().find(|line| line.trim_start().starts_with(name))?;
         line.split(':').nth(1)?.split_whitespace().next()?.parse::<u64>().ok()
@@ -82,7 +94,7 @@ pub(super) fn svg_samples(svg: impl BufRead) -> anyhow::Result<u64> {
     bail!("the flame graph has no root, \"all (N samples\": was there anything to draw?")
 }
 
-/// What `wingbeat profile --summary-json` tells.
+/// The part of `wingbeat profile --summary-json` that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(super) struct Summary {
     /// Bytes of a sample on its way through the ring buffer.
@@ -112,8 +124,11 @@ struct OwnCpu {
 }
 
 impl Summary {
-    /// Reads a summary.
-    pub(super) fn parse(json: &str) -> anyhow::Result<Self> {
+    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
+        Self::parse(&fs::read_to_string(file).context("wingbeat left no summary")?)
+    }
+
+    fn parse(json: &str) -> anyhow::Result<Self> {
         serde_json::from_str(json).context("this is no summary of wingbeat")
     }
 
@@ -148,7 +163,7 @@ mod tests {
     #[test]
     fn perf() {
         let check = |text: &str, expected| {
-            assert_eq!(perf_stats(text).ok(), expected, "{text}");
+            assert_eq!(perf_stats_of(text, "cpu-clock").ok(), expected, "{text}");
         };
         let records = "Aggregated stats:\n  TOTAL events:  14625\n  LOST events:  6  ( 0.0%)\n  SAMPLE events:  12429  (85.0%)\n  LOST_SAMPLES events:  1  ( 0.0%)\n";
         let new = "cpu-clock stats:\n  SAMPLE events:  12429\n  LOST_SAMPLES events:  130\n";

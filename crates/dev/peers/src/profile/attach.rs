@@ -14,13 +14,16 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use wingbeat_steps::command::display;
 
-use super::Job;
-use crate::{
+use super::{
     process::{self, Usage},
     record::Target,
-    workload::{HOLD_VARIABLE, read_report, report_into},
+    workload::Job,
 };
+
+/// The environment variable that makes a workload wait before and after its work.
+const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
 
 /// How a tool shows that it samples.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +47,8 @@ pub(super) fn attach(
     command: impl FnOnce(u32) -> Command,
 ) -> anyhow::Result<(Target, Usage)> {
     let messages = job.messages();
-    let mut target = job.workload.command(job.units);
+    let mut target = job.target();
     target.env(HOLD_VARIABLE, "1");
-    report_into(&mut target, job.dir);
     let mut target = process::start(&mut target, Stdio::piped(), Stdio::piped(), &messages)?;
     let command = command(target.id());
     let outcome = beside(job, &mut target, ready, output, command);
@@ -61,7 +63,7 @@ pub(super) fn attach(
     if !ended.success() {
         bail!("the target failed ({ended})");
     }
-    Ok((read_report(job.dir)?, usage))
+    Ok((job.report()?, usage))
 }
 
 fn beside(
@@ -71,7 +73,7 @@ fn beside(
     output: &Path,
     mut command: Command,
 ) -> anyhow::Result<Usage> {
-    let (name, messages) = (wingbeat_steps::command::display(&command), job.messages());
+    let (name, messages) = (display(&command), job.messages());
     let file =
         fs::File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     let mut tool = process::start(&mut command, Stdio::null(), file.into(), &messages)?;

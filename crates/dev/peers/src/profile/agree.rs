@@ -6,12 +6,13 @@ use std::{collections::BTreeMap, fs::File, io::BufReader, process::Command};
 use anyhow::{Context as _, bail};
 
 use super::{
-    super::process,
+    off_cpu::{SWITCH, Summary, script, wingbeat_command},
+    parse::perf_stats,
+    process,
     record::{Agreement, Sum, ThreadReport},
     sums::{self, Sums},
-    tools::{Job, SWITCH, Summary, perf_stats, script},
+    workload::Job,
 };
-use wingbeat_steps::command::output_of;
 
 /// How the names of the sleepy target's own functions begin.
 const OWN: &str = "work_sleepy::";
@@ -29,17 +30,15 @@ pub(super) fn both_at_once(job: &Job<'_>, round: u32) -> anyhow::Result<Agreemen
     // enough for what the rest of the machine does.
     command.args(["record", "--quiet", "-a", "-m", "2048", "--switch-events", "-g"]);
     command.args(["-e", SWITCH, "-e", "sched:sched_wakeup_new", "-o"]).arg(&data).arg("--");
-    let wingbeat = job.wingbeat(&["--min-block", "0"]);
+    let wingbeat = wingbeat_command(job, &["--min-block", "0"]);
     command.arg(wingbeat.get_program()).args(wingbeat.get_args());
-    let (report, _) = job.finish(&mut command)?;
+    let (report, _) = job.launch(&mut command)?;
     let summary = Summary::read(&job.file("summary.json"))?;
 
-    let stats = output_of(Command::new("perf").args(["report", "--stats", "-i"]).arg(&data));
-    let stats = stats.context("`perf report --stats` does not read what perf recorded")?;
-    let (_, perf_lost) = perf_stats(&stats)?;
+    let (_, perf_lost) = perf_stats(&data, SWITCH)?;
     let text = job.file("script.txt");
     let stdout = File::create(&text).with_context(|| format!("cannot write {}", text.display()))?;
-    process::run(script(&data).arg("--show-switch-events"), stdout.into(), &job.file("messages"))?;
+    process::run(script(&data).arg("--show-switch-events"), stdout.into(), &job.messages())?;
     let text = BufReader::new(File::open(&text).context("perf printed no events")?);
     let tids = report.threads.iter().map(|thread| thread.tid).collect();
     let perf = sums::of_script(text, &tids, OWN)?;

@@ -1,0 +1,153 @@
+//! How each tool watches every switch of a target. All start the target themselves.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use super::{
+    parse::perf_stats,
+    process,
+    record::{Outcome, Target},
+    workload::Job,
+};
+
+type Found = anyhow::Result<(Target, Outcome)>;
+
+/// The tracepoint, as perf names it.
+pub(super) const SWITCH: &str = "sched:sched_switch";
+
+/// A map of durations per stack. The stack is taken when the thread goes, and used when it comes back.
+const BPFTRACE: &str = "
+tracepoint:sched:sched_switch {
+    if (pid == cpid) { @out[tid] = nsecs; @kernel[tid] = kstack; @user[tid] = ustack(127); }
+    $out = @out[args->next_pid];
+    if ($out) {
+        @ns[@kernel[args->next_pid], @user[args->next_pid]] = sum(nsecs - $out);
+        delete(@out[args->next_pid]);
+    }
+}
+END { clear(@out); clear(@kernel); clear(@user); }";
+
+/// wingbeat's command line up to the target's.
+pub(super) fn wingbeat_command(job: &Job<'_>, flags: &[&str]) -> Command {
+    let mut command = Command::new(job.programs.join("wingbeat"));
+    command.args(["profile", "--mode", "off-cpu", "--quiet"]).args(flags);
+    command.arg("--output").arg(job.file("blocked.svg"));
+    command.arg("--summary-json").arg(job.file("summary.json")).arg("--");
+    command
+}
+
+pub(super) fn wingbeat(job: &Job<'_>, flags: &[&str]) -> Found {
+    let (target, usage) = job.launch(&mut wingbeat_command(job, flags))?;
+    let switches = Summary::read(&job.file("summary.json"))?.off_cpu.switches;
+    let outcome = Outcome {
+        file_bytes: size(&job.file("blocked.svg"))?,
+        seen: Some(switches.out),
+        lost: Some(switches.lost()),
+        ..Outcome::of(usage)
+    };
+    Ok((target, outcome))
+}
+
+pub(super) fn perf(job: &Job<'_>, flags: &[&str]) -> Found {
+    let data = job.file("perf.data");
+    let mut record = Command::new("perf");
+    record.args(["record", "--quiet", "-e", SWITCH, "-g", "-o"]).arg(&data).args(flags);
+    let (target, usage) = job.launch(record.arg("--"))?;
+    let (seen, lost) = perf_stats(&data, SWITCH)?;
+    let read = || process::run(&mut script(&data), Stdio::null(), &job.messages());
+    // With -a the others' are among them.
+    let ours_only = flags.is_empty();
+    let outcome = Outcome {
+        reading_cpu_ns: ours_only.then(read).transpose()?.map(|usage| usage.cpu_ns),
+        file_bytes: size(&data)?,
+        seen: ours_only.then_some(seen),
+        lost: Some(lost),
+        ..Outcome::of(usage)
+    };
+    // Hundreds of megabytes, and all that is wanted of them is known.
+    fs::remove_file(&data).with_context(|| format!("cannot remove {}", data.display()))?;
+    Ok((target, outcome))
+}
+
+pub(super) fn bpftrace(job: &Job<'_>) -> Found {
+    let mut command = Command::new("bpftrace");
+    command.args(["-c", &job.words().join(" "), "-e", BPFTRACE]);
+    // By default it reads the program's symbols anew for each frame.
+    command.env("BPFTRACE_CACHE_USER_SYMBOLS", "1");
+    let (target, usage) = job.run(&mut command)?;
+    let file_bytes = size(&job.file("output.txt"))?;
+    Ok((target, Outcome { file_bytes, ..Outcome::of(usage) }))
+}
+
+/// perf's recording as text: times in nanoseconds, and names without those of inlined functions,
+/// which take it minutes.
+pub(super) fn script(data: &Path) -> Command {
+    let mut command = Command::new("perf");
+    command.args(["script", "--ns", "--no-inline", "-F", "comm,tid,time,event,trace,ip,sym", "-i"]);
+    command.arg(data);
+    command
+}
+
+fn size(file: &Path) -> anyhow::Result<u64> {
+    Ok(fs::metadata(file).with_context(|| format!("{} was not written", file.display()))?.len())
+}
+
+/// The part of `wingbeat profile --mode off-cpu --summary-json` that is compared.
+#[derive(Debug, Deserialize)]
+pub(super) struct Summary {
+    pub(super) off_cpu: OffCpu,
+}
+
+/// Its part about time off the CPU.
+#[derive(Debug, Deserialize)]
+pub(super) struct OffCpu {
+    pub(super) switches: Switches,
+    /// Blocks by stack.
+    pub(super) stacks: Vec<BlockedStack>,
+    pub(super) threads: Vec<ThreadTime>,
+}
+
+/// Switches of the target's threads.
+#[derive(Debug, Deserialize)]
+pub(super) struct Switches {
+    out: u64,
+    lost: BTreeMap<String, u64>,
+}
+
+impl Switches {
+    /// Blocks that were lost, whatever the reason.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.values().sum()
+    }
+}
+
+/// Blocks with one stack.
+#[derive(Debug, Deserialize)]
+pub(super) struct BlockedStack {
+    /// Names of the frames, outermost first.
+    pub(super) stack: Vec<String>,
+    pub(super) total_ns: u64,
+}
+
+/// The time of one thread.
+#[derive(Debug, Deserialize)]
+pub(super) struct ThreadTime {
+    pub(super) tid: u32,
+    pub(super) off_cpu_ns: u64,
+    pub(super) below_limit_ns: u64,
+}
+
+impl Summary {
+    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(file).context("wingbeat left no summary")?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} has no time off the CPU", file.display()))
+    }
+}
