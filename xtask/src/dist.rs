@@ -4,16 +4,12 @@
 //! The same sources give the same archive: no times, no owners, names in order.
 
 use std::{
-    env, fs,
-    fs::File,
-    io::{self, Write as _},
+    env, fs, io,
     path::Path,
     process::{Command, ExitCode},
 };
 
-use anyhow::Context as _;
-use flate2::{Compression, GzBuilder};
-use tar::{Builder, Header};
+use anyhow::{Context as _, ensure};
 
 use crate::setup;
 use wingbeat_steps::{
@@ -79,7 +75,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
 
     let archive = format!("{folder}.tar.gz");
     steps.time(&format!("pack {archive}"), |_| {
-        pack(&place, &name, &root.join(&archive)).with_context(|| format!("cannot write {archive}"))
+        pack(&place, &root.join(&archive)).with_context(|| format!("cannot write {archive}"))
     })?;
     eprintln!("The folder:  {}", place.display());
     eprintln!("The archive: {}", root.join(&archive).display());
@@ -87,35 +83,17 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Packs a folder under another name.
-fn pack(folder: &Path, name: &str, archive: &Path) -> io::Result<()> {
+/// Packs a folder under its own name.
+fn pack(folder: &Path, archive: &Path) -> anyhow::Result<()> {
+    let name = folder.file_name().context("a folder without a name")?;
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
+    tar.args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX", &format!("--mtime=@{TIME_S}")]);
     // Neither a name nor a time in the head.
-    let gzip = GzBuilder::new().write(File::create(archive)?, Compression::default());
-    let mut tar = Builder::new(gzip);
-    append(&mut tar, folder, name)?;
-    tar.into_inner()?.finish()?.flush()
-}
-
-/// A folder with all that is in it, in the order of names.
-fn append(tar: &mut Builder<impl io::Write>, folder: &Path, name: &str) -> io::Result<()> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-    names.sort();
-    for file in names {
-        let path = folder.join(&file);
-        let name = format!("{name}/{}", file.display());
-        if path.is_dir() {
-            append(tar, &path, &name)?;
-        } else {
-            let bytes = fs::read(&path)?;
-            let is_program = file == "wingbeat";
-            let mut header = Header::new_gnu();
-            header.set_size(bytes.len() as u64);
-            header.set_mode(if is_program { 0o755 } else { 0o644 });
-            header.set_mtime(TIME_S);
-            tar.append_data(&mut header, name, bytes.as_slice())?;
-        }
-    }
+    tar.arg("--use-compress-program=gzip --no-name").arg("--file").arg(archive);
+    tar.arg("--directory").arg(folder.parent().unwrap_or(folder)).arg(name);
+    let status = tar.status().context("cannot run tar")?;
+    ensure!(status.success(), "tar failed ({status})");
     Ok(())
 }
 
@@ -125,25 +103,26 @@ mod tests {
 
     use super::*;
 
-    /// A folder like that of a release.
-    fn folder() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(folder.path().join("man")).expect("a folder in it");
-        for name in ["wingbeat", "README.md", "man/wingbeat.1"] {
-            fs::write(folder.path().join(name), name).expect("a file in it");
+    /// A folder like that of a release, in another one.
+    fn place() -> tempfile::TempDir {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = place.path().join("wingbeat-1");
+        fs::create_dir_all(folder.join("man")).expect("a folder in it");
+        for (name, mode) in [("wingbeat", 0o711), ("README.md", 0o600), ("man/wingbeat.1", 0o644)] {
+            let file = folder.join(name);
+            fs::write(&file, name).expect("a file in it");
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its mode");
         }
-        folder
+        place
     }
 
     #[test]
     fn the_same_files_give_the_same_archive() {
         let packed = || {
-            let folder = folder();
-            let archive = folder.path().with_extension("tar.gz");
-            pack(folder.path(), "wingbeat-1", &archive).expect("it is packed");
-            let bytes = fs::read(&archive).expect("it is there");
-            fs::remove_file(archive).expect("it was there");
-            bytes
+            let place = place();
+            let archive = place.path().join("a.tar.gz");
+            pack(&place.path().join("wingbeat-1"), &archive).expect("it is packed");
+            fs::read(&archive).expect("it is there")
         };
         let first = packed();
         // Another time of the files, in the seconds that an archive holds.
@@ -153,13 +132,13 @@ mod tests {
 
     #[test]
     fn what_comes_out_is_what_went_in() {
-        let (folder, place) = (folder(), tempfile::tempdir().expect("a temporary folder"));
-        let archive = place.path().join("a.tar.gz");
-        pack(folder.path(), "wingbeat-1", &archive).expect("it is packed");
-        let status =
-            Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(place.path()).status();
+        let place = place();
+        let (archive, root) = (place.path().join("a.tar.gz"), place.path().join("wingbeat-1"));
+        pack(&root, &archive).expect("it is packed");
+        fs::remove_dir_all(&root).expect("it was there");
+        let mut tar = Command::new("tar");
+        let status = tar.arg("-xzf").arg(&archive).arg("-C").arg(place.path()).status();
         assert!(status.is_ok_and(|status| status.success()), "tar takes it");
-        let root = place.path().join("wingbeat-1");
         let found = ["README.md", "man/wingbeat.1", "wingbeat"].map(|name| {
             let path = root.join(name);
             let mode = fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;

@@ -58,12 +58,6 @@ enum Task {
     },
     /// Run the privileged tests on other kernels, in virtual machines
     Vm(vm::VmArgs),
-    /// Run a command and print what the verifier made of the programs that it loads
-    #[command(hide = true)]
-    WatchPrograms {
-        #[arg(last = true)]
-        command: Vec<String>,
-    },
 }
 
 fn main() -> ExitCode {
@@ -87,7 +81,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),
-        Task::WatchPrograms { command } => vm::watch::run(&command),
     }
 }
 

@@ -21,7 +21,6 @@ mod stage;
 mod suites;
 mod tables;
 mod talk;
-pub(crate) mod watch;
 
 use std::{
     fs::{self, File},

@@ -101,10 +101,10 @@ pub(super) fn records(suites: &Suites) -> Vec<(String, Vec<String>)> {
         records.push((name.to_owned(), words.iter().map(|&word| word.to_owned()).collect()));
     };
     add(DOCTOR, &[&wingbeat, "doctor", "--json"]);
-    if let Some(xtask) = path(&suites.programs, "xtask") {
+    if let Some(watch) = path(&suites.programs, "watch-programs") {
         for mode in ["on-cpu", "wall"] {
             let name = format!("{VERIFIED}profile --mode {mode}");
-            let watch = [&*xtask, "watch-programs", "--", &*wingbeat, "profile", "-q"];
+            let watch = [&*watch, &*wingbeat, "profile", "-q"];
             let wakers: &[&str] = if mode == "wall" { &["--wakers"] } else { &[] };
             let rest = ["--mode", mode, "-o", "/tmp/watched.folded", "--", "sleep", "2"];
             add(&name, &[&watch[..], wakers, &rest].concat());
@@ -179,6 +179,6 @@ mod tests {
         check(&[], &[]);
         check(&["/t/debug/wingbeat"], &["doctor.json"]);
         let modes = ["verified/profile --mode on-cpu", "verified/profile --mode wall"];
-        check(&["/t/xtask", "/t/wingbeat"], &[&["doctor.json"], &modes[..]].concat());
+        check(&["/t/watch-programs", "/t/wingbeat"], &[&["doctor.json"], &modes[..]].concat());
     }
 }

@@ -2,13 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, bail, ensure};
-use serde::Deserialize;
+use serde_json::Value;
 
 use wingbeat_steps::command::{cargo, display, repository};
 
@@ -139,7 +138,6 @@ pub(super) fn build() -> anyhow::Result<Suites> {
         let found = optimized.iter().find(is_same).cloned();
         suites.optimized.extend(found.map(|better| (program.clone(), better)));
     }
-    suites.programs.push(env::current_exe().context("cannot tell where this program is")?);
     Ok(suites)
 }
 
@@ -156,58 +154,34 @@ fn messages(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The lines of cargo that matter here.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "reason", rename_all = "kebab-case")]
-enum Message {
-    CompilerArtifact {
-        manifest_path: PathBuf,
-        target: Target,
-        profile: Profile,
-        executable: Option<PathBuf>,
-    },
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Debug, Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Profile {
-    test: bool,
-}
-
 fn read(messages: &str) -> Suites {
     let mut suites = Suites::default();
     let mut found = Vec::new();
     for line in messages.lines() {
-        let Ok(Message::CompilerArtifact { manifest_path, target, profile, executable }) =
-            serde_json::from_str(line)
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let (Some(program), Some(manifest)) =
+            (message["executable"].as_str(), message["manifest_path"].as_str())
         else {
             continue;
         };
-        let (Some(program), Some(folder)) = (executable, manifest_path.parent()) else { continue };
-        let is_program = target.kind.iter().any(|kind| kind == "bin");
-        if is_program && !profile.test {
+        let program = PathBuf::from(program);
+        let folder = Path::new(manifest).parent().unwrap_or(Path::new("")).to_path_buf();
+        let target = &message["target"];
+        let kind = target["kind"][0].as_str().unwrap_or_default().to_owned();
+        if kind != "bin" {
+            let name = target["name"].as_str().unwrap_or_default().to_owned();
+            found.push((folder, name, kind, program));
+        } else if message["profile"]["test"] == false {
             suites.programs.push(program);
-        } else if !is_program {
-            found.push((folder.to_path_buf(), target, program));
         }
     }
     suites.objects = suites.programs.first().map_or_else(Vec::new, |program| objects(program));
     for wanted in WANTED {
         let at = repository().join(wanted.folder);
-        let is_wanted = |folder: &Path, target: &Target| {
-            folder == at
-                && target.name == wanted.target
-                && target.kind.contains(&wanted.kind.into())
-        };
-        let of_it = found.iter().filter(|(folder, target, _)| is_wanted(folder, target));
-        suites.tests.extend(of_it.map(|(folder, _, program)| Suite {
+        let of_it = found.iter().filter(|(folder, name, kind, _)| {
+            *folder == at && name == wanted.target && kind == wanted.kind
+        });
+        suites.tests.extend(of_it.map(|(folder, .., program)| Suite {
             name: wanted.name(),
             folder: folder.clone(),
             program: program.clone(),

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::comparison::output;
 
@@ -17,23 +18,6 @@ pub(super) struct Wingbeat {
     pub(super) program: PathBuf,
     /// The CPU that it runs programs on.
     pub(super) cpu: usize,
-}
-
-/// A figure, or the reason why there is none.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Part<T> {
-    Measured(T),
-    Unavailable(String),
-}
-
-impl<T> Part<T> {
-    fn measured(self) -> anyhow::Result<T> {
-        match self {
-            Self::Measured(value) => Ok(value),
-            Self::Unavailable(reason) => bail!("wingbeat measured nothing: {reason}"),
-        }
-    }
 }
 
 /// What `wingbeat bench` says about a program.
@@ -68,7 +52,7 @@ pub(super) struct Change {
     pub(super) change: Option<f64>,
     /// The smallest change that would have been seen nine times in ten.
     pub(super) smallest_visible: Option<f64>,
-    pub(super) pairs: usize,
+    pub(super) pairs: u64,
     pub(super) verdict: Verdict,
 }
 
@@ -112,94 +96,51 @@ impl Wingbeat {
     }
 }
 
+fn read(json: &str) -> anyhow::Result<Value> {
+    serde_json::from_str(json).context("wingbeat's JSON is not understood")
+}
+
 fn figures(json: &str) -> anyhow::Result<Figures> {
-    #[derive(Deserialize)]
-    struct Report {
-        rulers: Vec<Ruler>,
-        cases: Vec<Case>,
-    }
-    #[derive(Deserialize)]
-    struct Ruler {
-        distribution: Part<Distribution>,
-    }
-    #[derive(Deserialize)]
-    struct Case {
-        latency: Part<Latency>,
-        distribution: Part<Distribution>,
-    }
-    #[derive(Deserialize)]
-    struct Latency {
-        floor_ns: f64,
-        median_ns: f64,
-        net_ns: Option<f64>,
-    }
-    #[derive(Deserialize)]
-    struct Distribution {
-        mean_ns: f64,
-        net_p50_ns: Option<f64>,
-    }
-    let report: Report = serde_json::from_str(json).context("wingbeat's JSON is not understood")?;
-    let Ok([case]) = <[Case; 1]>::try_from(report.cases) else {
+    let report = read(json)?;
+    let Some([case]) = report["cases"].as_array().map(Vec::as_slice) else {
         bail!("wingbeat was to measure one program with one input, and measured another number");
     };
-    let latency = case.latency.measured()?;
+    if let Some(reason) = case["latency"]["unavailable"].as_str() {
+        bail!("wingbeat measured nothing: {reason}");
+    }
+    let (latency, single) = (&case["latency"]["measured"], &case["distribution"]["measured"]);
     // All rulers are of the type of the one program.
-    let ruler = report.rulers.into_iter().next().and_then(|it| it.distribution.measured().ok());
-    let single = case.distribution.measured().ok();
-    let mean = |found: &Option<Distribution>| found.as_ref().map(|found| found.mean_ns);
+    let ruler = &report["rulers"][0]["distribution"]["measured"];
+    let needed = |name: &str| latency[name].as_f64().with_context(|| format!("there is no {name}"));
     Ok(Figures {
-        floor_ns: latency.floor_ns,
-        median_ns: latency.median_ns,
-        net_ns: latency.net_ns,
-        net_mean_ns: mean(&single).zip(mean(&ruler)).map(|(own, ruler)| own - ruler),
-        net_p50_ns: single.and_then(|found| found.net_p50_ns),
+        floor_ns: needed("floor_ns")?,
+        median_ns: needed("median_ns")?,
+        net_ns: latency["net_ns"].as_f64(),
+        net_mean_ns: single["mean_ns"].as_f64().zip(ruler["mean_ns"].as_f64()).map(|(a, b)| a - b),
+        net_p50_ns: single["net_p50_ns"].as_f64(),
     })
 }
 
 fn change(json: &str) -> anyhow::Result<Change> {
-    #[derive(Deserialize)]
-    struct Comparison {
-        cases: Vec<Case>,
-    }
-    #[derive(Deserialize)]
-    struct Case {
-        measures: Vec<Measure>,
-    }
-    #[derive(Deserialize)]
-    struct Measure {
-        measure: String,
-        change: Option<f64>,
-        interval: Option<Interval>,
-        verdict: Verdict,
-    }
-    #[derive(Deserialize)]
-    struct Interval {
-        pairs: usize,
-        smallest_visible: Option<f64>,
-    }
-    let found: Comparison =
-        serde_json::from_str(json).context("wingbeat's JSON is not understood")?;
-    let mut measures = found.cases.into_iter().flat_map(|case| case.measures);
-    let time = measures.find(|measure| measure.measure == "latency");
+    let report = read(json)?;
+    let cases = report["cases"].as_array().into_iter().flatten();
+    let mut measures = cases.filter_map(|case| case["measures"].as_array()).flatten();
+    let time = measures.find(|measure| measure["measure"] == "latency");
     let time = time.context("wingbeat compared no times")?;
+    let interval = &time["interval"];
     Ok(Change {
-        change: time.change,
-        smallest_visible: time.interval.as_ref().and_then(|interval| interval.smallest_visible),
-        pairs: time.interval.map_or(0, |interval| interval.pairs),
-        verdict: time.verdict,
+        change: time["change"].as_f64(),
+        smallest_visible: interval["smallest_visible"].as_f64(),
+        pairs: interval["pairs"].as_u64().unwrap_or(0),
+        verdict: Verdict::deserialize(&time["verdict"]).context("an unknown verdict")?,
     })
 }
 
 /// Executed instructions and runs of an annotation.
 pub(super) fn counts(json: &str) -> anyhow::Result<(u64, u64)> {
-    #[derive(Deserialize)]
-    struct Annotation {
-        runs: u64,
-        instructions: u64,
-    }
-    let found: Annotation =
-        serde_json::from_str(json).context("wingbeat's JSON is not understood")?;
-    Ok((found.instructions, found.runs))
+    let report = read(json)?;
+    let count = |name: &str| report[name].as_u64().with_context(|| format!("there is no {name}"));
+    Ok((count("instructions")?, count("runs")?))
 }
 
 #[cfg(test)]
@@ -247,7 +188,8 @@ mod tests {
             r#"{"latency": {"unavailable": "EPERM"}, "distribution": {"unavailable": ""}}"#;
         let because = "wingbeat measured nothing: EPERM";
         check(&report(&[unmeasured], ruler), Err(because));
-        check("{}", Err("wingbeat's JSON is not understood"));
+        check("{}", Err(none));
+        check("?", Err("wingbeat's JSON is not understood"));
     }
 
     #[test]

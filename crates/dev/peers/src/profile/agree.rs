@@ -4,10 +4,11 @@
 use std::{collections::BTreeMap, fs::File, io::BufReader, process::Command};
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use super::{
-    off_cpu::{SWITCH, Summary, script, wingbeat_command},
-    parse::perf_stats,
+    off_cpu::{SWITCH, script, wingbeat_command},
+    parse::{perf_stats, summary, wingbeat_lost_blocks},
     process,
     record::{Agreement, Sum, ThreadReport},
     sums::{self, Sums},
@@ -33,7 +34,7 @@ pub(super) fn both_at_once(job: &Job<'_>, round: u32) -> anyhow::Result<Agreemen
     let wingbeat = wingbeat_command(job, &["--min-block", "0"]);
     command.arg(wingbeat.get_program()).args(wingbeat.get_args());
     let (report, _) = job.launch(&mut command)?;
-    let summary = Summary::read(&job.file("summary.json"))?;
+    let summary = summary(&job.file("summary.json"))?;
 
     let (_, perf_lost) = perf_stats(&data, SWITCH)?;
     let text = job.file("script.txt");
@@ -50,29 +51,38 @@ pub(super) fn both_at_once(job: &Job<'_>, round: u32) -> anyhow::Result<Agreemen
         threads: threads(&report.threads, &perf, &summary),
         functions: functions(&report.threads, &perf, &summary),
         perf_lost,
-        wingbeat_lost: summary.off_cpu.switches.lost(),
+        wingbeat_lost: wingbeat_lost_blocks(&summary)?,
     })
 }
 
-fn threads(reports: &[ThreadReport], perf: &Sums, summary: &Summary) -> Vec<Sum> {
+/// A list about time off the CPU in wingbeat's summary.
+fn rows<'a>(summary: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    summary["off_cpu"][name].as_array().into_iter().flatten()
+}
+
+fn threads(reports: &[ThreadReport], perf: &Sums, summary: &Value) -> Vec<Sum> {
     let sum = |report: &ThreadReport| {
-        let ours = summary.off_cpu.threads.iter().filter(|thread| thread.tid == report.tid);
+        let ours = rows(summary, "threads").filter(|thread| thread["tid"] == report.tid);
+        let ns = |thread: &Value, name: &str| thread[name].as_u64().unwrap_or(0);
         Sum {
             name: report.name.clone(),
             perf_ns: perf.threads.get(&report.tid).copied().unwrap_or(0),
-            wingbeat_ns: ours.map(|thread| thread.off_cpu_ns + thread.below_limit_ns).sum(),
+            wingbeat_ns: ours
+                .map(|thread| ns(thread, "off_cpu_ns") + ns(thread, "below_limit_ns"))
+                .sum(),
             target_ns: Some(report.wait_for_mutex_ns + report.hold_ns + report.rest_ns),
         }
     };
     reports.iter().map(sum).filter(|sum| sum.perf_ns >= SUM_MIN_NS).collect()
 }
 
-fn functions(reports: &[ThreadReport], perf: &Sums, summary: &Summary) -> Vec<Sum> {
+fn functions(reports: &[ThreadReport], perf: &Sums, summary: &Value) -> Vec<Sum> {
     let mut ours: BTreeMap<&str, u64> = BTreeMap::new();
-    for blocked in &summary.off_cpu.stacks {
-        let own = blocked.stack.iter().rev().find(|name| name.starts_with(OWN));
-        if let Some(own) = own {
-            *ours.entry(own).or_default() += blocked.total_ns;
+    for blocked in rows(summary, "stacks") {
+        // Names of the frames, outermost first.
+        let stack = blocked["stack"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if let Some(own) = stack.rev().find(|name| name.starts_with(OWN)) {
+            *ours.entry(own).or_default() += blocked["total_ns"].as_u64().unwrap_or(0);
         }
     }
     let told = |function: &str| {
@@ -97,7 +107,7 @@ fn functions(reports: &[ThreadReport], perf: &Sums, summary: &Summary) -> Vec<Su
 mod tests {
     use super::*;
 
-    fn summary() -> Summary {
+    fn summary() -> Value {
         let text = r#"{"off_cpu": {
             "switches": {"out": 3, "lost": {}},
             "stacks": [

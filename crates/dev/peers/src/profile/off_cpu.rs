@@ -1,17 +1,15 @@
 //! How each tool watches every switch of a target. All start the target themselves.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::Path,
     process::{Command, Stdio},
 };
 
 use anyhow::Context as _;
-use serde::Deserialize;
 
 use super::{
-    parse::perf_stats,
+    parse::{number, perf_stats, summary, wingbeat_lost_blocks},
     process,
     record::{Outcome, Target},
     workload::Job,
@@ -45,11 +43,11 @@ pub(super) fn wingbeat_command(job: &Job<'_>, flags: &[&str]) -> Command {
 
 pub(super) fn wingbeat(job: &Job<'_>, flags: &[&str]) -> Found {
     let (target, usage) = job.launch(&mut wingbeat_command(job, flags))?;
-    let switches = Summary::read(&job.file("summary.json"))?.off_cpu.switches;
+    let summary = summary(&job.file("summary.json"))?;
     let outcome = Outcome {
         file_bytes: size(&job.file("blocked.svg"))?,
-        seen: Some(switches.out),
-        lost: Some(switches.lost()),
+        seen: Some(number(&summary, "/off_cpu/switches/out")?),
+        lost: Some(wingbeat_lost_blocks(&summary)?),
         ..Outcome::of(usage)
     };
     Ok((target, outcome))
@@ -97,57 +95,4 @@ pub(super) fn script(data: &Path) -> Command {
 
 fn size(file: &Path) -> anyhow::Result<u64> {
     Ok(fs::metadata(file).with_context(|| format!("{} was not written", file.display()))?.len())
-}
-
-/// The part of `wingbeat profile --mode off-cpu --summary-json` that is compared.
-#[derive(Debug, Deserialize)]
-pub(super) struct Summary {
-    pub(super) off_cpu: OffCpu,
-}
-
-/// Its part about time off the CPU.
-#[derive(Debug, Deserialize)]
-pub(super) struct OffCpu {
-    pub(super) switches: Switches,
-    /// Blocks by stack.
-    pub(super) stacks: Vec<BlockedStack>,
-    pub(super) threads: Vec<ThreadTime>,
-}
-
-/// Switches of the target's threads.
-#[derive(Debug, Deserialize)]
-pub(super) struct Switches {
-    out: u64,
-    lost: BTreeMap<String, u64>,
-}
-
-impl Switches {
-    /// Blocks that were lost, whatever the reason.
-    pub(super) fn lost(&self) -> u64 {
-        self.lost.values().sum()
-    }
-}
-
-/// Blocks with one stack.
-#[derive(Debug, Deserialize)]
-pub(super) struct BlockedStack {
-    /// Names of the frames, outermost first.
-    pub(super) stack: Vec<String>,
-    pub(super) total_ns: u64,
-}
-
-/// The time of one thread.
-#[derive(Debug, Deserialize)]
-pub(super) struct ThreadTime {
-    pub(super) tid: u32,
-    pub(super) off_cpu_ns: u64,
-    pub(super) below_limit_ns: u64,
-}
-
-impl Summary {
-    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(file).context("wingbeat left no summary")?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("{} has no time off the CPU", file.display()))
-    }
 }

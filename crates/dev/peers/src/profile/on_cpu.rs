@@ -12,8 +12,8 @@ use flate2::bufread::GzDecoder;
 use super::{
     attach::{Ready, attach},
     parse::{
-        Summary, bpftrace_samples, firefox_samples, folded_samples, perf_stats, samply_lost,
-        svg_samples,
+        bpftrace_samples, firefox_samples, folded_samples, perf_stats, samply_lost, summary,
+        svg_samples, wingbeat_samples,
     },
     process,
     record::{Outcome, Target},
@@ -31,12 +31,12 @@ pub(super) fn wingbeat(job: &Job<'_>) -> Found {
     command.arg("--summary-json").arg(job.file("summary.json")).arg("--");
     let (target, usage) = job.launch(&mut command)?;
     let outcome = Outcome::of(usage);
-    let summary = Summary::read(&job.file("summary.json"))?;
+    let (sampled, lost, bytes, told_ns) = wingbeat_samples(&summary(&job.file("summary.json"))?)?;
     let outcome = Outcome {
-        seen: Some(summary.ticks.sampled),
-        lost: Some(summary.ticks.lost),
-        bytes_per_sample: Some(summary.bytes_per_sample),
-        told_cpu_ns: Some(summary.own_cpu_ns()),
+        seen: Some(sampled),
+        lost: Some(lost),
+        bytes_per_sample: Some(bytes),
+        told_cpu_ns: Some(told_ns),
         ..outcome
     };
     Ok((target, outcome))

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+use serde_json::Value;
 use wingbeat_steps::command::output_of;
 
 /// The sum of the counts at the ends of folded lines, `a;b;c 3`.
@@ -94,49 +95,32 @@ pub(super) fn svg_samples(svg: impl BufRead) -> anyhow::Result<u64> {
     bail!("the flame graph has no root, \"all (N samples\": was there anything to draw?")
 }
 
-/// The part of `wingbeat profile --summary-json` that is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub(super) struct Summary {
-    /// Bytes of a sample on its way through the ring buffer.
-    pub(super) bytes_per_sample: f64,
-    pub(super) ticks: Ticks,
-    own: Own,
+/// What `wingbeat profile --summary-json` left.
+pub(super) fn summary(file: &Path) -> anyhow::Result<Value> {
+    let text = fs::read_to_string(file).context("wingbeat left no summary")?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no summary", file.display()))
 }
 
-/// The part of the ticks that concerns us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) struct Ticks {
-    pub(super) sampled: u64,
-    /// Did not, for want of room in the buffer.
-    pub(super) lost: u64,
+/// A number of a summary, by its path, as in `/ticks/lost`.
+pub(super) fn number(summary: &Value, path: &str) -> anyhow::Result<u64> {
+    let found = summary.pointer(path).and_then(Value::as_u64);
+    found.with_context(|| format!("wingbeat's summary has no number {path}"))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-struct Own {
-    cpu_time_ns: OwnCpu,
+/// Samples by wingbeat's own account: sampled, lost, bytes of each, CPU nanoseconds.
+pub(super) fn wingbeat_samples(summary: &Value) -> anyhow::Result<(u64, u64, f64, u64)> {
+    let cpu_ns = ["record", "symbolize", "write"]
+        .map(|part| number(summary, &format!("/own/cpu_time_ns/{part}")));
+    let cpu_ns = cpu_ns.into_iter().sum::<anyhow::Result<u64>>()?;
+    let bytes = summary["bytes_per_sample"].as_f64().context("no bytes_per_sample")?;
+    Ok((number(summary, "/ticks/sampled")?, number(summary, "/ticks/lost")?, bytes, cpu_ns))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-struct OwnCpu {
-    record: u64,
-    symbolize: u64,
-    write: u64,
-}
-
-impl Summary {
-    pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
-        Self::parse(&fs::read_to_string(file).context("wingbeat left no summary")?)
-    }
-
-    fn parse(json: &str) -> anyhow::Result<Self> {
-        serde_json::from_str(json).context("this is no summary of wingbeat")
-    }
-
-    /// CPU time of wingbeat by its own account.
-    pub(super) fn own_cpu_ns(&self) -> u64 {
-        let OwnCpu { record, symbolize, write } = self.own.cpu_time_ns;
-        record + symbolize + write
-    }
+/// Blocks that wingbeat says it lost, whatever the reason.
+pub(super) fn wingbeat_lost_blocks(summary: &Value) -> anyhow::Result<u64> {
+    let lost = summary["off_cpu"]["switches"]["lost"].as_object();
+    let lost = lost.context("wingbeat's summary has no time off the CPU")?;
+    Ok(lost.values().filter_map(Value::as_u64).sum())
 }
 
 #[cfg(test)]
@@ -196,9 +180,11 @@ mod tests {
         let json = r#"{"ticks": {"sampled": 228, "idle": 0, "other": 1, "lost": 3, "failed": {}},
             "bytes_per_sample": 136,
             "own": {"cpu_time_ns": {"record": 30, "symbolize": 9, "write": 2}}}"#;
-        let summary = Summary::parse(json).expect("a summary");
-        assert_eq!(summary.ticks, Ticks { sampled: 228, lost: 3 });
-        assert_eq!((summary.own_cpu_ns(), summary.bytes_per_sample), (41, 136.0));
-        assert!(Summary::parse("{}").is_err());
+        let summary = serde_json::from_str(json).expect("JSON");
+        assert_eq!(wingbeat_samples(&summary).expect("a summary"), (228, 3, 136.0, 41));
+        assert!(wingbeat_samples(&Value::Null).is_err());
+        assert!(wingbeat_lost_blocks(&summary).is_err());
+        let lost = serde_json::json!({"off_cpu": {"switches": {"lost": {"a": 2, "b": 3}}}});
+        assert_eq!(wingbeat_lost_blocks(&lost).ok(), Some(5));
     }
 }

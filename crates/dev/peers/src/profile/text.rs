@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     numbers::Spread,
-    table::{Column, NONE, column, joined, show, table},
+    table::{Column, column, joined, show, table},
 };
 
 /// The workload that the summary shows.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wingbeat_bpf::spec::Spec;
 
 use super::{
@@ -83,34 +84,11 @@ fn without_path(message: &str, object: &Path) -> String {
 }
 
 fn read(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
-    #[derive(Deserialize)]
-    struct Report {
-        cases: Vec<Case>,
-        failures: Vec<Failure>,
-        skipped: Vec<Failure>,
-        verified: Vec<Verified>,
-    }
-    #[derive(Deserialize)]
-    struct Case {
-        program: String,
-        latency: Latency,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Latency {
-        Measured { samples_ns: Vec<f64> },
-        Unavailable(String),
-    }
-    #[derive(Deserialize)]
-    struct Failure {
-        name: String,
-        reason: String,
-    }
-    #[derive(Deserialize)]
-    struct Verified {
-        name: String,
-    }
-    let report: Report = serde_json::from_str(json).context("wingbeat's JSON is not understood")?;
+    let report: Value = serde_json::from_str(json).context("wingbeat's JSON is not understood")?;
+    let rows = |name: &str| {
+        report[name].as_array().with_context(|| format!("wingbeat's JSON has no {name}"))
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut programs: BTreeMap<String, Fate> = BTreeMap::new();
     let mut put = |name: String, fate: Fate| {
         let best = programs.entry(name).or_insert_with(|| fate.clone());
@@ -118,23 +96,23 @@ fn read(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
             *best = fate;
         }
     };
-    for Case { program, latency } in report.cases {
-        let fate = match latency {
-            Latency::Measured { samples_ns } if samples_ns.is_empty() => {
-                Fate::Untimed("there are no samples".to_owned())
-            }
-            Latency::Measured { .. } => Fate::Timed,
-            Latency::Unavailable(reason) => Fate::Untimed(reason),
+    for case in rows("cases")? {
+        let (measured, reason) = (&case["latency"]["measured"], &case["latency"]["unavailable"]);
+        let fate = match measured["samples_ns"].as_array().map(Vec::len) {
+            Some(0) => Fate::Untimed("there are no samples".to_owned()),
+            Some(_) => Fate::Timed,
+            None => Fate::Untimed(text(reason)),
         };
-        put(program, fate);
+        put(text(&case["program"]), fate);
     }
-    for Verified { name } in report.verified {
-        put(name, Fate::Verified);
+    for row in rows("verified")? {
+        put(text(&row["name"]), Fate::Verified);
     }
-    for Failure { name, reason } in report.failures.into_iter().chain(report.skipped) {
+    for row in rows("failures")?.iter().chain(rows("skipped")?) {
         // `PROGRAM/INPUT`, where it is a case that failed.
+        let name = text(&row["name"]);
         let program = name.split('/').next().unwrap_or(&name);
-        put(program.to_owned(), Fate::Refused(reason));
+        put(program.to_owned(), Fate::Refused(text(&row["reason"])));
     }
     Ok(programs)
 }

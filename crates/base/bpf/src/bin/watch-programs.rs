@@ -1,10 +1,14 @@
-//! `cargo xtask watch-programs`: what the verifier made of the programs that a command loads.
+//! `watch-programs COMMAND …`: what the verifier made of the programs that a command loads.
 //!
 //! Whoever loads a program sets its constants first, and the verifier prunes by them: so programs are
-//! looked at where they are at work, and not loaded once more from their objects.
+//! looked at where they are at work, and not loaded once more from their objects. `cargo xtask vm` runs it in
+//! its guests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    env,
+    error::Error,
+    ffi::OsString,
     fs,
     io::{self, Write as _},
     process::{Command, ExitCode, Stdio},
@@ -12,25 +16,35 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
 use wingbeat_bpf::program::{Info, full_name, ids, open};
 
 /// How often programs are looked for. They stay for seconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
+fn main() -> ExitCode {
+    match run(env::args_os().skip(1)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs the command with its output thrown away, and prints each program that it holds meanwhile, as
 /// CSV in the columns that `wingbeat bench --format csv` has too.
-pub(crate) fn run(words: &[String]) -> anyhow::Result<ExitCode> {
-    let (program, arguments) = words.split_first().context("a command is missing")?;
+fn run(mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
+    let program = words.next().ok_or("a command is missing")?;
     // Asked beforehand, so that who may not see them is told so.
-    ids().context("cannot list eBPF programs, which takes root")?;
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+    ids().map_err(|error| format!("cannot list eBPF programs, which takes root: {error}"))?;
+    let mut command = Command::new(&program);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     let mut found = BTreeMap::new();
     let status = loop {
         found.extend(held(child.id()).into_iter().filter_map(look));
-        if let Some(status) = child.try_wait().context("cannot wait for the command")? {
+        if let Some(status) = child.try_wait()? {
             break status;
         }
         thread::sleep(PERIOD);
