@@ -23,7 +23,6 @@ fn main() -> ExitCode {
     mode::main(counted::start, || {
         bootstrap_mean(&sample(30, 1));
         mann_whitney(&sample(50, 1), &sample(50, 2));
-        shift_of_pairs(&sample(POINTS, 1));
         student_quantile();
         change_points(&steps());
     })
@@ -52,10 +51,6 @@ fn mann_whitney(before: &Sample, after: &Sample) {
     black_box(rank::mann_whitney(black_box(before), black_box(after)));
 }
 
-fn shift_of_pairs(sample: &Sample) {
-    black_box(rank::shift_of_pairs(black_box(sample)));
-}
-
 fn student_quantile() {
     black_box(student::quantile(black_box(0.995), black_box(9.0)));
 }
@@ -68,7 +63,7 @@ fn change_points(series: &[f64]) {
 mod counted {
     use gungraun::{library_benchmark, library_benchmark_group, main};
 
-    use super::{POINTS, Sample, sample, steps};
+    use super::{Sample, sample, steps};
 
     #[library_benchmark]
     #[bench::of_30(sample(30, 1))]
@@ -80,12 +75,6 @@ mod counted {
     #[bench::of_50_and_50(sample(50, 1), sample(50, 2))]
     fn mann_whitney(before: Sample, after: Sample) {
         crate::mann_whitney(&before, &after);
-    }
-
-    #[library_benchmark]
-    #[bench::of_2000(sample(POINTS, 1))]
-    fn shift_of_pairs(sample: Sample) {
-        crate::shift_of_pairs(&sample);
     }
 
     #[library_benchmark]
@@ -101,8 +90,7 @@ mod counted {
 
     library_benchmark_group!(
         name = stats,
-        benchmarks =
-            [bootstrap_mean, mann_whitney, shift_of_pairs, student_quantile, change_points]
+        benchmarks = [bootstrap_mean, mann_whitney, student_quantile, change_points]
     );
     main!(library_benchmark_groups = stats);
 

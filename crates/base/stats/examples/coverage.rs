@@ -57,7 +57,7 @@ fn slow_difference(random: &mut Random) -> f64 {
 /// The intervals of one run.
 struct Run {
     student: Interval,
-    bca: Interval,
+    percentile: Interval,
     studentized: Interval,
     cautious: Interval,
 }
@@ -67,7 +67,7 @@ fn run(values: Vec<f64>, seed: u64) -> Option<Run> {
     let bootstrap = Bootstrap { resamples: RESAMPLES, confidence: CONFIDENCE, seed };
     Some(Run {
         student: student::interval_of_mean(&sample, CONFIDENCE)?,
-        bca: bootstrap.bca(&sample, mean_of)?,
+        percentile: bootstrap.percentile(&sample, mean_of)?,
         studentized: bootstrap.studentized(&sample)?,
         cautious: bootstrap.mean(&sample)?,
     })
@@ -90,7 +90,7 @@ const MEASURES: [Measure; 5] = [
     Measure { name: "width ÷ Student's", of: relative_width, decimals: 2 },
     Measure { name: "bootstrap-t, % held", of: |r| held(r, |run| run.studentized), decimals: 1 },
     Measure { name: "Student's t, % held", of: |r| held(r, |run| run.student), decimals: 1 },
-    Measure { name: "BCa, % held", of: |r| held(r, |run| run.bca), decimals: 1 },
+    Measure { name: "percentiles, % held", of: |r| held(r, |run| run.percentile), decimals: 1 },
 ];
 
 fn held(runs: &[Run], interval: fn(&Run) -> Interval) -> f64 {

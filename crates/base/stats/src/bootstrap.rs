@@ -5,17 +5,16 @@
 //! jackknife", Annals of Statistics 7, 1979). Results depend on the sample, the settings and nothing
 //! else; the same seed gives the same bits.
 //!
-//! For a verdict about a mean of few units take [`Bootstrap::mean`]. [`Bootstrap::bca`] and
-//! [`Bootstrap::percentile`] take any statistic, and promise too much below some 20 values.
+//! For a verdict about a mean of few units take [`Bootstrap::mean`]. [`Bootstrap::percentile`] takes
+//! any statistic, and promises too much below some 20 values.
 
 mod studentized;
 mod visible;
 
 use crate::{
     interval::{Interval, tail},
-    normal,
     random::Places,
-    sample::{Sample, at_place, sum_of},
+    sample::{Sample, at_place},
 };
 
 /// How to resample.
@@ -56,37 +55,6 @@ impl Bootstrap {
         let tail = self.tail(sample)?;
         let replicates = self.replicates(sample, statistic)?;
         Interval::between(share(&replicates, tail), share(&replicates, 1.0 - tail))
-    }
-
-    /// The bias-corrected and accelerated interval of a statistic (BCa): the percentile interval,
-    /// cut where the median of the replicates (z₀) and the skewness of the jackknife (a) tell.
-    ///
-    /// `α₁ = Φ(z₀ + (z₀ + z) / (1 − a (z₀ + z)))`, `a = Σ(θ̄ − θᵢ)³ / 6 (Σ(θ̄ − θᵢ)²)^1.5`; replicates
-    /// equal to the statistic count half for z₀. Efron, "Better bootstrap confidence intervals", JASA
-    /// 82 (1987).
-    ///
-    /// The statistic gets ascending values, and `None` is returned, as with [`Self::percentile`].
-    /// Time: `(resamples + n) · n`.
-    pub fn bca(&self, sample: &Sample, statistic: impl Fn(&[f64]) -> f64) -> Option<Interval> {
-        let tail = self.tail(sample)?;
-        let acceleration = acceleration(sample.values(), &statistic)?;
-        let whole = statistic(sample.values());
-        let replicates = self.replicates(sample, statistic)?;
-        let below = replicates.partition_point(|&replicate| replicate < whole);
-        let up_to = replicates.partition_point(|&replicate| replicate <= whole);
-        let count = replicates.len() as f64;
-        // Kept off 0 and 1, where no shift could be told.
-        let middle = ((below + up_to) as f64 / 2.0).clamp(0.5, count - 0.5) / count;
-        let bias = normal::quantile(middle);
-        let corrected = |z: f64| {
-            let shifted = bias + z;
-            let scale = 1.0 - acceleration * shifted;
-            // Beyond the pole the formula runs back; the pole itself means the last replicate.
-            let far = if scale > 0.0 { shifted / scale } else { f64::INFINITY.copysign(shifted) };
-            normal::cdf(bias + far)
-        };
-        let z = normal::quantile(tail);
-        Interval::between(share(&replicates, corrected(z)), share(&replicates, corrected(-z)))
     }
 
     /// The share in each tail, if that many resamples reach it.
@@ -157,39 +125,6 @@ fn places(n: usize, seed: u64) -> Places {
 fn share(replicates: &[f64], p: f64) -> f64 {
     let count = replicates.len() as f64;
     at_place(replicates, (p * (count + 1.0) - 1.0).clamp(0.0, (count - 1.0).max(0.0)))
-}
-
-/// A sixth of the skewness of the jackknife, the statistic without each value in turn. 0 if they are
-/// all the same. `None` if one is not finite.
-fn acceleration(sorted: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Option<f64> {
-    let Some((_, rest)) = sorted.split_first() else {
-        return Some(0.0);
-    };
-    let mut rest = rest.to_vec();
-    let mut jackknife = Vec::with_capacity(sorted.len());
-    for (index, &value) in sorted.iter().enumerate() {
-        jackknife.push(statistic(&rest));
-        // Now `rest` lacks the value at `index`; put it in the place of its successor.
-        if let Some(slot) = rest.get_mut(index) {
-            *slot = value;
-        }
-    }
-    let mean = sum_of(&jackknife) / jackknife.len() as f64;
-    // Relative to the largest, so that cubes neither vanish nor overflow.
-    let largest = jackknife.iter().map(|theta| (mean - theta).abs()).fold(0.0, f64::max);
-    if !mean.is_finite() || !largest.is_finite() {
-        return None;
-    }
-    if largest <= 1e-12 * mean.abs() {
-        return Some(0.0);
-    }
-    let (mut squares, mut cubes) = (0.0, 0.0);
-    for theta in &jackknife {
-        let distance = (mean - theta) / largest;
-        squares += distance.powi(2);
-        cubes += distance.powi(3);
-    }
-    Some(cubes / (6.0 * squares.powf(1.5)))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! - [`sample`]: sorted values and what can be read off them; [`outliers`] are named, never removed.
 //! - [`interval`]: a lower and an upper bound, from [`student`]'s distribution or by [`bootstrap`].
-//! - [`rank`]: tests and shifts that know only the order of the values.
+//! - [`rank`]: a test that knows only the order of the values.
 //! - [`power`]: how small an effect could have been seen.
 //! - [`changes`]: where the level of a series changes for good.
 //! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel records into.

@@ -7,9 +7,6 @@
 
 use crate::{normal, student};
 
-/// More units than this are never asked for.
-pub const UNITS_MAX: u64 = 1_000_000_000;
-
 /// Panels of Simpson's rule in each of three pieces; even.
 const PANELS: u32 = 256;
 
@@ -84,38 +81,6 @@ pub fn smallest_effect(standard_error: f64, degrees: f64, alpha: f64, power: f64
     }
     let effect = high * standard_error;
     effect.is_finite().then_some(effect)
-}
-
-/// How many units (pairs, loads) a test of their mean needs to see `effect` with chance `power`, if
-/// the units' standard deviation is `std_dev`. At least 2.
-///
-/// The least n with `power_of(effect, std_dev / √n, n − 1, alpha) ≥ power`. `None` if it is above
-/// [`UNITS_MAX`], for an effect of 0 among others, unless `0 < alpha < power < 1`, and if `std_dev` is
-/// negative or not finite.
-pub fn units_needed(effect: f64, std_dev: f64, alpha: f64, power: f64) -> Option<u64> {
-    let is_level = alpha > 0.0 && alpha < power && power < 1.0;
-    if !is_level || !effect.is_finite() || !std_dev.is_finite() || std_dev < 0.0 {
-        return None;
-    }
-    if std_dev == 0.0 {
-        return (effect != 0.0).then_some(2);
-    }
-    let is_enough = |units: u64| {
-        let n = units as f64;
-        power_of(effect, std_dev / n.sqrt(), n - 1.0, alpha).is_some_and(|found| found >= power)
-    };
-    let (mut too_few, mut enough) = (1, 2);
-    while !is_enough(enough) {
-        if enough >= UNITS_MAX {
-            return None;
-        }
-        (too_few, enough) = (enough, (enough * 2).min(UNITS_MAX));
-    }
-    while enough - too_few > 1 {
-        let middle = too_few + (enough - too_few) / 2;
-        if is_enough(middle) { enough = middle } else { too_few = middle }
-    }
-    Some(enough)
 }
 
 /// What |t| has to exceed.

@@ -110,14 +110,6 @@ impl Sample {
         self.std_dev().map(|std_dev| std_dev / (self.len() as f64).sqrt())
     }
 
-    /// The coefficient of variation, `std_dev / |mean|`: spread as a share of the size.
-    ///
-    /// `None` for fewer than two values, and if the mean is 0.
-    pub fn coefficient_of_variation(&self) -> Option<f64> {
-        let mean = self.mean().abs();
-        if mean == 0.0 { None } else { self.std_dev().map(|std_dev| std_dev / mean) }
-    }
-
     /// The value in the middle, or half way between the two in the middle.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)

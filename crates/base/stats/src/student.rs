@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use crate::{
     interval::{Interval, tail},
     normal,
-    sample::{Sample, sum_of},
+    sample::Sample,
 };
 
 /// From so many degrees of freedom on, a corrected normal distribution stands in.
@@ -172,36 +172,6 @@ pub fn interval_of_mean(sample: &Sample, confidence: f64) -> Option<Interval> {
     let standard_error = sample.standard_error()?;
     let t = upper_quantile(tail(confidence)?, (sample.len() - 1) as f64);
     Interval::around(sample.mean(), t * standard_error)
-}
-
-/// The interval of the mean of what is left when `g = ⌊fraction · n⌋` values are cut off at each end.
-///
-/// `trimmed mean ± t · √(SSD / h(h−1))` with `h = n − 2g` values left, SSD the sum of squares about
-/// their mean of the sample *winsorized*: with the g values at each end replaced by the nearest value
-/// that is left. `t` has h − 1 degrees of freedom. Yuen, "The two-sample trimmed t for unequal
-/// population variances", Biometrika 61 (1974), for one sample as in Tukey & McLaughlin, Sankhyā A 25
-/// (1963). Usual fractions are 0.1 and 0.2.
-///
-/// Few wild values do not widen it. `None` if fewer than two values are left, and unless
-/// `0 < confidence < 1`.
-pub fn interval_of_trimmed_mean(
-    sample: &Sample,
-    fraction: f64,
-    confidence: f64,
-) -> Option<Interval> {
-    let cut = sample.cut(fraction);
-    let kept = sample.values().get(cut..sample.len().checked_sub(cut)?)?;
-    let [first, .., last] = kept else {
-        return None;
-    };
-    let left = kept.len() as f64;
-    let winsorized = sample.values().iter().map(|value| value.clamp(*first, *last));
-    let winsorized: Vec<f64> = winsorized.collect();
-    let mean = sum_of(&winsorized) / winsorized.len() as f64;
-    let squares: f64 = winsorized.iter().map(|value| (value - mean).powi(2)).sum();
-    let t = upper_quantile(tail(confidence)?, left - 1.0);
-    let standard_error = (squares / (left * (left - 1.0))).sqrt();
-    Interval::around(sample.trimmed_mean(fraction), t * standard_error)
 }
 
 #[cfg(test)]

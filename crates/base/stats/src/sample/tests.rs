@@ -52,17 +52,6 @@ fn moments() {
     check(&[0.1, 0.1, 0.1], 0.1, Some(0.0));
 }
 
-#[test]
-fn spread_as_a_share() {
-    let check = |values: &[f64], expected| {
-        assert_eq!(sample(values).coefficient_of_variation(), expected, "{values:?}");
-    };
-    check(&[5.0], None);
-    check(&[-1.0, 1.0], None);
-    check(&[-1.0, -3.0], Some(2_f64.sqrt() / 2.0));
-    assert_eq!(sample(&[1.0, 3.0]).standard_error(), Some(1.0));
-}
-
 /// R: `quantile(c(…), q, type = 7)`.
 #[test]
 fn quantiles_of_type_7() {
