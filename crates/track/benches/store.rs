@@ -10,8 +10,9 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    model::{BenchmarkName, Boundary, Environment, Measure, Metric, Outcome, Report, Verdict},
-    results::Results,
+    model::{
+        BenchmarkName, Boundary, Environment, Measure, Metric, Outcome, Report, Results, Verdict,
+    },
     store::{HistoryQuery, PlotQuery, ReportFilter, Store},
 };
 

@@ -41,7 +41,7 @@ pub use self::{
         ChangeInterval, Comparison, End, Failed, Revision, Row, SideName, Unmatched, Verdict,
     },
 };
-use crate::{adapter::Adapter, results::Average};
+use crate::{adapter::Adapter, model::Average};
 
 /// What to compare, and how.
 #[derive(Debug, Clone)]

@@ -21,10 +21,10 @@ mod short;
 mod together;
 mod words;
 
-pub use input::{Decision, Look, Notice, ReportInput, Series, Settings};
+pub use input::{Decision, Look, ReportInput, Series, Settings};
 
 use self::history::History;
-use crate::model::{Kind, Outcome, Verdict, threshold::Test};
+use crate::model::{Kind, Notice, Outcome, Verdict, threshold::Test};
 
 /// A verdict that says nothing yet.
 fn empty(series: &Series<'_>) -> Verdict {

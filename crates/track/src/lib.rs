@@ -7,7 +7,7 @@
 //! output → adapter → model → store → decision → alerts
 //! ```
 //!
-//! - [`adapter`]: bytes of one tool in, [`results::Results`] out. Pure.
+//! - [`adapter`]: bytes of one tool in, [`model::Results`] out. Pure.
 //! - [`model`]: the words of the field as types; what a report is.
 //! - [`store`]: reports in an embedded database, or in files that merge.
 //! - [`decide`]: a report and its history in, a verdict for each metric out. Pure.
@@ -29,6 +29,5 @@ pub mod model;
 pub mod output;
 pub mod plot;
 pub mod remote;
-pub mod results;
 pub mod run;
 pub mod store;

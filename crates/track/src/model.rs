@@ -1,21 +1,27 @@
 //! The words of continuous benchmarking as types: data, and what makes it valid.
 
+pub mod adapter;
 pub mod alert;
 pub mod environment;
 pub mod measure;
 pub mod metric;
 pub mod name;
+pub mod notice;
 pub mod past;
 pub mod report;
+pub mod results;
 pub mod threshold;
 pub mod verdict;
 
+pub use adapter::Adapter;
 pub use alert::{Alert, Limit, Status};
 pub use environment::Environment;
 pub use measure::{Direction, Kind, Measure};
 pub use metric::Metric;
 pub use name::{BenchmarkName, BranchName, InvalidName, ProjectName, Slug, TestbedName};
+pub use notice::Notice;
 pub use past::{Past, PastPoint, PastReport, PastSeries};
 pub use report::{Report, StartPoint};
+pub use results::{AddError, Average, BenchmarkResults, FailedBenchmark, Results};
 pub use threshold::{Threshold, ThresholdModel};
 pub use verdict::{Boundary, Change, Outcome, Verdict};

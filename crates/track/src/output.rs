@@ -15,10 +15,7 @@ mod verdict;
 
 use std::path::Path;
 
-use crate::{
-    decide::Notice,
-    model::{Report, ThresholdModel},
-};
+use crate::model::{Notice, Report, ThresholdModel};
 
 pub use cells::outcome_word;
 pub use fragment::{html, markdown};

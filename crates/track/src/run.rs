@@ -33,9 +33,11 @@ pub use interrupt::Interrupt;
 
 use crate::{
     adapter::Adapter,
-    decide::{Look, Notice, Settings},
-    model::{BranchName, Environment, ProjectName, Report, TestbedName, Threshold, ThresholdModel},
-    results::{Average, Results},
+    decide::{Look, Settings},
+    model::{
+        Average, BranchName, Environment, Notice, ProjectName, Report, Results, TestbedName,
+        Threshold, ThresholdModel,
+    },
     store::{Store, StoreError},
 };
 

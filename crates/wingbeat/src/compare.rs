@@ -17,8 +17,8 @@ use clap::ValueEnum;
 use wingbeat_track::{
     adapter::Adapter,
     compare::{Comparison, Plan, compare, judge::Settings, output},
+    model::Average,
     output::Style,
-    results::Average,
 };
 
 use crate::{

@@ -13,10 +13,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 const NAME: &str = "bpftool prog run";
 

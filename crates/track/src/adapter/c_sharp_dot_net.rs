@@ -9,10 +9,7 @@ use super::{
     line::At,
     naming, once,
 };
-use crate::{
-    model::{BenchmarkName, Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, BenchmarkName, Direction, Kind, Measure, Metric, Results};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -16,10 +16,7 @@ use super::{
     text::without_colors,
     unit::{nanoseconds, number},
 };
-use crate::{
-    model::{BenchmarkName, Measure, Metric},
-    results::{Average, FailedBenchmark, Results},
-};
+use crate::model::{Average, BenchmarkName, FailedBenchmark, Measure, Metric, Results};
 
 /// Where the reader is.
 enum Place {

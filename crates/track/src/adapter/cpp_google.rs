@@ -24,10 +24,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::{
-    model::{Direction, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Measure, Metric, Results};
 
 #[derive(Deserialize)]
 struct Report {

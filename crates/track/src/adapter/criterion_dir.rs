@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::results::Results;
+use crate::model::Results;
 
 /// The files of a folder `new`, each of which has to be of this run.
 pub const FILES: [&str; 3] = ["benchmark.json", "estimates.json", "sample.json"];

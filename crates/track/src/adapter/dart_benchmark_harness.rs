@@ -7,10 +7,7 @@ use super::{
     text::{rsplit_once, without_colors},
     unit::{nanoseconds, number},
 };
-use crate::{
-    model::{Direction, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Measure, Metric, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);

@@ -17,10 +17,7 @@ use super::{
     text::{split_once, without_colors},
     unit::number,
 };
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 /// One line of `go test -json`.
 #[derive(Deserialize)]

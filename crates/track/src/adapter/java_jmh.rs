@@ -9,10 +9,7 @@ use super::{
     Adapter, AdapterError, documents::documents, figure::Figure, json::Ordered, line::At, naming,
     once, text::without_colors, unit,
 };
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -6,10 +6,7 @@ use super::{
     text::{rsplit_once, without_colors},
     unit::number,
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);

@@ -7,10 +7,7 @@ use super::{
     text::{rsplit_once, split_once, without_colors},
     unit::{nanoseconds, number},
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);

@@ -11,10 +11,7 @@ use super::{
     line::At,
     naming, once,
 };
-use crate::{
-    model::{BenchmarkName, Measure},
-    results::{Average, Results},
-};
+use crate::model::{Average, BenchmarkName, Measure, Results};
 
 const NS_PER_MS: f64 = 1e6;
 

@@ -11,9 +11,8 @@ use serde::{
 };
 
 use super::{Adapter, AdapterError, documents::end_of_string, line::without_cargo};
-use crate::{
-    model::{BenchmarkName, InvalidName, Measure, Metric, name::strip_ignored},
-    results::{Average, Results},
+use crate::model::{
+    Average, BenchmarkName, InvalidName, Measure, Metric, Results, name::strip_ignored,
 };
 
 #[derive(Deserialize)]

@@ -5,10 +5,7 @@ use std::{borrow::Cow, iter};
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::{Adapter, AdapterError};
-use crate::{
-    model::BenchmarkName,
-    results::{BenchmarkResults, Results},
-};
+use crate::model::{BenchmarkName, BenchmarkResults, Results};
 
 /// A line of the output that an adapter reads.
 #[derive(Debug, Clone, Copy)]

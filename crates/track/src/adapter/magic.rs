@@ -4,7 +4,7 @@
 //! the output has to hold the words that the tool always writes, which costs next to nothing.
 
 use super::{Adapter, AdapterError};
-use crate::results::{Average, Results};
+use crate::model::{Average, Results};
 
 /// An adapter, and words that its tool always writes: all of one of the groups.
 type Candidate = (Adapter, &'static [&'static [&'static str]]);

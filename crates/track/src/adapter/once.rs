@@ -5,7 +5,7 @@ use std::{fmt, hash::Hash};
 use rustc_hash::FxHashMap;
 
 use super::{AdapterError, line::At};
-use crate::results::{BenchmarkResults, Results};
+use crate::model::{BenchmarkResults, Results};
 
 /// The lines at which benchmarks were read.
 #[derive(Default)]

@@ -7,10 +7,7 @@
 use serde::Deserialize;
 
 use super::{Adapter, AdapterError, line::At, objects::objects, unit};
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 const NAME: &str = "perf stat";
 

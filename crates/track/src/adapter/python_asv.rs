@@ -12,10 +12,7 @@ use super::{
     text::without_colors,
     unit::{nanoseconds, number},
 };
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 const FAILED: &str = "asv says that it failed";
 

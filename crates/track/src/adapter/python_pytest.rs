@@ -16,10 +16,7 @@ use super::{
     naming, once,
     text::without_colors,
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 /// The reason of a failure for which pytest gives none.
 const UNTOLD: &str = "pytest says that it failed";

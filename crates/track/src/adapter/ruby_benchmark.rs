@@ -6,10 +6,7 @@ use super::{
     text::{rsplit_once, split_once, without_colors},
     unit::number,
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 const NS_PER_SECOND: f64 = 1e9;
 

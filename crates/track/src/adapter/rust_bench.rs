@@ -16,10 +16,7 @@ use super::{
     text::{rsplit_once, split_once, without_colors},
     unit,
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 /// Between name and figure.
 const RESULT: &str = " ... bench:";

@@ -9,10 +9,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::{
-    model::{BenchmarkName, Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, BenchmarkName, Direction, Kind, Measure, Metric, Results};
 
 /// Title, factor and measure of a unit of throughput.
 const RATES: &[(&str, f64, &str)] = &[
@@ -168,7 +165,7 @@ mod tests {
             let values = [ends.0, metric.value, ends.1].map(|value| (value * 1e10).round() / 1e10);
             (name.to_string(), measure.slug.to_string(), values)
         };
-        let rows = |benchmark: &crate::results::BenchmarkResults| {
+        let rows = |benchmark: &crate::model::BenchmarkResults| {
             let metrics = benchmark.metrics.iter();
             metrics.map(|metric| row(&benchmark.name, metric)).collect::<Vec<_>>()
         };

@@ -11,10 +11,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 /// The columns that are read, in their order.
 const FASTEST: usize = 0;

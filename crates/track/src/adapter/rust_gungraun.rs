@@ -5,7 +5,7 @@ mod summary;
 mod table;
 
 use super::{AdapterError, text::without_colors};
-use crate::results::{Average, Results};
+use crate::model::{Average, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let text = without_colors(text);

@@ -6,10 +6,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::{
-    model::{Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Measure, Metric, Results};
 
 /// The counts; their names are those of the measures.
 const COUNTS: [&str; 5] =

@@ -9,10 +9,7 @@ use serde::{
 };
 
 use super::{Adapter, AdapterError, documents::documents, figure::Figure, line::At, naming, once};
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 const NS_PER_SECOND: f64 = 1e9;
 

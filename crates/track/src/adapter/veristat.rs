@@ -9,10 +9,7 @@ use super::{
     once::Once,
     unit,
 };
-use crate::{
-    model::{Direction, Kind, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
 
 /// Title of a column, measure, and the factor to its units.
 const COLUMNS: &[(&str, &str, f64)] = &[

@@ -8,10 +8,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Adapter, AdapterError, line::At, objects::objects};
-use crate::{
-    model::{BenchmarkName, Measure, Metric},
-    results::{Average, Results},
-};
+use crate::model::{Average, BenchmarkName, Measure, Metric, Results};
 
 /// Version of the JSON that is read.
 const SCHEMA_VERSION: u32 = 1;

@@ -14,7 +14,7 @@ use super::{
     result::{End, Failed, SideName},
     series::{Collector, Series},
 };
-use crate::results::Results;
+use crate::model::Results;
 
 /// What all runs have given.
 #[derive(Debug)]

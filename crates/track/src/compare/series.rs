@@ -3,10 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use super::SideName;
-use crate::{
-    model::{BenchmarkName, Measure, Slug},
-    results::Results,
-};
+use crate::model::{BenchmarkName, Measure, Results, Slug};
 
 /// All values of one measure of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +94,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Metric, results::Results};
+    use crate::model::{Metric, Results};
 
     fn results(values: &[(&str, &str, f64)]) -> Results {
         let mut results = Results::default();

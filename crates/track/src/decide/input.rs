@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::model::{
-    BenchmarkName, Environment, Limit, Measure, Metric, Outcome, PastPoint, PastReport, Slug,
+    BenchmarkName, Environment, Limit, Measure, Metric, Notice, Outcome, PastPoint, PastReport,
     ThresholdModel, Verdict,
 };
 
@@ -93,54 +93,4 @@ pub struct Look {
     /// The least change on that side that counts, as a share.
     pub change_min: f64,
     pub reports: usize,
-}
-
-/// What concerns a report as a whole.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Notice {
-    /// Most benchmarks moved alike: the host or the toolchain changed, or something that they share.
-    MovedTogether {
-        /// Iteration of the report, from 0.
-        iteration: u32,
-        /// Measure in which they moved.
-        measure: Slug,
-        benchmarks: usize,
-        /// Benchmarks of the measure that could be judged.
-        judged: usize,
-        /// Change of the one in the middle, as a share of its baseline.
-        change: f64,
-        /// What is known to be new about the environment: `kernel 6.12.1 → 6.18.4`.
-        environment: Vec<String>,
-        /// All of it in one sentence.
-        reason: String,
-    },
-    /// A threshold that the user named judges nothing in this report.
-    IdleThreshold {
-        measure: Slug,
-        /// Benchmarks that it is for, as a glob; `None`: all.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        benchmark: Option<String>,
-        /// Why, and what to do about it, in one sentence.
-        reason: String,
-    },
-    /// Metrics look changed beside a history of fewer than five reports, which decides nothing.
-    LooksChanged {
-        /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
-        outcome: Outcome,
-        metrics: usize,
-        /// Which, and why nothing was decided about them, in one sentence.
-        reason: String,
-    },
-    /// The level of alerts at the end of history has become the usual one.
-    AlertIsUsual {
-        metrics: usize,
-        /// Which, in one sentence.
-        reason: String,
-    },
-    /// Something is new about the environment since the newest point of history.
-    EnvironmentChanged {
-        /// What: `kernel 6.12.1 → 6.18.4`.
-        changes: Vec<String>,
-    },
 }

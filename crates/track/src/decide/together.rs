@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use wingbeat_text::share;
 
-use super::{Decision, Notice, Settings, auto::Moved};
-use crate::model::{Outcome, Verdict};
+use super::{Decision, Settings, auto::Moved};
+use crate::model::{Notice, Outcome, Verdict};
 
 /// Fewer benchmarks are not a crowd.
 const BENCHMARKS_MIN: usize = 5;

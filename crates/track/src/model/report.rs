@@ -5,11 +5,13 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
+    adapter::Adapter,
     alert::{Alert, Status},
     environment::Environment,
     name::{BranchName, ProjectName, TestbedName},
+    results::Results,
+    verdict::Verdict,
 };
-use crate::{adapter::Adapter, model::Verdict, results::Results};
 
 /// All that one run has found. It is what the store keeps and what `wingbeat export` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

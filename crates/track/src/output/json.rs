@@ -65,7 +65,7 @@ pub fn json(page: &Page<'_>) -> Value {
 
 /// Benchmarks and measures of each iteration.
 fn counts(page: &Page<'_>) -> Vec<Value> {
-    let of = |results: &crate::results::Results| {
+    let of = |results: &crate::model::Results| {
         let benchmarks = &results.benchmarks;
         let metrics = benchmarks.iter().flat_map(|benchmark| &benchmark.metrics);
         let measures: BTreeMap<_, _> = metrics.map(|(measure, _)| (&measure.slug, ())).collect();

@@ -1,11 +1,7 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, row::Row};
-use crate::{
-    decide::Notice,
-    model::{Outcome, Status},
-    results::FailedBenchmark,
-};
+use crate::model::{FailedBenchmark, Notice, Outcome, Status};
 
 /// What there is to tell besides the figures.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,8 @@ use std::{
 };
 
 use super::Page;
-use crate::{
-    model::{Alert, Measure, Metric, Outcome, Status, ThresholdModel, Verdict},
-    results::BenchmarkResults,
+use crate::model::{
+    Alert, BenchmarkResults, Measure, Metric, Outcome, Status, ThresholdModel, Verdict,
 };
 
 /// One metric of one iteration.

@@ -6,10 +6,7 @@ use serde_json::{Map, Value, json};
 use time::format_description::well_known::Rfc3339;
 
 use super::Submission;
-use crate::{
-    model::{BenchmarkName, Threshold, name::strip_ignored, threshold::Test},
-    results::Results,
-};
+use crate::model::{BenchmarkName, Results, Threshold, name::strip_ignored, threshold::Test};
 
 /// The ending by which a benchmark asks a Bencher server for no alert.
 const IGNORED: &str = "_bencher_ignore";

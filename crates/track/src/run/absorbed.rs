@@ -5,8 +5,8 @@ use wingbeat_stats::sample;
 use wingbeat_text::{first_few, share};
 
 use crate::{
-    decide::{Notice, Series},
-    model::{Kind, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test},
+    decide::Series,
+    model::{Kind, Notice, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test},
     output::short_hash,
 };
 

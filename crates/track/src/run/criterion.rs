@@ -6,7 +6,7 @@ use std::{
     time::SystemTime,
 };
 
-use crate::{adapter::criterion_dir, results::Results};
+use crate::{adapter::criterion_dir, model::Results};
 
 /// Folders below `target/criterion`: groups, functions, parameters, `new`.
 const DEPTH_MAX: usize = 8;

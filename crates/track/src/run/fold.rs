@@ -4,10 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    model::{BenchmarkName, Measure, Metric},
-    results::{BenchmarkResults, Results},
-};
+use crate::model::{BenchmarkName, BenchmarkResults, Measure, Metric, Results};
 
 /// Which value of several iterations stands for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,8 +11,7 @@ use std::{
 use super::{Benchmark, CommandError, Echo, Request, RunError, criterion};
 use crate::{
     adapter::AdapterError,
-    model::{BenchmarkName, InvalidName, Measure, Metric},
-    results::{AddError, Results},
+    model::{AddError, BenchmarkName, InvalidName, Measure, Metric, Results},
 };
 
 /// Most files in one report, as Bencher has it.

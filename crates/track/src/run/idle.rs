@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    decide::Notice,
-    model::{
-        Report, Slug, Threshold,
-        threshold::{Test, matches_glob},
-    },
+use crate::model::{
+    Notice, Report, Slug, Threshold,
+    threshold::{Test, matches_glob},
 };
 
 /// Measures that are listed at most.

@@ -13,8 +13,8 @@ use wingbeat_text::{first_few, plural, share};
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, Comparison, End, Row},
-    decide::{Look, Notice},
-    model::{BenchmarkName, Boundary, Change, Outcome},
+    decide::Look,
+    model::{BenchmarkName, Boundary, Change, Notice, Outcome},
     output::short_hash,
 };
 

@@ -12,9 +12,8 @@ use crate::{
     adapter::Adapter,
     model::{
         Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, Outcome,
-        ProjectName, Report, StartPoint, Status, TestbedName, Verdict,
+        ProjectName, Report, Results, StartPoint, Status, TestbedName, Verdict,
     },
-    results::Results,
 };
 
 thread_local! {

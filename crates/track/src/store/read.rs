@@ -11,9 +11,9 @@ use super::{
     prepare,
     sums::verify_report,
 };
-use crate::{
-    model::{Alert, Boundary, Change, Environment, Measure, Metric, Report, StartPoint, Verdict},
-    results::{BenchmarkResults, FailedBenchmark, Results},
+use crate::model::{
+    Alert, BenchmarkResults, Boundary, Change, Environment, FailedBenchmark, Measure, Metric,
+    Report, Results, StartPoint, Verdict,
 };
 
 /// Columns of an environment, those of the report `r` and of its `environment` `e`.

@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::Path};
 
-use wingbeat_track::{adapter::Adapter, results::Average};
+use wingbeat_track::{adapter::Adapter, model::Average};
 
 use crate::other::outline::outline;
 

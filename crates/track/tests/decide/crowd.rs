@@ -1,9 +1,6 @@
 //! Many benchmarks that move alike are one notice.
 
-use wingbeat_track::{
-    decide::Notice,
-    model::{Environment, Limit, Measure, Outcome},
-};
+use wingbeat_track::model::{Environment, Limit, Measure, Notice, Outcome};
 
 use super::{Made, judge_in, latency, noise};
 

@@ -1,8 +1,7 @@
 //! The table, and the line at its end.
 
 use wingbeat_track::{
-    decide::Notice,
-    model::{Metric, Outcome, Status},
+    model::{Metric, Notice, Outcome, Status},
     output::{Style, human, json, markdown, verdict},
 };
 

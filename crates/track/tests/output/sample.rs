@@ -4,14 +4,12 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    decide::Notice,
     model::{
         Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Kind, Limit,
-        Measure, Metric, Outcome, ProjectName, Report, Slug, StartPoint, Status, TestbedName,
-        ThresholdModel, Verdict, threshold::Test,
+        Measure, Metric, Notice, Outcome, ProjectName, Report, Results, Slug, StartPoint, Status,
+        TestbedName, ThresholdModel, Verdict, threshold::Test,
     },
     output::Page,
-    results::Results,
 };
 
 /// A report and what belongs to its page.

@@ -4,9 +4,8 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    model::{Environment, Measure, Metric, ProjectName, Report},
+    model::{Environment, Measure, Metric, ProjectName, Report, Results},
     plot::{Chart, Rank},
-    results::Results,
     store::{PlotQuery, Store},
 };
 

@@ -6,10 +6,9 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     model::{
-        BenchmarkName, BranchName, Environment, Measure, Metric, ProjectName, Report, StartPoint,
-        TestbedName,
+        BenchmarkName, BranchName, Environment, Measure, Metric, ProjectName, Report, Results,
+        StartPoint, TestbedName,
     },
-    results::Results,
 };
 
 pub(crate) const HASH: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -9,10 +9,9 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     model::{
-        BenchmarkName, Direction, Environment, Kind, Measure, Metric, Report, Slug, StartPoint,
-        Status,
+        BenchmarkName, Direction, Environment, Kind, Measure, Metric, Report, Results, Slug,
+        StartPoint, Status,
     },
-    results::Results,
     store::{Store, default_path},
 };
 

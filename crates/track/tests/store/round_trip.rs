@@ -2,8 +2,7 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{Boundary, Measure, Metric, Report},
-    results::{BenchmarkResults, Results},
+    model::{BenchmarkResults, Boundary, Measure, Metric, Report, Results},
     store::{Insertion, StoreError},
 };
 

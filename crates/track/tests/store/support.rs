@@ -6,9 +6,9 @@ use wingbeat_track::{
     adapter::Adapter,
     model::{
         Alert, BenchmarkName, Boundary, BranchName, Change, Environment, Limit, Measure, Metric,
-        Outcome, ProjectName, Report, StartPoint, Status, TestbedName, Verdict, threshold::Test,
+        Outcome, ProjectName, Report, Results, StartPoint, Status, TestbedName, Verdict,
+        threshold::Test,
     },
-    results::Results,
     store::Store,
 };
 

@@ -7,8 +7,7 @@ use wingbeat_stats::random::Random;
 use wingbeat_track::{
     adapter::Adapter,
     mock::Mock,
-    model::{BranchName, ProjectName, TestbedName},
-    results::Average,
+    model::{Average, BranchName, ProjectName, TestbedName},
     run::Fold,
 };
 

@@ -10,9 +10,8 @@ use wingbeat_track::{
     adapter::Adapter,
     model::{
         Alert, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric, Outcome,
-        Report, StartPoint, Status, Verdict,
+        Report, Results, StartPoint, Status, Verdict,
     },
-    results::Results,
     store::Store,
 };
 

@@ -10,8 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::measures::measure;
 use crate::{
     adapter::{Adapter, AdapterError, line::At, naming, objects::objects, once::Once},
-    model::Metric,
-    results::Results,
+    model::{Metric, Results},
 };
 
 /// What a summary has in its beginning, and hardly anything else.

@@ -14,8 +14,7 @@ use crate::{
         once::Once,
         unit,
     },
-    model::{BenchmarkName, Metric},
-    results::Results,
+    model::{BenchmarkName, Metric, Results},
 };
 
 /// A benchmark whose lines are being read.

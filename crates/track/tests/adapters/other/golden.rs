@@ -1,6 +1,6 @@
 //! What the adapters make of the outputs in `golden/`, as `golden/*.expected` tells it.
 
-use wingbeat_track::results::Average;
+use wingbeat_track::model::Average;
 
 use crate::expected::{self, Group};
 

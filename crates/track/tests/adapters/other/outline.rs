@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wingbeat_track::results::Results;
+use wingbeat_track::model::Results;
 
 /// `NAME | measure = value [lower .. upper] (n samples) units` for metrics, `NAME ! reason` for failures.
 pub(crate) fn outline(results: &Results) -> String {

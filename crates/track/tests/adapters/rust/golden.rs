@@ -3,7 +3,7 @@
 //! The outputs are those of the versions in their names; `schema` is one that was written after the
 //! source of the tool.
 
-use wingbeat_track::results::Average;
+use wingbeat_track::model::Average;
 
 use crate::expected::{self, Group};
 

@@ -5,7 +5,11 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{BenchmarkName, InvalidName, Measure, Metric, Slug, name::strip_ignored};
+use super::{
+    measure::Measure,
+    metric::Metric,
+    name::{BenchmarkName, InvalidName, Slug, strip_ignored},
+};
 
 /// Bytes of the longest name that Bencher takes (`MAX_BENCHMARK_NAME_LEN`).
 const BENCHER_NAME_MAX: usize = 1024;
