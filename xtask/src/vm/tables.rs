@@ -3,6 +3,8 @@
 
 use std::slice;
 
+use wingbeat_steps::marked::aligned;
+
 /// A table whose first column has names of rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Table {
@@ -82,17 +84,7 @@ impl Table {
     pub(super) fn to_markdown(&self) -> String {
         let head = [&self.heading].into_iter().chain(&self.columns).cloned().collect();
         let rows = self.rows.iter().map(|(name, values)| [slice::from_ref(name), values].concat());
-        let all: Vec<Vec<String>> = [head].into_iter().chain(rows).collect();
-        let count = self.columns.len() + 1;
-        let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..count).map(|at| width(at).max(3)).collect();
-        let line = |row: &Vec<String>| {
-            let padded = row.iter().zip(&widths).map(|(cell, &width)| format!(" {cell:width$} |"));
-            format!("|{}\n", padded.collect::<String>())
-        };
-        let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
-        let lines = [line(&all[0]), line(&rule)].into_iter().chain(all[1..].iter().map(line));
-        lines.collect()
+        aligned(&[head].into_iter().chain(rows).collect::<Vec<_>>())
     }
 }
 

@@ -90,6 +90,16 @@ pub(crate) struct ProfileArgs {
     programs: Option<PathBuf>,
 }
 
+impl ProfileArgs {
+    /// Seconds that each target works; 0 where it does a fixed amount of work.
+    fn seconds(&self) -> u32 {
+        match self.mode {
+            Mode::OnCpu => 0,
+            Mode::OffCpu => self.seconds.unwrap_or(if self.quick { 1 } else { 2 }),
+        }
+    }
+}
+
 /// Measures, or reads what was measured, and prints the tables.
 pub(crate) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
     match args.mode {
@@ -149,7 +159,6 @@ struct Plan {
     mode: Mode,
     frequencies_hz: Vec<u32>,
     workloads: Vec<Workload>,
-    /// Those that are here.
     tools: Vec<Tool>,
     /// How much work each target does, as it takes it.
     amount: String,
@@ -163,9 +172,8 @@ struct Block {
     tools: Vec<Tool>,
 }
 
-fn measure(args: &ProfileArgs) -> anyhow::Result<Record> {
+fn plan(args: &ProfileArgs) -> anyhow::Result<Plan> {
     let mode = args.mode;
-    need_root("profilers need", "profile …")?;
     let what = |what: &str| match mode {
         Mode::OnCpu => what.to_owned(),
         Mode::OffCpu => format!("{what} for time off the CPU"),
@@ -178,26 +186,37 @@ fn measure(args: &ProfileArgs) -> anyhow::Result<Record> {
         }
         None => comparison::build(&["wingbeat", "wingbeat-workloads"])?,
     };
-    let (name, seconds) = match mode {
-        Mode::OnCpu => ("profile.json", 0),
-        Mode::OffCpu => ("off-cpu.json", args.seconds.unwrap_or(if args.quick { 1 } else { 2 })),
-    };
-    let figures = out("")?.join(name);
-    let stop = Stop::on_signals()?;
     let amount = match mode {
         Mode::OnCpu => {
             let cpu_s = if args.quick { 1.0 } else { 4.0 };
             workload::units_for(cpu_s, &programs, &fresh("trial")?)?.to_string()
         }
-        Mode::OffCpu => format!("{seconds}s"),
+        Mode::OffCpu => format!("{}s", args.seconds()),
     };
+    let frequencies_hz = match (mode, args.hz.is_empty(), args.quick) {
+        (Mode::OffCpu, ..) => vec![0],
+        (_, false, _) => args.hz.clone(),
+        (_, true, true) => vec![999, 9999],
+        (_, true, false) => vec![99, 999, 9999],
+    };
+    Ok(Plan { mode, frequencies_hz, workloads, tools, amount, programs })
+}
+
+fn measure(args: &ProfileArgs) -> anyhow::Result<Record> {
+    need_root("profilers need", "profile …")?;
+    let stop = Stop::on_signals()?;
+    let mut plan = plan(args)?;
+    let figures = out("")?.join(match plan.mode {
+        Mode::OnCpu => "profile.json",
+        Mode::OffCpu => "off-cpu.json",
+    });
     // perf and bpftrace find tracepoints there.
-    let _tracefs = (mode == Mode::OffCpu).then(Tracefs::mounted).transpose()?;
+    let _tracefs = (plan.mode == Mode::OffCpu).then(Tracefs::mounted).transpose()?;
     let mut record = Record {
         origin: Origin::now(),
         rounds: args.rounds.unwrap_or(if args.quick { 1 } else { 5 }),
-        seconds,
-        tools: tools.iter().map(|tool| tool.record(&programs)).collect(),
+        seconds: args.seconds(),
+        tools: plan.tools.iter().map(|tool| tool.record(&plan.programs)).collect(),
         ..Record::default()
     };
     for missing in &record.tools {
@@ -205,15 +224,8 @@ fn measure(args: &ProfileArgs) -> anyhow::Result<Record> {
             eprintln!("missing: {}; install it with `{install}`", missing.name);
         }
     }
-    let present = tools.iter().zip(&record.tools).filter(|(_, tool)| tool.version.is_some());
-    let frequencies_hz = match (mode, args.hz.is_empty(), args.quick) {
-        (Mode::OffCpu, ..) => vec![0],
-        (_, false, _) => args.hz.clone(),
-        (_, true, true) => vec![999, 9999],
-        (_, true, false) => vec![99, 999, 9999],
-    };
-    let tools = present.map(|(tool, _)| *tool).collect();
-    let plan = Plan { mode, frequencies_hz, workloads, tools, amount, programs };
+    let mut is_here = record.tools.iter().map(|tool| tool.version.is_some());
+    plan.tools.retain(|_| is_here.next().unwrap_or(false));
 
     let mut unable: Vec<String> = Vec::new();
     for round in 0..record.rounds {

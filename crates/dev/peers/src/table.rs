@@ -1,5 +1,7 @@
 //! Tables as Markdown: each column a heading and how its cells are made.
 
+use wingbeat_steps::marked;
+
 use crate::numbers::Spread;
 
 /// What stands where there is no figure.
@@ -18,43 +20,20 @@ pub(crate) fn column<'a, T, S: ToString>(
 
 /// Rows in columns that also read well on a terminal. Nothing without rows.
 pub(crate) fn table<T>(rows: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> String {
-    let (head, rows) = cells(rows, columns);
-    let widest = |column: usize| {
-        let longest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        longest.max(head[column].chars().count())
-    };
-    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
-    lines(&head, &rows, &widths)
+    marked::aligned(&cells(rows, columns))
 }
 
 /// Without blanks that make columns, which are the larger part of a long table with a wide column.
 pub(crate) fn compact<T>(rows: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> String {
-    let (head, rows) = cells(rows, columns);
-    lines(&head, &rows, &vec![3; head.len()])
+    marked::compact(&cells(rows, columns))
 }
 
-fn cells<T>(
-    rows: impl IntoIterator<Item = T>,
-    columns: &[Column<'_, T>],
-) -> (Vec<String>, Vec<Vec<String>>) {
+fn cells<T>(rows: impl IntoIterator<Item = T>, columns: &[Column<'_, T>]) -> Vec<Vec<String>> {
     // A bar would end the cell, even within code.
     let row = |row: T| columns.iter().map(|(_, cell)| cell(&row).replace('|', r"\|")).collect();
-    (
-        columns.iter().map(|(head, _)| (*head).to_owned()).collect(),
-        rows.into_iter().map(row).collect(),
-    )
-}
-
-fn lines(head: &[String], rows: &[Vec<String>], widths: &[usize]) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(widths).map(|(cell, &width)| format!(" {cell:<width$} |"));
-        format!("|{}\n", padded.collect::<String>())
-    };
-    let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
-    [line(head), line(&rule)].into_iter().chain(rows.iter().map(|row| line(row))).collect()
+    let head = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+    let rows: Vec<_> = rows.into_iter().map(row).collect();
+    if rows.is_empty() { rows } else { [vec![head], rows].concat() }
 }
 
 /// A spread, if there is one.
@@ -81,15 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_aligned_markdown() {
-        let columns: [Column<'_, (&str, u32)>; 2] =
-            [column("a", |row: &(&str, u32)| row.0), column("bb", |row: &(&str, u32)| row.1)];
-        let text = table([("µµµ", 1), ("x|", 22)], &columns);
-        assert_eq!(text, "| a   | bb |\n| --- | -- |\n| µµµ | 1  |\n| x\\| | 22 |\n");
+    fn cells_follow_the_columns() {
+        type Row = (&'static str, u32);
+        let columns = [column("a", |row: &Row| row.0), column("b", |row: &Row| row.1)];
+        let text = table([("x|", 22)], &columns);
+        assert_eq!(text, "| a   | b   |\n| --- | --- |\n| x\\| | 22  |\n");
+        assert_eq!(cells_of(&compact([("long cell", 1)], &columns)), [["long cell", "1"]]);
         assert_eq!(table([], &columns), "");
-        assert_eq!(
-            compact([("long cell", 1)], &columns),
-            "| a   | bb  |\n| --- | --- |\n| long cell | 1   |\n"
-        );
     }
 }

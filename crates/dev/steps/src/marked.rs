@@ -1,5 +1,5 @@
 //! Parts of a page that a command writes: what stands between two comments, each on a line of its own,
-//! `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+//! `<!-- NAME: begin -->` and `<!-- NAME: end -->`. And the tables that stand there.
 
 use std::{fs, ops::Range, path::Path};
 
@@ -30,6 +30,28 @@ pub fn write(file: &Path, name: &str, new: &str) -> anyhow::Result<()> {
         bail!("{} has no place for the tables: add the lines {begin} and {end}", file.display());
     };
     fs::write(file, new).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Rows of a table as Markdown, the first of them its heading, in columns that also read well on a terminal.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let count = rows.first().map_or(0, Vec::len);
+    in_columns(rows, &(0..count).map(|at| longest(at).max(3)).collect::<Vec<_>>())
+}
+
+/// The same without the blanks that make columns, which are the larger part of a long table.
+pub fn compact(rows: &[Vec<String>]) -> String {
+    in_columns(rows, &vec![3; rows.first().map_or(0, Vec::len)])
+}
+
+fn in_columns(rows: &[Vec<String>], widths: &[usize]) -> String {
+    let Some((head, rows)) = rows.split_first() else { return String::new() };
+    let line = |row: &Vec<String>| {
+        let padded = row.iter().zip(widths).map(|(cell, &width)| format!(" {cell:width$} |"));
+        format!("|{}\n", padded.collect::<String>())
+    };
+    let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
+    [line(head), line(&rule)].into_iter().chain(rows.iter().map(line)).collect()
 }
 
 fn range(text: &str, name: &str) -> Option<Range<usize>> {
@@ -72,6 +94,14 @@ mod tests {
         check("x\n<b>\n", None);
         check("<e> <b>", None);
         check("", None);
+    }
+
+    #[test]
+    fn tables_are_markdown() {
+        let rows = [["a", "bbbb"], ["µµµµ", "1"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(aligned(&rows), "| a    | bbbb |\n| ---- | ---- |\n| µµµµ | 1    |\n");
+        assert_eq!(compact(&rows), "| a   | bbbb |\n| --- | --- |\n| µµµµ | 1   |\n");
+        assert_eq!(aligned(&[]), "");
     }
 
     #[test]
