@@ -196,7 +196,7 @@ impl Origin {
 /// The arguments that decide what is measured: without those that say where tables go, or where a tool
 /// lies.
 fn measuring(arguments: &[String]) -> Vec<&str> {
-    const PLACES: [&str; 3] = ["--markdown", "--programs", "--veristat"];
+    const PLACES: [&str; 4] = ["--markdown", "--programs", "--veristat", "--wingbeat"];
     let mut rest = arguments.iter();
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {
