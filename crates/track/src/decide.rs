@@ -6,8 +6,9 @@
 //! 2. `formula` gives the boundaries of the seven tests of Bencher, `exact` compares exact measures with
 //!    their last value, `level` looks for a new level.
 //! 3. `auto` judges the noisy measures of the whole report together, since they share one budget of
-//!    false alarms and tell each other how wild values get. `samples` has a say where raw samples exist.
-//!    `short` takes those with fewer than five reports of history, about which nothing is decided.
+//!    false alarms and tell each other how extreme values get. `samples` has a say where raw
+//!    samples exist. `short` takes those with fewer than five reports of history, about which
+//!    nothing is decided.
 //! 4. `together` makes one notice of it if most benchmarks moved alike.
 
 mod auto;

@@ -1,11 +1,11 @@
-//! Intervals by resampling: what would the figure have been, had the values come out otherwise?
+//! Intervals by resampling: how the figure would vary if the values were drawn again.
 //!
-//! A resample draws n of the n values, with replacement. How a figure varies from resample to
-//! resample tells how it varies from sample to sample (Efron, "Bootstrap methods: another look at the
-//! jackknife", Annals of Statistics 7, 1979). Results depend on the sample, the settings and nothing
-//! else; the same seed gives the same bits.
+//! A resample draws n of the n values, with replacement. How a figure varies between resamples
+//! shows how it varies between samples (Efron, "Bootstrap methods: another look at the jackknife",
+//! Annals of Statistics 7, 1979). Results depend only on the sample and the settings; the same seed
+//! gives the same bits.
 //!
-//! For a verdict about a mean of few units take [`Bootstrap::mean`]. [`Bootstrap::percentile`] takes
+//! For a verdict about a mean of few units use [`Bootstrap::mean`]. [`Bootstrap::percentile`] takes
 //! any statistic, and promises too much below some 20 values.
 
 mod studentized;
@@ -17,13 +17,13 @@ use crate::{
     sample::{Sample, at_place},
 };
 
-/// How to resample.
+/// Settings of the resampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
     pub resamples: usize,
-    /// The share of intervals that are to hold the truth, such as 0.95.
+    /// The share of intervals that should contain the true value, such as 0.95.
     pub confidence: f64,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -34,12 +34,12 @@ impl Default for Bootstrap {
     }
 }
 
-/// How many values the fast way of writing a resample writes at once.
+/// Values that the fast way of writing a resample writes at once.
 const BURST: usize = 4;
 
 impl Bootstrap {
-    /// The percentile interval of a statistic: what is left of its replicates when the tails are cut
-    /// off. Efron & Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
+    /// The percentile interval of a statistic: its replicates without the tails. Efron &
+    /// Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     ///
     /// The statistic gets each resample **in ascending order**, so that medians and quantiles need
     /// not sort ([`crate::sample::quantile_of_sorted`]).
@@ -114,14 +114,15 @@ impl<'a> Resampler<'a> {
     }
 }
 
-/// Random places in a sample of `n` values; beyond 2³² values only the first would be drawn, of which
-/// nobody has the memory.
+/// Random places in a sample of `n` values; of more than 2³² values, which do not fit into memory,
+/// only the first would be drawn.
 fn places(n: usize, seed: u64) -> Places {
     Places::new(u32::try_from(n).unwrap_or(u32::MAX), seed)
 }
 
-/// The replicate that a share `p` of all lies below: number `p · (count + 1)` in ascending order, with
-/// linear interpolation. Davison & Hinkley, "Bootstrap Methods and their Application" (1997), 5.2.
+/// The replicate with a share `p` of all below it: number `p · (count + 1)` in ascending order,
+/// with linear interpolation. Davison & Hinkley, "Bootstrap Methods and their Application" (1997),
+/// 5.2.
 fn share(replicates: &[f64], p: f64) -> f64 {
     let count = replicates.len() as f64;
     at_place(replicates, (p * (count + 1.0) - 1.0).clamp(0.0, (count - 1.0).max(0.0)))

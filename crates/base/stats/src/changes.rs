@@ -1,28 +1,30 @@
-//! Where the level of a series changes for good: change points.
+//! Change points: where the level of a series changes permanently.
 //!
 //! A series of results over time has levels that last, and noise on top of them: spikes of a few
-//! points, heavy tails, two levels by turns, values that hang together with their predecessors. What
-//! is looked for is the first point of a new level, and nothing else. The way there:
+//! points, heavy tails, two alternating levels, values correlated with their predecessors. The
+//! search is for the first point of a new level, and nothing else. Its steps:
 //!
-//! 1. `clean`: values far from the median of their neighbours are drawn in, so that spikes of up to
-//!    five points weigh little. Steps stay where they are, since running medians keep edges.
+//! 1. `clean`: values far from the median of their neighbours are moved towards it, so that spikes
+//!    of up to five points have little weight. Steps stay where they are, since running medians
+//!    keep edges.
 //! 2. `scan`: windows of many lengths slide over the series; where the means of two neighbouring
-//!    windows differ most, there may be a change. Far too many places come out of this.
-//! 3. `noise`: how much do the means of neighbouring windows differ where nothing happens? That is
-//!    measured, not derived, so that dependent values and slow wobble count as the noise that they are.
-//! 4. `segments`: the least probable place goes, its two neighbours are judged anew, and so on, until
-//!    all that are left stand the test (`evidence`): a t-test with the noise of step 3, and rules for
-//!    what is no lasting step of the level. Short stays away from a level are none (`outages`).
-//! 5. `settle`: the noise is measured once more, within the levels that were found, and so on until
-//!    nothing changes. That starts from strong noise and again from independent values, and of the two
-//!    ends the one that explains the series in fewer words stays (`fit`).
+//!    windows differ most, there may be a change. This proposes far too many places.
+//! 3. `noise`: how much do the means of neighbouring windows differ where nothing changes? That is
+//!    measured, not derived, so that dependent values and slow drift count as noise.
+//! 4. `segments`: the least probable place is removed, its two neighbours are judged again, and so
+//!    on, until all that remain pass the test (`evidence`): a t-test with the noise of step 3, and
+//!    rules that exclude what is no lasting step of the level. Short absences from a level are
+//!    excluded (`outages`).
+//! 5. `settle`: the noise is measured once more, within the levels found, and so on until nothing
+//!    changes. That starts once from strong noise and once from independent values; of the two
+//!    results, the one with the shorter description of the series is kept (`fit`).
 //!
 //! The scheme of candidates by moving sums at several scales, which are then pruned together, is that
 //! of Cho & Kirch, "Two-stage data segmentation permitting multiscale change points, heavy tails and
 //! dependence", Annals of the Institute of Statistical Mathematics 74 (2022).
 //!
-//! Time and memory are linear in the length of the series, but for one sort of its values: no window is
-//! longer than a fixed number of points. Nothing is random.
+//! Time and memory are linear in the length of the series, except for one sort of its values: no
+//! window is longer than a fixed number of points. Nothing is random.
 
 mod clean;
 mod evidence;
@@ -35,21 +37,21 @@ mod settle;
 
 use self::clean::Clean;
 
-/// Fewer points have no changes.
+/// Series with fewer points have no changes.
 pub const POINTS_MIN: usize = 2 * END_MIN;
 
-/// Points that a level between two changes has to last, at least; what is shorter is a spike.
+/// Minimum length of a level between two changes, in points; shorter ones are spikes.
 const LENGTH_MIN: usize = 6;
 
-/// Points that the first and the last level have to last, at least: they may go on outside the series.
+/// Minimum length of the first and the last level, in points: they may continue outside the series.
 const END_MIN: usize = 4;
 
 /// What counts as a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The chance that a series without changes shows one, whatever its length: from 0 to 1.
+    /// Probability of a false change in a series without changes, whatever its length: from 0 to 1.
     pub false_alarm_chance: f64,
-    /// Least change of the level as a share of the level before, without sign; 0 asks for none.
+    /// Minimum change of the level as a share of the level before, without sign; 0 for no minimum.
     pub change_min: f64,
 }
 
@@ -65,11 +67,12 @@ impl Default for Settings {
 pub struct Change {
     /// The first point of the new level, counted from 0 over all points, gaps included.
     pub index: usize,
-    /// Level from the change before, or the beginning, to this one: the mean, with far values drawn in.
+    /// Level from the change before, or the beginning, to this one: the mean, with far values
+    /// limited.
     pub before: f64,
     /// Level from this change to the next one, or to the end, likewise.
     pub after: f64,
-    /// The chance of a step so clear anywhere in a series of this length that has none.
+    /// The probability of a step this clear anywhere in a series of this length that has none.
     pub p_value: f64,
 }
 

@@ -1,10 +1,11 @@
-//! Quantiles of counts in buckets, and the layout that the recorder in the kernel counts into.
+//! Quantiles of counts in buckets, and the layout of the histogram that the kernel half fills.
 //!
 //! # The layout
 //!
-//! Values up to 63 have a bucket each; from there on each power of two is cut into 32 buckets of the
-//! same width, so that a bucket is at most 1/32 as wide as its values are large (the log-linear
-//! histogram of HdrHistogram, cut finer at the bottom). From 2³² on there is one bucket for all. With
+//! Values up to 63 have a bucket each; above that, each power of two is divided into 32 buckets of
+//! the same width, so that a bucket is at most 1/32 as wide as its values are large (the log-linear
+//! histogram of HdrHistogram, cut finer at the bottom). From 2³² on there is one bucket for all.
+//! With
 //!
 //! ```text
 //! shift  = number of binary digits of (value >> 6)        0 for values up to 63
@@ -31,7 +32,7 @@ use std::{error::Error, fmt};
 /// Number of buckets of the layout, the last of which is for everything from [`VALUE_END`] on.
 pub const BUCKETS: usize = 897;
 
-/// The first value that the layout does not tell from larger ones: 2³².
+/// The first value that the layout does not distinguish from larger ones: 2³².
 pub const VALUE_END: u64 = 1 << 32;
 
 /// Binary digits that a value keeps.
@@ -48,8 +49,7 @@ pub const fn bucket_of(value: u64) -> usize {
 
 /// The least value of a bucket, and the least value above it: lower bound inclusive, upper exclusive.
 ///
-/// For the last bucket, and for indices that are none, from [`VALUE_END`] to `u64::MAX`, which it
-/// holds too.
+/// For the last bucket, and for invalid indices, from [`VALUE_END`] to `u64::MAX`, inclusive.
 pub const fn bounds(bucket: usize) -> (u64, u64) {
     if bucket >= BUCKETS - 1 {
         return (VALUE_END, u64::MAX);
@@ -77,7 +77,7 @@ impl Bucket {
         self.lower.saturating_add(self.width.saturating_sub(1))
     }
 
-    /// What the mean of its values is taken to be: the middle.
+    /// The assumed mean of its values: the middle.
     fn middle(&self) -> f64 {
         self.lower as f64 + (self.last() - self.lower) as f64 / 2.0
     }
@@ -91,7 +91,7 @@ pub struct Histogram {
     total: u64,
     min: u64,
     max: u64,
-    /// Has the last bucket no end?
+    /// Whether the last bucket is unbounded.
     is_open: bool,
 }
 
@@ -106,7 +106,7 @@ pub enum NotAHistogram {
     },
     /// The counts do not add up within 64 bits.
     Overflow,
-    /// The least and the greatest value do not lie in the first and the last bucket with a count.
+    /// The least and the greatest value are not in the first and the last bucket with a count.
     Extremes {
         /// The least value, as given.
         min: u64,
@@ -134,7 +134,7 @@ impl fmt::Display for NotAHistogram {
 impl Error for NotAHistogram {}
 
 impl Histogram {
-    /// From buckets in ascending order; those without a count may be there or not.
+    /// From buckets in ascending order; empty buckets may be omitted.
     pub fn new(buckets: &[Bucket]) -> Result<Self, NotAHistogram> {
         let mut end = 0_u128;
         for (index, bucket) in buckets.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Histogram {
     /// [`BUCKETS`] are an error unless they are 0.
     ///
     /// The last bucket has no end. Its values are taken as [`VALUE_END`] unless
-    /// [`Self::with_extremes`] tells the greatest.
+    /// [`Self::with_extremes`] sets the greatest.
     pub fn recorded(counts: &[u64]) -> Result<Self, NotAHistogram> {
         if let Some(beyond) = counts.iter().skip(BUCKETS).position(|&count| count > 0) {
             return Err(NotAHistogram::Layout { index: BUCKETS + beyond });
@@ -173,7 +173,7 @@ impl Histogram {
         Ok(Self { is_open, ..Self::new(&buckets)? })
     }
 
-    /// Tells the least and the greatest value, if they are known exactly. The outermost buckets are
+    /// Sets the least and the greatest value, if they are known exactly. The outermost buckets are
     /// cut down to them.
     pub fn with_extremes(mut self, min: u64, max: u64) -> Result<Self, NotAHistogram> {
         let refused = NotAHistogram::Extremes { min, max };
@@ -193,17 +193,17 @@ impl Histogram {
         Ok(Self { min, max, ..self })
     }
 
-    /// How many values were counted, at least 1.
+    /// Number of values, at least 1.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The least value: exact if it was told, else the least that its bucket may hold.
+    /// The least value: exact if it was set, else the lower bound of its bucket.
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// The greatest value: exact if it was told, else the greatest that its bucket may hold.
+    /// The greatest value: exact if it was set, else the upper bound of its bucket.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -215,8 +215,8 @@ impl Histogram {
         parts.sum::<f64>() / self.total as f64
     }
 
-    /// The quantile of share `q`: where `q · total` of the counts lie below, by linear interpolation
-    /// within the bucket.
+    /// The quantile of share `q`: the point with `q · total` of the counts below it, by linear
+    /// interpolation within the bucket.
     ///
     /// A whole number v stands for all between v − ½ and v + ½, so that the median of equal values is
     /// that value, and a bucket of the values 100 and 101 is spread from 99.5 to 101.5 (the median of

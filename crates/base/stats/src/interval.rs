@@ -1,4 +1,4 @@
-//! A range that a quantity is said to lie in, and the confidence with which.
+//! A range for a quantity, and the confidence that it contains it.
 
 /// Two bounds, both of which belong to the interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,7 +19,7 @@ impl Interval {
         Self::between(center - half_width, center + half_width)
     }
 
-    /// Does `value` lie in it? Bounds do.
+    /// Whether it contains `value`, bounds included.
     pub fn contains(&self, value: f64) -> bool {
         (self.lower..=self.upper).contains(&value)
     }
@@ -29,9 +29,9 @@ impl Interval {
         self.upper - self.lower
     }
 
-    /// Both bounds through a function that never falls, such as `exp` for logarithms.
+    /// Applies a non-decreasing function to both bounds, such as `exp` for logarithms.
     ///
-    /// With a function that falls, the bounds change places. `None` if an image is not finite.
+    /// A decreasing function swaps the bounds. `None` if an image is not finite.
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Option<Self> {
         Self::between(function(self.lower), function(self.upper))
     }
@@ -39,7 +39,7 @@ impl Interval {
 
 /// The share of wrong intervals on each side, `(1 − confidence) / 2`.
 ///
-/// `None` unless the confidence lies between 0 and 1, both excluded.
+/// `None` unless the confidence is between 0 and 1, both excluded.
 pub(crate) fn tail(confidence: f64) -> Option<f64> {
     (confidence > 0.0 && confidence < 1.0).then_some((1.0 - confidence) / 2.0)
 }

@@ -1,23 +1,22 @@
-//! Pure statistics over numbers: no I/O, no eBPF, no idea what a benchmark is.
+//! Pure statistics over numbers: no I/O, no eBPF, no notion of a benchmark.
 //!
-//! Everything here is a function of its arguments; what is random takes a seed. Numbers enter as a
-//! [`Sample`], which is never empty and never holds NaN, so that no function behind
-//! it has to ask.
+//! Everything here is a function of its arguments; random functions take a seed. Numbers enter as a
+//! [`Sample`], which is never empty and never contains NaN, so other functions need not check.
 //!
-//! - [`sample`]: sorted values and what can be read off them; [`outliers`] are named, never removed.
+//! - [`sample`]: sorted values and their figures; [`outliers`] are named, never removed.
 //! - [`interval`]: a lower and an upper bound, from [`student`]'s distribution or by [`bootstrap`].
 //! - [`rank`]: a test that knows only the order of the values.
-//! - [`power`]: how small an effect could have been seen.
-//! - [`changes`]: where the level of a series changes for good.
-//! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel records into.
+//! - [`power`]: the smallest effect that could have been detected.
+//! - [`changes`]: where the level of a series changes permanently.
+//! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel half fills.
 //! - [`linear`]: a line through points.
-//! - [`usual`]: level and spread of a series, spikes left out; [`others`] of the same report say what
-//!   spread to expect, [`steps`] of rounded values what it cannot be below.
-//! - [`noise`]: how often values are as far off without a cause, and whether a new level explains them
+//! - [`usual`]: level and spread of a series, spikes left out; [`others`] of the same report give
+//!   the expected spread, [`steps`] of rounded values its minimum.
+//! - [`noise`]: how often values are as far off by chance, and whether a new level explains them
 //!   better.
-//! - [`normal`], [`student`], [`random`]: what the others are made of.
+//! - [`normal`], [`student`], [`random`]: building blocks of the others.
 //!
-//! `docs/how-numbers-are-judged.md` says in plain words what all of this is for.
+//! `docs/how-numbers-are-judged.md` explains their use.
 
 pub mod bootstrap;
 pub mod changes;

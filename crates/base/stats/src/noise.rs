@@ -1,12 +1,12 @@
-//! How often a value is as far off without a cause, and whether a new level explains the newest values
+//! How often a value is as far off by chance, and whether a new level explains the newest values
 //! better.
 //!
-//! Nobody knows what the noise of a series is like. So 64 kinds of it are held possible at once
-//! ([`Kinds`]): values are normal or heavier in the tails, and a share of them are spikes, several times
-//! as wide (Tukey's contaminated normal distribution). Each kind is weighed by how well it explains all
-//! that was seen, together with how large the spread really is, which few values do not tell exactly.
-//! What follows is the mean over all of them: a posterior predictive distribution. A spike is one like
-//! those that were seen, or a new one (Blackwell & MacQueen, "Ferguson distributions via Pólya urn
+//! The kind of noise of a series is unknown. So 64 kinds are considered at once ([`Kinds`]): values
+//! are normal or heavier in the tails, and a share of them are spikes, several times as wide
+//! (Tukey's contaminated normal distribution). Each kind is weighted by how well it explains all
+//! past values, together with the true size of the spread, which few values do not determine
+//! exactly. Results are the mean over all of them: a posterior predictive distribution. A spike is
+//! like an earlier one, or a new one (Blackwell & MacQueen, "Ferguson distributions via Pólya urn
 //! schemes", Annals of Statistics 1, 1973).
 //!
 //! Sizes are in spreads of [`crate::usual`].
@@ -28,31 +28,31 @@ use crate::{
     usual::{Error, Usual},
 };
 
-/// A spike like one that was seen is as far off as that one, give or take the noise of both.
+/// A spike like an earlier one is as far off as that one, plus or minus the noise of both.
 const ALIKE: f64 = std::f64::consts::SQRT_2;
 
 /// Degrees of freedom of the doubt whether a series is like the others of its report.
 const UNLIKE_DEGREES: f64 = 3.0;
 
-/// Sizes beyond are taken for this one, in spreads.
+/// Maximum size, in spreads; larger ones count as this one.
 const SIZE_MAX: f64 = 4096.0;
 
-/// What the noise of a series may be, by what was seen of it.
+/// The possible noise of a series, given its past.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Noise {
-    /// Chance of each kind with each scale of the spread.
+    /// Probability of each kind with each scale of the spread.
     weights: Vec<[f64; SCALES]>,
-    /// Chance of a usual value, by tail and scale.
+    /// Probability of a usual value, by tail and scale.
     usual: [[f64; SCALES]; TAILS.len()],
-    /// Chance of a spike, by size and scale.
+    /// Probability of a spike, by size and scale.
     spike: [[f64; SCALES]; SIZES.len()],
-    /// The spikes that were seen, in spreads.
+    /// The past spikes, in spreads.
     seen: Vec<f64>,
 }
 
 impl Noise {
-    /// By the errors of the past, where `kinds` are the chances of the kinds before, and other series say
-    /// what spread to expect.
+    /// From past errors, with the prior probabilities `kinds`; other series give the expected
+    /// spread.
     #[must_use]
     pub fn of(past: &Usual, kinds: &Kinds, expected: Option<&Expected>) -> Self {
         let size = |error: &Error| error.size.abs().max(past.least_error);
@@ -88,19 +88,19 @@ impl Noise {
         Self { weights, usual, spike, seen: seen.collect() }
     }
 
-    /// The chances of the kinds.
+    /// The probabilities of the kinds.
     #[must_use]
     pub fn kinds(&self) -> Kinds {
         Kinds(std::array::from_fn(|kind| self.weights[kind].iter().sum()))
     }
 
-    /// The chance of a value as far off as `size`, on either side, that is no spike.
+    /// The probability that a value other than a spike is as far off as `size`, on either side.
     #[must_use]
     pub fn chance_of_usual(&self, size: f64) -> f64 {
         mixture(&self.usual, &TABLES.tail, size)
     }
 
-    /// The chance that so many values in a row are all spikes at least as large as `size`.
+    /// The probability that this many values in a row are all spikes at least as large as `size`.
     #[must_use]
     pub fn chance_of_spikes(&self, size: f64, times: usize) -> f64 {
         let size = size.abs().min(SIZE_MAX);
@@ -123,15 +123,15 @@ impl Noise {
         chance
     }
 
-    /// The size that a value which is no spike has with this chance.
+    /// The size that a value other than a spike has with this probability.
     #[must_use]
     pub fn limit(&self, chance: f64) -> f64 {
         size_where(|size| self.chance_of_usual(size) <= chance)
     }
 }
 
-/// Logarithms of the chances of the scales before the values are looked at: any is as likely as another,
-/// unless other series say what spread to expect.
+/// Logarithms of the prior probabilities of the scales: all are equal, unless other series give the
+/// expected spread.
 fn scale_prior(past: &Usual, expected: Option<&Expected>) -> [f64; SCALES] {
     let Some(expected) = expected.filter(|_| past.level != 0.0 && past.spread > 0.0) else {
         return [0.0; SCALES];
@@ -160,7 +160,7 @@ fn mixture<const N: usize>(
     sum
 }
 
-/// The least size, to a ten thousandth, of which it holds; [`SIZE_MAX`] if it holds of none.
+/// The least size, to a ten thousandth, for which it is true; [`SIZE_MAX`] if there is none.
 fn size_where(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.01_f64.ln(), SIZE_MAX.ln());
     while high - low > 1e-4 {

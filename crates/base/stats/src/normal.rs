@@ -6,7 +6,7 @@ const DENSITY_AT_0: f64 = 0.398_942_280_401_432_7;
 /// Where the series ends and the continued fraction begins.
 const SERIES_MAX: f64 = 2.0;
 
-/// Beyond, a chance is less than the smallest `f64`.
+/// Beyond, a probability is less than the smallest `f64`.
 const TAIL_MAX: f64 = 39.0;
 
 /// The density, `exp(−x²/2) / √(2π)`.
@@ -14,7 +14,7 @@ pub fn density(x: f64) -> f64 {
     DENSITY_AT_0 * (-x * x / 2.0).exp()
 }
 
-/// The chance of a value up to `x`. NaN for NaN.
+/// The probability of a value up to `x`. NaN for NaN.
 ///
 /// Absolute error below 10⁻¹⁵, relative error below 10⁻¹³ also far down in the lower tail. Up to 2 by
 /// the series `½ + φ(x) · (x + x³/3 + x⁵/(3·5) + …)` (Marsaglia, "Evaluating the normal
@@ -44,7 +44,8 @@ fn series(x: f64) -> f64 {
     sum
 }
 
-/// The chance of a value above `x`, for `x` from 2 on: `φ(x) / (x + 1/(x + 2/(x + 3/(x + …))))`.
+/// The probability of a value above `x`, for `x` from 2 on:
+/// `φ(x) / (x + 1/(x + 2/(x + 3/(x + …))))`.
 fn far_tail(x: f64) -> f64 {
     if x > TAIL_MAX {
         return 0.0;
@@ -55,7 +56,7 @@ fn far_tail(x: f64) -> f64 {
     density(x) / fraction
 }
 
-/// The value that is not exceeded with chance `p`; −∞ for 0, ∞ for 1, NaN outside 0 to 1.
+/// The value that is not exceeded with probability `p`; −∞ for 0, ∞ for 1, NaN outside 0 to 1.
 ///
 /// Relative error about 10⁻¹⁵: Wichura, "Algorithm AS 241: The percentage points of the normal
 /// distribution", Applied Statistics 37 (1988), routine PPND16.

@@ -1,26 +1,26 @@
-//! What other series say about the spread of one, before its own values are looked at.
+//! The spread of a series expected from other series, before its own values are considered.
 
 use crate::sample::quantile_of_sorted;
 
-/// Fewer series say nothing.
+/// Minimum number of series.
 const SERIES_MIN: usize = 5;
 
 /// Variance of the logarithm of a spread, times the number of values less one, for normal values.
 const LOG_SPREAD_VARIANCE: f64 = 0.7;
 
-/// What is known of spreads before a series is looked at.
+/// The prior of a series' spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
     /// Logarithm of the spread as a share of the level.
     pub log_share: f64,
-    /// How much that differs from series to series, as a variance.
+    /// Its variance between series.
     pub variance: f64,
 }
 
 impl Expected {
     /// From spreads of several series, as shares of their levels, with the number of values of each.
     ///
-    /// Shares of 0 tell nothing and do not count. `None` for fewer than five that do.
+    /// Shares of 0 contain no information and do not count. `None` for fewer than five that count.
     #[must_use]
     pub fn from_shares(shares: impl IntoIterator<Item = (f64, usize)>) -> Option<Self> {
         let by_chance = |values: usize| LOG_SPREAD_VARIANCE / (values as f64 - 1.0);

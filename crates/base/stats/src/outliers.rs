@@ -1,4 +1,4 @@
-//! Outliers by Tukey's fences, under the names that Criterion made known.
+//! Outliers by Tukey's fences, named as in Criterion.
 //!
 //! They are counted and named, never removed: a slow run is a run. Tukey, "Exploratory Data
 //! Analysis" (1977), with the factors 1.5 and 3.
@@ -10,7 +10,7 @@ pub const MILD: f64 = 1.5;
 /// Distance of the severe fences from the quartiles, in interquartile ranges.
 pub const SEVERE: f64 = 3.0;
 
-/// Where a value lies in respect of the fences.
+/// Where a value is relative to the fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Below the lower severe fence.

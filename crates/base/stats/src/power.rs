@@ -1,22 +1,23 @@
-//! How small an effect a t-test could have seen.
+//! The smallest effect that a t-test could have detected.
 //!
-//! "No change seen" says little without "and a change of 2 % would have been": these functions say
-//! the second half, for the two-sided t-test of a mean (of differences, of logarithms of ratios),
-//! which calls an effect seen when Student's interval excludes 0. For the wider interval for verdicts
-//! there is [`crate::bootstrap::Bootstrap::smallest_effect`].
+//! "No change seen" says little without "and a change of 2 % would have been": these functions
+//! compute the second half, for the two-sided t-test of a mean (of differences, of logarithms of
+//! ratios), which detects an effect if Student's interval excludes 0. For the wider interval for
+//! verdicts see [`crate::bootstrap::Bootstrap::smallest_effect`].
 
 use crate::{normal, student};
 
 /// Panels of Simpson's rule in each of three pieces; even.
 const PANELS: u32 = 256;
 
-/// Turns of the search; far more than it takes.
+/// Maximum number of iterations of the search; far more than it takes.
 const STEPS_MAX: u32 = 200;
 
-/// Beyond so many standard deviations a normal density is nothing.
+/// Beyond this many standard deviations a normal density is negligible.
 const REACH: f64 = 9.0;
 
-/// The chance that a two-sided test at level `alpha` sees a true `effect`, in either direction.
+/// The probability that a two-sided test at level `alpha` detects a true `effect`, in either
+/// direction.
 ///
 /// With `t = estimate / standard_error`, which then follows the noncentral t distribution:
 /// `P(|t| > t₁₋ₐ/₂)`, by integration over the distribution of the estimated standard error. Absolute
@@ -32,12 +33,12 @@ pub fn power_of(effect: f64, standard_error: f64, degrees: f64, alpha: f64) -> O
     is_valid.then(|| chance_beyond(critical, ratio, degrees))
 }
 
-/// The smallest effect that a two-sided test at level `alpha` sees with chance `power`, in the unit
-/// of the standard error.
+/// The smallest effect that a two-sided test at level `alpha` detects with probability `power`, in
+/// the unit of the standard error.
 ///
 /// The inverse of [`power_of`], to ten digits. For many degrees of freedom it comes to
 /// `(z₁₋ₐ/₂ + z_power) · standard_error`; for few, the estimate of the standard error is itself
-/// uncertain, and the effect has to be larger than `(t₁₋ₐ/₂ + t_power) · standard_error` says.
+/// uncertain, and the effect must be larger than `(t₁₋ₐ/₂ + t_power) · standard_error` says.
 ///
 /// 0 if the standard error is. `None` unless `alpha < power < 1`, `alpha > 0`, `degrees ≥ 1` and
 /// `standard_error` is finite and not negative.
@@ -83,7 +84,7 @@ pub fn smallest_effect(standard_error: f64, degrees: f64, alpha: f64, power: f64
     effect.is_finite().then_some(effect)
 }
 
-/// What |t| has to exceed.
+/// The critical |t|.
 fn critical(alpha: f64, degrees: f64) -> Option<f64> {
     let is_valid = alpha > 0.0 && alpha < 1.0 && degrees >= 1.0 && degrees.is_finite();
     let critical = -student::quantile(alpha / 2.0, degrees);
@@ -92,8 +93,9 @@ fn critical(alpha: f64, degrees: f64) -> Option<f64> {
 
 /// `P(|T| > critical)` for the noncentral t distribution: T = (Z + ratio) / S, S = √(χ²/degrees).
 ///
-/// Given S = s, |T| exceeds c with chance `Φ(ratio − c s) + Φ(−ratio − c s)`. Simpson's rule over s,
-/// in three pieces, because that chance falls from 1 to 0 about s = ratio/c, steeply if c is large.
+/// Given S = s, |T| exceeds c with probability `Φ(ratio − c s) + Φ(−ratio − c s)`. Simpson's rule
+/// over s, in three pieces, because that chance falls from 1 to 0 about s = ratio/c, steeply if c
+/// is large.
 fn chance_beyond(critical: f64, ratio: f64, degrees: f64) -> f64 {
     let mode = ((degrees - 1.0) / degrees).sqrt();
     let low = (mode - REACH / degrees.sqrt()).max(0.0);

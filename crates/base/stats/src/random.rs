@@ -1,7 +1,7 @@
 //! Seeded random numbers for resampling and for the order of measurements.
 //!
-//! Own code, because results have to be the same for the same seed on every machine and in every
-//! later version, which random-number crates promise only in part. Not for secrets.
+//! Own code, because results must be the same for the same seed on every machine and in every later
+//! version, which random-number crates promise only in part. Not for secrets.
 
 /// xoshiro256++ 1.0 by David Blackman and Sebastiano Vigna ("Scrambled linear pseudorandom number
 /// generators", ACM TOMS 47, 2021; reference code in the public domain at prng.di.unimi.it), seeded
@@ -34,7 +34,7 @@ impl Random {
         result
     }
 
-    /// A number from 0 to `n − 1`, each with exactly the same chance. 0 if `n` is 0.
+    /// A number from 0 to `n − 1`, each with exactly the same probability. 0 if `n` is 0.
     ///
     /// Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019).
     pub fn below(&mut self, n: usize) -> usize {
@@ -60,8 +60,8 @@ impl Random {
         self.bits() >> 63 == 1
     }
 
-    /// Brings values into random order, each order with the same chance. Durstenfeld, Algorithm 235,
-    /// CACM 7 (1964).
+    /// Shuffles values, each order with the same probability. Durstenfeld, Algorithm 235, CACM 7
+    /// (1964).
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.below(last + 1);
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// Numbers from 0 to `n − 1`, each with exactly the same chance, two from each 64 random bits.
+/// Numbers from 0 to `n − 1`, each with exactly the same probability, two from each 64 random bits.
 ///
 /// Half the price of [`Random::below`], for resampling. The method is the same.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A test that knows only the order of the values, so that wild values do no harm.
+//! A test that knows only the order of the values, so that extreme values do no harm.
 //!
 //! With few values it cannot be sure of much: the smallest chance that a two-sided test can give is
 //! 2 ÷ the number of orders, 0.029 for 4 values beside 4. Below 1 % come 5 beside 5.
@@ -8,18 +8,19 @@ use crate::{normal, sample::Sample};
 /// Up to so many values the exact distribution is used, if no two are equal; as R does.
 pub const EXACT_MAX: usize = 50;
 
-/// What a rank test found.
+/// The result of a rank test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankTest {
     /// U of the first sample.
     pub statistic: f64,
-    /// The chance of a statistic at least as far out, on either side, if there is no difference.
+    /// The probability of a statistic at least as far out, on either side, if there is no
+    /// difference.
     pub p_value: f64,
-    /// Where the chance comes from.
+    /// The source of the p-value.
     pub method: Method,
 }
 
-/// Where the chance of a rank test comes from.
+/// The source of a rank test's p-value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// All orders were counted.
@@ -29,7 +30,7 @@ pub enum Method {
 }
 
 impl RankTest {
-    /// From the numbers of orders by statistic, 0, 1, 2 …: symmetric, so one side tells the other.
+    /// From the numbers of orders by statistic, 0, 1, 2 …: symmetric, so one side gives the other.
     fn exact(statistic: usize, orders: &[f64]) -> Self {
         let total: f64 = orders.iter().sum();
         let mirrored = (orders.len() - 1).saturating_sub(statistic);
@@ -40,7 +41,7 @@ impl RankTest {
         Self { statistic: statistic as f64, p_value, method: Method::Exact }
     }
 
-    /// From mean and variance without a difference; variance 0 means that nothing can be told.
+    /// From mean and variance without a difference; variance 0 means that nothing can be decided.
     fn normal(statistic: f64, mean: f64, variance: f64) -> Self {
         let distance = ((statistic - mean).abs() - 0.5).max(0.0);
         let p_value = if variance > 0.0 && distance > 0.0 {
@@ -66,7 +67,7 @@ fn ranks(ascending: &[f64]) -> (Vec<f64>, f64) {
     (ranks, ties)
 }
 
-/// Are the values of one sample larger than those of the other? Two-sided.
+/// Tests whether the values of one sample are larger than those of the other. Two-sided.
 ///
 /// `U = R₁ − n₁ (n₁ + 1) / 2`, R₁ the sum of the ranks of the first sample among all values: the number
 /// of pairs in which the first sample's value is larger, equal ones counting half. Exact for up to
@@ -74,8 +75,8 @@ fn ranks(ascending: &[f64]) -> (Vec<f64>, f64) {
 /// `n₁ n₂ / 12 · (N + 1 − Σ(t³ − t) / (N (N − 1)))` over groups of t equal values, and continuity
 /// correction ½. Mann & Whitney, Annals of Mathematical Statistics 18 (1947).
 ///
-/// Chance 1 for one value beside one, and if all values are equal. The values have to be independent:
-/// many batches of one load are not, when load differs from load.
+/// p is 1 for one value beside one, and if all values are equal. The values must be independent:
+/// many batches of one load are not, if loads differ.
 pub fn mann_whitney(first: &Sample, second: &Sample) -> RankTest {
     let (n_1, n_2) = (first.len(), second.len());
     let mut all: Vec<(f64, bool)> = first.values().iter().map(|&value| (value, true)).collect();

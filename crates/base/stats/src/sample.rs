@@ -1,11 +1,11 @@
-//! A sample: finite values in ascending order, at least one, and what can be read off them.
+//! A sample: at least one finite value, in ascending order, and its figures.
 //!
-//! The one door through which numbers enter this crate. NaN and infinities are stopped here, and
-//! sorting happens here once.
+//! All numbers enter this crate as samples. NaN and infinities are rejected here, and values are
+//! sorted once.
 
 use std::{error::Error, fmt};
 
-/// The largest value, by amount, that a sample may hold.
+/// The largest absolute value in a sample.
 ///
 /// Sums of squares of such values stay far below the largest `f64`, so nothing that is computed from
 /// a sample overflows.
@@ -70,7 +70,7 @@ impl Sample {
         &self.sorted
     }
 
-    /// How many there are, at least 1.
+    /// Number of values, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a sample is never empty")]
     pub fn len(&self) -> usize {
         self.sorted.len()
@@ -110,7 +110,7 @@ impl Sample {
         self.std_dev().map(|std_dev| std_dev / (self.len() as f64).sqrt())
     }
 
-    /// The value in the middle, or half way between the two in the middle.
+    /// The middle value, or the mean of the two middle values.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
@@ -122,7 +122,7 @@ impl Sample {
 
     /// The median absolute deviation: the median of `|x − median|`, not scaled.
     ///
-    /// Up to half of the values may be wild without moving it far. Times [`MAD_TO_STD_DEV`] it
+    /// Up to half of the values may be extreme without moving it far. Times [`MAD_TO_STD_DEV`] it
     /// estimates the standard deviation of normal values. 0 for one value. Hampel, "The influence
     /// curve and its role in robust estimation", JASA 69 (1974).
     pub fn mad(&self) -> f64 {
@@ -132,7 +132,7 @@ impl Sample {
         quantile_of_sorted(&distances, 0.5)
     }
 
-    /// The mean of what is left when `⌊fraction · n⌋` values are cut off at *each* end.
+    /// The mean of the rest after cutting off `⌊fraction · n⌋` values at *each* end.
     ///
     /// Fraction 0 is the mean; if nothing is left, as with 0.5 and more, it is the median. A negative
     /// fraction and NaN are taken as 0. Tukey & McLaughlin, Sankhyā A 25 (1963).
@@ -156,13 +156,14 @@ impl Sample {
 ///
 /// It is what R, NumPy, Julia and Criterion call the quantile ("Sample quantiles in statistical
 /// packages", The American Statistician 50, 1996). `q` outside 0 to 1 is taken as the nearer of the
-/// two, NaN as 0. NaN if there are no values. With unsorted values the result means nothing.
+/// two, NaN as 0. NaN if there are no values. With unsorted values the result is meaningless.
 pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     at_place(sorted, q.clamp(0.0, 1.0) * last as f64)
 }
 
-/// The median of values in any order; half way between the two in the middle. NaN if there are none.
+/// The median of values in any order; the mean of the two middle values if even. NaN if there are
+/// none.
 pub fn median(mut values: Vec<f64>) -> f64 {
     if values.is_empty() {
         return f64::NAN;

@@ -1,9 +1,9 @@
-//! The steps that values move in: what a spread cannot be below, where values are rounded.
+//! The step of rounded values: the minimum of their spread.
 
 /// The least distance of two different values; distances by rounding of `f64` are none.
 ///
-/// `None` where the values say nothing about it: all are equal, or there are two different ones of which
-/// one came once, which may be a spike, or came to stay, which may be a change.
+/// `None` if the values do not show it: all are equal, or there are two different ones of which one
+/// came once, which may be a spike, or came to stay, which may be a change.
 #[must_use]
 pub fn smallest_step(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

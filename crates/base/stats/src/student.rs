@@ -1,4 +1,4 @@
-//! Student's t distribution, and the intervals that rest on it.
+//! Student's t distribution, and the intervals based on it.
 
 use std::f64::consts::PI;
 
@@ -8,7 +8,7 @@ use crate::{
     sample::Sample,
 };
 
-/// From so many degrees of freedom on, a corrected normal distribution stands in.
+/// From this many degrees of freedom on, a corrected normal distribution is used.
 const DEGREES_LARGE: f64 = 1e6;
 
 /// Quantiles beyond are given as infinite: the square of `t` has to be a number.
@@ -17,7 +17,7 @@ const T_MAX: f64 = 1e150;
 /// Bounds the continued fraction; it needs some 2 √degrees steps at most.
 const FRACTION_STEPS_MAX: u32 = 10_000;
 
-/// The chance of a value up to `t` with so many degrees of freedom, which need not be whole.
+/// The probability of a value up to `t` with these degrees of freedom, which need not be whole.
 ///
 /// Absolute error below 10⁻¹², relative error in the lower tail below 10⁻¹⁰. By the regularised
 /// incomplete beta function, `½ I(ν/(ν+t²); ν/2, ½)` (Abramowitz & Stegun 26.7.1); from 10⁶ degrees
@@ -27,7 +27,7 @@ pub fn cdf(t: f64, degrees: f64) -> f64 {
     if t <= 0.0 { upper_tail(-t, degrees) } else { 1.0 - upper_tail(t, degrees) }
 }
 
-/// The density of Student's t distribution, with what does not depend on `t` worked out once.
+/// The density of Student's t distribution, with everything independent of `t` computed once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Density {
     degrees: f64,
@@ -36,7 +36,7 @@ pub struct Density {
 }
 
 impl Density {
-    /// With so many degrees of freedom, above 0; the normal distribution from 10⁶ on.
+    /// With these degrees of freedom, above 0; the normal distribution from 10⁶ on.
     pub fn new(degrees: f64) -> Self {
         if degrees >= DEGREES_LARGE {
             return Self { degrees: f64::INFINITY, at_0: normal::density(0.0) };
@@ -61,7 +61,7 @@ impl Density {
     }
 }
 
-/// The value that is not exceeded with chance `p`; −∞ for 0, ∞ for 1.
+/// The value that is not exceeded with probability `p`; −∞ for 0, ∞ for 1.
 ///
 /// Found by halving an interval of [`cdf`], with its accuracy; infinite beyond 10¹⁵⁰. NaN if `p` is outside 0 to 1,
 /// and unless `degrees` is above 0.
@@ -73,7 +73,7 @@ pub fn quantile(p: f64, degrees: f64) -> f64 {
     upper_quantile(tail, degrees).copysign(p - 0.5)
 }
 
-/// The `t` from 0 on that is exceeded with chance `tail`, which is at most ½.
+/// The `t` from 0 on that is exceeded with probability `tail`, which is at most ½.
 fn upper_quantile(tail: f64, degrees: f64) -> f64 {
     if tail == 0.5 {
         return 0.0;
@@ -97,7 +97,7 @@ fn upper_quantile(tail: f64, degrees: f64) -> f64 {
     }
 }
 
-/// The chance of a value above `t`, for `t` from 0 on.
+/// The probability of a value above `t`, for `t` from 0 on.
 fn upper_tail(t: f64, degrees: f64) -> f64 {
     if t.is_nan() || degrees.is_nan() || degrees <= 0.0 {
         return f64::NAN;
@@ -167,7 +167,7 @@ fn gamma_ratio(a: f64) -> f64 {
 ///
 /// Right for normal values; for others it errs when n is small, most of all for skewed ones (see
 /// [`crate::bootstrap`]). `None` for fewer than two values, and unless `0 < confidence < 1`. Equal
-/// values give an interval without width.
+/// values give an interval of width 0.
 pub fn interval_of_mean(sample: &Sample, confidence: f64) -> Option<Interval> {
     let standard_error = sample.standard_error()?;
     let t = upper_quantile(tail(confidence)?, (sample.len() - 1) as f64);

@@ -1,21 +1,22 @@
-//! What is usual in a series: the level and the spread of its values, spikes left out.
+//! The usual level and spread of a series, without spikes.
 //!
-//! The series may consist of pieces with levels of their own (see [`crate::changes`]). All of them share
-//! one spread.
+//! The series may consist of pieces with different levels (see [`crate::changes`]). All of them
+//! share one spread.
 
 use crate::{normal, sample};
 
-/// What is farther from the level than so many spreads is a spike.
+/// Values farther from the level than this many spreads are spikes.
 const SPIKE_FROM: f64 = 5.0;
 
-/// One value in so many may be a spike, rounded down; if more look like it, they are the spread.
+/// At most one value in this many may be a spike, rounded down; if more look like it, they are the
+/// spread.
 const ONE_SPIKE_IN: usize = 3;
 
-/// How often spikes are named and the rest is measured anew; the second time hardly changes anything.
+/// Number of rounds of removing spikes and measuring the rest; the second hardly changes anything.
 const ROUNDS: usize = 3;
 
-/// The part of the least spread that errors by rounding have: 1/√12 of a step, where the least spread is
-/// 0.4 of it.
+/// The share of the least spread that rounding errors have: 1/√12 of a step, where the least spread
+/// is 0.4 of it.
 const ROUNDED: f64 = 0.72;
 
 /// Variance of a median ÷ variance of a single value, times their number, for normal values.
@@ -33,23 +34,24 @@ pub struct Usual {
     pub spikes: usize,
     /// How far off each value is from the level of its piece.
     pub errors: Vec<Error>,
-    /// Errors below are not told apart, in spreads: values are rounded.
+    /// Smaller errors, in spreads, are indistinguishable: values are rounded.
     pub least_error: f64,
 }
 
 /// How far off a value of the past is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Error {
-    /// In spreads; as far as a new value would be, though this one had its share in the level.
+    /// In spreads; as for a new value, although this one is part of the level.
     pub size: f64,
-    /// What it counts for: a piece of n values tells as much about the spread as n − 1 new ones would.
+    /// Its weight: a piece of n values contains as much information about the spread as n − 1 new
+    /// ones.
     pub weight: f64,
     pub is_spike: bool,
 }
 
 impl Usual {
-    /// Of the pieces of a series, the newest last; empty pieces do not count. The spread is `least` at
-    /// least. `None` if there is no value. The values have to be finite.
+    /// Of the pieces of a series, the newest last; empty pieces do not count. The spread is at
+    /// least `least`. `None` if there is no value. The values must be finite.
     #[must_use]
     pub fn of(pieces: &[&[f64]], least: f64) -> Option<Self> {
         let pieces: Vec<&[f64]> =
@@ -107,7 +109,7 @@ impl Usual {
         levels.last().map(|&level| Self { level, spread, values, spikes, errors, least_error })
     }
 
-    /// Standard deviation of what a new value is off by: the spread, and the doubt about the level.
+    /// Standard deviation of a new value's error: the spread, and the uncertainty of the level.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.spread * (1.0 + self.level_doubt().powi(2)).sqrt()
@@ -119,7 +121,7 @@ impl Usual {
         (MEDIAN_VARIANCE / self.values as f64).sqrt()
     }
 
-    /// How far off a value is, in [`scale`](Self::scale)s; 0 if it is where it was expected.
+    /// How far off a value is, in [`scale`](Self::scale)s; 0 if it is as expected.
     #[must_use]
     pub fn error(&self, value: f64) -> f64 {
         if value == self.level { 0.0 } else { (value - self.level) / self.scale() }
@@ -131,8 +133,8 @@ fn below(distance: f64) -> f64 {
     distance * (1.0 - 1e-9)
 }
 
-/// The mean of the nearest three quarters of the distances, as the standard deviation of normal values:
-/// a first guess that spikes do not spoil.
+/// The mean of the nearest three quarters of the distances, scaled to the standard deviation of
+/// normal values: a first guess that spikes do not affect.
 fn first_spread(mut distances: Vec<f64>) -> f64 {
     let kept = distances.len() * 3 / 4;
     if kept == 0 {
@@ -145,8 +147,8 @@ fn first_spread(mut distances: Vec<f64>) -> f64 {
     mean * share / (2.0 * (normal::density(0.0) - normal::density(end)))
 }
 
-/// The mean of the distances up to `limit`, as the standard deviation of normal values. Each level has
-/// taken one degree of freedom.
+/// The mean of the distances up to `limit`, scaled to the standard deviation of normal values. Each
+/// level takes one degree of freedom.
 fn usual_spread(distances: &[f64], limit: f64, levels: usize) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for distance in distances.iter().filter(|distance| **distance <= limit) {

@@ -97,7 +97,7 @@ fn in_threads<T: Sync, R: Send>(all: &[T], work: &(impl Fn(&[T]) -> Vec<R> + Syn
     results
 }
 
-/// The chance that any of so many metrics shows this.
+/// The probability that any of so many metrics shows this.
 fn corrected(p: f64, count: usize) -> f64 {
     let p = p.min(1.0);
     // 1 − (1 − p)^B, also where that is tiny.

@@ -14,8 +14,8 @@ const SAMPLES_MAX: usize = 1_000;
 /// Samples that differ with a larger chance do not differ.
 pub(super) const DIFFER_CHANCE: f64 = 0.05;
 
-/// The chance that the samples of two runs differ as much without a cause, and whether the new ones
-/// are larger. `None` if there are too few on a side.
+/// The probability that the samples of two runs differ as much without a cause, and whether the new
+/// ones are larger. `None` if there are too few on a side.
 pub(super) fn compare(new: &[f64], history: &[&PastPoint], baseline: f64) -> Option<(f64, bool)> {
     let usable = history.iter().filter(|point| point.samples.len() >= SAMPLES_MIN);
     // The run that was most like all others.

@@ -22,7 +22,7 @@ pub struct Report {
     pub branch: BranchName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// How often the history of the branch was begun anew (`--start-point-reset`). Reports of an
+    /// How often the history of the branch was begun again (`--start-point-reset`). Reports of an
     /// earlier epoch are not history for this one.
     #[serde(default)]
     pub epoch: u32,

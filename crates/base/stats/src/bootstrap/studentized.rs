@@ -1,35 +1,36 @@
 //! Intervals of a mean by the bootstrap-t method, made safe for few units.
 //!
-//! The plain method resamples `t = (mean* − mean) / se*` in place of assuming Student's distribution,
-//! and so follows skewness. It errs in two ways that matter for 6 to 60 units, which simulation shows
-//! (docs/how-numbers-are-judged.md has the table, `examples/coverage.rs` makes it):
+//! The plain method resamples `t = (mean* − mean) / se*` in place of assuming Student's
+//! distribution, and so follows skewness. Simulation shows that it errs in two ways that matter for
+//! 6 to 60 units (docs/how-numbers-are-judged.md has the table, `examples/coverage.rs` makes it):
 //!
 //! - With few values, resamples of nearly equal values make `se*` tiny and t huge. So `se*` is kept
 //!   above a share of the sample's own.
-//! - With rare wild values on either side, its 99 % intervals hold the truth in 96 to 98 % only. There
-//!   Student's interval is too wide rather than too narrow. [`Bootstrap::mean`] therefore takes the
-//!   wider of both on each side.
+//! - With rare extreme values on either side, its 99 % intervals contain the true value in only 96
+//!   to 98 %. There Student's interval is too wide rather than too narrow. [`Bootstrap::mean`]
+//!   therefore takes the wider of both on each side.
 
 use super::{Bootstrap, places, share};
 use crate::{interval::Interval, random::Places, sample::Sample, student};
 
 /// The least `se*`, as a share of the sample's standard error.
 ///
-/// Without it, 99 % intervals from six values of an exponential distribution are 1.9 times as wide as
-/// Student's and hold the mean in 97.9 % of cases; with it, 1.35 times and 97.2 %. A tenth more or
-/// less changes little from ten values on.
+/// Without it, 99 % intervals from six values of an exponential distribution are 1.9 times as wide
+/// as Student's and contain the mean in 97.9 % of cases; with it, 1.35 times and 97.2 %. From ten
+/// values on, a tenth more or less changes little.
 const STANDARD_ERROR_MIN: f64 = 0.25;
 
 impl Bootstrap {
     /// The interval of a mean for verdicts: [`Self::studentized`] or Student's own
-    /// ([`student::interval_of_mean`]), on each side whichever bound lies farther out.
+    /// ([`student::interval_of_mean`]), on each side whichever bound is farther out.
     ///
-    /// At 99 % and 6 to 60 values it holds the mean of symmetric distributions in 99.1 % of cases or
-    /// more, normal, heavy-tailed, contaminated or rounded; of an exponential distribution in 97.2 %
-    /// (6 values) to 99.2 % (60), of a log-normal one in 95.5 % to 98.3 %: without assumptions there is
-    /// no method for all distributions (Bahadur & Savage, Annals of Mathematical Statistics 27, 1956).
-    /// What is so rare that the sample lacks it is in no interval. Differences within pairs of like
-    /// things are symmetric if nothing sets the things apart; that is why pairs are compared.
+    /// At 99 % and 6 to 60 values it contains the mean of symmetric distributions in at least 99.1
+    /// % of cases, normal, heavy-tailed, contaminated or rounded; of an exponential distribution in
+    /// 97.2 % (6 values) to 99.2 % (60), of a log-normal one in 95.5 % to 98.3 %. Without
+    /// assumptions, no method works for all distributions (Bahadur & Savage, Annals of Mathematical
+    /// Statistics 27, 1956). No interval covers events so rare that the sample lacks them.
+    /// Differences within pairs of like things are symmetric if nothing distinguishes the two; so
+    /// pairs are compared.
     ///
     /// The price is an interval 1.02 (60 values) to 1.29 times (6 values) as wide as Student's when
     /// the values are normal, and what that does to [`Self::smallest_effect`].
@@ -51,7 +52,7 @@ impl Bootstrap {
     /// "Theoretical comparison of bootstrap confidence intervals", Annals of Statistics 16 (1988). The
     /// lower bound of `se*` is this project's.
     ///
-    /// Equal values give an interval without width. `None` for fewer than two values, unless
+    /// Equal values give an interval of width 0. `None` for fewer than two values, unless
     /// `0 < confidence < 1`, and with fewer than `2 / (1 − confidence) − 1` resamples. Time:
     /// `resamples · n`.
     pub fn studentized(&self, sample: &Sample) -> Option<Interval> {

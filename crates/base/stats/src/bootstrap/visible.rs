@@ -1,8 +1,8 @@
-//! What the interval for verdicts could have seen.
+//! The smallest effect that the interval for verdicts could have detected.
 //!
-//! It is wider than Student's, so that a smallest effect by [`power::smallest_effect`] would promise
-//! too much: of such effects it sees 89 % with 60 values, but only 69 % with 6. There is no formula;
-//! the interval is tried on normal values instead.
+//! It is wider than Student's, so [`power::smallest_effect`] would promise too much: it detects
+//! such an effect in 89 % of cases with 60 values, but only in 69 % with 6. There is no formula;
+//! the interval is simulated on normal values instead.
 
 use super::{Bootstrap, share};
 use crate::{normal, power, random::Random, sample::Sample};
@@ -17,11 +17,12 @@ const RESAMPLES: usize = 999;
 const SIMULATED_MAX: usize = 100;
 
 impl Bootstrap {
-    /// The smallest effect that [`Self::mean`] sees, with its bound on this side of 0, with chance
-    /// `power`: in the unit of `standard_error`, which is that of the mean of `n` values.
+    /// The smallest effect that [`Self::mean`] detects, with its bound on this side of 0, with
+    /// probability `power`: in the unit of `standard_error`, which is that of the mean of `n`
+    /// values.
     ///
-    /// For normal values; by simulation with a fixed seed for up to 100 values, good to about 2 points
-    /// of power, else by [`power::smallest_effect`]. Takes some 60 ms for 30 values.
+    /// For normal values; by simulation with a fixed seed for up to 100 values, accurate to about 2
+    /// points of power, else by [`power::smallest_effect`]. Takes some 60 ms for 30 values.
     ///
     /// 0 if the standard error is. `None` for fewer than two values, unless
     /// `1 − confidence < power < 1`, if `standard_error` is negative or not finite, and with too few

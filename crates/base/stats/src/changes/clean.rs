@@ -1,16 +1,18 @@
-//! A series with spikes drawn in, and the size of its noise at each place.
+//! A series with spikes limited, and the size of its noise at each place.
 
 use std::ops::Range;
 
 use crate::sample::quantile_of_sorted;
 
-/// Points on each side of a value whose median it is compared with: spikes of as many are drawn in.
+/// Points on each side of a value whose median it is compared with: spikes of up to as many points
+/// are limited.
 const REACH: usize = 5;
 
-/// Values farther from the running median than so many times the noise are drawn in to there.
+/// Values farther from the running median than this many times the noise are moved to that
+/// distance.
 const FAR: f64 = 2.5;
 
-/// Points for which the noise is taken to be the same.
+/// Points for which the noise is assumed to be the same.
 const BLOCK: usize = 32;
 
 /// Points on each side of a block that its noise is measured with as well.
@@ -28,7 +30,7 @@ const SIGMAS_PER_DISTANCE: f64 = 1.03;
 /// A cleaned series, shifted so that its median is 0.
 #[derive(Debug)]
 pub(super) struct Clean {
-    /// The values with spikes drawn in, less `origin`.
+    /// The values with spikes limited, minus `origin`.
     pub(super) values: Vec<f64>,
     pub(super) origin: f64,
     /// Standard deviation of the noise, by blocks.
@@ -38,7 +40,7 @@ pub(super) struct Clean {
 }
 
 impl Clean {
-    /// `None` if all values are the same. The values have to be finite.
+    /// `None` if all values are the same. The values must be finite.
     pub(super) fn new(series: &[f64]) -> Option<Self> {
         let mut sorted = series.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -69,7 +71,7 @@ impl Clean {
         self.sigmas[(place / BLOCK).min(self.sigmas.len() - 1)]
     }
 
-    /// Mean of the values from one place up to another, which is behind it.
+    /// Mean of the values from one place up to, but not including, a later one.
     pub(super) fn mean(&self, from: usize, to: usize) -> f64 {
         (self.sums[to] - self.sums[from]) / (to - from) as f64
     }
@@ -82,7 +84,7 @@ fn smallest_gap(sorted: &[f64]) -> Option<f64> {
     gaps.filter(|&gap| gap > largest * 1e-12).reduce(f64::min)
 }
 
-/// The median of the values around each place; near the ends, of those that there are.
+/// The median of the values around each place; near the ends, of those that exist.
 fn running_medians(values: &[f64]) -> Vec<f64> {
     let mut window: Vec<f64> = Vec::with_capacity(2 * REACH + 2);
     let insert = |window: &mut Vec<f64>, value: f64| {
@@ -121,8 +123,8 @@ fn sigmas(distances: &[f64], least: f64) -> Vec<f64> {
     (0..blocks).map(sigma).collect()
 }
 
-/// The size of the noise in each block once spikes are drawn in, from squared distances to the running
-/// median: what is left of the spikes, and both of two levels by turns, count here.
+/// The size of the noise in each block once spikes are limited, from squared distances to the
+/// running median: the rest of the spikes, and both of two alternating levels, count here.
 fn drawn_in_sigmas(squares: &[f64], least: f64) -> Vec<f64> {
     let sigma = |block: usize| {
         let around = around(block, squares.len());

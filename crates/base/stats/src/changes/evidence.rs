@@ -1,9 +1,11 @@
-//! What speaks for a change at a place: a t-test on both sides, and rules for what is no lasting step.
+//! The evidence for a change at a place: a t-test on both sides, and rules that exclude what is no
+//! lasting step.
 
 use super::{END_MIN, LENGTH_MIN, Settings, clean::Clean, noise::Noise};
 use crate::student;
 
-/// Points on each side that are looked at. Of steps that so many do not show, nobody would notice one.
+/// Maximum number of points used on each side. Steps that these do not show are too small to
+/// matter.
 pub(super) const WINDOW: usize = 200;
 
 /// Points on each side of a place that are near it.
@@ -12,20 +14,20 @@ const NEAR: usize = 25;
 /// Least part of a change that has to happen near its place.
 const NEAR_SHARE: f64 = 0.5;
 
-/// Windows that are tried at a place, as far as they tell different things: with so many, series of
-/// independent normal values show changes no more often than they may.
+/// Number of windows tried at a place, as far as they are independent: with this many, series of
+/// independent normal values show changes no more often than allowed.
 const PLACES_PER_POINT: f64 = 3.0;
 
 /// Least change in standard deviations of single values.
 const EFFECT_MIN: f64 = 1.0;
 
-/// Least chance that a value after the change lies on the new side of a value before it.
+/// Least probability that a value after the change lies on the new side of a value before it.
 const BEYOND_MIN: f64 = 0.66;
 
 /// Weight of the noise around, beside that of a segment itself, in values.
 const PRIOR_VALUES: f64 = 6.0;
 
-/// What a place between two others has going for it.
+/// The evidence for a place between two others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Evidence {
     /// Difference of the levels in standard errors.
@@ -53,7 +55,7 @@ struct Side {
     values: usize,
 }
 
-/// From where to where to look: so many points on both sides, as far as the levels reach.
+/// The range to use: this many points on both sides, as far as the levels reach.
 pub(super) fn around(start: usize, place: usize, end: usize, window: usize) -> (usize, usize) {
     (start.max(place.saturating_sub(window)), end.min(place + window))
 }
@@ -78,7 +80,7 @@ impl<'a> Judge<'a> {
         self.difference((start, place), (place, end))
     }
 
-    /// Whether the level of one range of places is that of a later one again.
+    /// Whether a later range of places has the level of an earlier one.
     pub(super) fn is_same(&self, before: (usize, usize), after: (usize, usize)) -> bool {
         let evidence = self.difference(before, after);
         evidence.effect < EFFECT_MIN
@@ -101,7 +103,7 @@ impl<'a> Judge<'a> {
         Evidence { t: difference / error.sqrt(), degrees, effect: difference / spread }
     }
 
-    /// The chance to find this anywhere in the series by accident.
+    /// The probability of finding this anywhere in the series by chance.
     pub(super) fn p_value(&self, evidence: &Evidence) -> f64 {
         let tail = student::cdf(-evidence.t, evidence.degrees);
         (2.0 * tail * self.places).min(1.0)
@@ -112,12 +114,12 @@ impl<'a> Judge<'a> {
         self.p_value(evidence) <= self.settings.false_alarm_chance
     }
 
-    /// Points that a level has to last whose other end is here.
+    /// Minimum length, in points, of a level whose other end is here.
     fn length_min(&self, end: usize) -> usize {
         if end == 0 || end == self.clean.len() { END_MIN } else { LENGTH_MIN }
     }
 
-    /// Whether it is what one would call a step, whatever the test says.
+    /// Whether it counts as a step, whatever the test says.
     pub(super) fn is_step(&self, start: usize, place: usize, end: usize) -> bool {
         place - start >= self.length_min(start)
             && end - place >= self.length_min(end)
@@ -127,14 +129,14 @@ impl<'a> Judge<'a> {
             && self.is_beyond(start, place, end)
     }
 
-    /// Is the change what was asked for?
+    /// Whether the change is as large as requested.
     fn is_large_enough(&self, before: (usize, usize), after: (usize, usize)) -> bool {
         let before = self.clean.mean(before.0, before.1);
         let change = self.clean.mean(after.0, after.1) - before;
         change.abs() >= self.settings.change_min * (before + self.clean.origin).abs()
     }
 
-    /// Does most of the change happen near the place, and does a step fit better than a slope?
+    /// Whether most of the change happens near the place, and a step fits better than a slope.
     fn is_abrupt(&self, start: usize, place: usize, end: usize) -> bool {
         let difference = |window: usize| {
             let (from, to) = around(start, place, end, window);
@@ -161,7 +163,7 @@ impl<'a> Judge<'a> {
         by_step > by_slope
     }
 
-    /// Do the values themselves lie on the new side, not only their mean?
+    /// Whether the values themselves are on the new side, not only their mean.
     fn is_beyond(&self, start: usize, place: usize, end: usize) -> bool {
         let (from, to) = around(start, place, end, WINDOW);
         let mut before = self.clean.values[from..place].to_vec();

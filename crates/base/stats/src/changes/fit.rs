@@ -1,21 +1,22 @@
-//! How well a reading of a series explains it: how many nats it takes to write the series down with it.
+//! How well a reading of a series explains it: the number of nats needed to describe the series
+//! with it.
 //!
-//! A reading says which changes there are; what is left is noise, whose values may lean on their
-//! predecessors. With more changes the noise gets smaller, but each change has to be written down too.
-//! The reading with the shortest text is the best. That is the principle of minimum description length
+//! A reading is a set of changes; the rest is noise, whose values may depend on their predecessors.
+//! With more changes the noise gets smaller, but each change has to be described, too. The reading
+//! with the shortest description is the best. That is the principle of minimum description length
 //! (Rissanen 1978), and its use for changes in autoregressive noise is that of Davis, Lee &
-//! Rodriguez-Yam, "Structural break estimation for nonstationary time series models", Journal of the
-//! American Statistical Association 101 (2006). It has no constant to be set.
+//! Rodriguez-Yam, "Structural break estimation for nonstationary time series models", Journal of
+//! the American Statistical Association 101 (2006). It has no constant to set.
 
 use super::clean::Clean;
 
-/// Predecessors that a value of the noise may lean on, at most.
+/// Maximum number of predecessors that a value of the noise may depend on.
 const ORDER_MAX: usize = 8;
 
-/// Nats for the cleaned series, but for what all readings of it share.
+/// Nats for the cleaned series, except for what all readings of it share.
 ///
-/// Places are told by their number among all choices of so many places, a level to the precision that its
-/// points give it (half the logarithm of their number), and likewise the parameters of the noise.
+/// Places are encoded by their number among all choices of as many places, a level to the precision
+/// of its points (half the logarithm of their number), and likewise the parameters of the noise.
 pub(super) fn code_length(clean: &Clean, boundaries: &[usize]) -> f64 {
     let points = clean.len() as f64;
     let starts = [0].into_iter().chain(boundaries.iter().copied());
@@ -35,15 +36,15 @@ pub(super) fn code_length(clean: &Clean, boundaries: &[usize]) -> f64 {
     noise.fold(f64::INFINITY, f64::min) + levels + places(clean.len(), boundaries.len())
 }
 
-/// Nats that tell how many boundaries there are, and where.
+/// Nats that encode the number of boundaries and their places.
 fn places(points: usize, boundaries: usize) -> f64 {
     // ln C(n − 1, k), factor by factor, and the number itself.
     let choices = (1..=boundaries).map(|at| ((points - at) as f64 / at as f64).ln()).sum::<f64>();
     choices + (1.0 + boundaries as f64).ln()
 }
 
-/// Variance of what is new in each value, if it leans on none of its predecessors, on one, on two and so
-/// on: the recursion of Levinson and Durbin over the autocovariances.
+/// Variance of the innovation in each value, if it depends on none of its predecessors, on one, on
+/// two and so on: the recursion of Levinson and Durbin over the autocovariances.
 fn innovations(residuals: &[f64]) -> impl Iterator<Item = f64> {
     let covariance = |lag: usize| {
         let pairs = residuals.iter().zip(residuals.get(lag..).unwrap_or_default());
@@ -73,7 +74,7 @@ fn innovations(residuals: &[f64]) -> impl Iterator<Item = f64> {
 mod tests {
     use super::{super::tests::noise, *};
 
-    /// Normal noise in which each value leans on the one before.
+    /// Normal noise in which each value depends on the one before.
     fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
         let mut last = 0.0;
         let next = noise(points, seed).into_iter().map(|fresh| {
@@ -129,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Cuts where the noise happens to swing save less than it takes to tell them.
+    /// Cuts where the noise happens to swing save less than it takes to encode them.
     #[test]
     fn leaning_values_are_no_steps() {
         for seed in 0..20 {

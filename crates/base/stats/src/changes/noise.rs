@@ -1,9 +1,9 @@
-//! How much the means of neighbouring windows differ where nothing happens.
+//! How much the means of neighbouring windows differ where nothing changes.
 //!
-//! For independent values the variance of a mean of m values is σ²/m. Results of a benchmark are not
-//! independent: neighbours resemble each other, hosts take turns, the level wobbles. So the variance is
-//! measured at several lengths, as the *inflation* of σ²/m. That is the idea of the variogram, and of
-//! batch means in simulation.
+//! For independent values the variance of a mean of m values is σ²/m. Results of a benchmark are
+//! not independent: adjacent values correlate, hosts alternate, the level drifts. So the variance
+//! is measured at several lengths, as the *inflation* of σ²/m. That is the idea of the variogram,
+//! and of batch means in simulation.
 
 use super::clean::Clean;
 use crate::{normal, sample::quantile_of_sorted};
@@ -11,8 +11,8 @@ use crate::{normal, sample::quantile_of_sorted};
 /// Lengths of windows at which the inflation is measured.
 const WINDOWS: [usize; 5] = [4, 8, 16, 32, 64];
 
-/// Beyond this window the growth is bounded, because there are few pairs of such windows, and steps
-/// that were not found yet weigh much in them.
+/// Beyond this window the growth is bounded, because there are few pairs of such windows, and
+/// undetected steps have much weight in them.
 const WINDOW_SURE: usize = 8;
 
 /// How much the inflation may grow from one window to one of twice the length.
@@ -21,11 +21,11 @@ const GROWTH_MAX: f64 = 1.4;
 /// A first guess of the inflation, on the safe side: that of a first-order autoregression with ρ = 0.71.
 const STRONG: f64 = 6.0;
 
-/// The share of pairs of windows that is to differ less than the measured variance tells: steps that
-/// were not found yet lie in the others.
+/// The share of pairs of windows that should differ less than the measured variance suggests:
+/// undetected steps are in the others.
 const SHARE: f64 = 0.4;
 
-/// Fewer pairs of windows side by side tell nothing.
+/// Minimum number of adjacent pairs of windows.
 const PAIRS_MIN: usize = 8;
 
 /// The variance of means, for windows of any length.
@@ -36,12 +36,12 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    /// Far more than there is in most series: what is found in such noise is beyond doubt.
+    /// Far more than most series have: changes found in such noise are certain.
     pub(super) fn strong() -> Self {
         Self { inflations: [STRONG; WINDOWS.len()] }
     }
 
-    /// As if no value leaned on another: the least that there can be.
+    /// As if the values were independent: the minimum.
     pub(super) fn independent() -> Self {
         Self { inflations: [1.0; WINDOWS.len()] }
     }
@@ -70,7 +70,7 @@ impl Noise {
         Self { inflations }
     }
 
-    /// The lesser of both at every length.
+    /// The smaller of both at every length.
     pub(super) fn min(mut self, other: &Self) -> Self {
         for (mine, others) in self.inflations.iter_mut().zip(other.inflations) {
             *mine = mine.min(others);
@@ -78,7 +78,7 @@ impl Noise {
         self
     }
 
-    /// The greater of both at every length.
+    /// The larger of both at every length.
     pub(super) fn max(mut self, other: &Self) -> Self {
         for (mine, others) in self.inflations.iter_mut().zip(other.inflations) {
             *mine = mine.max(others);
@@ -86,7 +86,7 @@ impl Noise {
         self
     }
 
-    /// Variance of a mean of so many values, as a share of σ².
+    /// Variance of a mean of this many values, as a share of σ².
     pub(super) fn variance_of_mean(&self, values: usize) -> f64 {
         let longer = WINDOWS.iter().position(|&window| window >= values);
         let inflation = match longer {
@@ -123,7 +123,7 @@ fn inflation_of(clean: &Clean, segments: &[(usize, usize)], window: usize) -> Op
     Some(variance * window as f64)
 }
 
-/// The value that the square of a standard normal value does not exceed with this chance.
+/// The value that the square of a standard normal value does not exceed with this probability.
 fn square_at(chance: f64) -> f64 {
     normal::quantile(0.5 + chance / 2.0).powi(2)
 }

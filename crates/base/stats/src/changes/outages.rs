@@ -1,17 +1,18 @@
-//! Short stays away from a level that goes on behind them: outages, whatever their height.
+//! Outages: short absences from a level that continues after them, whatever their height.
 //!
-//! A host that was busy for an afternoon, a broken dependency: the values leave their level and come
-//! back to it. Nobody who asks where the level changed for good means that, however clear both steps are.
+//! A host that was busy for an afternoon, a broken dependency: the values leave their level and
+//! return to it. That is no permanent change, however clear both steps are.
 
 use super::evidence::Judge;
 
-/// Points that a stay away lasts at most.
+/// Maximum length of an outage, in points.
 const STAY_MAX: usize = 8;
 
-/// Removes the boundaries of stays away; whether there were any.
+/// Removes the boundaries of outages; returns whether there were any.
 ///
-/// Stays side by side go together: levels that alternate every few points are a restless stretch, not
-/// each other's outages. Of such a stretch between two different levels the clearest step remains.
+/// Adjacent outages are treated together: levels that alternate every few points are an unstable
+/// stretch, not each other's outages. Between two different levels, the clearest step of such a
+/// stretch remains.
 pub(super) fn remove(judge: &Judge<'_>, boundaries: &mut Vec<usize>) -> bool {
     let levels = boundaries.len() + 1;
     let start = |level: usize| if level == 0 { 0 } else { boundaries[level - 1] };

@@ -1,4 +1,4 @@
-//! From far too many candidates to the changes: the weakest goes, again and again.
+//! Reduces far too many candidates to the changes, by removing the weakest again and again.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -9,11 +9,11 @@ use super::{
     outages,
 };
 
-/// How far a boundary may move when its place is looked for again.
+/// How far a boundary may move when its place is searched again.
 const MOVE_MAX: usize = 40;
 
-/// Points that a boundary leaves on both sides when it moves. Fewer than a level has to last: else an
-/// outage would be stretched until it is long enough.
+/// Points that a boundary leaves on both sides when it moves. Fewer than the minimum length of a
+/// level: otherwise an outage would be stretched until it is long enough.
 const RUN_MIN: usize = 2;
 
 /// The levels of a series.
@@ -23,7 +23,7 @@ pub(super) struct Segments {
     p_values: Vec<f64>,
 }
 
-/// A boundary in the queue, weakest first; out of date if its version is.
+/// A boundary in the queue, weakest first; stale if its version is.
 #[derive(Debug, PartialEq)]
 struct Queued {
     t: f64,
@@ -72,7 +72,7 @@ impl Segments {
         Self { boundaries, p_values }
     }
 
-    /// With levels and chances; the places are those in the cleaned series.
+    /// With levels and probabilities; the places are those in the cleaned series.
     pub(super) fn changes(&self, clean: &Clean) -> Vec<Change> {
         let neighbours = neighbours(&self.boundaries, clean.len());
         let changes =
@@ -102,7 +102,7 @@ fn all_evidence(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<Evidence> {
     all.map(|(start, place, end)| judge.evidence(start, place, end)).collect()
 }
 
-/// Removes the weakest boundary, judges its neighbours anew, until all are significant.
+/// Removes the weakest boundary, judges its neighbours again, until all are significant.
 fn without_weak(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<usize> {
     let none = usize::MAX;
     let count = boundaries.len();
@@ -166,13 +166,13 @@ fn relocate(judge: &Judge<'_>, boundaries: &mut [usize]) {
     }
 }
 
-/// Removes the weakest boundary of those that are no steps, from each run of them.
+/// From each run of boundaries that are no steps, removes the weakest.
 fn remove_weakest_of_no_steps(judge: &Judge<'_>, boundaries: &mut Vec<usize>) {
     let evidence = all_evidence(judge, boundaries);
     let is_step: Vec<bool> = neighbours(boundaries, judge.clean.len())
         .map(|(start, place, end)| judge.is_step(start, place, end))
         .collect();
-    // Neighbours of what goes are judged anew, so of two neighbours only the weaker goes.
+    // Neighbours of what goes are judged again, so of two neighbours only the weaker goes.
     let is_weaker = |at: usize, other: Option<usize>| {
         other.is_none_or(|other| {
             is_step.get(other).is_none_or(|&is_step| is_step) || evidence[at].t <= evidence[other].t

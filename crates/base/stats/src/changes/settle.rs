@@ -1,10 +1,10 @@
-//! Which changes and which noise go together.
+//! Finds changes and noise that are consistent with each other.
 //!
-//! The noise is measured within levels, and levels are found by their noise. What fits together is a
-//! fixed point of that, and there may be more than one: steps between levels that alternate look like
-//! noise until they are found. So it is looked for from two sides, from noise that is too strong and
-//! from noise that is too weak, and of both readings the one stays that explains the series in fewer
-//! words (`fit`).
+//! The noise is measured within levels, and levels are found by their noise. A consistent pair is a
+//! fixed point of that, and there may be more than one: steps between alternating levels look like
+//! noise until they are found. So the search starts from two sides, from noise that is too strong
+//! and from noise that is too weak. Of both readings, the one with the shorter description of the
+//! series is kept (`fit`).
 
 use super::{
     Settings, clean::Clean, evidence::Judge, fit::code_length, noise::Noise, segments::Segments,
@@ -14,7 +14,7 @@ use super::{
 /// then, the more so the longer the window.
 const WINDOW_SHORT: usize = 8;
 
-/// How often the noise is measured and the changes are found anew; two or three times is usual.
+/// Maximum number of rounds of measuring the noise and finding the changes; two or three are usual.
 const ROUNDS_MAX: usize = 6;
 
 /// The changes among candidates, by the better of both readings.
@@ -28,7 +28,7 @@ pub(super) fn settle(clean: &Clean, candidates: &[usize], settings: &Settings) -
     if is_same || length(&down) <= length(&up) { down } else { up }
 }
 
-/// Finds changes and measures the noise by turns until both stay.
+/// Finds changes and measures the noise alternately until both are stable.
 fn reading(
     clean: &Clean,
     find: impl Fn(&Noise) -> Segments,

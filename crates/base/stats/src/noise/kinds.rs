@@ -1,18 +1,19 @@
-//! The kinds of noise that are held possible.
+//! The possible kinds of noise.
 
-/// Degrees of freedom of Student's t distribution that usual values have, with their chances before
-/// anything was seen: normal to very heavy.
+/// Degrees of freedom of Student's t distribution that usual values have, with their prior
+/// probabilities: normal to very heavy.
 pub(super) const TAILS: [(f64, f64); 4] =
     [(f64::INFINITY, 0.4), (5.0, 0.3), (3.0, 0.2), (2.0, 0.1)];
 
-/// Shares of values that are spikes, with their chances; without spikes they have no size.
+/// Shares of values that are spikes, with their prior probabilities; without spikes they have no
+/// size.
 pub(super) const SHARES: [(f64, f64); 6] =
     [(0.0, 0.4), (0.01, 0.12), (0.03, 0.12), (0.08, 0.12), (0.15, 0.12), (0.22, 0.12)];
 
 /// How many times as wide as usual values spikes are; each is as likely as the others.
 pub(super) const SIZES: [f64; 3] = [4.0, 12.0, 40.0];
 
-/// Degrees of freedom of spikes: they may have any size, the larger the rarer.
+/// Degrees of freedom of spikes: any size is possible, larger ones are rarer.
 pub(super) const SPIKE_DEGREES: f64 = 1.0;
 
 /// Kinds with the same tail.
@@ -21,7 +22,7 @@ const OF_TAIL: usize = 1 + (SHARES.len() - 1) * SIZES.len();
 /// How many kinds there are.
 pub(super) const KINDS: usize = TAILS.len() * OF_TAIL;
 
-/// Chances of the kinds of noise.
+/// Probabilities of the kinds of noise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kinds(pub(super) [f64; KINDS]);
 
@@ -48,7 +49,7 @@ impl Kind {
 }
 
 impl Default for Kinds {
-    /// Before anything was seen.
+    /// The prior.
     fn default() -> Self {
         Self(std::array::from_fn(|place| {
             let tail = TAILS[place / OF_TAIL].1;
@@ -63,18 +64,18 @@ impl Default for Kinds {
 /// What the series of a report are like as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Common {
-    /// Chances of the kinds, by all series.
+    /// Probabilities of the kinds, by all series.
     kinds: Kinds,
     count: usize,
 }
 
-/// How often the kinds of each series and those of all are worked out from each other. They hardly change
-/// any more then.
+/// Number of rounds in which the kinds of each series and those of all are computed from each
+/// other. After these they hardly change.
 const ROUNDS: usize = 20;
 
 impl Common {
-    /// Of series whose kinds were worked out each by itself, from [`Kinds::default`] (empirical Bayes, by
-    /// the EM algorithm). What was known before counts as one more series.
+    /// From series whose kinds were computed separately, from [`Kinds::default`] (empirical Bayes,
+    /// by the EM algorithm). The prior counts as one more series.
     #[must_use]
     pub fn of(series: &[&Kinds]) -> Self {
         let before = Kinds::default();
@@ -96,7 +97,7 @@ impl Common {
         self.count
     }
 
-    /// What is to be expected of one of the series by all others.
+    /// The kinds expected of one of the series, given all others.
     #[must_use]
     pub fn without(&self, one: &Kinds) -> Kinds {
         let (own, before) = (self.of_one(one), Kinds::default());
@@ -108,7 +109,7 @@ impl Common {
         }))
     }
 
-    /// The kinds of one of the series by what it shows itself and by all.
+    /// The kinds of one of the series, given its own values and all others.
     fn of_one(&self, one: &Kinds) -> Kinds {
         let before = Kinds::default();
         let seen: [f64; KINDS] =

@@ -12,22 +12,22 @@ use crate::{normal, student::Density};
 pub struct Value {
     /// How far off it is, in spreads.
     pub error: f64,
-    /// How much usual values hang together with the one before: a correlation from 0 to 1.
+    /// Correlation of usual values with the one before, from 0 to 1.
     pub correlation: f64,
 }
 
-/// Levels are tried so far around each value, in spreads, and so far apart.
+/// Levels are tried up to this far around each value, and at this distance, in spreads.
 const AROUND: f64 = 2.5;
 const APART: f64 = 0.5;
 
 /// Parts of the mixture with less weight add nothing worth the time to what new levels explain.
 const WEIGHT_MIN: f64 = 1e-4;
 
-/// What is farther off is a spike, which says nothing about the next value, in spreads.
+/// Values farther off than this, in spreads, are spikes, which say nothing about the next value.
 const CARRIED_MAX: f64 = 3.0;
 
-/// The old level is not known exactly: it is tried at its place and so many standard errors beside it,
-/// with these weights (Gauss–Hermite).
+/// The old level is not known exactly: it is tried at its place and at these distances in standard
+/// errors, with these weights (Gauss–Hermite).
 const DOUBTS: [(f64, f64); 3] =
     [(-1.732_050_8, 1.0 / 6.0), (0.0, 2.0 / 3.0), (1.732_050_8, 1.0 / 6.0)];
 
@@ -77,8 +77,8 @@ impl Noise {
         sum
     }
 
-    /// Spikes are like those that were seen, or new ones; usual values are as they would be alone, or like
-    /// the one before, whichever explains them better.
+    /// Spikes are like earlier ones, or new; usual values are independent, or like the one before,
+    /// whichever explains them better.
     fn known(&self, error: f64, alone: Parts, after: &Parts) -> Parts {
         let (seen, count) = self.alike(error);
         let Parts { mut usual, spike } = alone;
@@ -135,7 +135,7 @@ impl Noise {
         sum + (spike + share * seen) / (1.0 + count)
     }
 
-    /// The sum of the densities at an error around the spikes that were seen, and their number.
+    /// The sum of the densities at an error around the past spikes, and their number.
     fn alike(&self, error: f64) -> (f64, f64) {
         let alike = |seen: &f64| normal::density((error - seen) / ALIKE) / ALIKE;
         (self.seen.iter().map(alike).sum(), self.seen.len() as f64)

@@ -1,5 +1,5 @@
-//! Densities and tails of the kinds by size, worked out once: histories are counted in classes of sizes,
-//! so that weighing the kinds costs the same for long ones as for short ones.
+//! Densities and tails of the kinds by size, computed once: histories are counted in classes of
+//! sizes, so that weighting the kinds costs the same for long ones as for short ones.
 
 use std::sync::LazyLock;
 
@@ -13,15 +13,15 @@ const PER_DOUBLING: usize = 8;
 const LEAST: f64 = -5.0;
 const CLASSES: usize = 17 * PER_DOUBLING + 1;
 
-/// The true spread may be 4 times smaller than the one that was worked out, to 11 times larger, in steps
+/// The true spread may be from 4 times smaller than the computed one to 11 times larger, in steps
 /// of √2.
 pub(super) const SCALES: usize = 12;
 const SMALLER: usize = 4;
 
-/// How many classes a step of the scale is.
+/// Number of classes in a step of the scale.
 const STEP: usize = PER_DOUBLING / 2;
 
-/// What is closer than a step of the scale cannot be told apart: (ln √2)² ÷ 12.
+/// Values closer than a step of the scale are indistinguishable: (ln √2)² ÷ 12.
 pub(super) const STEP_VARIANCE: f64 = 0.01;
 
 /// Classes of sizes ÷ scales.
@@ -33,7 +33,7 @@ pub(super) type Table = [f64; ALL];
 pub(super) struct Tables {
     /// Of each kind, with scale 1.
     pub(super) log_density: Vec<Table>,
-    /// Chance of a larger size on either side, of usual values by tail.
+    /// Probability of a larger size on either side, of usual values by tail.
     pub(super) tail: [Table; TAILS.len()],
     /// The same of spikes, by size.
     pub(super) spike_tail: [Table; SIZES.len()],

@@ -1,4 +1,5 @@
-//! Chances of values, what few of them leave open, and newest values that agree with each other.
+//! Probabilities of values, what few of them leave open, and newest values that agree with each
+//! other.
 
 use super::*;
 use crate::random::Random;

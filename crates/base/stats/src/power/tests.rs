@@ -19,7 +19,7 @@ fn published_powers() {
     close(power_of(1.0, (2.0_f64 / n).sqrt(), 2.0 * n - 2.0, 0.05), 0.9, 1e-5);
 }
 
-/// No effect is "seen" with chance alpha, whatever the degrees.
+/// No effect is "seen" with probability alpha, whatever the degrees.
 #[test]
 fn nothing_is_seen_as_often_as_alpha_says() {
     for degrees in [1.0, 2.0, 5.0, 9.0, 59.0, 1e4, 1e7] {

@@ -161,7 +161,7 @@ impl Pieces {
         self.new_level
     }
 
-    /// The chance of the new level, 1 if there is none, where neighbours hang together by the
+    /// The probability of the new level, 1 if there is none, where neighbours hang together by the
     /// correlation `rho`: then a few values in a row say less.
     pub(super) fn chance_of_new_level(&self, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
         let Some(new) = self.new_level else { return 1.0 };
@@ -182,7 +182,7 @@ impl Pieces {
     }
 }
 
-/// The chance of so many of `count` or more, where each has the chance `p`.
+/// The probability of so many of `count` or more, where each has the chance `p`.
 fn at_least(least: usize, count: usize, p: f64) -> f64 {
     // As logarithms: the first terms may be too small for a number where the later ones are not.
     let none = (-p.min(1.0 - f64::EPSILON)).ln_1p();

@@ -30,8 +30,8 @@ pub(super) struct Evidence {
     /// Errors that 95 of 100 values stay below, at most the limit; and that 90 do on one side.
     pub(super) half_width: f64,
     pub(super) one_side: f64,
-    /// Chance of a usual value that is so far off. With spikes; of the newest values together; of the new
-    /// level: each of these by its share, so that the least of them counts.
+    /// Probability of a usual value that is so far off. With spikes; of the newest values together;
+    /// of the new level: each of these by its share, so that the least of them counts.
     pub(super) p_usual: f64,
     pub(super) p_value: f64,
     pub(super) p_run: f64,

@@ -20,9 +20,9 @@ const FROM: f64 = 2.0;
 /// What was measured again within minutes finds the machine as it was.
 const CORRELATION_OF_REPEATS: f64 = 0.9;
 
-/// The chance of a ratio `r` without a new level is `RATIO_CHANCE` ÷ r^`RATIO_POWER`, by simulation. By
-/// theory (Markov) it is 1 ÷ r at most, were the noise one of the kinds that are held possible; it never
-/// is exactly, and then large ratios are more frequent than that.
+/// The probability of a ratio `r` without a new level is `RATIO_CHANCE` ÷ r^`RATIO_POWER`, by
+/// simulation. By theory (Markov) it is 1 ÷ r at most, were the noise one of the kinds that are
+/// held possible; it never is exactly, and then large ratios are more frequent than that.
 const RATIO_CHANCE: f64 = 0.02;
 const RATIO_POWER: f64 = 0.6;
 
@@ -46,7 +46,7 @@ pub(super) struct Run {
     pub(super) ratio: f64,
 }
 
-/// The run that is best explained by a new level, and the chance of any so good without one.
+/// The run that is best explained by a new level, and the probability of any so good without one.
 pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<Run>) {
     let repeats = case.history.series.repeats.len();
     let mut sum = 0.0;
