@@ -16,13 +16,15 @@ use perf_event::{Builder, Counter, events::Software};
 use wingbeat_bpf::btf::{BtfError, KernelTypes};
 use wingbeat_profile_common::{counter, global, map, program, target};
 
-use super::switch::{THREADS_MAX, switch_has_state};
 use crate::{
     error::RecordError,
     summary::{Ticks, off_cpu::Switches},
 };
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
+
+/// Threads that can be watched at once; 4.5 MB of the kernel's memory.
+const THREADS_MAX: u32 = 16_384;
 
 /// What the kernel half must know before it is loaded.
 #[derive(Debug, Clone, Copy)]
@@ -74,46 +76,7 @@ impl KernelHalf {
         has_bpf_loop: bool,
         back_end: BackEnd,
     ) -> Result<Self, RecordError> {
-        let types = KernelTypes::from_kernel()?;
-        let runtime = types.member_offset_bytes("task_struct", "se")?
-            + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
-        let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
-        let globals = [
-            (global::BLOCKS, u32::from(settings.blocks.is_some())),
-            (global::WAKERS, u32::from(settings.blocks.is_some_and(|blocks| blocks.wakers))),
-            (global::TASK_STATE, types.member_offset_bytes("task_struct", "__state")?),
-            (global::TASK_ON_CPU, types.member_offset_bytes("task_struct", "on_cpu")?),
-            (global::TASK_IOWAIT, iowait),
-            (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
-            // Since 6.17; earlier only where the kernel debugs its locks.
-            (
-                global::TASK_BLOCKED_ON,
-                types.member_offset_bytes("task_struct", "blocked_on").unwrap_or(0),
-            ),
-            (global::TASK_KERNEL_SP, kernel_sp(&types).unwrap_or(0)),
-            (global::SWITCH_HAS_STATE, u32::from(switch_has_state(&types))),
-            (global::ALL, u32::from(settings.all)),
-            (global::INHERIT, u32::from(settings.inherit)),
-            (global::LAUNCHER, settings.launcher.unwrap_or(0)),
-            // A quarter full: three quarters are left for what comes while user space wakes up.
-            (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
-            (global::TASK_PID, types.member_offset_bytes("task_struct", "pid")?),
-            (global::TASK_TGID, types.member_offset_bytes("task_struct", "tgid")?),
-            (global::TASK_RUNTIME, runtime),
-            (global::HAS_BPF_LOOP, u32::from(has_bpf_loop)),
-        ];
-        let mut loader = EbpfLoader::new();
-        for (name, value) in &globals {
-            loader.override_global(name, value, true);
-        }
-        let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
-        loader.override_global(global::MIN_BLOCK_NS, &min_block_ns, true);
-        loader.map_max_entries(map::RECORDS, settings.buffer_bytes);
-        if settings.blocks.is_some() {
-            loader.map_max_entries(map::THREADS, THREADS_MAX);
-        }
-        let mut ebpf =
-            loader.load(OBJECT).map_err(RecordError::kernel("create the maps of the profiler"))?;
+        let mut ebpf = create(settings, has_bpf_loop)?;
         let ring = ebpf.take_map(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
         let ring = RingBuf::try_from(ring).map_err(RecordError::kernel("map the ring buffer"))?;
         for (name, tracepoint) in program::TRACEPOINTS {
@@ -284,6 +247,64 @@ impl Counters {
             missed: 0,
         }
     }
+}
+
+/// Creates the maps, with what the programs must know written into them. The kernel's types are tens of
+/// megabytes once they are parsed: ours are gone before aya parses its own, and these before anything
+/// else is loaded.
+fn create(settings: Settings, has_bpf_loop: bool) -> Result<Ebpf, RecordError> {
+    let globals = globals(settings, has_bpf_loop)?;
+    let mut loader = EbpfLoader::new();
+    // The object has no relocations against the kernel's types.
+    loader.btf(None);
+    for (name, value) in &globals {
+        loader.override_global(name, value, true);
+    }
+    let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
+    loader.override_global(global::MIN_BLOCK_NS, &min_block_ns, true);
+    loader.map_max_entries(map::RECORDS, settings.buffer_bytes);
+    if settings.blocks.is_some() {
+        loader.map_max_entries(map::THREADS, THREADS_MAX);
+    }
+    loader.load(OBJECT).map_err(RecordError::kernel("create the maps of the profiler"))
+}
+
+/// The settings of the programs: what is asked for, and where this kernel keeps its fields.
+fn globals(
+    settings: Settings,
+    has_bpf_loop: bool,
+) -> Result<Vec<(&'static str, u32)>, RecordError> {
+    let types = KernelTypes::from_kernel()?;
+    let of_task = |member| types.member_offset_bytes("task_struct", member);
+    let runtime = of_task("se")? + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
+    let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
+    Ok(vec![
+        (global::BLOCKS, u32::from(settings.blocks.is_some())),
+        (global::WAKERS, u32::from(settings.blocks.is_some_and(|blocks| blocks.wakers))),
+        (global::TASK_STATE, of_task("__state")?),
+        (global::TASK_ON_CPU, of_task("on_cpu")?),
+        (global::TASK_IOWAIT, iowait),
+        (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
+        // Since 6.17; earlier only where the kernel debugs its locks.
+        (global::TASK_BLOCKED_ON, of_task("blocked_on").unwrap_or(0)),
+        (global::TASK_KERNEL_SP, kernel_sp(&types).unwrap_or(0)),
+        (global::SWITCH_HAS_STATE, u32::from(switch_has_state(&types))),
+        (global::ALL, u32::from(settings.all)),
+        (global::INHERIT, u32::from(settings.inherit)),
+        (global::LAUNCHER, settings.launcher.unwrap_or(0)),
+        // A quarter full: three quarters are left for what comes while user space wakes up.
+        (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
+        (global::TASK_PID, of_task("pid")?),
+        (global::TASK_TGID, of_task("tgid")?),
+        (global::TASK_RUNTIME, runtime),
+        (global::HAS_BPF_LOOP, u32::from(has_bpf_loop)),
+    ])
+}
+
+/// Does `sched_switch` hand over the state of the thread that goes? Since Linux 5.18: its type has
+/// four arguments then, after the one for its owner.
+fn switch_has_state(types: &KernelTypes) -> bool {
+    types.tracepoint_arguments("sched_switch").is_some_and(|arguments| arguments > 4)
 }
 
 /// Where the stack pointer of a thread that is off the CPU lies in its `task_struct`.

@@ -3,6 +3,7 @@
 mod descriptors;
 mod kernel;
 mod launch;
+mod memory;
 mod run;
 mod sideband;
 mod switch;
@@ -135,6 +136,7 @@ pub fn record(
     Rights::current()
         .map_err(RecordError::system("read the rights of this process"))?
         .check_for_profile()?;
+    memory::return_large_blocks();
     let mut session = Session::set_up(options)?;
     session.start(options)?;
     session.run(options, stop, progress)?;

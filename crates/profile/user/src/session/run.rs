@@ -38,8 +38,9 @@ const REST: Duration = Duration::from_millis(1);
 /// Samples may reach the ring buffer this much later than their time says.
 const SETTLE_NS: u64 = 1_000_000;
 
-/// Blocks come in floods: two threads that hand a token to each other make half a million a second.
-const BLOCKS_BUFFER_BYTES: u32 = 16 << 20;
+/// Blocks come in floods: two threads that hand a token to each other make half a million a second. Each
+/// byte counts twice as memory of this process, since the ring buffer is mapped twice in a row.
+const BLOCKS_BUFFER_BYTES: u32 = 4 << 20;
 
 /// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
 fn now_ns() -> u64 {

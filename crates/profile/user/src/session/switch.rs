@@ -7,7 +7,6 @@ use aya::{
     maps::{Array, HashMap},
     programs::{BtfTracePoint, Iter, ProgramError, RawTracePoint},
 };
-use wingbeat_bpf::btf::KernelTypes;
 use wingbeat_profile_common::{
     map,
     off_cpu::{THREAD_BYTES, Thread},
@@ -17,9 +16,6 @@ use wingbeat_profile_common::{
 use super::kernel::{BackEnd, KernelHalf, find, missing};
 use crate::error::RecordError;
 
-/// Threads that can be watched at once; 4.5 MB of the kernel's memory.
-pub(super) const THREADS_MAX: u32 = 16_384;
-
 /// The programs of each back end that see switches, in the order in which they run: that is the order in
 /// which they are attached.
 const SWITCHES: [&str; 2] = [program::MISSED, program::SWITCH];
@@ -27,12 +23,6 @@ const SWITCHES_RAW: [&str; 2] = [program::MISSED_RAW, program::SWITCH_RAW];
 
 /// The tracepoint.
 const SWITCH: &str = "sched_switch";
-
-/// Does `sched_switch` hand over the state of the thread that goes? Since Linux 5.18: its type has
-/// four arguments then, after the one for its owner.
-pub(super) fn switch_has_state(types: &KernelTypes) -> bool {
-    types.tracepoint_arguments(SWITCH).is_some_and(|arguments| arguments > 4)
-}
 
 impl KernelHalf {
     /// Loads the programs that watch the scheduler, by the best way that the kernel allows.

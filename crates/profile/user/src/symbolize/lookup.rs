@@ -45,12 +45,8 @@ pub(super) fn names(
     for (index, place) in places.iter().enumerate() {
         groups.entry(place.space).or_default().push(index);
     }
-    let mut lookup = Lookup {
-        symbolizer: symbolizer(),
-        binaries: &recorder.binaries,
-        kernel_code: &recorder.kernel_code,
-        tables,
-    };
+    let mut lookup =
+        Lookup { binaries: &recorder.binaries, kernel_code: &recorder.kernel_code, tables };
     let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
     let mut done = 0;
     for (space, members) in groups {
@@ -58,9 +54,11 @@ pub(super) fn names(
             Space::Anonymous(_, pid) => PerfMap::read(pid),
             _ => PerfMap::default(),
         };
+        // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
+        let symbolizer = symbolizer();
         for batch in members.chunks(BATCH) {
             let asked: Vec<&Place> = batch.iter().map(|&index| places[index]).collect();
-            let answers = lookup.ask(space, &asked, &perf_map);
+            let answers = lookup.ask(&symbolizer, space, &asked, &perf_map);
             for (&index, named) in batch.iter().zip(answers) {
                 names[index] = Some(named);
             }
@@ -83,7 +81,6 @@ fn symbolizer() -> Symbolizer {
 }
 
 struct Lookup<'a> {
-    symbolizer: Symbolizer,
     binaries: &'a Binaries,
     kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
@@ -91,10 +88,16 @@ struct Lookup<'a> {
 
 impl Lookup<'_> {
     /// One answer for each place.
-    fn ask(&mut self, space: Space, places: &[&Place], perf_map: &PerfMap) -> Vec<Named> {
+    fn ask(
+        &mut self,
+        symbolizer: &Symbolizer,
+        space: Space,
+        places: &[&Place],
+        perf_map: &PerfMap,
+    ) -> Vec<Named> {
         match space {
-            Space::File(id) => self.ask_file(id, places),
-            Space::Kernel => self.ask_kernel(places),
+            Space::File(id) => self.ask_file(symbolizer, id, places),
+            Space::Kernel => self.ask_kernel(symbolizer, places),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
                 let name = |place: &Place| match perf_map.find(place.address) {
@@ -110,11 +113,10 @@ impl Lookup<'_> {
         }
     }
 
-    fn ask_file(&mut self, id: BinaryId, places: &[&Place]) -> Vec<Named> {
+    fn ask_file(&mut self, symbolizer: &Symbolizer, id: BinaryId, places: &[&Place]) -> Vec<Named> {
         let binary = self.tables.file(id, self.binaries);
-        let symbols = file_source(self.binaries, id).and_then(|source| {
-            symbols(&self.symbolizer, &source, Input::VirtOffset(&addresses(places)))
-        });
+        let symbols = file_source(self.binaries, id)
+            .and_then(|source| symbols(symbolizer, &source, Input::VirtOffset(&addresses(places))));
         let answer = |(index, place): (usize, &&Place)| match symbols
             .as_ref()
             .and_then(|symbols| symbols[index].as_sym())
@@ -130,9 +132,9 @@ impl Lookup<'_> {
         places.iter().enumerate().map(answer).collect()
     }
 
-    fn ask_kernel(&mut self, places: &[&Place]) -> Vec<Named> {
+    fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&Place]) -> Vec<Named> {
         let source = Source::Kernel(Kernel::default());
-        let symbols = symbols(&self.symbolizer, &source, Input::AbsAddr(&addresses(places)));
+        let symbols = symbols(symbolizer, &source, Input::AbsAddr(&addresses(places)));
         let answer = |(index, place): (usize, &&Place)| {
             let symbol = symbols.as_ref().and_then(|symbols| symbols[index].as_sym());
             // Of code that came and went, the last at this address.
