@@ -3,6 +3,7 @@
 pub mod adapter;
 pub mod alert;
 pub mod environment;
+mod id;
 pub mod measure;
 pub mod metric;
 pub mod name;
@@ -16,6 +17,7 @@ pub mod verdict;
 pub use adapter::Adapter;
 pub use alert::{Alert, Limit, Status};
 pub use environment::Environment;
+pub use id::{short_hash, short_id};
 pub use measure::{Direction, Kind, Measure};
 pub use metric::Metric;
 pub use name::{BenchmarkName, BranchName, InvalidName, ProjectName, Slug, TestbedName};

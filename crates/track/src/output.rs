@@ -5,7 +5,6 @@ pub(crate) mod document;
 mod fragment;
 mod html;
 mod human;
-mod id;
 mod json;
 mod lines;
 mod markdown;
@@ -17,10 +16,10 @@ use std::path::Path;
 
 use crate::model::{Notice, Report, ThresholdModel};
 
+pub use crate::model::{short_hash, short_id};
 pub use cells::outcome_word;
 pub use fragment::{html, markdown};
 pub use human::human;
-pub use id::{short_hash, short_id};
 pub use json::json;
 pub use lines::{Sentence, sentences};
 pub use marker::marker;

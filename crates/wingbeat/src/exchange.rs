@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use wingbeat_text::plural;
 use wingbeat_track::store::Damaged;
 
 use crate::{
@@ -113,7 +114,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
 }
 
 fn counts(reports: usize, changes: usize) -> String {
-    let reports = format!("{reports} {}", if reports == 1 { "report" } else { "reports" });
+    let reports = plural(reports, "report");
     match changes {
         0 => reports,
         1 => format!("{reports} and 1 change of an alert"),

@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 use time::OffsetDateTime;
+use wingbeat_text::plural;
 use wingbeat_track::{
     model::{BenchmarkName, BranchName, ProjectName, Slug, TestbedName, threshold::matches_glob},
     plot::{self, CHART_LINES_MAX, Chart},
@@ -96,11 +97,10 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         let bytes = file.write(|writer| writer.write_all(text.as_bytes()))?;
         if !quiet {
             let lines = chart.lines().count();
-            let reports = if chart.stamps.len() == 1 { "report" } else { "reports" };
+            let reports = plural(chart.stamps.len(), "report");
             tell!(
-                "wrote {} ({lines} series of {} {reports}, {} KB)",
+                "wrote {} ({lines} series of {reports}, {} KB)",
                 path.display(),
-                chart.stamps.len(),
                 bytes.div_ceil(1000)
             );
         }

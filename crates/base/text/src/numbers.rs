@@ -8,11 +8,15 @@ pub fn grouped(number: impl Display) -> String {
     in_groups(&number.to_string())
 }
 
-/// `1 metric`, `2 metrics`, `1,000 metrics`.
+/// `1 metric`, `2 metrics`, `1,000 batches`.
 #[must_use]
 pub fn plural(count: impl Display, noun: &str) -> String {
     let count = grouped(count);
-    let ending = if count == "1" { "" } else { "s" };
+    let ending = match noun {
+        _ if count == "1" => "",
+        _ if noun.ends_with('s') || noun.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{count} {noun}{ending}")
 }
 
@@ -136,6 +140,9 @@ mod tests {
         check(0, "0 metrics");
         check(1, "1 metric");
         check(1000, "1,000 metrics");
+        assert_eq!(plural(1, "process"), "1 process");
+        assert_eq!(plural(2, "process"), "2 processes");
+        assert_eq!(plural(2, "batch"), "2 batches");
     }
 
     #[test]

@@ -41,6 +41,12 @@ pub fn size(share: f64) -> String {
     format!("{text} %")
 }
 
+/// A part of a whole, as [`size`].
+#[must_use]
+pub fn part(part: u64, whole: u64) -> String {
+    size(part as f64 / whole.max(1) as f64)
+}
+
 /// Decimals of a percentage; what is too large or too small for them has none.
 fn places(percent: f64) -> Option<usize> {
     match percent.abs() {
@@ -101,6 +107,15 @@ mod tests {
         check(1e15, "1.0e15 ×", "1.0e15 ×");
         check(-0.000_012, "−0.001 %", "0.001 %");
         check(1e-9, "+1e−7 %", "1e−7 %");
+    }
+
+    #[test]
+    fn parts() {
+        let check = |of, whole, expected| assert_eq!(part(of, whole), expected);
+        check(0, 0, "0 %");
+        check(1, 3, "33.3 %");
+        check(3, 3, "100 %");
+        check(1, 100_000, "0.001 %");
     }
 
     #[test]

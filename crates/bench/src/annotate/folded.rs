@@ -3,6 +3,7 @@
 use std::io;
 
 use inferno::flamegraph::{self, Options};
+use wingbeat_text::{grouped, plural};
 
 use super::{AnnotatedLine, Annotation};
 
@@ -45,10 +46,9 @@ pub(super) fn flame_graph(found: &Annotation, writer: &mut dyn io::Write) -> io:
     let mut options = Options::default();
     options.title = format!("wingbeat: {}", found.program);
     options.subtitle = Some(format!(
-        "{} executed instructions in {} run{}, exact",
-        found.instructions,
-        found.runs,
-        if found.runs == 1 { "" } else { "s" }
+        "{} executed instructions in {}, exact",
+        grouped(found.instructions),
+        plural(found.runs, "run")
     ));
     options.count_name = "instructions".to_owned();
     let lines = text(found);

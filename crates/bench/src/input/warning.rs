@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use wingbeat_text::plural;
+
 use super::{Input, Link, PACKET_BYTES_MIN, capture::Capture};
 use crate::warning::Warning;
 
@@ -17,7 +19,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
             "left-out",
             format!(
                 "{path}: only the first {} of the file were taken, {} were left out",
-                counted(taken, "packet"),
+                plural(taken, "packet"),
                 capture.left_out
             ),
             "figures say nothing about those",
@@ -30,7 +32,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
             "truncated",
             format!(
                 "{path}: the capture kept only the beginning of {} (the first is {})",
-                counted(count(is_truncated), "packet"),
+                plural(count(is_truncated), "packet"),
                 first + 1
             ),
             "the program sees shorter packets than those on the wire, and checksums and lengths in them \
@@ -51,7 +53,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
     if raw_ip > 0 {
         warnings.push(Warning::new(
             "raw-ip",
-            format!("{path}: {} of the file begin with an IP header", counted(raw_ip, "packet")),
+            format!("{path}: {} of the file begin with an IP header", plural(raw_ip, "packet")),
             "a program that expects Ethernet (XDP, tc) takes the first bytes for addresses and turns back \
              early, which looks fast",
             "capture on an Ethernet interface",
@@ -75,7 +77,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
 pub(super) fn short(path: &Path, inputs: &[Input]) -> Option<Warning> {
     let mut short = inputs.iter().filter(|input| input.data.len() < PACKET_BYTES_MIN);
     let first = &short.next()?.name;
-    let number = counted(1 + short.count() as u64, "input");
+    let number = plural(1 + short.count() as u64, "input");
     Some(Warning::new(
         "short",
         format!(
@@ -94,9 +96,4 @@ pub(super) fn looks_like_hex(path: &Path) -> Warning {
         "the program sees the digits themselves",
         "rename it to end in .hex if the text should be read",
     )
-}
-
-/// `1 packet`, `2 packets`.
-fn counted(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -65,10 +65,10 @@ pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warni
 
 /// Some processes do not let their descriptors be seen.
 fn owners_hidden(processes: u32) -> Warning {
-    let plural = if processes == 1 { "process" } else { "processes" };
+    let processes = plural(processes, "process");
     Warning::new(
         "owners_hidden",
-        format!("the descriptors of {processes} {plural} cannot be seen"),
+        format!("the descriptors of {processes} cannot be seen"),
         "programs that only they hold seem to have no owner",
         format!("CAP_SYS_PTRACE shows most: {}", how_to_get(&[Capability::SysPtrace])),
     )

@@ -68,8 +68,7 @@ fn batches(latency: &Latency) -> String {
     let count = latency.batches;
     match latency.method {
         Method::Bursts => plural(count, "load"),
-        Method::Batches if count == 1 => "1 batch".to_owned(),
-        Method::Batches => format!("{} batches", grouped(count)),
+        Method::Batches => plural(count, "batch"),
     }
 }
 

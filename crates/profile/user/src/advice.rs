@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use crate::export::time_text;
+use wingbeat_text::{duration, plural, share};
+
 use crate::model::Mode;
 use crate::summary::{Summary, off_cpu::OffCpu};
 
@@ -296,8 +297,8 @@ impl fmt::Display for Warning {
                 f,
                 "all {below_limit} blocks were shorter than {} ({} in sum): the target ran nearly all \
                  the time; --mode on-cpu shows where, a smaller --min-block shows them",
-                time_text(*min_block_ns),
-                time_text(*below_limit_ns)
+                duration(*min_block_ns),
+                duration(*below_limit_ns)
             ),
             Self::FellBack { reason } => write!(
                 f,
@@ -309,14 +310,14 @@ impl fmt::Display for Warning {
                 f,
                 "all there was, {}, slept all the time and --hide-idle leaves it out, so nothing was \
                  written: record without it",
-                plural(*threads, "thread")
+                plural(threads, "thread")
             ),
             Self::HardlyRan { cpu_ns, duration_ns, instead } => write!(
                 f,
                 "the target ran for {} of {}, and samples tell of nothing else; to see what it waited \
                  for: {instead}",
-                time_text(*cpu_ns),
-                time_text(*duration_ns)
+                duration(*cpu_ns),
+                duration(*duration_ns)
             ),
             Self::BlocksLost { lost, of, reason } => {
                 let (why, next) = match *reason {
@@ -334,33 +335,33 @@ impl fmt::Display for Warning {
                     f,
                     "{lost} of {of} blocks ({}) were lost, most {why}: times off the CPU are too \
                      small; {next}",
-                    percent(*lost, *of)
+                    share::part(*lost, *of)
                 )
             }
             Self::StacksLost { missing, blocks } => write!(
                 f,
                 "{missing} of {blocks} blocks ({}) lack a part of their stack, because the buffer was \
                  full; give a larger --buffer-size or a greater --min-block",
-                percent(*missing, *blocks)
+                share::part(*missing, *blocks)
             ),
             Self::ReusedWrong { wrong, checked } => write!(
                 f,
                 "{} of the stacks that were not walked anew, because the thread seemed to block where \
                  it had blocked before, are wrong ({wrong} of {checked} that were looked at): outer \
                  callers may be mixed up",
-                percent(*wrong, *checked)
+                share::part(*wrong, *checked)
             ),
             Self::ThreadsOff { off, threads } => write!(
                 f,
                 "the times of {off} of {} miss their elapsed time by more than 1 %: blocks of these are \
                  missing or count twice",
-                plural(*threads, "thread")
+                plural(threads, "thread")
             ),
             Self::Lost { lost, wanted, or } => write!(
                 f,
                 "{lost} of {wanted} samples ({}) were lost because the buffer was full: shares are \
                  those of the others; give a larger --buffer-size or {or}",
-                percent(*lost, *wanted)
+                share::part(*lost, *wanted)
             ),
             Self::Failed { failed, error } => write!(
                 f,
@@ -371,7 +372,7 @@ impl fmt::Display for Warning {
                 let named: Vec<String> = modules
                     .iter()
                     .take(4)
-                    .map(|(module, count)| format!("{module} ({})", percent(*count, *broken)))
+                    .map(|(module, count)| format!("{module} ({})", share::part(*count, *broken)))
                     .collect();
                 write!(
                     f,
@@ -379,7 +380,7 @@ impl fmt::Display for Warning {
                      missing there. Rebuild it with frame pointers: \
                      RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, -fno-omit-frame-pointer \
                      -mno-omit-leaf-frame-pointer for C and C++",
-                    percent(*broken, *samples),
+                    share::part(*broken, *samples),
                     named.join(", ")
                 )
             }
@@ -387,7 +388,7 @@ impl fmt::Display for Warning {
                 f,
                 "{} of the stacks are deeper than {} frames and were cut: their outermost callers \
                  are missing",
-                percent(*truncated, *samples),
+                share::part(*truncated, *samples),
                 wingbeat_profile_common::USER_FRAMES_MAX
             ),
             Self::EventsLost(lost) => write!(
@@ -429,20 +430,6 @@ impl fmt::Display for NoSamples {
                 f.write_str("all of them lie in the other half of the stacks; try --stacks both")
             }
         }
-    }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-/// A share for humans: never "0 %" of something.
-fn percent(part: u64, whole: u64) -> String {
-    let percent = 100.0 * part as f64 / whole.max(1) as f64;
-    match percent {
-        percent if percent >= 9.95 => format!("{percent:.0} %"),
-        percent if percent >= 0.095 => format!("{percent:.1} %"),
-        _ => "less than 0.1 %".to_owned(),
     }
 }
 

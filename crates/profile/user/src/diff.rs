@@ -13,8 +13,9 @@ use std::io::{self, BufWriter, Read, Write};
 
 use flate2::read::MultiGzDecoder;
 use inferno::flamegraph::{self, Options};
+use wingbeat_text::{duration, grouped};
 
-use crate::export::{grouped, time_text, title};
+use crate::export::title;
 
 /// Largest file that is read, in bytes after decompression.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -39,7 +40,7 @@ impl Stacks {
     pub fn total_text(&self) -> String {
         match self.unit {
             Unit::Samples => format!("{} samples", grouped(self.total)),
-            Unit::Nanoseconds => time_text(self.total),
+            Unit::Nanoseconds => duration(self.total),
         }
     }
 }

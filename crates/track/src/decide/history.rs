@@ -4,9 +4,8 @@ use time::Duration;
 use wingbeat_stats::sample::median;
 
 use super::{ReportInput, Series};
-use crate::{
-    model::{Environment, Kind, PastPoint, PastReport, ThresholdModel, threshold::Test},
-    output::short_hash,
+use crate::model::{
+    Environment, Kind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
 };
 
 /// Points on each side that tell what a point that was measured again should have been.

@@ -5,11 +5,10 @@ use wingbeat_text::{glued, plural, unbroken};
 use super::{
     Page,
     document::{Block, Heading, Line, Span},
-    html as html_text,
-    id::short_hash,
-    lines, markdown as markdown_text,
+    html as html_text, lines, markdown as markdown_text,
     marker::marker,
     row::Row,
+    short_hash,
     verdict::verdict,
 };
 use crate::model::Report;

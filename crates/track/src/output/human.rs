@@ -4,9 +4,9 @@ use wingbeat_text::{Column, GivesWay, Paint, Style, Table, grouped, paragraph};
 
 use super::{
     Page,
-    id::{short_hash, short_id},
     lines::{self, Sentence},
     row::Row,
+    short_hash, short_id,
     verdict::verdict,
 };
 use crate::model::{Outcome, Report, Status};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use wingbeat_text::plural;
+
 use super::http::Failure;
 
 /// Why a report did not reach the server, or not for certain.
@@ -24,7 +26,7 @@ pub enum RemoteError {
     #[error(
         "the server {url} gave no answer to {} in {:.1} s: {reason}{}; is the address right, and does \
          the server run?",
-        tries(*.attempts), .elapsed.as_secs_f64(), arrived(*.may_have_arrived)
+        plural(*.attempts, "attempt"), .elapsed.as_secs_f64(), arrived(*.may_have_arrived)
     )]
     Unreachable {
         url: String,
@@ -46,7 +48,7 @@ pub enum RemoteError {
     /// 5xx, time and again.
     #[error(
         "the server {url} failed in {}, the last time with {said}; the report may have been stored all \
-         the same", tries(*.attempts)
+         the same", plural(*.attempts, "attempt")
     )]
     Failing {
         url: String,
@@ -70,10 +72,6 @@ impl RemoteError {
         let Failure { reason, attempts, elapsed, may_have_arrived } = failure;
         Self::Unreachable { url: url.to_owned(), attempts, elapsed, reason, may_have_arrived }
     }
-}
-
-fn tries(number: u32) -> String {
-    if number == 1 { "1 attempt".to_owned() } else { format!("{number} attempts") }
 }
 
 fn arrived(may_have_arrived: bool) -> &'static str {

@@ -9,6 +9,7 @@ use wingbeat_bpf::{
     Finding, Status, Verb,
     probe::{Mend, can},
 };
+use wingbeat_text::paragraph;
 
 /// Widths of the first two columns: `limited`, `kernel types (BTF)`.
 const STATUS_WIDTH: usize = 7;
@@ -30,7 +31,11 @@ pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()>
     for (index, (finding, concerns)) in findings.iter().zip(&concerns).enumerate() {
         let (status, style) = status(finding.status);
         write!(out, "{:STATUS_WIDTH$}  {:NAME_WIDTH$}  ", status.style(style), finding.name)?;
-        writeln!(out, "{concerns:concerns_width$}  {}", block(&finding.detail, indent))?;
+        writeln!(
+            out,
+            "{concerns:concerns_width$}  {}",
+            paragraph(&finding.detail, indent, LINE_WIDTH)
+        )?;
         let earlier = findings.iter().take(index).find(|earlier| earlier.mend == finding.mend);
         write_mend(finding, earlier, indent, &mut out)?;
     }
@@ -56,7 +61,7 @@ fn write_mend(
             writeln!(out, "{:start$}$ {}", "", command.bold())
         }
         (Some(Mend::Advice(advice)), None) => {
-            writeln!(out, "{:indent$}→ {}", "", block(advice, indent + 2))
+            writeln!(out, "{:indent$}→ {}", "", paragraph(advice, indent + 2, LINE_WIDTH))
         }
     }
 }
@@ -97,26 +102,6 @@ fn status(status: Status) -> (&'static str, Style) {
         Status::Limited => ("limited", Style::new().yellow()),
         Status::Missing => ("missing", Style::new().red()),
     }
-}
-
-/// `text` in lines that begin at column `indent`; the first one is there already.
-fn block(text: &str, indent: usize) -> String {
-    wrapped(text, LINE_WIDTH.saturating_sub(indent)).join(&format!("\n{:indent$}", ""))
-}
-
-/// Breaks `text` between words into lines of at most `width` characters; a longer word stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -166,17 +151,5 @@ In brackets: can do without.
 `wingbeat profile` cannot run here: see two, four.
 ",
         );
-    }
-
-    #[test]
-    fn lines_break_between_words() {
-        fn check(text: &str, width: usize, expected: &[&str]) {
-            assert_eq!(wrapped(text, width), expected, "{text:?}");
-        }
-        check("one two three", 7, &["one two", "three"]);
-        check("one two three", 100, &["one two three"]);
-        check("extraordinarily long", 4, &["extraordinarily", "long"]);
-        check("a b", 0, &["a", "b"]);
-        check("", 10, &[]);
     }
 }

@@ -12,6 +12,7 @@ use wingbeat_profile::{
     model::{Mode, Profile},
     summary::Summary,
 };
+use wingbeat_text::{bytes, plural, shortened};
 
 use crate::cli::tell;
 
@@ -49,7 +50,7 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
         }
     }
     for output in &summary.outputs {
-        tell!("wrote {} ({}, {})", output.path.bold(), output.format, size(output.bytes));
+        tell!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
     }
 }
 
@@ -77,7 +78,7 @@ fn accounts(summary: &Summary, verbose: bool) {
             ticks.lost,
             ticks.failed_total(),
             ticks.missed,
-            plural(summary.cpus.into(), "CPU"),
+            plural(summary.cpus, "CPU"),
         );
     }
     tell!(
@@ -85,8 +86,8 @@ fn accounts(summary: &Summary, verbose: bool) {
         stacks.complete,
         stacks.truncated,
         stacks.broken,
-        plural(summary.threads.into(), "thread"),
-        processes(summary.processes),
+        plural(summary.threads, "thread"),
+        plural(summary.processes, "process"),
     );
     for line in summary.off_cpu.iter().flat_map(off_cpu::accounts) {
         tell!("  {line}");
@@ -98,7 +99,7 @@ fn accounts(summary: &Summary, verbose: bool) {
         seconds(cpu.record),
         seconds(cpu.symbolize),
         seconds(cpu.write),
-        size(own.rss_max_bytes),
+        bytes(own.rss_max_bytes),
     );
     if let Some(signal) = summary.exit_status.filter(|status| *status > 128) {
         tell!("  command ended by signal {}", signal - 128);
@@ -123,56 +124,6 @@ fn table(title: &str, rows: &[Row], count: impl Fn(&Row) -> u64, profile: &Profi
         let samples = count(row);
         let ms = samples * profile.meta.period_ns / 1_000_000;
         let percent = 100.0 * samples as f64 / profile.samples.len() as f64;
-        tell!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name));
-    }
-}
-
-/// A name of bearable width: its middle is what says least.
-fn shortened(name: &str) -> String {
-    let length = name.chars().count();
-    if length <= NAME_WIDTH_MAX {
-        return name.to_owned();
-    }
-    let half = (NAME_WIDTH_MAX - 1) / 2;
-    let head: String = name.chars().take(half).collect();
-    let tail: String = name.chars().skip(length - half).collect();
-    format!("{head}…{tail}")
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{} KB", bytes / 1_000),
-        _ => format!("{} MB", bytes / 1_000_000),
-    }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-fn processes(count: u32) -> String {
-    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_lose_their_middle() {
-        assert_eq!(shortened("main"), "main");
-        let short = shortened(&format!("begin{}end", "é".repeat(200)));
-        assert!(short.starts_with("begin") && short.ends_with("end"));
-        assert!(short.chars().count() <= NAME_WIDTH_MAX);
-    }
-
-    #[test]
-    fn sizes() {
-        let check = |bytes, expected| assert_eq!(size(bytes), expected);
-        check(0, "0 bytes");
-        check(9_999, "9999 bytes");
-        check(123_456, "123 KB");
-        check(55_000_000, "55 MB");
+        tell!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name, NAME_WIDTH_MAX));
     }
 }

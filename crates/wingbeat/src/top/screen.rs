@@ -205,9 +205,9 @@ fn draw_details(frame: &mut Frame<'_>, state: &State, look: Look, area: Rect) {
     let shown = history.get(history.len().saturating_sub(width)..).unwrap_or_default();
     let most = shown.iter().copied().fold(0.0, f64::max);
     let whose = state.selected().map_or_else(|| "all programs".to_owned(), ProgramReport::label);
-    let readings = if shown.len() == 1 { "reading" } else { "readings" };
+    let readings = plural(shown.len(), "reading");
     let most = grouped(most.round() as u64);
-    let text = format!("{whose}: runs/s, {} {readings}, {most} at most", shown.len());
+    let text = format!("{whose}: runs/s, {readings}, {most} at most");
     frame.render_widget(Line::raw(cut(&text, width)), heading);
     let sparkline = Sparkline::default()
         .data(shown.iter().map(|runs_per_s| runs_per_s.ceil() as u64))

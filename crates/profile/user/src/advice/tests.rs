@@ -147,7 +147,7 @@ fn accounts_of_blocks_give_warnings() {
         |it| it.stacks_taken.missing = 5,
         false,
         &[
-            "5 of 1000 blocks (0.5 %) lack a part of their stack, because the buffer was full; give a \
+            "5 of 1000 blocks (0.50 %) lack a part of their stack, because the buffer was full; give a \
            larger --buffer-size or a greater --min-block",
         ],
     );

@@ -5,10 +5,11 @@ use std::io::{BufWriter, Write};
 
 use inferno::flamegraph::color::BackgroundColor;
 use inferno::flamegraph::{self, Options};
+use wingbeat_text::{cut, duration, grouped};
 
 use super::ExportError;
 use super::checked::Checked;
-use super::count::{grouped, time_text, total};
+use super::count::total;
 use super::folded::{fold, process_names};
 use super::names::{Names, printable};
 use super::palette::{NameKind, WAKER_MARK, legend, palette};
@@ -103,13 +104,7 @@ fn with_marked_wakers(lines: &str) -> String {
 
 /// A text fit for the title line: cut where it would run into the buttons.
 pub(crate) fn title(text: &str) -> String {
-    let text = printable(text);
-    if text.chars().count() <= TITLE_CHARS_MAX {
-        return text.into_owned();
-    }
-    let mut cut: String = text.chars().take(TITLE_CHARS_MAX - 1).collect();
-    cut.push('…');
-    cut
+    cut(&printable(text), TITLE_CHARS_MAX)
 }
 
 fn subtitle(meta: &Meta, samples: u64) -> String {
@@ -126,9 +121,9 @@ fn subtitle(meta: &Meta, samples: u64) -> String {
 fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
     let meta = &profile.meta;
     let blocked =
-        format!("{} off the CPU in {} blocks", time_text(total.off_cpu_ns), grouped(total.blocks));
+        format!("{} off the CPU in {} blocks", duration(total.off_cpu_ns), grouped(total.blocks));
     let on_cpu = match meta.mode {
-        Mode::Wall => format!(", {} on it", time_text(total.on_cpu_ns)),
+        Mode::Wall => format!(", {} on it", duration(total.on_cpu_ns)),
         Mode::OnCpu | Mode::OffCpu => String::new(),
     };
     let mut text = format!(
@@ -160,18 +155,6 @@ fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
     text
 }
 
-/// A duration in the largest unit that leaves a whole part.
-fn duration(duration_ns: u64) -> String {
-    let milliseconds = duration_ns as f64 / 1e6;
-    if milliseconds < 1e3 {
-        format!("{milliseconds:.0} ms")
-    } else if milliseconds < 120e3 {
-        format!("{:.1} s", milliseconds / 1e3)
-    } else {
-        format!("{:.1} min", milliseconds / 60e3)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,14 +179,5 @@ mod tests {
             "p;main;[sleeping];[woken by q r];q;f g 7",
             "p;main;[sleeping];[woken by q r];q\u{2063};f g\u{2063} 7",
         );
-    }
-
-    #[test]
-    fn durations_have_a_fitting_unit() {
-        let check = |duration_ns, expected: &str| assert_eq!(duration(duration_ns), expected);
-        check(0, "0 ms");
-        check(999_000_000, "999 ms");
-        check(10_040_000_000, "10.0 s");
-        check(180_000_000_000, "3.0 min");
     }
 }

@@ -24,8 +24,6 @@ pub(crate) mod pprof;
 mod times;
 pub mod top;
 
-pub(crate) use count::grouped;
-pub use count::time_text;
 pub(crate) use flamegraph::title;
 pub(crate) use names::{KERNEL_SUFFIX, printable, sanitized};
 

@@ -2,7 +2,7 @@
 //!
 //! inferno writes numbers whole: `(20,123,456 ns, 4.20%)`. A reader wants `(20.1 ms, 4.20%)`.
 
-use super::count::time_text;
+use wingbeat_text::duration;
 
 /// The unit that inferno is told.
 pub(super) const UNIT: &str = "ns";
@@ -40,7 +40,7 @@ fn fitting(part: &str) -> Option<(&str, String, &str)> {
         return None;
     }
     let time_ns: u64 = number.replace(',', "").parse().ok()?;
-    Some((before, time_text(time_ns), after))
+    Some((before, duration(time_ns), after))
 }
 
 #[cfg(test)]

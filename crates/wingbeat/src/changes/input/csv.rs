@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
+use wingbeat_text::plural;
 
 use super::{Input, InputError, Series, check_name};
 
@@ -32,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
             let column = record.len().min(columns.len()) + 1;
             let problem = format!(
                 "this line has {}, the line of names {}",
-                cells(record.len()),
+                plural(record.len(), "cell"),
                 columns.len()
             );
             return Err(InputError::at(line, column, problem));
@@ -132,10 +133,6 @@ fn delimiter(text: &str) -> u8 {
     // Of equals the first.
     let most = DELIMITERS.into_iter().rev().max_by_key(|&delimiter| count(delimiter));
     most.unwrap_or(b',')
-}
-
-fn cells(count: usize) -> String {
-    if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
 }
 
 /// The text is UTF-8 and lines may have any length, so hardly anything is left to go wrong.

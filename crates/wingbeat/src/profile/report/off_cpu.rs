@@ -2,18 +2,19 @@
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
-    export::{blocked::BlockedRow, time_text},
+    export::blocked::BlockedRow,
     model::{Mode, State},
     summary::{
         Summary,
         off_cpu::{OffCpu, ThreadTime},
     },
 };
-
-use super::plural;
+use wingbeat_text::{cut, decimal, duration, fixed, paragraph, plural, share, unbroken};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
+/// What stands before the shares of the states.
+const STATES: &str = "states  ";
 /// Columns before the place in the table of stacks.
 const PLACE_COLUMN: usize = 51;
 /// Columns before the name in the table of threads.
@@ -51,8 +52,8 @@ pub(super) fn accounts(off_cpu: &OffCpu) -> Vec<String> {
         switches.out + switches.born + switches.begun_before,
         switches.reported,
         switches.below_limit,
-        time_text(off_cpu.min_block_ns),
-        time_text(switches.below_limit_ns),
+        duration(off_cpu.min_block_ns),
+        duration(switches.below_limit_ns),
         switches.still_blocked,
     )];
     lines.push(format!(
@@ -69,13 +70,14 @@ pub(super) fn accounts(off_cpu: &OffCpu) -> Vec<String> {
         .iter()
         .filter_map(|state| Some((state, off_cpu.states.get(state.name())?)))
         .map(|(state, sum)| {
-            (sum.total_ns, format!("{} {}", percent(sum.total_ns, total_ns), state.title()))
+            (sum.total_ns, format!("{} {}", share::part(sum.total_ns, total_ns), state.title()))
         })
         .collect();
     states.sort_by_key(|(total_ns, _)| std::cmp::Reverse(*total_ns));
     if !states.is_empty() {
-        let shares: Vec<String> = states.into_iter().map(|(_, text)| text).collect();
-        lines.extend(wrapped("states  ", &shares));
+        let shares: Vec<String> = states.iter().map(|(_, text)| unbroken(text)).collect();
+        let shares = paragraph(&shares.join(", "), STATES.len(), WIDTH - 2);
+        lines.extend(format!("{STATES}{shares}").lines().map(str::to_owned));
     }
     lines
 }
@@ -112,10 +114,10 @@ fn threads(all: &[ThreadTime]) -> Vec<String> {
     shown.sort_by_key(|thread| std::cmp::Reverse(thread.on_cpu_ns));
     let mut more = Vec::new();
     if let rest @ 1.. = shown.len().saturating_sub(THREADS) {
-        more.push(plural(rest as u64, "more thread"));
+        more.push(plural(rest, "more thread"));
     }
     if let idle @ 1.. = all.len() - shown.len() {
-        more.push(format!("{} that slept all the time", plural(idle as u64, "thread")));
+        more.push(format!("{} that slept all the time", plural(idle, "thread")));
     }
     let mut lines: Vec<String> = shown.into_iter().take(THREADS).map(thread_line).collect();
     if !more.is_empty() {
@@ -141,11 +143,11 @@ fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
         .saturating_sub(waker.chars().count());
     format!(
         "  {:>9} {:>7} {:>9} {:>9} {:>9}  {state}: {}{waker}",
-        time_text(row.total_ns),
+        duration(row.total_ns),
         percent(row.total_ns, total_ns),
         row.count,
-        time_text(row.max_ns),
-        time_text(row.p99_ns),
+        duration(row.max_ns),
+        duration(row.p99_ns),
         cut(&place, room)
     )
 }
@@ -156,48 +158,18 @@ fn thread_line(thread: &ThreadTime) -> String {
     let idle = if thread.idle { ", idle" } else { "" };
     format!(
         "  {:>9} {:>9} {:>9} {:>9} {:>9}  {}",
-        time_text(thread.elapsed_ns),
+        duration(thread.elapsed_ns),
         share(thread.on_cpu_ns),
         share(thread.off_cpu_ns),
         share(thread.below_limit_ns),
-        // Without this, a rounded negative number is "-0.0".
-        format!("{:.1} %", if missing.abs() < 0.05 { 0.0 } else { missing }),
+        format!("{} %", fixed(missing, 1)),
         cut(&format!("{} ({}{idle})", thread.name, thread.tid), WIDTH - THREAD_COLUMN)
     )
 }
 
+/// With as many decimals in each row of a table.
 fn percent(part: u64, whole: u64) -> String {
-    format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
-}
-
-/// A list with commas, in as many lines as it needs; the first begins with a label.
-fn wrapped(label: &str, words: &[String]) -> Vec<String> {
-    let mut lines = vec![label.to_owned()];
-    for (position, word) in words.iter().enumerate() {
-        let separator = if position + 1 < words.len() { ", " } else { "" };
-        let width = lines.last().map_or(0, |line| line.chars().count());
-        if width + word.chars().count() + 1 > WIDTH - 2 && width > label.len() {
-            if let Some(line) = lines.last_mut() {
-                line.truncate(line.trim_end().len());
-            }
-            lines.push(" ".repeat(label.len()));
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(word);
-            line.push_str(separator);
-        }
-    }
-    lines
-}
-
-/// A text of at most so many characters, without its end if need be.
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
+    format!("{} %", decimal(100.0 * part as f64 / whole.max(1) as f64, 1))
 }
 
 #[cfg(test)]
@@ -289,21 +261,11 @@ mod tests {
         let check = |unaccounted_ns, idle, expected: &str| {
             assert_eq!(thread_line(&thread(unaccounted_ns, idle)), expected);
         };
-        check(-1, false, "     1.00 s    30.0 %    70.0 %     0.0 %     0.0 %  worker (8)");
+        check(-1, false, "     1.00 s    30.0 %    70.0 %    <0.1 %     0.0 %  worker (8)");
         check(
             -12_000_000,
             true,
-            "     1.00 s    30.0 %    70.0 %     0.0 %    -1.2 %  worker (8, idle)",
+            "     1.00 s    30.0 %    70.0 %    <0.1 %    −1.2 %  worker (8, idle)",
         );
-    }
-
-    #[test]
-    fn lists_are_wrapped() {
-        let words = |count| vec!["12.3 % sleeping".to_owned(); count];
-        assert_eq!(wrapped("states  ", &words(1)), ["states  12.3 % sleeping"]);
-        let lines = wrapped("states  ", &words(9));
-        assert_eq!(lines.len(), 2);
-        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH - 2), "{lines:?}");
-        assert_eq!(lines.concat().matches("12.3 % sleeping").count(), 9);
     }
 }
