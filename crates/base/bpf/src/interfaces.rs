@@ -68,10 +68,6 @@ impl fmt::Display for Attached {
 }
 
 /// All programs that interfaces of this network namespace run by netlink. It takes no rights.
-///
-/// # Errors
-///
-/// When the kernel does not answer.
 pub fn attached() -> io::Result<Vec<Attached>> {
     let mut found = BTreeSet::new();
     let mut interfaces = Vec::new();

@@ -22,6 +22,7 @@ pub mod helpers;
 pub mod interfaces;
 pub mod links;
 pub mod loader;
+mod numbers;
 pub mod owners;
 pub mod probe;
 pub mod program;

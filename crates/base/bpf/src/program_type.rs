@@ -1,81 +1,44 @@
 //! Types of programs: their numbers, names, and which of them `BPF_PROG_TEST_RUN` can run.
 
-use std::fmt;
+use crate::numbers::kernel_numbers;
 
-/// A type of program (`enum bpf_prog_type`, include/uapi/linux/bpf.h, Linux 6.18).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProgramType(pub u32);
-
-/// Names by number, as bpftool writes them.
-const NAMES: [&str; 33] = [
-    "unspec",
-    "socket_filter",
-    "kprobe",
-    "sched_cls",
-    "sched_act",
-    "tracepoint",
-    "xdp",
-    "perf_event",
-    "cgroup_skb",
-    "cgroup_sock",
-    "lwt_in",
-    "lwt_out",
-    "lwt_xmit",
-    "sock_ops",
-    "sk_skb",
-    "cgroup_device",
-    "sk_msg",
-    "raw_tracepoint",
-    "cgroup_sock_addr",
-    "lwt_seg6local",
-    "lirc_mode2",
-    "sk_reuseport",
-    "flow_dissector",
-    "cgroup_sysctl",
-    "raw_tracepoint_writable",
-    "cgroup_sockopt",
-    "tracing",
-    "struct_ops",
-    "ext",
-    "lsm",
-    "sk_lookup",
-    "syscall",
-    "netfilter",
-];
-
-impl ProgramType {
-    pub const SOCKET_FILTER: Self = Self(1);
-    pub const KPROBE: Self = Self(2);
-    pub const SCHED_CLS: Self = Self(3);
-    pub const SCHED_ACT: Self = Self(4);
-    pub const TRACEPOINT: Self = Self(5);
-    pub const XDP: Self = Self(6);
-    pub const PERF_EVENT: Self = Self(7);
-    pub const CGROUP_SKB: Self = Self(8);
-    pub const CGROUP_SOCK: Self = Self(9);
-    pub const LWT_IN: Self = Self(10);
-    pub const LWT_OUT: Self = Self(11);
-    pub const LWT_XMIT: Self = Self(12);
-    pub const SOCK_OPS: Self = Self(13);
-    pub const SK_SKB: Self = Self(14);
-    pub const CGROUP_DEVICE: Self = Self(15);
-    pub const SK_MSG: Self = Self(16);
-    pub const RAW_TRACEPOINT: Self = Self(17);
-    pub const CGROUP_SOCK_ADDR: Self = Self(18);
-    pub const LWT_SEG6LOCAL: Self = Self(19);
-    pub const LIRC_MODE2: Self = Self(20);
-    pub const SK_REUSEPORT: Self = Self(21);
-    pub const FLOW_DISSECTOR: Self = Self(22);
-    pub const CGROUP_SYSCTL: Self = Self(23);
-    pub const RAW_TRACEPOINT_WRITABLE: Self = Self(24);
-    pub const CGROUP_SOCKOPT: Self = Self(25);
-    pub const TRACING: Self = Self(26);
-    pub const STRUCT_OPS: Self = Self(27);
-    pub const EXT: Self = Self(28);
-    pub const LSM: Self = Self(29);
-    pub const SK_LOOKUP: Self = Self(30);
-    pub const SYSCALL: Self = Self(31);
-    pub const NETFILTER: Self = Self(32);
+kernel_numbers! {
+    /// A type of program (`enum bpf_prog_type`, include/uapi/linux/bpf.h, Linux 6.18).
+    ProgramType {
+        0 = UNSPEC "unspec",
+        1 = SOCKET_FILTER "socket_filter",
+        2 = KPROBE "kprobe",
+        3 = SCHED_CLS "sched_cls",
+        4 = SCHED_ACT "sched_act",
+        5 = TRACEPOINT "tracepoint",
+        6 = XDP "xdp",
+        7 = PERF_EVENT "perf_event",
+        8 = CGROUP_SKB "cgroup_skb",
+        9 = CGROUP_SOCK "cgroup_sock",
+        10 = LWT_IN "lwt_in",
+        11 = LWT_OUT "lwt_out",
+        12 = LWT_XMIT "lwt_xmit",
+        13 = SOCK_OPS "sock_ops",
+        14 = SK_SKB "sk_skb",
+        15 = CGROUP_DEVICE "cgroup_device",
+        16 = SK_MSG "sk_msg",
+        17 = RAW_TRACEPOINT "raw_tracepoint",
+        18 = CGROUP_SOCK_ADDR "cgroup_sock_addr",
+        19 = LWT_SEG6LOCAL "lwt_seg6local",
+        20 = LIRC_MODE2 "lirc_mode2",
+        21 = SK_REUSEPORT "sk_reuseport",
+        22 = FLOW_DISSECTOR "flow_dissector",
+        23 = CGROUP_SYSCTL "cgroup_sysctl",
+        24 = RAW_TRACEPOINT_WRITABLE "raw_tracepoint_writable",
+        25 = CGROUP_SOCKOPT "cgroup_sockopt",
+        26 = TRACING "tracing",
+        27 = STRUCT_OPS "struct_ops",
+        28 = EXT "ext",
+        29 = LSM "lsm",
+        30 = SK_LOOKUP "sk_lookup",
+        31 = SYSCALL "syscall",
+        32 = NETFILTER "netfilter",
+    }
 }
 
 /// How `BPF_PROG_TEST_RUN` runs a type (net/bpf/test_run.c, Linux 6.18).
@@ -108,7 +71,7 @@ const SK_LOOKUP_LEN: usize = 72;
 impl ProgramType {
     /// The kernel's name in lower case, as bpftool writes it; `type 99` for one that is not known.
     pub fn name(self) -> String {
-        NAMES.get(self.0 as usize).map_or_else(|| self.to_string(), |&name| name.to_owned())
+        self.to_string()
     }
 
     /// How it is run; `None` for types that only the event itself can run.
@@ -191,15 +154,6 @@ impl ProgramType {
                 | Self::LWT_OUT
                 | Self::LWT_XMIT
         )
-    }
-}
-
-impl fmt::Display for ProgramType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMES.get(self.0 as usize) {
-            Some(name) => f.pad(name),
-            None => f.pad(&format!("type {}", self.0)),
-        }
     }
 }
 

@@ -68,10 +68,6 @@ impl Ruler {
     }
 
     /// Loads it with type information, so that tracing programs can be attached to it.
-    ///
-    /// # Errors
-    ///
-    /// As [`load`](Self::load), and when the kernel takes no type information.
     pub fn load_with_types() -> io::Result<Self> {
         let types = sys::load_btf(&types_of(NAME).0, &mut [])?;
         Self::load_as(Some(types.as_fd()))
@@ -96,20 +92,12 @@ impl Ruler {
     }
 
     /// Its id, so that it can be left out where programs are listed.
-    ///
-    /// # Errors
-    ///
-    /// None that is known.
     pub fn id(&self) -> io::Result<u32> {
         Info::of(&self.program).map(|info| info.id)
     }
 
     /// Whether run-time statistics are on now, by whomever and in whatever way:
     /// `kernel.bpf_stats_enabled` tells only of itself, not of descriptors that hold them on.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel cannot run it.
     pub fn are_statistics_on(&self) -> io::Result<bool> {
         let before = Info::of(&self.program)?.run_count;
         self.run(1)?;
@@ -117,10 +105,6 @@ impl Ruler {
     }
 
     /// The time that statistics show for a program that does nothing, in nanoseconds per run.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel cannot run it.
     pub fn empty_run_ns(&self, _on: &StatisticsOn) -> io::Result<f64> {
         let mut least_ns = f64::INFINITY;
         for _ in 0..ROUNDS {
@@ -141,10 +125,6 @@ impl Ruler {
 
     /// The time of a run by the kernel's own loop, in whole nanoseconds: what it takes whether
     /// statistics are on or not, with whatever is attached to it.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel cannot run it.
     pub fn mean_run_ns(&self) -> io::Result<u32> {
         let mut least_ns = u32::MAX;
         for _ in 0..ROUNDS {

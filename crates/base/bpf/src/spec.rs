@@ -96,10 +96,6 @@ impl Spec {
     }
 
     /// The same, with types for sections whose names tell none; see [`check`](Self::check).
-    ///
-    /// # Errors
-    ///
-    /// As those of [`read`](Self::read).
     pub fn read_with(path: &Path, types: &[SectionType]) -> Result<Self, SpecError> {
         let file = path.display().to_string();
         let mut bytes = Vec::new();
@@ -133,10 +129,6 @@ impl Spec {
     }
 
     /// The same, with types for sections whose names tell none; see [`check`](Self::check).
-    ///
-    /// # Errors
-    ///
-    /// As those of [`parse`](Self::parse).
     pub fn parse_with(file: &str, bytes: &[u8], types: &[SectionType]) -> Result<Self, SpecError> {
         Self::understand(file, bytes, types).map_err(|flaw| flaw.in_file(file))
     }

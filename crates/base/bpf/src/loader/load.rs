@@ -134,10 +134,6 @@ impl Loader {
     }
 
     /// Creates the object's maps, with its global data.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses one.
     pub fn create_maps(&self) -> Result<LoadedMaps, super::MapError> {
         LoadedMaps::create(&self.maps, self.typed())
     }
@@ -188,10 +184,6 @@ impl Loader {
     }
 
     /// The same with as much effort as is worth it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Loader::load`]; [`LoadError::TimeOver`] when the alarm goes off.
     pub fn load_with(
         &self,
         program: &ProgramSpec,
@@ -213,10 +205,6 @@ impl Loader {
     /// These get types of our own as global functions, each of which the verifier looks at once, by
     /// itself, however often it is called; a static function it follows from each call. The kernel
     /// takes a context for an argument of such a function since Linux 6.8 (`arg:ctx`).
-    ///
-    /// # Errors
-    ///
-    /// As [`Loader::load_with`].
     pub fn load_image(
         &self,
         program: &ProgramSpec,

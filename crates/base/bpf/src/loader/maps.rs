@@ -57,10 +57,6 @@ pub struct LoadedMaps {
 impl LoadedMaps {
     /// Creates maps and fills in global data. `types` is the object's BTF in the kernel,
     /// with its content.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses one.
     pub fn create(
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
@@ -180,20 +176,12 @@ impl LoadedMap {
     }
 
     /// A map with one value of `len` bytes, all zero: the notebook of an instrumented program.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses it.
     pub fn notebook(len: u32) -> Result<Self, MapError> {
         let spec = MapSpec::plain("notebook", MapType::ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
     /// The same with a value for each CPU that this machine could have.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses it.
     pub fn notebook_per_cpu(len: u32) -> Result<Self, MapError> {
         let spec = MapSpec::plain("notebook", MapType::PERCPU_ARRAY, (4, len), 1);
         Self::create(&spec, None)
@@ -213,10 +201,6 @@ impl LoadedMap {
 
     /// The one value of a notebook; of one per CPU, the values of all CPUs one behind the other, each
     /// rounded up to 8 bytes.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not give it.
     pub fn read_notebook(&self) -> Result<Vec<u8>, MapError> {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
@@ -231,10 +215,6 @@ impl LoadedMap {
     }
 
     /// Sets the one value of a notebook to zero.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not take it.
     pub fn clear_notebook(&self) -> Result<(), MapError> {
         self.update(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
     }

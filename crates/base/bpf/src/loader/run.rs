@@ -126,10 +126,6 @@ pub fn run(
 }
 
 /// The same, until the alarm goes off. A run that is under way is waited for all the same.
-///
-/// # Errors
-///
-/// As [`run`]; [`RunError::TimeOver`] when the alarm goes off.
 pub fn run_until(
     program: impl AsFd,
     r#type: ProgramType,

@@ -28,10 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 ///
 /// When the alarm goes off first, the child is left behind with the signal that ends it after the run.
 /// Until then it keeps its CPU: the calling thread should be allowed to run on others.
-///
-/// # Errors
-///
-/// As [`run`](super::run()); [`RunError::TimeOver`] when the alarm goes off.
 pub fn run_apart(
     program: impl AsFd,
     r#type: ProgramType,

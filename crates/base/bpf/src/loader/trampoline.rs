@@ -180,10 +180,6 @@ impl Tracer {
     }
 
     /// How often the kernel left it out because it was running already on that CPU.
-    ///
-    /// # Errors
-    ///
-    /// None that is known.
     pub fn recursion_misses(&self) -> io::Result<u64> {
         Ok(Info::of(&self.program)?.recursion_misses)
     }

@@ -4,88 +4,59 @@ mod legacy;
 mod tables;
 mod typed;
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use super::{
     error::Flaw,
     externs::{Externs, KCONFIG},
     survey::{Role, Section, Survey},
 };
-use crate::btf::table::TypeTable;
+use crate::{btf::table::TypeTable, numbers::kernel_numbers};
 
-/// A type of map (`enum bpf_map_type`, include/uapi/linux/bpf.h, Linux 6.18).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MapType(pub u32);
-
-/// Names by number, as bpftool writes them.
-const NAMES: [&str; 34] = [
-    "unspec",
-    "hash",
-    "array",
-    "prog_array",
-    "perf_event_array",
-    "percpu_hash",
-    "percpu_array",
-    "stack_trace",
-    "cgroup_array",
-    "lru_hash",
-    "lru_percpu_hash",
-    "lpm_trie",
-    "array_of_maps",
-    "hash_of_maps",
-    "devmap",
-    "sockmap",
-    "cpumap",
-    "xskmap",
-    "sockhash",
-    "cgroup_storage",
-    "reuseport_sockarray",
-    "percpu_cgroup_storage",
-    "queue",
-    "stack",
-    "sk_storage",
-    "devmap_hash",
-    "struct_ops",
-    "ringbuf",
-    "inode_storage",
-    "task_storage",
-    "bloom_filter",
-    "user_ringbuf",
-    "cgrp_storage",
-    "arena",
-];
+kernel_numbers! {
+    /// A type of map (`enum bpf_map_type`, include/uapi/linux/bpf.h, Linux 6.18).
+    MapType {
+        0 = UNSPEC "unspec",
+        1 = HASH "hash",
+        2 = ARRAY "array",
+        3 = PROG_ARRAY "prog_array",
+        4 = PERF_EVENT_ARRAY "perf_event_array",
+        5 = PERCPU_HASH "percpu_hash",
+        6 = PERCPU_ARRAY "percpu_array",
+        7 = STACK_TRACE "stack_trace",
+        8 = CGROUP_ARRAY "cgroup_array",
+        9 = LRU_HASH "lru_hash",
+        10 = LRU_PERCPU_HASH "lru_percpu_hash",
+        11 = LPM_TRIE "lpm_trie",
+        12 = ARRAY_OF_MAPS "array_of_maps",
+        13 = HASH_OF_MAPS "hash_of_maps",
+        14 = DEVMAP "devmap",
+        15 = SOCKMAP "sockmap",
+        16 = CPUMAP "cpumap",
+        17 = XSKMAP "xskmap",
+        18 = SOCKHASH "sockhash",
+        19 = CGROUP_STORAGE "cgroup_storage",
+        20 = REUSEPORT_SOCKARRAY "reuseport_sockarray",
+        21 = PERCPU_CGROUP_STORAGE "percpu_cgroup_storage",
+        22 = QUEUE "queue",
+        23 = STACK "stack",
+        24 = SK_STORAGE "sk_storage",
+        25 = DEVMAP_HASH "devmap_hash",
+        26 = STRUCT_OPS "struct_ops",
+        27 = RINGBUF "ringbuf",
+        28 = INODE_STORAGE "inode_storage",
+        29 = TASK_STORAGE "task_storage",
+        30 = BLOOM_FILTER "bloom_filter",
+        31 = USER_RINGBUF "user_ringbuf",
+        32 = CGRP_STORAGE "cgrp_storage",
+        33 = ARENA "arena",
+    }
+}
 
 impl MapType {
-    pub const HASH: Self = Self(1);
-    pub const ARRAY: Self = Self(2);
-    pub const PROG_ARRAY: Self = Self(3);
-    pub const PERF_EVENT_ARRAY: Self = Self(4);
-    pub const PERCPU_HASH: Self = Self(5);
-    pub const PERCPU_ARRAY: Self = Self(6);
-    pub const STACK_TRACE: Self = Self(7);
-    pub const CGROUP_ARRAY: Self = Self(8);
-    pub const LRU_HASH: Self = Self(9);
-    pub const LRU_PERCPU_HASH: Self = Self(10);
-    pub const LPM_TRIE: Self = Self(11);
-    pub const ARRAY_OF_MAPS: Self = Self(12);
-    pub const HASH_OF_MAPS: Self = Self(13);
-    pub const DEVMAP: Self = Self(14);
-    pub const SOCKMAP: Self = Self(15);
-    pub const CPUMAP: Self = Self(16);
-    pub const XSKMAP: Self = Self(17);
-    pub const SOCKHASH: Self = Self(18);
-    pub const QUEUE: Self = Self(22);
-    pub const STACK: Self = Self(23);
-    pub const DEVMAP_HASH: Self = Self(25);
-    pub const STRUCT_OPS: Self = Self(26);
-    pub const RINGBUF: Self = Self(27);
-    pub const BLOOM_FILTER: Self = Self(30);
-    pub const USER_RINGBUF: Self = Self(31);
-    pub const ARENA: Self = Self(33);
-
     /// Does user space see one value per CPU?
     pub fn is_per_cpu(self) -> bool {
-        matches!(self, Self::PERCPU_HASH | Self::PERCPU_ARRAY | Self::LRU_PERCPU_HASH | Self(21))
+        matches!(self, Self::PERCPU_HASH | Self::PERCPU_ARRAY | Self::LRU_PERCPU_HASH | Self::PERCPU_CGROUP_STORAGE)
     }
 
     /// Are its keys the indices from 0 up to its size, all of them always there?
@@ -137,15 +108,6 @@ impl MapType {
                 | Self::RINGBUF
                 | Self::USER_RINGBUF
         )
-    }
-}
-
-impl fmt::Display for MapType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMES.get(self.0 as usize) {
-            Some(name) => f.pad(name),
-            None => f.pad(&format!("type {}", self.0)),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     machine::{Answer, Arguments},
     memory::Memory,
-    step::Step,
+    step::{Reason, Step},
 };
 
 /// What programs return to have a packet redirected, and when that fails (include/uapi/linux).
@@ -27,7 +27,7 @@ pub(super) fn call(
 ) -> Step<Answer> {
     let get = |register| arguments.get(register);
     let value = |value: u64| Ok(Answer::Value(value));
-    let World { maps, packet, surroundings, .. } = world;
+    let World { maps, surroundings, .. } = world;
     match name {
         "bpf_map_lookup_elem" => maps.lookup(memory, get(1)?, get(2)?),
         "bpf_map_lookup_percpu_elem" if get(3)? == u64::from(surroundings.cpu) => {
@@ -76,7 +76,21 @@ pub(super) fn call(
         "bpf_ringbuf_output" => value(if get(4)? > 3 { EINVAL as u64 } else { 0 }),
         "bpf_ringbuf_reserve" if get(3)? == 0 => value(memory.allocate(vec![0; get(2)? as usize])),
         "bpf_ringbuf_submit" | "bpf_ringbuf_discard" => Ok(Answer::Unknown),
+        _ => on_packet(world, memory, name, arguments),
+    }
+}
 
+/// Calls a helper for packets.
+fn on_packet(
+    world: &mut World<'_>,
+    memory: &mut Memory,
+    name: &str,
+    arguments: &Arguments,
+) -> Step<Answer> {
+    let get = |register| arguments.get(register);
+    let value = |value: u64| Ok(Answer::Value(value));
+    let World { maps, packet, .. } = world;
+    match name {
         "bpf_csum_diff" => skb::csum_diff(memory, [get(1)?, get(2)?, get(3)?, get(4)?, get(5)?]),
         "bpf_redirect" if packet.is_xdp => {
             value(if get(2)? == 0 { XDP_REDIRECT } else { XDP_ABORTED })
@@ -112,16 +126,21 @@ pub(super) fn call(
         }
         // The key is good, or the object would not work elsewhere either.
         "bpf_skb_set_tunnel_key" => value(0),
+        _ => Err(refusal(name)),
+    }
+}
 
-        "bpf_get_prandom_u32" => Err(
+/// Why a helper is not called.
+fn refusal(name: &str) -> Reason {
+    match name {
+        "bpf_get_prandom_u32" => {
             "bpf_get_prandom_u32 gives another number each time, so that counts cannot be compared"
-                .into(),
-        ),
-        "bpf_map_lookup_percpu_elem" | "bpf_redirect_map" | "bpf_ringbuf_reserve" => {
-            Err(format!("the helper {name} is not known to the interpreter with such arguments")
-                .into())
+                .into()
         }
-        _ => Err(format!("the helper {name} is not known to the interpreter").into()),
+        "bpf_map_lookup_percpu_elem" | "bpf_redirect_map" | "bpf_ringbuf_reserve" => {
+            format!("the helper {name} is not known to the interpreter with such arguments").into()
+        }
+        _ => format!("the helper {name} is not known to the interpreter").into(),
     }
 }
 

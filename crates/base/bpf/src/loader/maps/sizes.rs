@@ -17,7 +17,7 @@ const STACK_BYTES: u32 = 127 * 8;
 
 /// Storage of cgroups, sockets, inodes and tasks, which is as large as it has to be.
 const STORAGE: [MapType; 6] =
-    [MapType(19), MapType(21), MapType(24), MapType(28), MapType(29), MapType(32)];
+    [MapType::CGROUP_STORAGE, MapType::PERCPU_CGROUP_STORAGE, MapType::SK_STORAGE, MapType::INODE_STORAGE, MapType::TASK_STORAGE, MapType::CGRP_STORAGE];
 
 /// The definition as the kernel takes it.
 pub(super) fn complete(spec: &MapSpec) -> MapSpec {
@@ -110,8 +110,8 @@ mod tests {
         check(MapType::PERF_EVENT_ARRAY, (4, 24), 0, (4, 4, 0));
         check(MapType::STACK_TRACE, (4, 0), 0, (4, 1016, 1024));
         check(MapType::STACK_TRACE, (4, 80), 5, (4, 80, 5));
-        check(MapType(24), (4, 8), 0, (4, 8, 0));
-        check(MapType(19), (8, 8), 0, (8, 8, 0));
+        check(MapType::SK_STORAGE, (4, 8), 0, (4, 8, 0));
+        check(MapType::CGROUP_STORAGE, (8, 8), 0, (8, 8, 0));
         check(MapType::ARRAY_OF_MAPS, (4, 0), 2, (4, 4, 2));
     }
 }

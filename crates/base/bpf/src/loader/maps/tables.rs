@@ -6,10 +6,6 @@ use super::{LoadedMap, MapError};
 
 impl LoadedMap {
     /// An empty map of the same kind: a table for other forms of the same programs.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses it.
     pub fn twin(&self) -> Result<Self, MapError> {
         Self::create(&self.spec, None)
     }
