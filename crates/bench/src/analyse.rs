@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use wingbeat_bpf::{
     ProgramType,
-    loader::{Run, VerifierStatistics},
-    program::Info,
+    loader::{ProgramRun, VerifierStatistics},
+    program::ProgramInfo,
 };
 use wingbeat_stats::{
     bootstrap::Bootstrap,
@@ -113,7 +113,7 @@ pub struct RawCase {
     /// Type.
     pub r#type: ProgramType,
     /// The first run.
-    pub first: Run,
+    pub first: ProgramRun,
     /// Executed instructions of the first run, or why they are not known.
     pub instructions: Result<u64, String>,
     /// Calls in the first run.
@@ -123,7 +123,7 @@ pub struct RawCase {
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,
     pub verifier: VerifierStatistics,
-    pub info: Info,
+    pub info: ProgramInfo,
     /// Instructions in the object.
     pub object_instructions: usize,
     pub map_memory_bytes: Option<u64>,

@@ -29,7 +29,7 @@ pub fn open(id: u32) -> io::Result<OwnedFd> {
 }
 
 /// A descriptor of what is pinned at `path` of a bpffs. That it is a program shows when it is asked
-/// for its [`Info`].
+/// for its [`ProgramInfo`].
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub fn ids() -> io::Result<Vec<u32>> {
 
 /// What the kernel tells about a loaded program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Info {
+pub struct ProgramInfo {
     /// Number, unique among the programs that are loaded.
     pub id: u32,
     /// Type.
@@ -82,7 +82,7 @@ pub struct Info {
     pub recursion_misses: u64,
 }
 
-impl Info {
+impl ProgramInfo {
     /// Asks the kernel about `program`.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Info {
 }
 
 /// The name of the function that `program` begins with, whole: the kernel's own name of it, in
-/// [`Info`], ends after 15 bytes. `None` when the program was loaded without type information.
+/// [`ProgramInfo`], ends after 15 bytes. `None` when the program was loaded without type information.
 ///
 /// It costs reading all of the program's types, so ask once.
 ///
@@ -180,6 +180,6 @@ mod tests {
     #[test]
     fn what_is_no_program_is_told() {
         let file = std::fs::File::open("/proc/self/status").expect("proc");
-        assert_eq!(Info::of(&file).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(ProgramInfo::of(&file).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

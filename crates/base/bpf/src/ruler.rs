@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     btf::table::{GLOBAL, TypeKind, TypeTable},
-    program::{Info, StatisticsOn},
+    program::{ProgramInfo, StatisticsOn},
     program_type::ProgramType,
     sys,
 };
@@ -93,24 +93,24 @@ impl Ruler {
 
     /// Its id, so that it can be left out where programs are listed.
     pub fn id(&self) -> io::Result<u32> {
-        Info::of(&self.program).map(|info| info.id)
+        ProgramInfo::of(&self.program).map(|info| info.id)
     }
 
     /// Whether run-time statistics are on now, by whomever and in whatever way:
     /// `kernel.bpf_stats_enabled` tells only of itself, not of descriptors that hold them on.
     pub fn are_statistics_on(&self) -> io::Result<bool> {
-        let before = Info::of(&self.program)?.run_count;
+        let before = ProgramInfo::of(&self.program)?.run_count;
         self.run(1)?;
-        Ok(Info::of(&self.program)?.run_count != before)
+        Ok(ProgramInfo::of(&self.program)?.run_count != before)
     }
 
     /// The time that statistics show for a program that does nothing, in nanoseconds per run.
     pub fn empty_run_ns(&self, _on: &StatisticsOn) -> io::Result<f64> {
         let mut least_ns = f64::INFINITY;
         for _ in 0..ROUNDS {
-            let before = Info::of(&self.program)?;
+            let before = ProgramInfo::of(&self.program)?;
             self.run(RUNS)?;
-            let after = Info::of(&self.program)?;
+            let after = ProgramInfo::of(&self.program)?;
             let runs = after.run_count.saturating_sub(before.run_count);
             let time_ns = after.run_time_ns.saturating_sub(before.run_time_ns);
             if runs > 0 {
@@ -164,6 +164,6 @@ mod tests {
         assert!(ruler.are_statistics_on().unwrap());
         let empty_run_ns = ruler.empty_run_ns(&on).unwrap();
         assert!((1.0..1_000.0).contains(&empty_run_ns), "{empty_run_ns}");
-        assert!(Info::of(&ruler.program).unwrap().run_count > u64::from(RUNS));
+        assert!(ProgramInfo::of(&ruler.program).unwrap().run_count > u64::from(RUNS));
     }
 }

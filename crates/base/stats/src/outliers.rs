@@ -12,7 +12,7 @@ pub const SEVERE: f64 = 3.0;
 
 /// Where a value is relative to the fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum OutlierKind {
     /// Below the lower severe fence.
     LowSevere,
     /// Between the lower fences.
@@ -63,18 +63,18 @@ impl Fences {
         }
     }
 
-    /// Where a value lies. On a fence is within it. NaN counts as [`Kind::Normal`].
-    pub fn kind(&self, value: f64) -> Kind {
+    /// Where a value lies. On a fence is within it. NaN counts as [`OutlierKind::Normal`].
+    pub fn kind(&self, value: f64) -> OutlierKind {
         if value < self.low_severe {
-            Kind::LowSevere
+            OutlierKind::LowSevere
         } else if value < self.low_mild {
-            Kind::LowMild
+            OutlierKind::LowMild
         } else if value > self.high_severe {
-            Kind::HighSevere
+            OutlierKind::HighSevere
         } else if value > self.high_mild {
-            Kind::HighMild
+            OutlierKind::HighMild
         } else {
-            Kind::Normal
+            OutlierKind::Normal
         }
     }
 }
@@ -86,11 +86,11 @@ impl Outliers {
         let mut counts = Self::default();
         for &value in sample.values() {
             match fences.kind(value) {
-                Kind::LowSevere => counts.low_severe += 1,
-                Kind::LowMild => counts.low_mild += 1,
-                Kind::Normal => {}
-                Kind::HighMild => counts.high_mild += 1,
-                Kind::HighSevere => counts.high_severe += 1,
+                OutlierKind::LowSevere => counts.low_severe += 1,
+                OutlierKind::LowMild => counts.low_mild += 1,
+                OutlierKind::Normal => {}
+                OutlierKind::HighMild => counts.high_mild += 1,
+                OutlierKind::HighSevere => counts.high_severe += 1,
             }
         }
         counts
@@ -120,15 +120,15 @@ mod tests {
             Fences { low_severe: -4.0, low_mild: -1.0, high_mild: 7.0, high_severe: 10.0 };
         assert_eq!(fences, expected);
         let check = |value, expected| assert_eq!(fences.kind(value), expected, "{value}");
-        check(-4.1, Kind::LowSevere);
-        check(-4.0, Kind::LowMild);
-        check(-1.1, Kind::LowMild);
-        check(-1.0, Kind::Normal);
-        check(3.0, Kind::Normal);
-        check(7.0, Kind::Normal);
-        check(7.1, Kind::HighMild);
-        check(10.0, Kind::HighMild);
-        check(10.1, Kind::HighSevere);
+        check(-4.1, OutlierKind::LowSevere);
+        check(-4.0, OutlierKind::LowMild);
+        check(-1.1, OutlierKind::LowMild);
+        check(-1.0, OutlierKind::Normal);
+        check(3.0, OutlierKind::Normal);
+        check(7.0, OutlierKind::Normal);
+        check(7.1, OutlierKind::HighMild);
+        check(10.0, OutlierKind::HighMild);
+        check(10.1, OutlierKind::HighSevere);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use wingbeat_bpf::program::Info;
+use wingbeat_bpf::program::ProgramInfo;
 
 use super::reading::{Entry, Reading};
 
@@ -43,7 +43,7 @@ fn per(count: u64, unit: f64, interval_ns: u64) -> f64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     /// What the kernel told at the later time.
-    pub info: Info,
+    pub info: ProgramInfo,
     /// What it did since the earlier one; `None` when that is not known, because the program was
     /// there before without having been read.
     pub rates: Option<Rates>,
@@ -59,7 +59,7 @@ pub struct Change {
     /// Ids of those that the earlier one did not have.
     pub appeared: Vec<u32>,
     /// Those that only the earlier one had, as they were then. What they did since is not known.
-    pub vanished: Vec<Info>,
+    pub vanished: Vec<ProgramInfo>,
 }
 
 impl Change {

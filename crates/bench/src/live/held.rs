@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use wingbeat_bpf::program::{self, Info};
+use wingbeat_bpf::program::{self, ProgramInfo};
 
 use super::{
     LiveError,
@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) descriptor: OwnedFd,
-    pub(super) info: Info,
+    pub(super) info: ProgramInfo,
     pub(super) name: String,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
             Wanted::Pin(path) => {
                 let failed = |source| LiveError::Pin { path: path.clone(), source };
                 let descriptor = program::open_pinned(&path).map_err(failed)?;
-                ids.push(Info::of(&descriptor).map_err(failed)?.id);
+                ids.push(ProgramInfo::of(&descriptor).map_err(failed)?.id);
             }
         }
     }
@@ -49,7 +49,7 @@ fn hold_all() -> Result<Vec<Held>, LiveError> {
     let held = ids.into_iter().filter_map(|id| {
         // It may be gone already.
         let descriptor = program::open(id).ok()?;
-        let info = Info::of(&descriptor).ok()?;
+        let info = ProgramInfo::of(&descriptor).ok()?;
         let name = name_of(&info, &descriptor);
         Some(Held { descriptor, info, name })
     });

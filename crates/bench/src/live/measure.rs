@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wingbeat_bpf::{owners::Owners, program::Info};
+use wingbeat_bpf::{owners::Owners, program::ProgramInfo};
 
 use super::{
     Attachments, LiveError, Options, Progress, Statistics,
@@ -71,7 +71,7 @@ pub fn measure(
     programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
     let cpus_online = cpus_online();
     let total = Total::of(&programs, cpus_online);
-    let vanished = |info: &Info| Vanished { id: info.id, name: info.name.clone() };
+    let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
     Ok(Report {
         schema_version: SCHEMA_VERSION,
         wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
@@ -137,8 +137,8 @@ fn run(
 fn read(held: &[Held]) -> Result<Reading, LiveError> {
     let mut reading = Reading::begin();
     for one in held {
-        let info =
-            Info::of(&one.descriptor).map_err(LiveError::system("read a program's counters"));
+        let info = ProgramInfo::of(&one.descriptor)
+            .map_err(LiveError::system("read a program's counters"));
         reading.add(info?);
     }
     Ok(reading)

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use rustix::time::{ClockId, clock_gettime};
-use wingbeat_bpf::program::Info;
+use wingbeat_bpf::program::ProgramInfo;
 
 /// What was read of one program, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Time of the reading, nanoseconds since boot.
     pub at_ns: u64,
-    pub info: Info,
+    pub info: ProgramInfo,
 }
 
 /// The counters of programs at one time, by id.
@@ -29,7 +29,7 @@ impl Reading {
     }
 
     /// Takes in a program that was read just now.
-    pub fn add(&mut self, info: Info) {
+    pub fn add(&mut self, info: ProgramInfo) {
         self.entries.insert(info.id, Entry { at_ns: now_ns(), info });
     }
 }

@@ -2,7 +2,7 @@
 //! write. docs/top.md describes its JSON.
 
 use serde::Serialize;
-use wingbeat_bpf::{owners::Owner, program::Info};
+use wingbeat_bpf::{owners::Owner, program::ProgramInfo};
 
 use super::{CounterReport, EmptyRuns, SingleRuns, change::Rates};
 use crate::warning::Warning;
@@ -154,7 +154,12 @@ pub(super) fn label(id: u32, name: &str) -> String {
 
 impl ProgramReport {
     /// Puts together what is known of a program.
-    pub fn new(info: &Info, name: &str, rates: Option<Rates>, empty_run_ns: Option<f64>) -> Self {
+    pub fn new(
+        info: &ProgramInfo,
+        name: &str,
+        rates: Option<Rates>,
+        empty_run_ns: Option<f64>,
+    ) -> Self {
         let time_per_run_ns = rates.and_then(|rates| rates.time_per_run_ns());
         let net = |mean: f64| Some((mean - empty_run_ns?).max(0.0));
         Self {

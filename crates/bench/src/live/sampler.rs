@@ -10,7 +10,7 @@ use wingbeat_bpf::{
     interfaces::{self, Attached, By},
     links::{self, Link},
     owners::Owners,
-    program::{self, Info, StatisticsOn},
+    program::{self, ProgramInfo, StatisticsOn},
     ruler::Ruler,
 };
 
@@ -97,7 +97,7 @@ impl Sampler {
         let ignored = self.ignored;
         for id in ids.into_iter().filter(|&id| Some(id) != ignored) {
             let Ok(descriptor) = program::open(id) else { continue };
-            let Ok(info) = Info::of(&descriptor) else { continue };
+            let Ok(info) = ProgramInfo::of(&descriptor) else { continue };
             self.learn_name(&info, &descriptor);
             reading.add(info);
         }
@@ -106,11 +106,11 @@ impl Sampler {
     }
 
     /// The whole name of a program that was read, where it can be known; else the kernel's.
-    pub(super) fn name<'a>(&'a self, info: &'a Info) -> &'a str {
+    pub(super) fn name<'a>(&'a self, info: &'a ProgramInfo) -> &'a str {
         self.names.get(&info.id).map_or(&info.name, |known| &known.name)
     }
 
-    fn learn_name(&mut self, info: &Info, program: impl AsFd) {
+    fn learn_name(&mut self, info: &ProgramInfo, program: impl AsFd) {
         let is_known =
             self.names.get(&info.id).is_some_and(|known| known.loaded_at_ns == info.loaded_at_ns);
         if !is_known {
@@ -121,7 +121,7 @@ impl Sampler {
 }
 
 /// The whole name of a program. The kernel's own is whole unless it is as long as it can be.
-pub(super) fn name_of(info: &Info, program: impl AsFd) -> String {
+pub(super) fn name_of(info: &ProgramInfo, program: impl AsFd) -> String {
     let whole = || program::full_name(program).ok().flatten();
     let may_be_cut = info.name.len() >= KERNEL_NAME_LEN_MAX;
     // Types may name another function than the program; then the kernel's name counts.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf::{owners::Owners, program::Info};
+use wingbeat_bpf::{owners::Owners, program::ProgramInfo};
 
 use super::{
     Attachments, LiveError, Sampler, Statistics,
@@ -81,7 +81,7 @@ impl Watch {
             .collect();
         let mut warnings = self.statistics.warnings.clone();
         warnings.extend(warning::about_owners(&self.holders.owners, &programs));
-        let vanished = |info: &Info| Vanished { id: info.id, name: info.name.clone() };
+        let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
         Report {
             schema_version: SCHEMA_VERSION,
             wingbeat: env!("CARGO_PKG_VERSION").to_owned(),

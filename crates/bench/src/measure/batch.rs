@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf::{ProgramType, loader::Run};
+use wingbeat_bpf::{ProgramType, loader::ProgramRun};
 use wingbeat_stats::sample::Sample;
 
 use super::{BenchError, runner::Pace};
@@ -39,7 +39,7 @@ pub(super) struct FixedPart {
 impl FixedPart {
     /// Measures it by calls with hardly any runs. `run` runs an empty program.
     pub(super) fn measure(
-        mut run: impl FnMut(u32) -> Result<Run, BenchError>,
+        mut run: impl FnMut(u32) -> Result<ProgramRun, BenchError>,
     ) -> Result<Self, BenchError> {
         let mut calls = Vec::with_capacity(FIXED_CALLS);
         for _ in 0..FIXED_CALLS {
@@ -53,7 +53,7 @@ impl FixedPart {
 }
 
 /// Time per run of a batch, in nanoseconds.
-pub(super) fn time_per_run_ns(r#type: ProgramType, run: &Run, fixed: FixedPart) -> f64 {
+pub(super) fn time_per_run_ns(r#type: ProgramType, run: &ProgramRun, fixed: FixedPart) -> f64 {
     let runs = f64::from(run.runs.max(1));
     let is_timed = r#type.test_run().is_some_and(|rules| rules.repeats);
     if !is_timed {
@@ -68,9 +68,9 @@ pub(super) fn time_per_run_ns(r#type: ProgramType, run: &Run, fixed: FixedPart) 
 /// fastest of some single ones. `run` makes one. A long run is not repeated for it.
 pub(super) fn estimate_ns(
     r#type: ProgramType,
-    first: &Run,
+    first: &ProgramRun,
     pace: Pace,
-    mut run: impl FnMut() -> Result<Run, BenchError>,
+    mut run: impl FnMut() -> Result<ProgramRun, BenchError>,
 ) -> Result<f64, BenchError> {
     let mut run_ns = per_run_ns(r#type, first);
     let begun = Instant::now();
@@ -102,7 +102,7 @@ impl Length {
 
     /// Changes it to what a batch has shown. Whether that was long enough for a sample: half as long as
     /// it should be.
-    pub(super) fn learn(&mut self, r#type: ProgramType, batch: &Run) -> bool {
+    pub(super) fn learn(&mut self, r#type: ProgramType, batch: &ProgramRun) -> bool {
         let better = Self::of(r#type, per_run_ns(r#type, batch));
         let is_enough = better.runs <= 2 * batch.runs;
         // A little more or less is no reason to change it.
@@ -124,7 +124,7 @@ impl Length {
 }
 
 /// Time of a run, roughly and 1 ns at least.
-fn per_run_ns(r#type: ProgramType, run: &Run) -> f64 {
+fn per_run_ns(r#type: ProgramType, run: &ProgramRun) -> f64 {
     match r#type.test_run() {
         Some(rules) if rules.repeats => f64::from(run.mean_ns).max(1.0),
         _ => (run.cpu_time_ns as f64 / f64::from(run.runs.max(1))).max(1.0),
@@ -135,8 +135,8 @@ fn per_run_ns(r#type: ProgramType, run: &Run) -> f64 {
 mod tests {
     use super::*;
 
-    fn run(runs: u32, mean_ns: u32, cpu_time_ns: u64) -> Run {
-        Run {
+    fn run(runs: u32, mean_ns: u32, cpu_time_ns: u64) -> ProgramRun {
+        ProgramRun {
             return_value: 0,
             data: Vec::new(),
             runs,

@@ -7,10 +7,10 @@ use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
 use rustix::time::{ClockId, clock_gettime};
 use wingbeat_bpf::{
-    loader::{LoadedMaps, Loader, LoaderOptions, Run, RunInput, run},
+    loader::{LoadedMaps, Loader, LoaderOptions, ProgramRun, RunInput, run},
     spec::Spec,
 };
-use wingbeat_oracle::world::{self, Outcome, Surroundings};
+use wingbeat_oracle::world::{self, Surroundings, WorldOutcome};
 
 use super::{
     BenchError,
@@ -101,8 +101,8 @@ pub fn confirm(
 
 /// The run in the interpreter, and that of the kernel.
 struct Other {
-    run: Run,
-    interpreted: Outcome,
+    run: ProgramRun,
+    interpreted: WorldOutcome,
 }
 
 fn interpret(

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use std::os::fd::AsFd as _;
 use wingbeat_bpf::{
-    loader::{Loader, LoaderOptions, Run},
+    loader::{Loader, LoaderOptions, ProgramRun},
     spec::{Linked, ObjectTypes, Spec},
 };
 
@@ -78,7 +78,7 @@ pub(super) fn first_run(
     subject: &Subject<'_>,
     input: &Input,
     context: &[u8],
-) -> Result<(Run, Counts), BenchError> {
+) -> Result<(ProgramRun, Counts), BenchError> {
     let counted = subject.state().counted.as_ref();
     let counted = counted.map_err(|reason| {
         BenchError::NotMeasurable(format!("{}: {reason}", subject.linked.program.name))
@@ -109,7 +109,7 @@ fn one_run(
     counted: &Counted,
     input: &Input,
     context: &[u8],
-) -> Result<(Run, Counts), BenchError> {
+) -> Result<(ProgramRun, Counts), BenchError> {
     counted.clear()?;
     let run = subject.run_form(counted.program.as_fd(), input, context, 1)?;
     let counts = counted.read(&subject.linked.program.name, &subject.state().maps, 1)?;

@@ -5,7 +5,7 @@ use std::{os::fd::BorrowedFd, time::Duration};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::{
     ProgramType,
-    loader::{Alarm, Effort, Explained, Run, RunError, RunInput, run_apart, run_until},
+    loader::{Alarm, Effort, Explained, ProgramRun, RunError, RunInput, run_apart, run_until},
 };
 
 use super::BenchError;
@@ -33,7 +33,7 @@ pub(super) enum Pace {
 
 impl Pace {
     /// That of a program of which a run took so long.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(super) fn of(run: &ProgramRun) -> Self {
         if Duration::from_nanos(run.elapsed_ns) < LONG { Self::Short } else { Self::Long }
     }
 }
@@ -61,7 +61,7 @@ impl<'a> Runner<'a> {
         (input, context): (&Input, &[u8]),
         repeat: u32,
         pace: Pace,
-    ) -> Result<Run, BenchError> {
+    ) -> Result<ProgramRun, BenchError> {
         let given = RunInput { data: &input.data, context };
         Ok(match pace {
             Pace::Short => run_until(program, r#type, given, repeat, self.alarm)?,

@@ -14,7 +14,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     loader::{LoadError, Loader, LoaderOptions, VerifierStatistics},
-    program::Info,
+    program::ProgramInfo,
     spec::{Linked, ProgramSpec, Spec},
 };
 use wingbeat_stats::random::Random;
@@ -299,7 +299,8 @@ impl<'a> Session<'a> {
     /// Whether the kernel counts runs, which it does only while statistics are on.
     fn are_runs_counted(&mut self, subjects: &[Subject<'_>]) -> Result<bool, BenchError> {
         let Some(ruler) = subjects.first() else { return Ok(false) };
-        let count = || Info::of(&ruler.state().plain).map(|info| info.run_count).unwrap_or(0);
+        let count =
+            || ProgramInfo::of(&ruler.state().plain).map(|info| info.run_count).unwrap_or(0);
         let before = count();
         let ran = ruler.run(&ruler_input(), &[], 1).is_ok();
         Ok(ran && count() > before)

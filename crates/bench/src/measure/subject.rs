@@ -9,7 +9,8 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     loader::{
-        Effort, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, RawContext, ResetError, Run,
+        Effort, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, ProgramRun, RawContext,
+        ResetError,
     },
     spec::Linked,
 };
@@ -193,7 +194,11 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs the plain program once, in a process of its own, and learns how long a run is.
-    pub(super) fn run_first(&mut self, input: &Input, context: &[u8]) -> Result<Run, BenchError> {
+    pub(super) fn run_first(
+        &mut self,
+        input: &Input,
+        context: &[u8],
+    ) -> Result<ProgramRun, BenchError> {
         let plain = self.state.plain.as_fd();
         let run = self.runner.run(plain, self.r#type(), (input, context), 1, Pace::Long)?;
         self.pace = Pace::of(&run);
@@ -206,7 +211,7 @@ impl<'a> Subject<'a> {
         input: &Input,
         context: &[u8],
         repeat: u32,
-    ) -> Result<Run, BenchError> {
+    ) -> Result<ProgramRun, BenchError> {
         self.run_form(self.state.plain.as_fd(), input, context, repeat)
     }
 
@@ -217,7 +222,7 @@ impl<'a> Subject<'a> {
         input: &Input,
         context: &[u8],
         repeat: u32,
-    ) -> Result<Run, BenchError> {
+    ) -> Result<ProgramRun, BenchError> {
         self.runner.run(form, self.r#type(), (input, context), repeat, self.pace)
     }
 

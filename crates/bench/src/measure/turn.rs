@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wingbeat_bpf::{
     ProgramType,
-    loader::{Run, RunError},
+    loader::{ProgramRun, RunError},
 };
 use wingbeat_stats::random::Random;
 
@@ -45,7 +45,7 @@ pub(super) struct Turn<'a> {
     pub(super) broken: Option<String>,
     raw: RawRun,
     /// Batches that the kernel repeated, without the packets.
-    batches: Vec<Run>,
+    batches: Vec<ProgramRun>,
     clockings: Clockings,
     /// Times of the ruler in the common image.
     ruler_ns: Vec<f64>,
@@ -129,7 +129,7 @@ impl<'a> Turn<'a> {
             };
             retries += u64::from(run.retries);
             if self.length.learn(subject.r#type(), &run) || try_number >= TRIES {
-                self.batches.push(Run { data: Vec::new(), ..run });
+                self.batches.push(ProgramRun { data: Vec::new(), ..run });
                 break;
             }
         }

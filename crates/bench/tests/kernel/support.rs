@@ -8,7 +8,7 @@ use wingbeat_bench::{
 };
 use wingbeat_bpf::{
     code::{Code, Insn, op},
-    loader::{Loaded, LoadedMap, Loader, LoaderOptions, Run, RunInput, run},
+    loader::{Loaded, LoadedMap, Loader, LoaderOptions, ProgramRun, RunInput, run},
     probe,
     spec::{ProgramSpec, Spec},
 };
@@ -113,12 +113,12 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn run_plain(&self, packet: &[u8]) -> Run {
+    pub(crate) fn run_plain(&self, packet: &[u8]) -> ProgramRun {
         self.run(&self.plain, packet)
     }
 
     /// Runs it with counters, and gives the executions of each instruction of the original.
-    pub(crate) fn run_counted(&self, packet: &[u8]) -> (Run, Vec<u64>) {
+    pub(crate) fn run_counted(&self, packet: &[u8]) -> (ProgramRun, Vec<u64>) {
         self.notebook.clear_notebook().expect("cleared");
         let run = self.run(&self.counted, packet);
         let plan = &self.instrumented.plan;
@@ -126,7 +126,7 @@ impl Pair {
         (run, plan.insn_counts(&counters))
     }
 
-    fn run(&self, form: &Loaded, packet: &[u8]) -> Run {
+    fn run(&self, form: &Loaded, packet: &[u8]) -> ProgramRun {
         let input = RunInput { data: packet, context: &[] };
         run(form.as_fd(), self.program.r#type, input, 1).expect("it runs")
     }

@@ -32,7 +32,7 @@ const VALUE: u64 = 0x3000_0000;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ModelOutcome {
     pub result: u64,
     /// How often each instruction ran; a `ldimm64` at its first half.
     pub counts: Vec<u64>,
@@ -70,14 +70,14 @@ impl Model {
 /// # Errors
 ///
 /// If the program does what the verifier would refuse, or more than this model knows.
-pub fn run(code: &Code, model: Model) -> Result<Outcome, Fault> {
+pub fn run(code: &Code, model: Model) -> Result<ModelOutcome, Fault> {
     let mut memory = Memory::default();
     memory.place(CONTEXT, Area::new(model.context.clone(), false));
     memory.place(PACKET, Area::new(model.packet.clone(), false));
     memory.place(VALUE, Area::new(vec![0; model.value_size], true));
     let ended = machine::run(code, &mut memory, &mut Outside(model.packet), CONTEXT)?;
     let value = memory.area(VALUE).map(|area| area.bytes.clone()).unwrap_or_default();
-    Ok(Outcome { result: ended.result, counts: ended.counts, writes: ended.writes, value })
+    Ok(ModelOutcome { result: ended.result, counts: ended.counts, writes: ended.writes, value })
 }
 
 /// The packet.

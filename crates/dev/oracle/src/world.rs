@@ -49,7 +49,7 @@ pub struct Surroundings {
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct WorldOutcome {
     pub return_value: u32,
     /// How often each instruction ran; a `ldimm64` at its first half.
     pub counts: Vec<u64>,
@@ -84,12 +84,12 @@ pub fn run(
     contents: &mut dyn Contents,
     packet: &[u8],
     surroundings: Surroundings,
-) -> Result<Outcome, WorldError> {
+) -> Result<WorldOutcome, WorldError> {
     let mut memory = Memory::default();
     let packet = Packet::place(&mut memory, linked.program.r#type, packet)?;
     let mut world = World { linked, maps: Maps::new(maps, contents), packet, surroundings };
     let ended = machine::run(&linked.code, &mut memory, &mut world, packet::CONTEXT)?;
-    Ok(Outcome {
+    Ok(WorldOutcome {
         return_value: ended.result as u32,
         counts: ended.counts,
         packet: world.packet.bytes(&memory),

@@ -90,7 +90,7 @@ fn recording(arguments: &[&str], target: u32) -> Child {
 /// Tracers that are loaded now. Those of the empty program come and go first, within milliseconds.
 fn tracers() -> usize {
     let infos = program::ids().expect("ids").into_iter().filter_map(|id| program::open(id).ok());
-    let names = infos.filter_map(|program| Some(program::Info::of(&program).ok()?.name));
+    let names = infos.filter_map(|program| Some(program::ProgramInfo::of(&program).ok()?.name));
     let (mut tracers, mut rulers) = (0, 0);
     for name in names {
         tracers += usize::from(name == "wingbeat_fentry" || name == "wingbeat_fexit");

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use wingbeat_bpf::program::{Info, full_name, ids, open};
+use wingbeat_bpf::program::{ProgramInfo, full_name, ids, open};
 
 /// How often programs are looked for. They stay for seconds.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -70,7 +70,7 @@ fn held(pid: u32) -> BTreeSet<u32> {
 /// Name and instructions; none of a program that is gone by now.
 fn look(id: u32) -> Option<(String, u32)> {
     let program = open(id).ok()?;
-    let info = Info::of(&program).ok()?;
+    let info = ProgramInfo::of(&program).ok()?;
     let name = full_name(&program).ok().flatten().unwrap_or(info.name);
     Some((name, info.verified_instructions))
 }

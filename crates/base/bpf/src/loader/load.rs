@@ -16,7 +16,7 @@ use super::{
 use crate::{
     btf::KernelTypes,
     code::Code,
-    program::Info,
+    program::ProgramInfo,
     spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
     sys::{self, LoadRequest},
 };
@@ -48,7 +48,7 @@ pub struct Loaded {
     fd: OwnedFd,
     pub verifier: VerifierStatistics,
     /// What the kernel knows of the program.
-    pub info: Info,
+    pub info: ProgramInfo,
 }
 
 impl AsFd for Loaded {
@@ -248,7 +248,7 @@ impl Loader {
             kern_version: self.kernel_version,
         };
         let (fd, verifier) = verify(&program.name, request, effort, &self.externs)?;
-        let info = Info::of(&fd)
+        let info = ProgramInfo::of(&fd)
             .map_err(|source| LoadError::Failed { program: program.name.clone(), source })?;
         Ok(Loaded { fd, verifier, info })
     }

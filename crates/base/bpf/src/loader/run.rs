@@ -35,7 +35,7 @@ pub struct RunInput<'a> {
 
 /// What came of a run, or of a batch of runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct ProgramRun {
     /// Return value of the last run.
     pub return_value: u32,
     /// The packet after the last run; empty for types that give none back.
@@ -121,7 +121,7 @@ pub fn run(
     r#type: ProgramType,
     input: RunInput<'_>,
     repeat: u32,
-) -> Result<Run, RunError> {
+) -> Result<ProgramRun, RunError> {
     run_until(program, r#type, input, repeat, &Alarm::never())
 }
 
@@ -132,7 +132,7 @@ pub fn run_until(
     input: RunInput<'_>,
     repeat: u32,
     alarm: &Alarm<'_>,
-) -> Result<Run, RunError> {
+) -> Result<ProgramRun, RunError> {
     let begun = Instant::now();
     let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
     let data: &[u8] = if rules.takes_data { input.data } else { &[] };
@@ -166,7 +166,7 @@ pub fn run_until(
                 let outcome =
                     outcome.ok_or_else(|| RunError::Failed(io::ErrorKind::Other.into()))?;
                 data_out.truncate(usize::try_from(outcome.data_out_len).unwrap_or(0));
-                return Ok(Run {
+                return Ok(ProgramRun {
                     return_value: outcome.return_value,
                     data: data_out,
                     runs: repeat,

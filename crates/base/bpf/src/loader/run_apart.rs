@@ -14,7 +14,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::{
     Alarm,
-    run::{GROWTH_MAX, Run, RunError, RunInput, refused, thread_cpu_time_ns},
+    run::{GROWTH_MAX, ProgramRun, RunError, RunInput, refused, thread_cpu_time_ns},
 };
 use crate::{
     program_type::{ProgramType, TestRunRules},
@@ -35,7 +35,7 @@ pub fn run_apart(
     repeat: u32,
     cpu: usize,
     alarm: &Alarm<'_>,
-) -> Result<Run, RunError> {
+) -> Result<ProgramRun, RunError> {
     let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
     let default_context = r#type.default_context();
     let context = if input.context.is_empty() { &default_context } else { input.context };
@@ -73,7 +73,7 @@ pub fn run_apart(
     }
     let out = &shared.bytes()[Note::LEN..][..out_len];
     let len = usize::try_from(note.data_out_len).unwrap_or(0).min(out_len);
-    Ok(Run {
+    Ok(ProgramRun {
         return_value: note.return_value,
         data: out[..len].to_vec(),
         runs: job.repeat,

@@ -14,7 +14,7 @@ use std::{
 use super::records::put_descriptors;
 use crate::{
     code::Insn,
-    program::Info,
+    program::ProgramInfo,
     program_type::ProgramType,
     sys::{self, LoadRequest},
 };
@@ -94,13 +94,13 @@ fn answer(source: &io::Error, log: &str) -> String {
 
 /// A loaded program to which tracers are to be attached.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct TraceTarget<'a> {
     program: BorrowedFd<'a>,
     /// Type of the function that it begins with.
     function: u32,
 }
 
-impl<'a> Target<'a> {
+impl<'a> TraceTarget<'a> {
     /// Looks for the function of `program`.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Tracer {
     ///
     /// When the kernel refuses it; `target` may be of a kind that nothing may be attached to.
     pub fn load(
-        target: Target<'_>,
+        target: TraceTarget<'_>,
         moment: Moment,
         insns: &[Insn],
         maps: &[BorrowedFd<'_>],
@@ -181,7 +181,7 @@ impl Tracer {
 
     /// How often the kernel left it out because it was running already on that CPU.
     pub fn recursion_misses(&self) -> io::Result<u64> {
-        Ok(Info::of(&self.program)?.recursion_misses)
+        Ok(ProgramInfo::of(&self.program)?.recursion_misses)
     }
 }
 

@@ -57,7 +57,7 @@ fn after(text: &str, key: &str) -> Option<u64> {
 
 /// A limit of the verifier that a program can run into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum VerifierLimit {
     /// One million processed instructions.
     Instructions,
     /// 8,192 pending branches.
@@ -69,7 +69,7 @@ pub enum Limit {
     Loop,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for VerifierLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Instructions => "the limit of 1,000,000 processed instructions was hit",
@@ -82,13 +82,13 @@ impl fmt::Display for Limit {
 }
 
 /// Texts of the verifier and the limit that each means (kernel/bpf/verifier.c and cfg.c, Linux 6.18).
-const LIMITS: &[(&str, Limit)] = &[
-    ("BPF program is too large. Processed", Limit::Instructions),
-    ("jumps is too complex", Limit::Jumps),
-    ("combined stack size of", Limit::Stack),
-    ("the call stack of", Limit::CallDepth),
-    (ENDLESS, Limit::Loop),
-    ("back-edge from insn", Limit::Loop),
+const LIMITS: &[(&str, VerifierLimit)] = &[
+    ("BPF program is too large. Processed", VerifierLimit::Instructions),
+    ("jumps is too complex", VerifierLimit::Jumps),
+    ("combined stack size of", VerifierLimit::Stack),
+    ("the call stack of", VerifierLimit::CallDepth),
+    (ENDLESS, VerifierLimit::Loop),
+    ("back-edge from insn", VerifierLimit::Loop),
 ];
 
 /// Told behind the instruction, in its line, and followed by the two states that are alike.
@@ -108,7 +108,7 @@ pub struct Rejection {
     pub insn_index: Option<u32>,
     /// The source line before it, as the log prints it: text, file and line.
     pub source: Option<String>,
-    pub limit: Option<Limit>,
+    pub limit: Option<VerifierLimit>,
     /// What this kernel does not have and the program takes from it; the log tells only of the mark in
     /// its place.
     pub missing: Option<String>,
@@ -162,9 +162,9 @@ impl Rejection {
 }
 
 /// The limit that a reason tells of.
-fn limit(reason: &str) -> Option<Limit> {
+fn limit(reason: &str) -> Option<VerifierLimit> {
     let named = LIMITS.iter().find(|(text, _)| reason.contains(text)).map(|&(_, limit)| limit);
-    named.or_else(|| is_below_stack(reason).then_some(Limit::Stack))
+    named.or_else(|| is_below_stack(reason).then_some(VerifierLimit::Stack))
 }
 
 /// Whether the reason is an access below the least address of the stack: `invalid write to stack R10
@@ -233,17 +233,26 @@ mod tests {
         let check = |log: &str, expected| {
             assert_eq!(Rejection::parse(log.to_owned()).limit, expected, "{log}");
         };
-        check("BPF program is too large. Processed 1000001 insn", Some(Limit::Instructions));
-        check("the call stack of 9 frames is too deep !", Some(Limit::CallDepth));
-        check("combined stack size of 2 calls is 544. Too large", Some(Limit::Stack));
-        check("The sequence of 8193 jumps is too complex.", Some(Limit::Jumps));
-        check("invalid write to stack R10 off=-520 size=8", Some(Limit::Stack));
-        check("invalid read from stack R10 off=-513 size=1\nprocessed 1 insns", Some(Limit::Stack));
-        check("invalid stack off=-520 size=8", Some(Limit::Stack));
+        check(
+            "BPF program is too large. Processed 1000001 insn",
+            Some(VerifierLimit::Instructions),
+        );
+        check("the call stack of 9 frames is too deep !", Some(VerifierLimit::CallDepth));
+        check("combined stack size of 2 calls is 544. Too large", Some(VerifierLimit::Stack));
+        check("The sequence of 8193 jumps is too complex.", Some(VerifierLimit::Jumps));
+        check("invalid write to stack R10 off=-520 size=8", Some(VerifierLimit::Stack));
+        check(
+            "invalid read from stack R10 off=-513 size=1\nprocessed 1 insns",
+            Some(VerifierLimit::Stack),
+        );
+        check("invalid stack off=-520 size=8", Some(VerifierLimit::Stack));
         check("invalid stack off=0 size=8", None);
         check("invalid write to stack R10 off=0 size=8", None);
         check("invalid access to map value, value_size=8 off=-520 size=8", None);
-        check("2: (55) if r2 != 0x5 goto pc-2 infinite loop detected at insn 1", Some(Limit::Loop));
+        check(
+            "2: (55) if r2 != 0x5 goto pc-2 infinite loop detected at insn 1",
+            Some(VerifierLimit::Loop),
+        );
         // What the source says is no limit.
         check("; // the call stack of 9 frames\nR1 invalid mem access", None);
         check("R1 invalid mem access", None);
@@ -256,6 +265,6 @@ mod tests {
                    old state: R0=0\nprocessed 4 insns\n";
         let rejection = Rejection::parse(log.to_owned());
         assert_eq!(rejection.reason(), Some("infinite loop detected at insn 1"));
-        assert_eq!(rejection.limit, Some(Limit::Loop));
+        assert_eq!(rejection.limit, Some(VerifierLimit::Loop));
     }
 }

@@ -56,7 +56,13 @@ kernel_numbers! {
 impl MapType {
     /// Does user space see one value per CPU?
     pub fn is_per_cpu(self) -> bool {
-        matches!(self, Self::PERCPU_HASH | Self::PERCPU_ARRAY | Self::LRU_PERCPU_HASH | Self::PERCPU_CGROUP_STORAGE)
+        matches!(
+            self,
+            Self::PERCPU_HASH
+                | Self::PERCPU_ARRAY
+                | Self::LRU_PERCPU_HASH
+                | Self::PERCPU_CGROUP_STORAGE
+        )
     }
 
     /// Are its keys the indices from 0 up to its size, all of them always there?

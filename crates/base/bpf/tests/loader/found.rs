@@ -6,7 +6,7 @@ use wingbeat_bpf::{
     ProgramType,
     code::op,
     loader::{Loaded, LoadedMap, Loader, LoaderOptions},
-    program::{self, Info},
+    program::{self, ProgramInfo},
 };
 
 use crate::{
@@ -35,10 +35,10 @@ fn by_id_name_and_tag() {
         let id = loaded.info.id;
         assert!(ids.contains(&id));
         let opened = program::open(id).expect("it is open");
-        assert_eq!(Info::of(&opened).expect("info"), loaded.info);
+        assert_eq!(ProgramInfo::of(&opened).expect("info"), loaded.info);
     }
     // Other tests load and let go of programs meanwhile.
-    let infos = || ids.iter().filter_map(|&id| Info::of(program::open(id).ok()?).ok());
+    let infos = || ids.iter().filter_map(|&id| ProgramInfo::of(program::open(id).ok()?).ok());
     let with_name: Vec<_> =
         infos().filter(|info| info.name == "found_two").map(|info| info.id).collect();
     assert_eq!(with_name, [other.info.id]);
@@ -73,9 +73,9 @@ fn by_pin() {
     raw::pin(&loaded, &program_path).expect("pinned");
     raw::pin(&map, &map_path).expect("pinned");
     let opened = program::open_pinned(&program_path).expect("it is open");
-    assert_eq!(Info::of(&opened).expect("info"), loaded.info);
+    assert_eq!(ProgramInfo::of(&opened).expect("info"), loaded.info);
     let opened = program::open_pinned(&map_path).expect("it is open");
-    assert_eq!(Info::of(&opened).expect_err("a map").kind(), ErrorKind::InvalidInput);
+    assert_eq!(ProgramInfo::of(&opened).expect_err("a map").kind(), ErrorKind::InvalidInput);
     assert_eq!(program::full_name(&opened).expect_err("a map").kind(), ErrorKind::InvalidInput);
     let check = |path: &str, expected| {
         let error = program::open_pinned(path.as_ref()).expect_err(path);

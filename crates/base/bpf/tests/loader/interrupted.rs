@@ -13,7 +13,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    loader::{Alarm, Loaded, Run},
+    loader::{Alarm, Loaded, ProgramRun},
 };
 
 use crate::{
@@ -43,7 +43,7 @@ fn counter() -> Loaded {
 }
 
 /// Runs the counter while another thread sends signals to this one: so many, every so often.
-fn run_in_storm(signals: u32, every: Duration) -> (Run, u32) {
+fn run_in_storm(signals: u32, every: Duration) -> (ProgramRun, u32) {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(install_handler);
     let program = counter();
@@ -79,7 +79,7 @@ fn install_handler() {
 }
 
 /// The batch that is told is the one that came to its end.
-fn check_batch(found: &Run) {
+fn check_batch(found: &ProgramRun) {
     assert_eq!(found.return_value, found.runs, "runs of the last call");
     assert_eq!(found.data[..4], found.runs.to_le_bytes());
     assert_eq!(found.data.len(), 64);

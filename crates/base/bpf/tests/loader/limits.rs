@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    loader::{Limit, Loader},
+    loader::{Loader, VerifierLimit},
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 /// How long telling of a rejection may take; the longest log takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn check(insns: &[Insn], starts: &[u32], limit: Option<Limit>, reason: &str) {
+fn check(insns: &[Insn], starts: &[u32], limit: Option<VerifierLimit>, reason: &str) {
     let begun = Instant::now();
     let loader = Loader::without_object();
     let error = loader.load(&program(ProgramType::SOCKET_FILTER), &code(insns, starts), &[]);
@@ -42,7 +42,7 @@ fn instructions_over_all_paths() {
     let turns = 1_000_000;
     let looping = [set(0, 0), alu(op::ADD, 0, 1), jump(op::JLT, 0, turns, -2), EXIT];
     let reason = "BPF program is too large. Processed 1000001 insn";
-    check(&looping, &[0], Some(Limit::Instructions), reason);
+    check(&looping, &[0], Some(VerifierLimit::Instructions), reason);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn pending_branches() {
     // Each may be taken or not, for all that the verifier knows.
     insns.extend((0..count).map(|at| jump(op::JEQ, 2, i32::from(at), count - 1 - at)));
     insns.extend(give(0));
-    check(&insns, &[0], Some(Limit::Jumps), "jumps is too complex");
+    check(&insns, &[0], Some(VerifierLimit::Jumps), "jumps is too complex");
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn stack() {
     }
     let check_access = |insns: &[Insn], limit, reason| check(insns, &[0], limit, reason);
     let over = [store_value(op::DW, 10, -520, 0), set(0, 0), EXIT];
-    check_access(&over, Some(Limit::Stack), "invalid write to stack R10 off=-520 size=8");
+    check_access(&over, Some(VerifierLimit::Stack), "invalid write to stack R10 off=-520 size=8");
     let over = [load(op::DW, 0, 10, -520), EXIT];
-    check_access(&over, Some(Limit::Stack), "invalid read from stack R10 off=-520 size=8");
+    check_access(&over, Some(VerifierLimit::Stack), "invalid read from stack R10 off=-520 size=8");
     // An unknown place on the stack, of which some are beyond the limit.
     let somewhere = [
         load(op::W, 2, 1, 0),
@@ -93,7 +93,7 @@ fn stack() {
         set(0, 0),
         EXIT,
     ];
-    check(&two, &[0, 3], Some(Limit::Stack), "combined stack size of 2 calls is ");
+    check(&two, &[0, 3], Some(VerifierLimit::Stack), "combined stack size of 2 calls is ");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn call_frames() {
     let mut insns: Vec<Insn> = (0..9).flat_map(|_| [call_local(1), EXIT]).collect();
     insns.extend(give(0));
     let starts: Vec<u32> = (0..10).map(|number| 2 * number).collect();
-    check(&insns, &starts, Some(Limit::CallDepth), "frames is too deep");
+    check(&insns, &starts, Some(VerifierLimit::CallDepth), "frames is too deep");
 }
 
 #[test]
@@ -115,5 +115,5 @@ fn loops_without_an_end() {
     }
     check(&[set(0, 0), go(-1), EXIT], &[0], None, "unreachable insn 2");
     let endless = [set(0, 0), load(op::W, 2, 1, 0), jump(op::JNE, 2, 5, -2), EXIT];
-    check(&endless, &[0], Some(Limit::Loop), "infinite loop detected at insn 1");
+    check(&endless, &[0], Some(VerifierLimit::Loop), "infinite loop detected at insn 1");
 }

@@ -1,4 +1,4 @@
-//! Run-time statistics: exact while they are held, and nothing is left behind.
+//! ProgramRun-time statistics: exact while they are held, and nothing is left behind.
 
 use std::{
     env, fs,
@@ -10,7 +10,7 @@ use std::{
 
 use wingbeat_bpf::{
     ProgramType,
-    program::{Info, StatisticsOn},
+    program::{ProgramInfo, StatisticsOn},
     ruler::Ruler,
 };
 
@@ -48,7 +48,7 @@ fn runs_are_counted_exactly_while_they_are_on() {
     let before = switch();
     let loaded = load_program(&program(ProgramType::XDP), &give(2), &[]).expect("it loads");
     let runs = |count| run(&loaded, ProgramType::XDP, &[0; 14], count).expect("it runs").runs;
-    let info = || Info::of(&loaded).expect("info");
+    let info = || ProgramInfo::of(&loaded).expect("info");
     let on = StatisticsOn::new().expect("statistics");
     let mut expected = 0;
     for count in [1, 2, 1000, 12_345] {

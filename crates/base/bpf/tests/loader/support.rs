@@ -9,7 +9,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Code, FunctionInfo, Insn},
-    loader::{LoadError, Loaded, Loader, Run, RunError, RunInput},
+    loader::{LoadError, Loaded, Loader, ProgramRun, RunError, RunInput},
     probe::Kernel,
     spec::ProgramSpec,
 };
@@ -84,7 +84,7 @@ pub(crate) fn run(
     r#type: ProgramType,
     data: &[u8],
     repeat: u32,
-) -> Result<Run, RunError> {
+) -> Result<ProgramRun, RunError> {
     wingbeat_bpf::loader::run(program, r#type, RunInput { data, context: &[] }, repeat)
 }
 

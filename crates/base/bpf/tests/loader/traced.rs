@@ -6,7 +6,8 @@ use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
     loader::{
-        CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, Target, Tracer, TrampolineError,
+        CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
+        TrampolineError,
     },
     probe::{self, Status},
     ruler::Ruler,
@@ -47,7 +48,7 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
     let works = fentry.expect("it is looked for").status == Status::Works;
     let ruler = Ruler::load_with_types().expect("an empty program with types");
-    let target = Target::new(ruler.as_fd()).expect("its function is known");
+    let target = TraceTarget::new(ruler.as_fd()).expect("its function is known");
     for moment in [Moment::Entry, Moment::Exit] {
         let notebook = LoadedMap::notebook_per_cpu(8).expect("a map");
         let tracer = Tracer::load(target, moment, &count(), &[notebook.as_fd()]);
@@ -80,7 +81,7 @@ fn programs_without_types_cannot_be_traced() {
         return;
     }
     let untyped = load_program(&program(ProgramType::XDP), &give(0), &[]).expect("it loads");
-    let error = Target::new(untyped.as_fd()).expect_err("it has no types");
+    let error = TraceTarget::new(untyped.as_fd()).expect_err("it has no types");
     assert!(matches!(error, TrampolineError::NoTypes), "{error}");
     assert!(error.to_string().contains("clang -g"), "{error}");
 }

@@ -3,7 +3,7 @@
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo};
-use wingbeat_oracle::model::{HELPER_LOOP, KFUNC_THROW, Model, Outcome, Write, run};
+use wingbeat_oracle::model::{HELPER_LOOP, KFUNC_THROW, Model, ModelOutcome, Write, run};
 
 use super::*;
 use crate::instrument::graph::jump_target;
@@ -30,7 +30,7 @@ fn throwing(code: &Code) -> BTreeSet<usize> {
 }
 
 /// What the instructions of the original wrote.
-fn writes(outcome: &Outcome, origins: &[Option<usize>]) -> Vec<Write> {
+fn writes(outcome: &ModelOutcome, origins: &[Option<usize>]) -> Vec<Write> {
     let of_original = |write: &Write| Some(Write { index: origins[write.index]?, ..*write });
     outcome.writes.iter().filter_map(of_original).collect()
 }

@@ -6,8 +6,8 @@ use wingbeat_bpf::ProgramType;
 use super::*;
 
 /// A program with counters: id, tag, loaded at, runs, time.
-fn info(id: u32, tag: u8, loaded_at_ns: u64, run_count: u64, run_time_ns: u64) -> Info {
-    Info {
+fn info(id: u32, tag: u8, loaded_at_ns: u64, run_count: u64, run_time_ns: u64) -> ProgramInfo {
+    ProgramInfo {
         id,
         r#type: ProgramType::XDP,
         name: format!("p{id}"),
@@ -24,7 +24,7 @@ fn info(id: u32, tag: u8, loaded_at_ns: u64, run_count: u64, run_time_ns: u64) -
     }
 }
 
-fn reading(at_ns: u64, infos: &[Info]) -> Reading {
+fn reading(at_ns: u64, infos: &[ProgramInfo]) -> Reading {
     let entries = infos.iter().map(|info| (info.id, Entry { at_ns, info: info.clone() }));
     Reading { at_ns, entries: entries.collect() }
 }
@@ -33,7 +33,7 @@ const SECOND: u64 = 1_000_000_000;
 
 #[test]
 fn what_a_program_did() {
-    let check = |before: Info, after: Info, expected: Option<(u64, u64)>| {
+    let check = |before: ProgramInfo, after: ProgramInfo, expected: Option<(u64, u64)>| {
         let change = Change::between(&reading(SECOND, &[before]), &reading(3 * SECOND, &[after]));
         let found = change.programs[0].rates.map(|rates| (rates.runs, rates.run_time_ns));
         assert_eq!(found, expected, "{change:?}");

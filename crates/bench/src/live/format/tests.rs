@@ -2,7 +2,7 @@
 
 pub(in crate::live) mod single_runs;
 
-use wingbeat_bpf::{ProgramType, program::Info};
+use wingbeat_bpf::{ProgramType, program::ProgramInfo};
 
 use super::*;
 use crate::live::{
@@ -12,7 +12,7 @@ use crate::live::{
 
 /// A program that was watched for two seconds.
 pub(in crate::live) fn program(id: u32, name: &str, runs: u64, run_time_ns: u64) -> ProgramReport {
-    let info = Info {
+    let info = ProgramInfo {
         id,
         r#type: ProgramType::XDP,
         name: name.to_owned(),

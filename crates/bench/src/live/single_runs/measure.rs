@@ -9,7 +9,7 @@ use std::{
 use wingbeat_bpf::{
     loader::{CounterEvent, PerfCounter, TrampolineError},
     owners::Owners,
-    program::Info,
+    program::ProgramInfo,
     tail_calls::TailCalls,
 };
 
@@ -220,8 +220,8 @@ fn report_of(
 ) -> Result<ProgramReport, LiveError> {
     let Traced { held, recorder, began_ns, misses_before } = one;
     let interval_ns = now_ns().saturating_sub(began_ns);
-    let info =
-        Info::of(&held.descriptor).map_err(LiveError::system("read a program's counters"))?;
+    let info = ProgramInfo::of(&held.descriptor)
+        .map_err(LiveError::system("read a program's counters"))?;
     let recording: Recording = recorder.finish().map_err(unreadable)?;
     let recorded = &recording.notebook.recorded;
     let rates = Rates {

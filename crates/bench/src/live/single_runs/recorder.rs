@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use wingbeat_bpf::loader::{
-    LoadedMap, MapError, Moment, PerfCounter, Target, Tracer, TrampolineError,
+    LoadedMap, MapError, Moment, PerfCounter, TraceTarget, Tracer, TrampolineError,
 };
 
 use crate::instrument::tracer::{
@@ -46,7 +46,7 @@ impl Recorder {
         program: BorrowedFd<'_>,
         counters: &[PerfCounter],
     ) -> Result<Self, RecorderError> {
-        let target = Target::new(program)?;
+        let target = TraceTarget::new(program)?;
         let notebook = LoadedMap::notebook_per_cpu(value_len_bytes(counters.len()))?;
         let mut maps = vec![notebook.as_fd()];
         maps.extend(counters.iter().map(|counter| counter.as_fd()));

@@ -1,7 +1,7 @@
 //! Tables of keys and figures, and what they make of the state.
 
 use wingbeat_bench::live::{EndedBy, SCHEMA_VERSION, Vanished, change::Rates};
-use wingbeat_bpf::{ProgramType, owners::Owner, program::Info};
+use wingbeat_bpf::{ProgramType, owners::Owner, program::ProgramInfo};
 
 use super::*;
 use crate::top::columns::Column;
@@ -13,7 +13,7 @@ pub(in crate::top) fn program(
     name: &str,
     counts: Option<(u64, u64)>,
 ) -> ProgramReport {
-    let info = Info {
+    let info = ProgramInfo {
         id,
         r#type,
         name: name.to_owned(),

@@ -16,8 +16,14 @@ const ENTRIES_MAX: u32 = 1024;
 const STACK_BYTES: u32 = 127 * 8;
 
 /// Storage of cgroups, sockets, inodes and tasks, which is as large as it has to be.
-const STORAGE: [MapType; 6] =
-    [MapType::CGROUP_STORAGE, MapType::PERCPU_CGROUP_STORAGE, MapType::SK_STORAGE, MapType::INODE_STORAGE, MapType::TASK_STORAGE, MapType::CGRP_STORAGE];
+const STORAGE: [MapType; 6] = [
+    MapType::CGROUP_STORAGE,
+    MapType::PERCPU_CGROUP_STORAGE,
+    MapType::SK_STORAGE,
+    MapType::INODE_STORAGE,
+    MapType::TASK_STORAGE,
+    MapType::CGRP_STORAGE,
+];
 
 /// The definition as the kernel takes it.
 pub(super) fn complete(spec: &MapSpec) -> MapSpec {
