@@ -38,7 +38,7 @@ To install it, in this folder, as root:
 Elvish: `eval (slurp < completions/wingbeat.elv)` in rc.elv. PowerShell: `. completions/_wingbeat.ps1`
 in $PROFILE.
 
-`wingbeat doctor` then tells what it can do on this machine, and how to get the rest. Nothing else is
+`wingbeat doctor` then shows what works on this machine, and how to get the rest. Nothing else is
 needed: no library beside the C library, no toolchain.
 ";
 
@@ -79,7 +79,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     })?;
     eprintln!("The folder:  {}", place.display());
     eprintln!("The archive: {}", root.join(&archive).display());
-    eprintln!("  README.md in it tells how to install.");
+    eprintln!("  README.md in it explains how to install.");
     Ok(ExitCode::SUCCESS)
 }
 

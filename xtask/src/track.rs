@@ -26,7 +26,7 @@ const WINGBEAT: &str = "target/release/wingbeat";
 /// the first job builds its benchmark.
 const KERNEL_HALVES: &str = "target/ebpf/bpfel-unknown-none/release";
 const OUT: &str = "target/track";
-/// The variable that tells benchmarks, when they are compiled, where Gungraun's runner is.
+/// The variable with the path of Gungraun's runner, which benchmarks read when they are compiled.
 const RUNNER: &str = "GUNGRAUN_RUNNER";
 /// The context of raw tracepoints that are run on demand: twelve arguments, all of them zero, so that
 /// each takes the way of a thread that nobody asked for.

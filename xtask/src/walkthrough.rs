@@ -1,6 +1,6 @@
 //! `cargo xtask walkthrough`: runs docs/zero-to-hero.md, every command in its order.
 //!
-//! The commands are taken from the document, so what it tells people to type is what was run.
+//! The commands are taken from the document, so what people are asked to type is what was run.
 
 mod document;
 mod scratch;
@@ -133,5 +133,5 @@ fn portable(output: &str, folders: &[&Path]) -> String {
 fn with_conditions(text: &str) -> anyhow::Result<String> {
     let (date, machine) = (conditions::date(), conditions::machine());
     let sentence = format!("The output is of {date}, from {machine}.");
-    marked::replace(text, CONDITIONS, &sentence).context("the document does not tell when")
+    marked::replace(text, CONDITIONS, &sentence).context("the document has no place for the date")
 }

@@ -85,7 +85,7 @@ pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
     }
 }
 
-/// Fetches the lists of what the package manager has; that it cannot is only told.
+/// Fetches the lists of what the package manager has; a failure is only reported.
 pub(crate) fn package_lists() -> anyhow::Result<()> {
     let (log, _lock) = begin(true)?;
     take(Step::AptUpdate, &mut History::default(), &log);

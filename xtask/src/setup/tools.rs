@@ -1,7 +1,7 @@
 //! Programs that tests and benchmarks call, beside the toolchain: what is missing of them, and what
 //! to do about it. A decision over facts, as in [`super::plan`].
 //!
-//! Without them everything builds, and most of it is tested. So a tool that cannot be had is told,
+//! Without them everything builds, and most of it is tested. So a tool that cannot be had is reported,
 //! with what will not work, and is no error.
 
 use super::plan::{History, Step};

@@ -236,7 +236,7 @@ impl Machine {
     }
 }
 
-/// The lines from the first that tells of a mishap on, else the last ones.
+/// The lines from the first mishap on, else the last ones.
 fn excerpt<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
     let is_mishap =
         |line: &&str| ["Kernel panic", "BUG:", "Oops:"].iter().any(|mark| line.contains(mark));
@@ -245,7 +245,7 @@ fn excerpt<'a, 'b>(lines: &'a [&'b str]) -> &'a [&'b str] {
     &lines[from..lines.len().min(from + TAIL_LINES)]
 }
 
-/// What the kernel's console tells about an end that came too early.
+/// What the kernel's console says about an end that came too early.
 fn ending_of(console: &str) -> &'static str {
     if has_panicked(console) {
         "the guest's kernel panicked"

@@ -19,7 +19,7 @@ pub(super) enum Event {
     Ended(String, i32),
 }
 
-/// A test program's run, as far as its output tells.
+/// A test program's run, as far as its output shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Run {
     /// As the script names it, `wingbeat/profile`.

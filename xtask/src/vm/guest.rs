@@ -1,4 +1,4 @@
-//! What happens inside: the guest's first two programs, and the script that tells a run's tests.
+//! What happens inside: the guest's first two programs, and the script of a run's tests.
 
 use std::path::PathBuf;
 

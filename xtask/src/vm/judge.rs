@@ -30,7 +30,7 @@ pub(super) fn regressions(record: &Record, text: &str) -> Vec<String> {
         let is_gone = record.verified.iter().all(|(name, _)| name != program);
         if is_gone && recorded(program).is_some() {
             sentences.push(format!(
-                "{program} was not loaded; the output tells why; if it is gone, run `cargo \
+                "{program} was not loaded; the output says why; if it is gone, run `cargo \
                  xtask vm --update`"
             ));
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{console::Console, guest, suites::Suites};
 use wingbeat_steps::command::Rights;
 
-/// A kernel's run, as docs/kernels.md tells of it.
+/// A kernel's run, as docs/kernels.md reports it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Record {
     /// Major and minor version, which no two columns share.
@@ -81,7 +81,7 @@ impl Record {
             let mut command = Rights::now().command(program.as_ref());
             let output = command.args(arguments).stderr(Stdio::null()).output();
             let output = output.with_context(|| format!("cannot run {program}"))?;
-            // `bench` fails where it can measure nothing; what it loaded it tells all the same.
+            // `bench` fails where it can measure nothing; it still reports what it loaded.
             console.files.insert(name, String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Ok(Self::of(&console, false))
@@ -95,7 +95,7 @@ fn series(release: &str) -> String {
     numbers.join(".")
 }
 
-/// A finding of `wingbeat doctor --json` about which it also tells what the kernel should have.
+/// A finding of `wingbeat doctor --json` that also has what is expected of the kernel.
 #[derive(Debug)]
 struct Feature {
     name: String,

@@ -51,7 +51,7 @@ const WANTED: &[Wanted] = &[
     beside("crates/wingbeat", "off_cpu"),
 ];
 
-/// Tests that take minutes under emulation and tell nothing there that they do not tell elsewhere:
+/// Tests that take minutes under emulation and find nothing there that they do not find elsewhere:
 /// suite and test.
 const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.

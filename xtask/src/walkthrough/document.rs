@@ -3,7 +3,7 @@
 //!
 //! A step is a fenced block of the language `console`. Lines that begin with `$ ` are commands; a
 //! backslash at the end carries a command on. The other lines are the output of the last command. A
-//! comment right before the block tells what to check:
+//! comment right before the block says what to check:
 //!
 //! ```text
 //! <!-- step

@@ -46,7 +46,7 @@ while [ "${1#-}" != "$1" ]; do shift; done
 exec "$@"
 "#;
 
-/// Brings changes that are not committed; tells whether there were any.
+/// Brings changes that are not committed; returns whether there were any.
 fn overlay(root: &Path, clone: &Path) -> anyhow::Result<bool> {
     let list = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
     let changed = output_of(Command::new("git").args(list).current_dir(root))

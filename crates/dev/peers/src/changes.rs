@@ -79,7 +79,7 @@ pub(crate) struct ChangesArgs {
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
     /// Directory with series in which people have marked the changes; instead of made ones, may be
-    /// given several times. docs/changes.md tells which there are
+    /// given several times. docs/changes.md lists them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "seed"])]
     annotated: Vec<PathBuf>,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 //! measured, and where its figures and tables go.
 
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     sync::{
@@ -219,12 +219,38 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let said = said.with_context(|| format!("cannot run `{}`", display(command)))?;
     let stdout = String::from_utf8_lossy(&said.stdout).into_owned();
     if !said.status.success() {
-        let stderr = String::from_utf8_lossy(&said.stderr);
-        let mut lines = stderr.lines().rev().chain(stdout.lines().rev());
-        let last = lines.find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        bail!("`{}` failed ({}): {last}", display(command), said.status);
+        let all = stdout + &String::from_utf8_lossy(&said.stderr);
+        bail!("`{}` failed ({}): {}", display(command), said.status, last_line(&all));
     }
     Ok(stdout)
+}
+
+/// The last line of text that is not blank.
+pub(crate) fn last_line(text: &str) -> &str {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    line.unwrap_or("it said nothing")
+}
+
+/// All regular files below a folder, in order. Links are not followed.
+pub(crate) fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in sorted(dir)? {
+        let kind = path.symlink_metadata()?.file_type();
+        if kind.is_dir() {
+            files.extend(below(&path)?);
+        } else if kind.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// What is in a folder, in order.
+pub(crate) fn sorted(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
 }
 
 /// Those of these names, in their order; all when there are none.

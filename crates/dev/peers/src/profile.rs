@@ -15,7 +15,7 @@ mod goals;
 mod off_cpu;
 mod on_cpu;
 mod parse;
-pub(crate) mod process;
+mod process;
 mod record;
 mod settings;
 mod sums;

@@ -57,7 +57,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The time of a run that bpftool tells.
+    /// The time of a run that bpftool reports.
     pub(super) fn duration_ns(self, bpftool: &Path) -> anyhow::Result<f64> {
         let mut command = Command::new("taskset");
         command.args(["-c", &self.cpu.to_string()]).arg(bpftool);

@@ -48,13 +48,13 @@ struct Program {
     instructions: u64,
     /// Loads with one run.
     loads: u32,
-    /// Of these, how many told something else than the first.
+    /// Of these, how many differed from the first.
     differing_loads: u32,
     /// Instructions and runs of the loads with many.
     many: Vec<(u64, u64)>,
 }
 
-/// Counts, and tells.
+/// Counts, and prints the table.
 pub(super) fn run(args: &ExactArgs) -> anyhow::Result<ExitCode> {
     let bed = Bed::new(&args.common)?;
     let origin = Origin::now();

@@ -51,7 +51,7 @@ pub(crate) struct ObjectsArgs {
     common: Common,
 }
 
-/// Tries all objects one after the other, and tells.
+/// Tries all objects one after the other, and prints the tables.
 pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.from {
         let record: Record = kept(file)?;

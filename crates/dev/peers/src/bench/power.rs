@@ -76,7 +76,7 @@ struct Compared {
     change: Change,
 }
 
-/// Measures, and tells.
+/// Measures, and prints the table.
 pub(super) fn run(args: &PowerArgs) -> anyhow::Result<ExitCode> {
     let bed = Bed::new(&args.common)?;
     let origin = Origin::now();

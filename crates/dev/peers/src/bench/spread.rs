@@ -68,7 +68,7 @@ struct Target {
     long_repeat: u32,
 }
 
-/// Measures, and tells.
+/// Measures, and prints the tables.
 pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let tool = tools::find("bpftool")?;
     let bed = Bed::new(&args.common)?;
@@ -127,7 +127,7 @@ fn repeat(seconds: u32, duration_ns: f64) -> u32 {
 fn text(record: &Record) -> String {
     let version = &record.bpftool;
     format!(
-        "{}\nReported time of a run, in ns; bpftool {version}, which tells whole nanoseconds. The \
+        "{}\nReported time of a run, in ns; bpftool {version}, which reports whole nanoseconds. The \
          median is the time on this machine as it was, the floor is without what disturbs. Goal for \
          both: a standard deviation of at most {RATIO_MAX} × bpftool's.\n\n{}\nThe programs always \
          execute the same instructions. So p50 and mean of single runs, each without that of an \

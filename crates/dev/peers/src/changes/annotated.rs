@@ -1,5 +1,5 @@
 //! Series in which people have marked the changes, from directories that the user has. None of the data
-//! are part of this repository; docs/changes.md tells where to get them.
+//! are part of this repository; docs/changes.md says where to get them.
 //!
 //! Two forms are read. That of the Turing Change Point Dataset: `annotations.json` with the places that
 //! each annotator marked, by series, and JSON files of series anywhere below. And that of Shao et al.,
@@ -16,6 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{score::MARGIN, series::Made};
+use crate::comparison::below;
 
 /// Series of one directory, in the order of their names.
 #[derive(Debug)]
@@ -125,23 +126,9 @@ fn round_trips_of(text: &str) -> anyhow::Result<Made> {
 
 /// All files with this ending below a directory, in the order of their names.
 fn files(directory: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut waiting = vec![directory.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        let entries = fs::read_dir(&directory)
-            .with_context(|| format!("cannot read {}", directory.display()))?;
-        for entry in entries {
-            let path =
-                entry.with_context(|| format!("cannot read {}", directory.display()))?.path();
-            if path.is_dir() {
-                waiting.push(path);
-            } else if path.extension().is_some_and(|it| it == ending) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
+    let all = below(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let has_ending = |path: &PathBuf| path.extension().is_some_and(|it| it == ending);
+    Ok(all.into_iter().filter(has_ending).collect())
 }
 
 /// Places that more than half of the annotators marked, up to [`MARGIN`] points beside.

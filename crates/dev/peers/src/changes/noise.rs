@@ -23,7 +23,7 @@ pub(super) enum Kind {
     HeavyTails,
 }
 
-/// The kinds of which the false alarms and the power are told.
+/// The kinds whose false alarms and power are reported.
 pub(super) const KINDS: [Kind; 8] = [
     Kind::Gaussian,
     Kind::LogNormal,

@@ -85,7 +85,7 @@ fn functions(reports: &[ThreadReport], perf: &Sums, summary: &Value) -> Vec<Sum>
             *ours.entry(own).or_default() += blocked["total_ns"].as_u64().unwrap_or(0);
         }
     }
-    let told = |function: &str| {
+    let by_clock = |function: &str| {
         let time_ns = match function.strip_prefix(OWN)? {
             "wait_for_mutex" => |report: &ThreadReport| report.wait_for_mutex_ns,
             "hold" => |report: &ThreadReport| report.hold_ns,
@@ -98,7 +98,7 @@ fn functions(reports: &[ThreadReport], perf: &Sums, summary: &Value) -> Vec<Sum>
         name: name.clone(),
         perf_ns,
         wingbeat_ns: ours.get(name.as_str()).copied().unwrap_or(0),
-        target_ns: told(name),
+        target_ns: by_clock(name),
     });
     sums.filter(|sum| sum.perf_ns >= SUM_MIN_NS).collect()
 }

@@ -37,7 +37,7 @@ pub(super) enum Ready {
 /// How long a tool may take to say that it is ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the target under a tool that is told the target's process.
+/// Runs the target under a tool that takes the target's process id.
 ///
 /// The tool's output goes into `output`. When this returns, both have ended.
 pub(super) fn attach(

@@ -19,6 +19,8 @@ use wait4::Wait4 as _;
 
 use wingbeat_steps::command::display;
 
+use crate::comparison::last_line;
+
 /// How long a tool may take before it is killed. The slowest takes half a minute to start.
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -30,16 +32,16 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// What a process cost, with its children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(super) struct Usage {
     /// User and system time.
-    pub(crate) cpu_ns: u64,
+    pub(super) cpu_ns: u64,
     /// The most memory that was resident at a time, of any one process.
-    pub(crate) rss_max_bytes: u64,
+    pub(super) rss_max_bytes: u64,
 }
 
 impl Usage {
     /// The cost of doing one after the other.
-    pub(crate) fn then(self, next: Self) -> Self {
+    pub(super) fn then(self, next: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns + next.cpu_ns,
             rss_max_bytes: self.rss_max_bytes.max(next.rss_max_bytes),
@@ -56,14 +58,14 @@ impl Usage {
 }
 
 /// Nanoseconds on the clock that the workloads' reports use.
-pub(crate) fn monotonic_ns() -> u64 {
+pub(super) fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);
     secs * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Starts a program with its messages in a file.
-pub(crate) fn start(
+pub(super) fn start(
     command: &mut Command,
     stdin: Stdio,
     stdout: Stdio,
@@ -76,7 +78,7 @@ pub(crate) fn start(
 }
 
 /// Waits for a program; one that fails, or takes too long and is killed, is an error.
-pub(crate) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::Result<Usage> {
+pub(super) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::Result<Usage> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.with_context(|| format!("{name} has the impossible id {}", child.id()))?;
     // A descriptor, not a number: the number may belong to somebody else by the time we use it.
@@ -102,7 +104,9 @@ pub(crate) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::R
         bail!("{name} did not end within {} s and was killed", LIMIT.as_secs());
     }
     if !used.status.success() {
-        bail!("{name} failed ({}): {}", used.status, last_line(messages));
+        let said = fs::read(messages).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        bail!("{name} failed ({}): {}", used.status, last_line(&said));
     }
     let cpu = used.rusage.utime + used.rusage.stime;
     Ok(Usage {
@@ -112,13 +116,13 @@ pub(crate) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::R
 }
 
 /// Runs a program to its end.
-pub(crate) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> anyhow::Result<Usage> {
+pub(super) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> anyhow::Result<Usage> {
     let name = display(command);
     finish(start(command, Stdio::null(), stdout, messages)?, &name, messages)
 }
 
 /// Runs programs with each one's output as the next one's input, the last one's into a file.
-pub(crate) fn pipeline(
+pub(super) fn pipeline(
     commands: &mut [Command],
     input: Stdio,
     output: File,
@@ -146,7 +150,7 @@ pub(crate) fn pipeline(
 /// Waits until a profiler has an event open on each CPU, and still has half a second later.
 ///
 /// All tools that attach sample by perf events; what they print about being ready comes too early.
-pub(crate) fn wait_for_events(child: &mut Child, name: &str, cpus: usize) -> anyhow::Result<()> {
+pub(super) fn wait_for_events(child: &mut Child, name: &str, cpus: usize) -> anyhow::Result<()> {
     let folder = format!("/proc/{}/fd", child.id());
     let begin = Instant::now();
     let mut ready_since = None;
@@ -171,17 +175,10 @@ fn perf_events(folder: &Path) -> usize {
 }
 
 /// Asks a program to end, as Ctrl-C does.
-pub(crate) fn interrupt(child: &Child) -> anyhow::Result<()> {
+pub(super) fn interrupt(child: &Child) -> anyhow::Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.context("a process without an id")?;
     rustix::process::kill_process(pid, Signal::INT).context("cannot interrupt the profiler")
-}
-
-fn last_line(messages: &Path) -> String {
-    let said = fs::read(messages).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    let line = said.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or("it said nothing").to_owned()
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl Sums {
 /// Adds up what `perf script --ns -F comm,tid,time,event,trace,ip,sym --show-switch-events` printed of
 /// some threads.
 ///
-/// Functions of the target are told by how their names begin.
+/// A function is the target's own if its name begins with `own`.
 pub(super) fn of_script(
     mut text: impl BufRead,
     threads: &BTreeSet<u32>,
@@ -63,13 +63,13 @@ pub(super) fn of_script(
 ) -> anyhow::Result<Sums> {
     let mut sums = Sums::default();
     let mut out: BTreeMap<u32, Out> = BTreeMap::new();
-    // Whose stack the lines after an event tell.
+    // The thread whose stack follows.
     let mut stack_of = None;
     let mut line = Vec::new();
     loop {
         line.clear();
         // Names of programs need not be UTF-8.
-        if text.read_until(b'\n', &mut line).context("cannot read what perf tells")? == 0 {
+        if text.read_until(b'\n', &mut line).context("cannot read what perf printed")? == 0 {
             return Ok(sums);
         }
         let line = String::from_utf8_lossy(&line);

@@ -19,7 +19,7 @@ use crate::comparison::output;
 const SCRIPT: &str = "exec \"$PEERS_AA\" --bench --noplot --sample-size 10 --nresamples 1001 \\\n    \
                       --warm-up-time 0.1 --measurement-time 0.2\n";
 
-/// Builds the benchmark, and tells where it is.
+/// Builds the benchmark, and returns its path.
 pub(super) fn build() -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["bench", "--no-run", "-p", "wingbeat-stats", "--bench", "aa"]);

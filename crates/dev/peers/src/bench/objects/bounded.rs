@@ -1,25 +1,16 @@
 //! Running a command that may not end: until it does, or until its time is over.
 
 use std::{
-    fs,
-    io::{Read as _, Seek as _},
-    process::{Child, Command, Stdio},
-    thread,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
-
+use anyhow::{Context as _, bail};
 use wingbeat_steps::command::display;
 
-use crate::profile::process;
-
-/// How often it is asked whether it has ended. Small beside all times that are told.
-const POLL: Duration = Duration::from_millis(5);
-
-/// What a command that was asked to end has for it, before it is killed: what it has found until then
-/// is worth seeing.
-const GRACE: Duration = Duration::from_secs(5);
+/// Seconds that a command that was asked to end has for it, before it is killed: what it has found until
+/// then is worth seeing.
+const GRACE_S: &str = "5";
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,48 +22,24 @@ pub(super) struct Ended {
 }
 
 /// Runs it to its end, or for so long.
-pub(super) fn run(command: &mut Command, limit: Duration) -> anyhow::Result<Ended> {
-    // Files, not pipes: a pipe that nobody reads would stop it.
-    let [mut stdout, mut stderr] = [file()?, file()?];
-    command.stdin(Stdio::null());
-    command.stdout(stdout.try_clone().context("cannot copy a descriptor")?);
-    command.stderr(stderr.try_clone().context("cannot copy a descriptor")?);
+pub(super) fn run(command: &Command, limit: Duration) -> anyhow::Result<Ended> {
+    let mut timed = Command::new("timeout");
+    // In the foreground, so that Ctrl-C reaches the command as well.
+    timed.args(["--foreground", "--signal=INT", "--kill-after", GRACE_S]);
+    timed.arg(limit.as_secs_f64().to_string()).arg(command.get_program()).args(command.get_args());
     let begin = Instant::now();
-    let child = command.spawn();
-    let mut child = child.with_context(|| format!("cannot start `{}`", display(command)))?;
-    let is_late = !has_ended(&mut child, limit)?;
-    if is_late {
-        process::interrupt(&child)?;
-        if !has_ended(&mut child, GRACE)? {
-            child.kill().context("cannot kill it")?;
-            child.wait().context("cannot wait for it")?;
-        }
-    }
+    let said = timed.stdin(Stdio::null()).output();
+    let said = said.with_context(|| format!("cannot start `{}`", display(&timed)))?;
     let wall = begin.elapsed();
-    let [stdout, stderr] = [text(&mut stdout)?, text(&mut stderr)?];
-    Ok(Ended { stdout, stderr, wall, is_late })
-}
-
-fn has_ended(child: &mut Child, within: Duration) -> anyhow::Result<bool> {
-    let begin = Instant::now();
-    while child.try_wait().context("cannot wait for it")?.is_none() {
-        if begin.elapsed() >= within {
-            return Ok(false);
-        }
-        thread::sleep(POLL);
-    }
-    Ok(true)
-}
-
-fn file() -> anyhow::Result<fs::File> {
-    tempfile::tempfile().context("cannot create a temporary file")
-}
-
-fn text(file: &mut fs::File) -> anyhow::Result<String> {
-    let mut bytes = Vec::new();
-    file.rewind().context("cannot read a temporary file")?;
-    file.read_to_end(&mut bytes).context("cannot read a temporary file")?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let is_late = match said.status.code() {
+        // What timeout(1) says of a command that cannot be run.
+        Some(126 | 127) => bail!("cannot start `{}`", display(command)),
+        // It was interrupted, or killed.
+        Some(124 | 137) => true,
+        _ => false,
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Ended { stdout: text(said.stdout), stderr: text(said.stderr), wall, is_late })
 }
 
 #[cfg(test)]
@@ -86,10 +53,10 @@ mod tests {
             let ended = ended.expect("sh runs");
             let found = (&*ended.stdout, &*ended.stderr, ended.is_late);
             assert_eq!(found, (stdout, stderr, is_late), "{script}");
-            assert!(ended.wall < GRACE, "{ended:?}");
+            assert!(ended.wall < Duration::from_secs(5), "{ended:?}");
         };
         check("echo a; echo b >&2; exit 3", "a\n", "b\n", false);
         check("trap 'echo stopped; exit' INT; while :; do sleep 0.01; done", "stopped\n", "", true);
-        assert!(run(&mut Command::new("/no/such/program"), Duration::ZERO).is_err());
+        assert!(run(&Command::new("/no/such/program"), Duration::from_secs(1)).is_err());
     }
 }

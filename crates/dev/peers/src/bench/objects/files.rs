@@ -2,11 +2,13 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
+
+use crate::comparison::{below, sorted};
 
 /// A folder with object files of one origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,30 +57,9 @@ pub(super) fn objects(folders: &[Folder]) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// All regular files below a folder, in order. Links are not followed.
-pub(super) fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in sorted(dir)? {
-        let kind = path.symlink_metadata()?.file_type();
-        if kind.is_dir() {
-            files.extend(below(&path)?);
-        } else if kind.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
 /// The last part of a path.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-fn sorted(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(super) fn measure(
     let mut command = Command::new(&wingbeat.program);
     command.args(["--quiet", "bench", "--format", "json", "--cpu", &wingbeat.cpu.to_string()]);
     command.arg("--time").arg(format!("{}ms", time.as_millis())).arg(object);
-    let Ended { stdout, stderr, wall, is_late } = bounded::run(&mut command, limit)?;
+    let Ended { stdout, stderr, wall, is_late } = bounded::run(&command, limit)?;
     let wall_s = wall.as_secs_f64();
     if stdout.trim().is_empty() {
         let failure = without_path(&first_line(&stderr, is_late), object);
@@ -67,12 +67,12 @@ pub(super) fn measure(
     Ok(Measured { programs, failure: None, wall_s, is_late })
 }
 
-/// The line that tells why there is nothing else.
+/// The reason why there is no result.
 fn first_line(stderr: &str, is_late: bool) -> String {
     let line = stderr.lines().find(|line| !line.trim().is_empty());
     match line {
         Some(line) => line.strip_prefix("error: ").unwrap_or(line).to_owned(),
-        None if is_late => "it did not end, and told nothing when it was interrupted".to_owned(),
+        None if is_late => "it did not end, and printed nothing when it was interrupted".to_owned(),
         None => "it failed and said nothing".to_owned(),
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         };
         check("\nerror: no such file\n  hint\n", false, "no such file");
         check("panicked\n", true, "panicked");
-        check("", true, "it did not end, and told nothing when it was interrupted");
+        check("", true, "it did not end, and printed nothing when it was interrupted");
         check("", false, "it failed and said nothing");
     }
 }

@@ -14,7 +14,7 @@ use super::{
     carve,
     files::{self, Folder},
 };
-use crate::comparison::output;
+use crate::comparison::{below, output};
 
 /// Packages of Debian 12 and later. Those that are missing from another release are left out.
 const PACKAGES: [&str; 7] = [
@@ -62,7 +62,7 @@ fn folder(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
     eprintln!("getting the objects of {package}");
     let draft = tempfile::tempdir_in(cache).context("cannot create a temporary folder")?;
     output(Command::new("apt-get").args(["download", "-q", package]).current_dir(draft.path()))?;
-    let files = files::below(draft.path()).context("cannot read what apt-get downloaded")?;
+    let files = below(draft.path()).context("cannot read what apt-get downloaded")?;
     let deb = files.first().context("apt-get downloaded nothing")?;
     let (root, objects) = (draft.path().join("root"), draft.path().join("objects"));
     output(Command::new("dpkg-deb").arg("--extract").args([deb, &root]))?;
@@ -79,7 +79,7 @@ fn folder(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
 fn unpack(root: &Path, into: &Path) -> anyhow::Result<usize> {
     fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
     let mut names: HashMap<String, usize> = HashMap::new();
-    for file in files::below(root).with_context(|| format!("cannot read {}", root.display()))? {
+    for file in below(root).with_context(|| format!("cannot read {}", root.display()))? {
         let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         for image in carve::images(&bytes) {
             let name = files::name(&file);
@@ -113,7 +113,7 @@ mod tests {
             fs::write(file, object.repeat(objects)).expect("a file");
         }
         assert_eq!(unpack(&root, &into).expect("it is readable"), 4);
-        let found = files::below(&into).expect("a folder");
+        let found = below(&into).expect("a folder");
         let found: Vec<_> = found.iter().map(|file| files::name(file)).collect();
         assert_eq!(found, ["a-2.o", "a.o", "tool-2.o", "tool.o"]);
     }

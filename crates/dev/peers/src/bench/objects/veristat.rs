@@ -25,7 +25,7 @@ impl Loaded {
 pub(super) fn load(veristat: &Path, object: &Path, limit: Duration) -> anyhow::Result<Loaded> {
     let mut command = Command::new(veristat);
     command.args(["-o", "csv", "-e", "prog,verdict"]).arg(object);
-    let ended = bounded::run(&mut command, limit)?;
+    let ended = bounded::run(&command, limit)?;
     Ok(Loaded { programs: parse(&ended.stdout), is_late: ended.is_late })
 }
 
