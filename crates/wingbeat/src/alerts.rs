@@ -12,11 +12,11 @@ use wingbeat_track::{
 };
 
 use crate::{
-    cli::tell,
+    shell::{message, print, print_json, row_width},
     store::{
         FilterArgs, Format, StoreArgs,
         id::{Part, short},
-        minute, print, print_json, rfc3339, width,
+        minute, rfc3339,
     },
 };
 
@@ -100,13 +100,13 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
         if !quiet {
             let (active, hint) =
                 if args.all { ("", "") } else { ("active ", "; --all lists settled ones too") };
-            tell!("no {active}alerts in {}{hint}", store.path().display());
+            message!("no {active}alerts in {}{hint}", store.path().display());
         }
         return Ok(());
     }
-    print(&text(&alerts, width()))?;
+    print(&text(&alerts, row_width()))?;
     if is_cut && !quiet {
-        tell!("more alerts are not shown; -n {} shows more", most.saturating_mul(5));
+        message!("more alerts are not shown; -n {} shows more", most.saturating_mul(5));
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ fn settle(args: &SettleArgs, status: Status, quiet: bool) -> anyhow::Result<()> 
         {
             store.set_alert_status(stored.alert.uuid, status, args.reason.clone())?;
             if !quiet {
-                tell!("{status}: {} {}", short(stored.alert.uuid), describe(stored));
+                message!("{status}: {} {}", short(stored.alert.uuid), describe(stored));
             }
         }
     }

@@ -1,14 +1,8 @@
 //! `wingbeat annotate`: flags in, calls, text out.
 
-use std::{
-    collections::HashMap,
-    fs,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{collections::HashMap, fs, io, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use wingbeat_bench::{
     annotate::{Annotation, Form, Style, UnknownSuffix, write},
     measure::{self, BenchError},
@@ -17,9 +11,9 @@ use wingbeat_bench::{
 use wingbeat_bpf::spec::Spec;
 
 use crate::{
-    bench::{InputArgs, terminal_width, told, with_progress},
-    cli::{styled_warning, tell},
+    bench::{InputArgs, told, with_progress},
     output::PendingFile,
+    shell::{message, print_by, stdout_has_colours, warning, width_of},
 };
 
 /// Flags of `wingbeat annotate`.
@@ -89,7 +83,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         let path = file.path().display().to_string();
         file.write(|writer| write(&found, form, Style::default(), writer))?;
         if !quiet {
-            tell!("wrote {path} ({form})");
+            message!("wrote {path} ({form})");
         }
     }
     if args.output.is_empty() || args.json {
@@ -97,7 +91,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
     }
     if !quiet {
         for warning in warnings {
-            tell!("{}: {warning}", styled_warning());
+            warning!("{warning}");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -117,16 +111,13 @@ fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
 
 fn print(found: &Annotation, args: &AnnotateArgs) -> anyhow::Result<()> {
     let form = if args.json { Form::Json } else { Form::Human };
-    let choice = anstream::stdout().current_choice();
-    let has_colours = !args.json && choice != anstream::ColorChoice::Never;
     let style = Style {
-        has_colours,
+        has_colours: !args.json && stdout_has_colours(),
         has_bytecode: args.bytecode,
         has_full_paths: args.full_paths,
-        width: terminal_width(),
+        width: width_of(io::stdout()),
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    write(found, form, style, &mut out).and_then(|()| out.flush()).context("cannot write to stdout")
+    print_by(|out| write(found, form, style, out))
 }
 
 /// Source files, for objects that do not carry the text of their lines. Each is read once.

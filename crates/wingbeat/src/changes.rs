@@ -6,7 +6,7 @@ mod report;
 
 use std::{
     fs,
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -16,7 +16,11 @@ use clap::ValueEnum;
 use wingbeat_stats::changes::{Change, POINTS_MIN, Settings, find};
 
 use self::input::{Input, Series};
-use crate::{cli::tell, output::PendingFile, store};
+use crate::{
+    output::{PendingFile, deliver},
+    shell::{message, row_width},
+    values::share,
+};
 
 /// Flags of `wingbeat changes`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +30,7 @@ pub(crate) struct ChangesArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Least change of the level that is reported, in percent
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.75")]
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0.75")]
     min_change: f64,
     /// Chance of a false alarm in a series without changes, whatever its length
     #[arg(long, value_name = "CHANCE", value_parser = chance, default_value = "0.001")]
@@ -75,9 +79,9 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let Input { series, labels, remark } =
         input::parse(&bytes).with_context(|| name(&args.file))?;
     if let Some(remark) = remark.filter(|_| !quiet) {
-        tell!("note: {}: {remark}", name(&args.file));
+        message!("note: {}: {remark}", name(&args.file));
     }
-    let settings = Settings { false_alarm_chance: args.alpha, change_min: args.min_change / 100.0 };
+    let settings = Settings { false_alarm_chance: args.alpha, change_min: args.min_change };
     let found: Vec<Found> = series
         .into_iter()
         .map(|series| {
@@ -91,30 +95,17 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let labels = labels.as_deref();
     let text = match args.format {
         Format::Human => {
-            let width = if output.is_some() { usize::MAX } else { store::width() };
+            let width = if output.is_some() { usize::MAX } else { row_width() };
             report::human(&found, labels, width)
         }
         Format::Json => {
             if let Some(short) = report::short(&found).filter(|_| !quiet) {
-                tell!("note: {short}");
+                message!("note: {short}");
             }
             report::json(&found, labels).context("cannot write JSON")?
         }
     };
-    match output {
-        Some(file) => {
-            let path = file.path().to_owned();
-            let plain = anstream::adapter::strip_str(&text).to_string();
-            let bytes = file.write(|writer| writer.write_all(plain.as_bytes()))?;
-            if !quiet && path != Path::new("-") {
-                tell!("wrote {} ({bytes} bytes)", path.display());
-            }
-        }
-        None => {
-            let mut stdout = anstream::stdout().lock();
-            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-        }
-    }
+    deliver(output, &text, quiet)?;
     let is_changed = found.iter().any(|found| !found.changes.is_empty());
     Ok(if args.err && is_changed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -139,13 +130,6 @@ fn last_points(last: u64) -> usize {
     usize::try_from(last).unwrap_or(usize::MAX)
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
-        _ => Err("a percentage from 0 on is wanted, such as 2.5".to_owned()),
-    }
-}
-
 fn chance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(chance) if chance > 0.0 && chance < 1.0 => Ok(chance),
@@ -156,17 +140,6 @@ fn chance(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percentages() {
-        let check = |text, expected| assert_eq!(percent(text).ok(), expected, "{text}");
-        check("0", Some(0.0));
-        check("2.5%", Some(2.5));
-        check("-1", None);
-        check("inf", None);
-        check("NaN", None);
-        check("much", None);
-    }
 
     #[test]
     fn chances() {

@@ -1,13 +1,6 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
-
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use owo_colors::OwoColorize as _;
-use wingbeat_profile::{
-    export::{Format, UnknownFormat},
-    model::Mode,
-};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     alerts::AlertsArgs,
@@ -15,11 +8,13 @@ use crate::{
     bench::BenchArgs,
     changes::ChangesArgs,
     compare::CompareArgs,
+    diff::DiffArgs,
     doctor::DoctorArgs,
     exchange::{ExportArgs, ImportArgs},
     generate::GenerateArgs,
     log::LogArgs,
     plot::PlotArgs,
+    profile::ProfileArgs,
     run::{MockArgs, RunArgs},
     top::TopArgs,
 };
@@ -212,169 +207,12 @@ impl Color {
     }
 }
 
-/// Prints a line to stderr. Whoever closed it does not want to know.
-macro_rules! tell {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(anstream::stderr(), $($text)*);
-    }};
-}
-pub(crate) use tell;
-
-/// `error`, as it begins a message.
-pub(crate) fn styled_error() -> String {
-    "error".red().bold().to_string()
-}
-
-/// `warning`, as it begins a message.
-pub(crate) fn styled_warning() -> String {
-    "warning".yellow().bold().to_string()
-}
-
-/// Flags of `wingbeat profile`.
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("target").required(true).args(["pid", "all", "command"]))]
-pub(crate) struct ProfileArgs {
-    /// A process to sample; may be given several times, or as a list with commas
-    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: Vec<u32>,
-    /// Sample all processes, the kernel's own threads included
-    #[arg(short, long)]
-    pub all: bool,
-    /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 so as not to run in step with
-    /// timers
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    pub frequency: u64,
-    /// How long to record: 10s, 500ms, 2m. A launched command is then asked to end (SIGTERM)
-    /// [default: until Ctrl-C, or until the targets end]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
-    /// What to measure: on-cpu samples what runs, off-cpu takes the time that threads sleep, wait and
-    /// are kept from running, wall takes both
-    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
-    pub mode: ProfileMode,
-    /// Time off the CPU shorter than this is summed, but not shown singly: 5ms, 0, and without
-    /// a unit seconds (off-cpu and wall) [default: 1us]
-    #[arg(long, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true)]
-    pub min_block: Option<Duration>,
-    /// Tell who woke a thread, and from where (off-cpu and wall)
-    #[arg(long)]
-    pub wakers: bool,
-    /// Leave threads that slept all the time out of files and tables (off-cpu and wall)
-    #[arg(long)]
-    pub hide_idle: bool,
-    /// Which half of the stacks to keep in the outputs
-    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
-    pub stacks: StackHalf,
-    /// Do not follow child processes
-    #[arg(long)]
-    pub no_inherit: bool,
-    /// File to write; may be given several times. The suffix tells the format: .svg flame graph,
-    /// .folded collapsed stacks, .pb.gz pprof, .json or .json.gz Firefox Profiler
-    #[arg(short, long, value_name = "FILE", default_value = "wingbeat.svg", value_parser = output)]
-    pub output: Vec<PathBuf>,
-    /// Write the accounting of the run as JSON; '-' is stdout
-    #[arg(long, value_name = "FILE")]
-    pub summary_json: Option<PathBuf>,
-    /// Size of the buffer between kernel and user space, a power of two from 4K: 512K, 16M
-    /// [default: by frequency and CPUs, 1M to 64M; with off-cpu and wall at least 16M]
-    #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
-    pub buffer_size: Option<u32>,
-    /// Command to launch and sample, with its arguments; from its first instruction
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-}
-
-/// What `wingbeat profile` measures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProfileMode {
-    /// Samples of what runs
-    #[default]
-    OnCpu,
-    /// Time off the CPU: asleep, waiting, preempted
-    OffCpu,
-    /// Both, in nanoseconds
-    Wall,
-}
-
-impl From<ProfileMode> for Mode {
-    fn from(mode: ProfileMode) -> Self {
-        match mode {
-            ProfileMode::OnCpu => Self::OnCpu,
-            ProfileMode::OffCpu => Self::OffCpu,
-            ProfileMode::Wall => Self::Wall,
-        }
-    }
-}
-
-/// Halves of a stack.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StackHalf {
-    /// Kernel frames on top of user frames
-    #[default]
-    Both,
-    /// User frames only; samples in kernel threads are dropped
-    User,
-    /// Kernel frames only; samples in user code are dropped
-    Kernel,
-}
-
-/// Flags of `wingbeat diff`.
-#[derive(Debug, Args)]
-pub(crate) struct DiffArgs {
-    /// Profile to compare with: .folded or .pb.gz
-    pub before: PathBuf,
-    /// Profile to draw: .folded or .pb.gz
-    pub after: PathBuf,
-    /// Flame graph to write. Widths are those of AFTER; red grew, blue shrank
-    #[arg(short, long, value_name = "FILE.svg")]
-    pub output: PathBuf,
-    /// Compare counts as they are, instead of shares of the total
-    #[arg(long)]
-    pub absolute: bool,
-}
-
-fn output(text: &str) -> Result<PathBuf, UnknownFormat> {
-    let path = PathBuf::from(text);
-    Format::from_path(&path).map(|_| path)
-}
-
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    // A bare number would be ambiguous to read, but perf and sleep take it for seconds.
-    let duration = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
-    };
-    if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
-}
-
-fn duration_or_zero(text: &str) -> Result<Duration, String> {
-    if text.parse() == Ok(0.0) { Ok(Duration::ZERO) } else { duration(text) }
-}
-
-fn buffer_bytes(text: &str) -> Result<u32, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let shift = match unit.to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        _ => return Err(format!("unknown unit {unit:?}: K and M are known")),
-    };
-    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift));
-    match bytes {
-        Some(bytes) if bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes) => Ok(bytes),
-        _ => Err("the size must be a power of two from 4K to 1024M".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{Command, CommandFactory as _};
 
     use super::*;
+    use crate::generate::{definition, man_pages};
 
     #[test]
     fn the_definition_is_sound() {
@@ -382,31 +220,33 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
-        let check = |text, expected: Option<u64>| {
-            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+    fn all_verbs_but_hidden_ones_are_described() {
+        let defined = definition(&Cli::command());
+        let names = |command: &Command| -> Vec<String> {
+            command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
         };
-        check("10s", Some(10_000));
-        check("500ms", Some(500));
-        check("2m", Some(120_000));
-        check("1.5", Some(1_500));
-        check("3", Some(3_000));
-        check("0", None);
-        check("-1", None);
-        check("NaN", None);
-        check("soon", None);
+        let mut expected = names(&Cli::command());
+        expected.retain(|name| name != "generate");
+        assert_eq!(names(&defined), expected);
+        let flags = |command: &Command| command.get_arguments().count();
+        // Clap has added `--help` and `--version`.
+        assert_eq!(flags(&defined), flags(&Cli::command()) + 2);
     }
 
     #[test]
-    fn buffer_sizes() {
-        let check = |text, expected| assert_eq!(buffer_bytes(text).ok(), expected, "{text}");
-        check("4096", Some(4096));
-        check("512K", Some(512 << 10));
-        check("16M", Some(16 << 20));
-        check("3M", None);
-        check("1K", None);
-        check("99999999999M", None);
-        check("1G", None);
-        check("", None);
+    fn each_verb_has_a_man_page() {
+        let mut pages = Vec::new();
+        man_pages(&definition(&Cli::command()), &mut pages).expect("text in memory");
+        let check = |name: &str, expected: &str| {
+            let page = pages.iter().find(|(page, _)| page == name);
+            let (_, text) = page.unwrap_or_else(|| panic!("no {name}"));
+            assert!(text.contains(expected), "{name} without {expected:?}");
+        };
+        check("wingbeat.1", "wingbeat\\-profile(1)");
+        check("wingbeat-profile.1", "\\-\\-min\\-block");
+        check("wingbeat-profile.1", ".nf\nExamples:");
+        check("wingbeat-profile.1", concat!("\"wingbeat ", env!("CARGO_PKG_VERSION"), "\""));
+        check("wingbeat-diff.1", "\\fBwingbeat diff\\fR [OPTIONS] ");
+        check("wingbeat-alerts-dismiss.1", "\\-\\-reason");
     }
 }

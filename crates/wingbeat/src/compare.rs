@@ -6,8 +6,9 @@ mod progress;
 use std::{
     env,
     ffi::OsString,
-    io::{self, Write as _},
-    path::{Path, PathBuf},
+    io,
+    ops::Bound,
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, SystemTime},
 };
@@ -22,10 +23,10 @@ use wingbeat_track::{
 };
 
 use crate::{
-    bench::terminal_width,
-    cli::{duration, tell},
     line::refuse_flags_behind,
-    output::PendingFile,
+    output::{PendingFile, deliver},
+    shell::{interruptible, stdout_has_colours, width_of},
+    values::{duration, share, share_within},
 };
 
 /// Flags of `wingbeat compare`.
@@ -46,7 +47,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2m")]
     time: Duration,
     /// End early when a change of so many percent would have been seen in every benchmark
-    #[arg(long, value_name = "PERCENT", value_parser = positive_percent, default_value = "1")]
+    #[arg(long, value_name = "PERCENT", value_parser = positive, default_value = "1")]
     precision: f64,
     /// What reads the output of the command; docs/adapters.md lists them
     #[arg(long, value_name = "ADAPTER", default_value = "magic")]
@@ -59,10 +60,10 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     err: bool,
     /// Change of a noisy measure up to which worse is no failure
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1")]
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
     threshold: f64,
     /// The same for exact measures, such as instructions and sizes
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0")]
     threshold_exact: f64,
     /// Form of the result
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -95,30 +96,20 @@ enum Format {
 pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let plan = plan(args)?;
-    let comparison = progress::interruptible(|stop| {
-        let mut progress = progress::Live::new(plan.time, quiet, verbose);
-        compare(&plan, stop, &mut |event| progress.show(&event))
+    let comparison = interruptible(|stop| {
+        let mut shown = progress::Shown::new(plan.time, quiet, verbose);
+        compare(&plan, stop, &mut |event| shown.show(&event))
     })?;
-    match output {
-        Some(file) => {
-            let path = file.path().to_owned();
-            // A file has no width.
-            let style = Style { width: usize::MAX, has_colours: false, is_verbose: verbose };
-            let text = text(&comparison, args.format, style)?;
-            let bytes = file.write(|writer| writer.write_all(text.as_bytes()))?;
-            if !quiet && path != Path::new("-") {
-                tell!("wrote {} ({bytes} bytes)", path.display());
-            }
-        }
-        None => {
-            let choice = anstream::AutoStream::choice(&io::stdout());
-            let has_colours = choice != anstream::ColorChoice::Never;
-            let style = Style { width: terminal_width(), has_colours, is_verbose: verbose };
-            let text = text(&comparison, args.format, style)?;
-            let mut stdout = anstream::stdout().lock();
-            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-        }
-    }
+    let style = match output {
+        // A file has no width.
+        Some(_) => Style { width: usize::MAX, has_colours: false, is_verbose: verbose },
+        None => Style {
+            width: width_of(io::stdout()),
+            has_colours: stdout_has_colours(),
+            is_verbose: verbose,
+        },
+    };
+    deliver(output, &text(&comparison, args.format, style)?, quiet)?;
     let passes = !comparison.is_worse() && !comparison.is_undecided();
     Ok(if args.err && !passes { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -140,9 +131,9 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         time: args.time,
         until: None,
         settings: Settings {
-            precision: args.precision / 100.0,
-            threshold: args.threshold / 100.0,
-            threshold_exact: args.threshold_exact / 100.0,
+            precision: args.precision,
+            threshold: args.threshold,
+            threshold_exact: args.threshold_exact,
             ..Settings::default()
         },
         seed: args.seed.unwrap_or_else(clock),
@@ -157,20 +148,9 @@ fn text(comparison: &Comparison, format: Format, style: Style) -> anyhow::Result
     })
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
-        _ => Err("a percentage from 0 on is wanted, such as 2.5".to_owned()),
-    }
-}
-
-fn positive_percent(text: &str) -> Result<f64, String> {
-    let percent = percent(text)?;
-    if percent > 0.0 {
-        Ok(percent)
-    } else {
-        Err("no number of runs shows every change; give more than 0".to_owned())
-    }
+fn positive(text: &str) -> Result<f64, String> {
+    share_within(text, (Bound::Excluded(0.0), Bound::Unbounded))
+        .map_err(|error| format!("{error}: no number of runs shows every change"))
 }
 
 fn average(text: &str) -> Result<Average, String> {

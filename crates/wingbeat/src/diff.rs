@@ -1,14 +1,30 @@
 //! `wingbeat diff`.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, bail};
 use wingbeat_profile::diff::{Scaling, Stacks, differential_svg, read_stacks};
 
-use crate::{
-    cli::{DiffArgs, tell},
-    output::PendingFile,
-};
+use crate::{output::PendingFile, shell::message};
+
+/// Flags of `wingbeat diff`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArgs {
+    /// Profile to compare with: .folded or .pb.gz
+    before: PathBuf,
+    /// Profile to draw: .folded or .pb.gz
+    after: PathBuf,
+    /// Flame graph to write. Widths are those of AFTER; red grew, blue shrank
+    #[arg(short, long, value_name = "FILE.svg")]
+    output: PathBuf,
+    /// Compare counts as they are, instead of shares of the total
+    #[arg(long)]
+    absolute: bool,
+}
 
 pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.output.extension().is_none_or(|extension| extension != "svg") {
@@ -19,7 +35,7 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let scaling = if args.absolute { Scaling::None } else { Scaling::ToAfter };
     file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
     if !quiet {
-        tell!(
+        message!(
             "wrote {} ({} before, {} after)",
             args.output.display(),
             before.total_text(),

@@ -6,16 +6,14 @@
 mod json;
 mod table;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
 use wingbeat_bpf::{
     Verb,
     probe::{Kernel, can, findings},
 };
+
+use crate::shell::print_by;
 
 /// Flags of `wingbeat doctor`.
 #[derive(Debug, clap::Args)]
@@ -28,14 +26,9 @@ pub(crate) struct DoctorArgs {
 /// Looks, prints to stdout, and tells by the exit code whether `wingbeat profile` can run here.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let findings = findings();
-    let printed = match args.json {
-        true => json::write(&findings, &Kernel::running(), io::stdout().lock()),
-        false => table::write(&findings, anstream::stdout().lock()),
-    };
-    match printed.and_then(|()| io::stdout().flush()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        other => other.context("cannot write what was found to stdout")?,
-    }
+    print_by(|out| match args.json {
+        true => json::write(&findings, &Kernel::running(), out),
+        false => table::write(&findings, out),
+    })?;
     Ok(if can(Verb::Profile, &findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,7 +11,7 @@ use wingbeat_text::plural;
 use wingbeat_track::store::Damaged;
 
 use crate::{
-    cli::{styled_error, styled_warning, tell},
+    shell::{error, message, warning},
     store::StoreArgs,
 };
 
@@ -45,10 +45,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     let is_packed = name.ends_with(".jsonl.gz");
     let is_file = is_packed || name.ends_with(".jsonl");
     if args.gzip && !is_file && name != "-" {
-        tell!(
-            "{}: --gzip compresses one file, and {name} is a folder; name {name}.jsonl.gz instead",
-            styled_error()
-        );
+        error!("--gzip compresses one file, and {name} is a folder; name {name}.jsonl.gz instead");
         return Ok(ExitCode::from(2));
     }
     let store = args.store.open_to_save()?;
@@ -60,7 +57,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     };
     for Damaged { report, what, .. } in &done.damaged {
         let report = report.map_or(String::new(), |report| format!("report {report}: "));
-        tell!("{}: {report}{what}", styled_error());
+        error!("{report}{what}");
     }
     if !quiet {
         let written = counts(done.reports, done.alert_changes);
@@ -69,14 +66,13 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
             false => format!("; {} there already", were(done.already_there)),
         };
         let to = if name == "-" { "stdout" } else { &*name };
-        tell!("wrote {written} to {to}{known}");
+        message!("wrote {written} to {to}{known}");
     }
     if done.damaged.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    tell!(
-        "{}: {} is damaged, and what is named above was left out; `wingbeat log --check` says more",
-        styled_error(),
+    error!(
+        "{} is damaged, and what is named above was left out; `wingbeat log --check` says more",
         store.path().display()
     );
     Ok(ExitCode::FAILURE)
@@ -97,7 +93,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         false => store.import_file(&args.from)?,
     };
     for skipped in &done.skipped {
-        tell!("{}: {} was skipped: {}", styled_warning(), skipped.path.display(), skipped.reason);
+        warning!("{} was skipped: {}", skipped.path.display(), skipped.reason);
     }
     if !quiet {
         let taken = counts(done.reports, done.alert_changes);
@@ -108,7 +104,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
             1 => ", 1 file skipped".to_owned(),
             files => format!(", {files} files skipped"),
         };
-        tell!("took {taken} into {path}; {known} there already{skipped}");
+        message!("took {taken} into {path}; {known} there already{skipped}");
     }
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -12,13 +12,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _, ValueEnum as _, builder::Resettable};
+use clap::{Command, ValueEnum as _, builder::Resettable};
 use clap_complete::{aot, aot::Shell};
 use clap_mangen::roff::{Roff, roman};
 
-use crate::cli::Cli;
-
-const NAME: &str = "wingbeat";
+use self::flags::{NAME, usage};
 
 /// Flags of `wingbeat generate`.
 #[derive(Debug, clap::Args)]
@@ -29,8 +27,8 @@ pub(crate) struct GenerateArgs {
 }
 
 /// Writes `completions/`, `man/` and `flags/`.
-pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
-    let command = definition();
+pub(crate) fn run(args: &GenerateArgs, cli: &Command) -> anyhow::Result<ExitCode> {
+    let command = definition(cli);
     let folder = |name: &str| {
         let folder = args.folder.join(name);
         fs::create_dir_all(&folder)
@@ -46,8 +44,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The command line without this verb, and with all that clap adds when it parses.
-fn definition() -> Command {
-    let whole = Cli::command();
+pub(crate) fn definition(whole: &Command) -> Command {
     let about = whole.get_about().cloned().unwrap_or_default();
     let verbs = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
     let mut command = Command::new(NAME)
@@ -70,7 +67,10 @@ fn completions(command: &Command, folder: &Path) -> anyhow::Result<()> {
 }
 
 /// A page for the command and each of its verbs: file name and text.
-fn man_pages(command: &Command, pages: &mut Vec<(String, String)>) -> anyhow::Result<()> {
+pub(crate) fn man_pages(
+    command: &Command,
+    pages: &mut Vec<(String, String)>,
+) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or(NAME).to_owned();
     let notes = command.get_after_long_help().or_else(|| command.get_after_help());
     // Usage names no flag: they follow. Notes would be filled, and examples have columns.
@@ -94,52 +94,9 @@ fn man_pages(command: &Command, pages: &mut Vec<(String, String)>) -> anyhow::Re
     command.get_subcommands().try_for_each(|verb| man_pages(verb, pages))
 }
 
-/// How a verb is called, a way on each line: `wingbeat diff [OPTIONS] <BEFORE> <AFTER>`.
-fn usage(verb: &Command) -> String {
-    let usage = verb.clone().render_usage().to_string();
-    let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     files.iter().try_for_each(|(name, text)| {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_verbs_but_this_one_are_there() {
-        let defined = definition();
-        let names = |command: &Command| -> Vec<String> {
-            command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
-        };
-        let mut expected = names(&Cli::command());
-        expected.retain(|name| name != "generate");
-        assert_eq!(names(&defined), expected);
-        let flags = |command: &Command| command.get_arguments().count();
-        // Clap has added `--help` and `--version`.
-        assert_eq!(flags(&defined), flags(&Cli::command()) + 2);
-    }
-
-    #[test]
-    fn each_verb_has_a_man_page() {
-        let mut pages = Vec::new();
-        man_pages(&definition(), &mut pages).expect("text in memory");
-        let check = |name: &str, expected: &str| {
-            let page = pages.iter().find(|(page, _)| page == name);
-            let (_, text) = page.unwrap_or_else(|| panic!("no {name}"));
-            assert!(text.contains(expected), "{name} without {expected:?}");
-        };
-        check("wingbeat.1", "wingbeat\\-profile(1)");
-        check("wingbeat-profile.1", "\\-\\-min\\-block");
-        check("wingbeat-profile.1", ".nf\nExamples:");
-        check("wingbeat-profile.1", concat!("\"wingbeat ", env!("CARGO_PKG_VERSION"), "\""));
-        check("wingbeat-diff.1", "\\fBwingbeat diff\\fR [OPTIONS] ");
-        check("wingbeat-alerts-dismiss.1", "\\-\\-reason");
-    }
 }

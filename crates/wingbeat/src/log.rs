@@ -17,11 +17,11 @@ use wingbeat_track::{
 };
 
 use crate::{
-    cli::tell,
+    shell::{message, print, print_json, row_width},
     store::{
         FilterArgs, Format, StoreArgs,
         id::{Part, short},
-        minute, print, print_json, width,
+        minute,
     },
 };
 
@@ -83,7 +83,7 @@ fn show(store: &Store, part: &Part, format: Format) -> anyhow::Result<()> {
         format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
     })?;
     match format {
-        Format::Human => print(&report::text(&report, width())),
+        Format::Human => print(&report::text(&report, row_width())),
         Format::Json => print_json(&report),
     }
 }
@@ -97,14 +97,14 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
     }
     if entries.is_empty() {
         if !quiet {
-            tell!("no reports in {}", store.path().display());
+            message!("no reports in {}", store.path().display());
         }
         return Ok(());
     }
     let is_cut = entries.len() > most;
-    print(&text(&entries[..entries.len().min(most)], width()))?;
+    print(&text(&entries[..entries.len().min(most)], row_width()))?;
     if is_cut && !quiet {
-        tell!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
+        message!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
     }
     Ok(())
 }

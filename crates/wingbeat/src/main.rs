@@ -13,19 +13,22 @@ mod doctor;
 mod exchange;
 mod generate;
 mod line;
+mod live;
 mod log;
 mod output;
 mod plot;
 mod profile;
 mod run;
+mod shell;
 mod store;
 mod top;
+mod values;
 
 use std::{io, process::ExitCode};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use crate::cli::{Cli, Verb, tell};
+use crate::cli::{Cli, Verb};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
         // Whoever reads has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("{}: {}", cli::styled_error(), sentence(&error));
+            shell::error!("{}", sentence(&error));
             ExitCode::FAILURE
         }
     }
@@ -58,7 +61,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Export(args) => exchange::export(args, cli.quiet),
         Verb::Import(args) => exchange::import(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args),
-        Verb::Generate(args) => generate::run(args),
+        Verb::Generate(args) => generate::run(args, &Cli::command()),
     }
 }
 

@@ -10,6 +10,8 @@ use std::{
 use anyhow::Context as _;
 use tempfile::NamedTempFile;
 
+use crate::shell::{message, print};
+
 /// A file to be written later. Nothing is at its path until [`write`](Self::write).
 #[derive(Debug)]
 pub(crate) struct PendingFile {
@@ -92,6 +94,18 @@ impl PendingFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Writes a result to its file, without colours, or to stdout if it has none.
+pub(crate) fn deliver(file: Option<PendingFile>, text: &str, quiet: bool) -> anyhow::Result<()> {
+    let Some(file) = file else { return print(text) };
+    let path = file.path().to_owned();
+    let plain = anstream::adapter::strip_str(text).to_string();
+    let bytes = file.write(|writer| writer.write_all(plain.as_bytes()))?;
+    if !quiet && path != Path::new("-") {
+        message!("wrote {} ({bytes} bytes)", path.display());
+    }
+    Ok(())
 }
 
 fn folder_of(path: &Path) -> &Path {

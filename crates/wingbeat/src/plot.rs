@@ -12,9 +12,10 @@ use wingbeat_track::{
 };
 
 use crate::{
-    cli::tell,
     output::PendingFile,
-    store::{self, StoreArgs, moment, print, window},
+    shell::{message, print, row_width},
+    store::{self, StoreArgs},
+    values::{moment, window},
 };
 
 /// Flags of `wingbeat plot`.
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         bail!("nothing to draw: no results in the store {} fit", store.path().display());
     }
     if files.is_empty() {
-        let columns = Some(store::width()).filter(|&columns| columns != usize::MAX);
+        let columns = Some(row_width()).filter(|&columns| columns != usize::MAX);
         print(&plot::terminal(&first, columns))?;
     }
     for (file, format) in files {
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         if !quiet {
             let lines = chart.lines().count();
             let reports = plural(chart.stamps.len(), "report");
-            tell!(
+            message!(
                 "wrote {} ({lines} series of {reports}, {} KB)",
                 path.display(),
                 bytes.div_ceil(1000)
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     }
     let has_picture = args.output.iter().any(|(_, format)| *format == Format::Svg);
     if let Some(text) = first.left_out_text().filter(|_| has_picture && !quiet) {
-        tell!("{text}");
+        message!("{text}");
     }
     Ok(ExitCode::SUCCESS)
 }

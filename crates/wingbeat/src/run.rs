@@ -2,6 +2,7 @@
 //! stored, told, and made an exit code.
 
 mod args;
+mod end;
 mod github;
 mod interrupt;
 mod remote;
@@ -15,20 +16,19 @@ use std::{
 };
 
 use anyhow::Context as _;
-use wingbeat_text::plural;
 use wingbeat_track::{
     github::Message,
-    output::{self, Page, Style},
-    run::{self, Finding},
+    output::{self, Page},
+    run,
     store::{self, Store},
 };
 
-use self::args::Format;
 pub(crate) use self::args::{MockArgs, RunArgs};
-use crate::{
-    bench::terminal_width,
-    cli::{self, tell},
+use self::{
+    args::Format,
+    end::{exit_code, style},
 };
+use crate::shell::{error, print};
 
 /// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
     let request = match request::request(args, interrupt.clone()) {
         Ok(request) => request,
         Err(error) => {
-            tell!("{}: {error:#}", cli::styled_error());
+            error!("{error:#}");
             return Ok(ExitCode::from(2));
         }
     };
@@ -117,37 +117,4 @@ fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
         Format::Markdown => output::markdown(page, id),
         Format::Html => output::html(page, id),
     }
-}
-
-/// How text for the terminal looks.
-fn style(verbose: bool) -> Style {
-    let choice = anstream::AutoStream::choice(&io::stdout());
-    let has_colours = choice != anstream::ColorChoice::Never;
-    Style { width: terminal_width(), has_colours, is_verbose: verbose }
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = anstream::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // Whoever reads has seen enough. The exit code says the rest.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to stdout"),
-    }
-}
-
-/// What `--err` makes of alerts, and of benchmarks that failed.
-fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
-    let failures =
-        finding.report.iterations.iter().map(|results| results.failures.len()).sum::<usize>();
-    if args.is_strict() && alerts > 0 {
-        tell!("{}: alerts detected ({alerts})", cli::styled_error());
-        return ExitCode::FAILURE;
-    }
-    // A benchmark that failed has not been shown to be as fast as before.
-    if args.is_strict() && failures > 0 {
-        let failures = plural(failures, "benchmark");
-        tell!("{}: {failures} failed", cli::styled_error());
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
 }

@@ -2,12 +2,7 @@
 
 pub(crate) mod id;
 
-use std::{
-    env,
-    io::{self, IsTerminal as _, Write as _},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{env, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
@@ -16,6 +11,8 @@ use wingbeat_track::{
     model::{BranchName, ProjectName, TestbedName},
     store::{ReportFilter, Store, default_path},
 };
+
+use crate::values::moment;
 
 /// Which store.
 #[derive(Debug, Args)]
@@ -163,30 +160,6 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Writes to stdout, with colours if it takes them.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = anstream::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-    Ok(())
-}
-
-/// Columns of the terminal. What is no terminal has no width, so that a row stays a line for `grep`.
-pub(crate) fn width() -> usize {
-    match io::stdout().is_terminal() {
-        true => crate::bench::terminal_width(),
-        false => usize::MAX,
-    }
-}
-
-/// Writes a document as JSON to stdout.
-pub(crate) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
-    text.push('\n');
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-    Ok(())
-}
-
 /// A time as it stands in tables, in UTC.
 pub(crate) fn minute(time: OffsetDateTime) -> String {
     let (date, clock) = (time.date(), time.time());
@@ -200,48 +173,9 @@ pub(crate) fn rfc3339(time: OffsetDateTime) -> String {
     time.format(&Rfc3339).unwrap_or_default()
 }
 
-/// A moment: a date, a time in UTC, or a time with its zone.
-pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
-    let spelled = text.trim().replacen(' ', "T", 1);
-    let attempts = [
-        spelled.clone(),
-        format!("{spelled}Z"),
-        format!("{spelled}:00Z"),
-        format!("{spelled}T00:00:00Z"),
-    ];
-    let found = attempts.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
-    found.ok_or_else(|| {
-        "a time is wanted, such as 2026-11-21, 2026-11-21T14:05 or 2026-11-21T14:05:00+01:00"
-            .to_owned()
-    })
-}
-
-/// How far back: 30d, 12h, 2weeks.
-pub(crate) fn window(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(window) if !window.is_zero() => Ok(window),
-        Ok(_) => Err("the time must not be zero".to_owned()),
-        Err(error) => Err(format!("{error}; such as 30d or 12h")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn moments() {
-        let check = |text, expected: Option<&str>| {
-            assert_eq!(moment(text).ok().map(rfc3339).as_deref(), expected, "{text}");
-        };
-        check("2026-11-21", Some("2026-11-21T00:00:00Z"));
-        check("2026-11-21T14:05", Some("2026-11-21T14:05:00Z"));
-        check("2026-11-21 14:05:06", Some("2026-11-21T14:05:06Z"));
-        check("2026-11-21T14:05:00+01:00", Some("2026-11-21T14:05:00+01:00"));
-        check("yesterday", None);
-        check("2026-13-01", None);
-        check("", None);
-    }
 
     #[test]
     fn names_in_a_sentence() {

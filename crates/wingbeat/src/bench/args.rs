@@ -10,8 +10,10 @@ use wingbeat_bench::{
 };
 use wingbeat_bpf::spec::{GlobalSetting, SectionType};
 
-use super::live::LiveArgs;
-use crate::cli::duration;
+use crate::{
+    live::LiveArgs,
+    values::{duration, share},
+};
 
 /// What programs are run on.
 #[derive(Debug, clap::Args)]
@@ -79,10 +81,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, requires = "against")]
     pub(crate) err: bool,
     /// Change in percent beyond which a time is worse; exact counts may not grow at all [default: 1]
-    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "against")]
+    #[arg(long, value_name = "PERCENT", value_parser = share, requires = "against")]
     pub(crate) threshold: Option<f64>,
     /// Change in percent beyond which an exact count is worse [default: 0]
-    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "against")]
+    #[arg(long, value_name = "PERCENT", value_parser = share, requires = "against")]
     pub(crate) threshold_exact: Option<f64>,
     /// Form of the result: human, json, bmf (Bencher Metric Format) or csv (veristat's columns)
     #[arg(long, value_name = "FORMAT", default_value_t)]
@@ -120,10 +122,9 @@ pub(crate) struct BenchArgs {
 impl BenchArgs {
     pub(super) fn thresholds(&self) -> Thresholds {
         let usual = Thresholds::default();
-        let share = |percent: Option<f64>| percent.map(|percent| percent / 100.0);
         Thresholds {
-            time: share(self.threshold).unwrap_or(usual.time),
-            exact: share(self.threshold_exact).unwrap_or(usual.exact),
+            time: self.threshold.unwrap_or(usual.time),
+            exact: self.threshold_exact.unwrap_or(usual.exact),
         }
     }
 
@@ -169,13 +170,6 @@ fn cpu_list(cpus: &[usize]) -> String {
     format!("{noun} {}", ranges.collect::<Vec<_>>().join(", "))
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
-        _ => Err("a percentage from 0 on is wanted, such as 2.5".to_owned()),
-    }
-}
-
 /// A return value as a number of 32 bits, with or without sign.
 fn return_value(text: &str) -> Result<u32, String> {
     let signed = text.parse::<i32>().map(i32::cast_unsigned);
@@ -205,16 +199,5 @@ mod tests {
         check(&[0, 1, 2, 5, 8, 9], "CPUs 0-2, 5, 8-9");
         assert!(allowed_cpus().iter().all(|one| cpu(&one.to_string()) == Ok(*one)));
         assert!(["", "-1", "all", "99999999999999999999"].iter().all(|text| cpu(text).is_err()));
-    }
-
-    #[test]
-    fn percentages() {
-        let check =
-            |text, expected: Option<f64>| assert_eq!(percent(text).ok(), expected, "{text}");
-        check("1", Some(1.0));
-        check("2.5%", Some(2.5));
-        check("-1", None);
-        check("inf", None);
-        check("much", None);
     }
 }

@@ -1,25 +1,11 @@
 //! `wingbeat bench`: flags in, calls, text out.
 
 mod args;
-pub(crate) mod live;
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    path::Path,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
-};
+use indicatif::{ProgressBar, ProgressStyle};
 use wingbeat_bench::{
     input,
     measure::{self, BenchError, Progress, Watcher},
@@ -32,12 +18,12 @@ use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
-    cli::{styled_warning, tell},
-    output::PendingFile,
+    live,
+    output::{PendingFile, deliver},
+    shell::{
+        WIDTH, interruptible, message, progress_target, stdout_has_colours, warning, width_of,
+    },
 };
-
-/// Width of tables where there is no terminal to ask.
-const WIDTH: usize = 100;
 
 /// How often the time that has passed is drawn anew.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
@@ -87,20 +73,20 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     // A table without a row says nothing that the errors do not say.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
     if output.is_some() || args.format != report::Format::Human || !is_empty {
-        write(output, &text)?;
+        deliver(output, &text, quiet)?;
     }
     if args.format != report::Format::Human && !quiet {
         tell_warnings(&done.report.warnings);
     }
     if let Some(errors) = report::errors(&done.report, style_of_messages()) {
-        tell!("{errors}");
+        message!("{errors}");
     }
     if !quiet {
         if has_more {
-            tell!("{ALL_OF_THE_LOG}");
+            message!("{ALL_OF_THE_LOG}");
         }
         for warning in &warnings {
-            tell!("{}: {warning}", styled_warning());
+            warning!("{warning}");
         }
     }
     Ok(exit_code(&done.report, args.err && done.is_worse))
@@ -209,7 +195,7 @@ pub(crate) fn told<T>(found: Result<T, BenchError>, verbose: bool) -> anyhow::Re
         if !verbose {
             bail!("{error}\n{ALL_OF_THE_LOG}");
         }
-        tell!("{}", rejection.log);
+        message!("{}", rejection.log);
         bail!("{error}");
     }
     Ok(found?)
@@ -220,17 +206,7 @@ pub(crate) fn with_progress<T>(
     quiet: bool,
     measure: impl FnOnce(&Watcher<'_>) -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut handlers = Vec::new();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal does what it usually does. Without handlers a signal just ends it.
-        handlers.extend(flag::register_conditional_default(signal, Arc::clone(&stop)));
-        handlers.extend(flag::register(signal, Arc::clone(&stop)));
-    }
-    let is_hidden = quiet || !io::stderr().is_terminal();
-    let target =
-        if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let bar = ProgressBar::with_draw_target(Some(1), target);
+    let bar = ProgressBar::with_draw_target(Some(1), progress_target(quiet));
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {elapsed:>4} {msg}") {
         bar.set_style(style);
     }
@@ -243,59 +219,29 @@ pub(crate) fn with_progress<T>(
         bar.set_position(elapsed.min(total));
         bar.set_message(format!("of {} s  {}", progress.total.as_secs(), progress.doing));
     };
-    let found = measure(&Watcher { show: &show, stop: &stop });
+    let found = interruptible(|stop| measure(&Watcher { show: &show, stop }));
     bar.finish_and_clear();
-    for handler in handlers {
-        signal_hook::low_level::unregister(handler);
-    }
-    // From here on a signal ends the program at once.
-    stop.store(true, Ordering::Relaxed);
     found
 }
 
 fn style(is_file: bool, verbose: bool) -> Style {
-    let is_terminal = !is_file && io::stdout().is_terminal();
-    let choice = anstream::stdout().current_choice();
     Style {
-        has_colours: !is_file && choice != anstream::ColorChoice::Never,
+        has_colours: !is_file && stdout_has_colours(),
         is_verbose: verbose,
-        width: if is_terminal { terminal_width() } else { WIDTH },
+        width: if is_file { WIDTH } else { width_of(io::stdout()) },
     }
 }
 
 /// How errors look on stderr. Escape sequences are taken out where it takes none.
 fn style_of_messages() -> Style {
-    let width = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
-    let width = if width == 0 { WIDTH } else { usize::from(width) };
-    Style { has_colours: true, is_verbose: false, width }
-}
-
-/// Columns of the terminal that stdout is, or as many as a table may have elsewhere.
-pub(crate) fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| match size.ws_col {
-        0 => WIDTH,
-        columns => usize::from(columns),
-    })
-}
-
-fn write(output: Option<PendingFile>, text: &str) -> anyhow::Result<()> {
-    match output {
-        Some(file) => drop(file.write(|writer| writer.write_all(text.as_bytes()))?),
-        None => {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.flush())
-                .context("cannot write to stdout")?;
-        }
-    }
-    Ok(())
+    Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
 }
 
 /// The verifier's whole logs; the results have only their ends.
 fn tell_logs(failures: &[Failure]) {
     for failure in failures {
         if let Some(log) = &failure.log {
-            tell!("the verifier's log of {}:\n{}\n", failure.name, log.trim_end());
+            message!("the verifier's log of {}:\n{}\n", failure.name, log.trim_end());
         }
     }
 }
@@ -303,7 +249,7 @@ fn tell_logs(failures: &[Failure]) {
 /// Machine formats have no room for these, and nobody should miss them.
 fn tell_warnings(warnings: &[Warning]) {
     for warning in warnings {
-        tell!("{}: {warning}", styled_warning());
+        warning!("{warning}");
     }
 }
 

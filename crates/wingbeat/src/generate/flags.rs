@@ -2,6 +2,9 @@
 
 use clap::{Arg, Command, builder::StyledStr};
 
+/// The program.
+pub(super) const NAME: &str = "wingbeat";
+
 /// A file for each verb, and one for the flags of all of them: file name and text.
 pub(super) fn files(command: &Command) -> Vec<(String, String)> {
     let mut globals = String::new();
@@ -17,7 +20,7 @@ pub(super) fn files(command: &Command) -> Vec<(String, String)> {
 
 /// How a verb is called, its flags, and the same of its own verbs.
 fn section(verb: &Command, text: &mut String) {
-    *text += &format!("```\n{}\n```\n", super::usage(verb));
+    *text += &format!("```\n{}\n```\n", usage(verb));
     tables(verb, text);
     for part in verb.get_subcommands() {
         let about = part.get_about().map_or_else(String::new, StyledStr::to_string);
@@ -26,9 +29,16 @@ fn section(verb: &Command, text: &mut String) {
     }
 }
 
+/// How a verb is called, a way on each line: `wingbeat diff [OPTIONS] <BEFORE> <AFTER>`.
+pub(super) fn usage(verb: &Command) -> String {
+    let usage = verb.clone().render_usage().to_string();
+    let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// A table for each group of flags, in the order of their definition.
 fn tables(command: &Command, text: &mut String) {
-    let is_root = command.get_name() == super::NAME;
+    let is_root = command.get_name() == NAME;
     let is_told = |arg: &&Arg| {
         let is_everywhere = arg.is_global_set() || matches!(arg.get_id().as_str(), "help");
         !arg.is_hide_set() && (is_root || !is_everywhere)

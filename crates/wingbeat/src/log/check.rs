@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use wingbeat_track::store::{Check, Damaged, Store};
 
 use crate::{
-    cli::tell,
-    store::{Format, print, print_json},
+    shell::{message, print, print_json},
+    store::Format,
 };
 
 /// Verifies a store. The exit code is 1 if something is damaged.
@@ -18,7 +18,7 @@ pub(super) fn run(store: &Store, format: Format, quiet: bool) -> anyhow::Result<
         Format::Human => print(&list(&check.damaged))?,
     }
     if !quiet || !is_whole {
-        tell!("{}", summary(&check, &store.path().display().to_string()));
+        message!("{}", summary(&check, &store.path().display().to_string()));
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,26 +1,17 @@
 //! `wingbeat profile`: flags in, calls, text out.
 
+mod args;
 mod progress;
 mod report;
 
 use std::{
     collections::HashSet,
-    os::{fd::AsFd as _, unix::net::UnixStream},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
 };
 
-use anyhow::{Context as _, bail};
-use clap::{CommandFactory as _, error::ErrorKind};
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
-    low_level::pipe,
-};
+use anyhow::bail;
+use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profile::{
     cost::OwnCost,
     export::{self, Format},
@@ -31,9 +22,11 @@ use wingbeat_profile::{
     targets::Targets,
 };
 
+pub(crate) use self::args::ProfileArgs;
+use self::args::{ProfileMode, StackHalf};
 use crate::{
-    cli::{Cli, ProfileArgs, ProfileMode, StackHalf, styled_error, tell},
     output::PendingFile,
+    shell::{error, interruptible_by_socket},
 };
 
 /// Blocks below this are shorter than what it costs to look at them.
@@ -90,7 +83,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
 fn failed(mut failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let Some(last) = failures.pop() else { return Ok(()) };
     for failure in failures {
-        tell!("{}: {failure:#}", styled_error());
+        error!("{failure:#}");
     }
     let next = "the other outputs are written; make room, or give another place, and record again";
     bail!("{last:#}: {next}")
@@ -107,7 +100,8 @@ fn check_flags(args: &ProfileArgs) {
         && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
     {
         let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
-        Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
+        let command = Command::new("profile").bin_name("wingbeat profile");
+        ProfileArgs::augment_args(command).error(ErrorKind::ArgumentConflict, text).exit();
     }
 }
 
@@ -169,20 +163,10 @@ fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> anyhow::Res
 
 /// Records until the end, showing how it goes if somebody watches.
 fn record(options: &Options, quiet: bool) -> anyhow::Result<Finished> {
-    let (stop, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Once the recording is over nobody waits for the socket: signals then do what they usually do.
-        flag::register_conditional_default(signal, Arc::clone(&is_over))
-            .context("cannot handle signals")?;
-        let writer = signalled.try_clone().context("cannot make a socket for signals")?;
-        pipe::register(signal, writer).context("cannot handle signals")?;
-    }
     let shares_terminal = matches!(options.targets, Targets::Command(_));
     let line = progress::Recording::new(quiet || shares_terminal);
-    let recording = session::record(options, stop.as_fd(), &mut |progress| line.show(progress))?;
-    is_over.store(true, Ordering::Relaxed);
-    Ok(recording)
+    let mut show = |progress| line.show(progress);
+    Ok(interruptible_by_socket(|stop| session::record(options, stop, &mut show))??)
 }
 
 fn symbolized(recording: &Finished, quiet: bool) -> Profile {

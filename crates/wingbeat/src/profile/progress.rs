@@ -5,6 +5,8 @@ use std::{sync::mpsc, thread, time::Duration};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wingbeat_profile::session::Progress;
 
+use crate::shell::progress_target;
+
 /// Symbolizing is silent for as long as nobody gets impatient.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Then something moves this often.
@@ -17,9 +19,7 @@ impl Recording {
     /// A command that was launched shares the terminal, and its output must not be torn by ours:
     /// the line is hidden then.
     pub(super) fn new(hidden: bool) -> Self {
-        let target =
-            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(None, target);
+        let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
         bar.set_style(style("{spinner} {msg}"));
         Self(bar)
     }

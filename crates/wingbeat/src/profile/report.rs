@@ -14,7 +14,7 @@ use wingbeat_profile::{
 };
 use wingbeat_text::{bytes, plural, shortened};
 
-use crate::cli::tell;
+use crate::shell::{error, message, warning};
 
 /// Functions per table.
 const ROWS: usize = 10;
@@ -27,30 +27,30 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
     let warnings = warnings(summary, samples);
     if quiet {
         for warning in warnings.iter().filter(|warning| warning.is_failure()) {
-            tell!("{} {warning}", "error:".red().bold());
+            error!("{warning}");
         }
         return;
     }
     accounts(summary, verbose);
     if let Some(accounts) = &summary.off_cpu {
         for line in off_cpu::tables(summary, accounts, &most_blocked(profile, ROWS)) {
-            tell!("{line}");
+            message!("{line}");
         }
     } else if samples > 0 {
         let top = Top::of(profile, ROWS);
         table("Most self time", &top.by_self, |row| row.own, profile);
         table("Most total time", &top.by_total, |row| row.total, profile);
     }
-    tell!("");
+    message!("");
     for warning in &warnings {
         if warning.is_failure() {
-            tell!("{} {warning}", "error:".red().bold());
+            error!("{warning}");
         } else {
-            tell!("{} {warning}", "warning:".yellow().bold());
+            warning!("{warning}");
         }
     }
     for output in &summary.outputs {
-        tell!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
+        message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
     }
 }
 
@@ -58,8 +58,8 @@ fn accounts(summary: &Summary, verbose: bool) {
     let Summary { ticks, stacks, own, .. } = summary;
     let seconds = |ns: u64| ns as f64 / 1e9;
     match &summary.off_cpu {
-        Some(accounts) => tell!("{} {}", "profile".bold(), off_cpu::headline(summary, accounts)),
-        None => tell!(
+        Some(accounts) => message!("{} {}", "profile".bold(), off_cpu::headline(summary, accounts)),
+        None => message!(
             "{} {} in {:.2} s, {:.2} s of CPU: {} at {} Hz",
             "profile".bold(),
             summary.target,
@@ -70,7 +70,7 @@ fn accounts(summary: &Summary, verbose: bool) {
         ),
     }
     if summary.mode != Mode::OffCpu.name() {
-        tell!(
+        message!(
             "  ticks   {} sampled, {} idle, {} other processes, {} lost, {} failed, {} missed ({})",
             ticks.sampled,
             ticks.idle,
@@ -81,7 +81,7 @@ fn accounts(summary: &Summary, verbose: bool) {
             plural(summary.cpus, "CPU"),
         );
     }
-    tell!(
+    message!(
         "  stacks  {} complete, {} truncated, {} broken, of {} in {}",
         stacks.complete,
         stacks.truncated,
@@ -90,10 +90,10 @@ fn accounts(summary: &Summary, verbose: bool) {
         plural(summary.processes, "process"),
     );
     for line in summary.off_cpu.iter().flat_map(off_cpu::accounts) {
-        tell!("  {line}");
+        message!("  {line}");
     }
     let cpu = &own.cpu_time_ns;
-    tell!(
+    message!(
         "  cost    {:.2} s of CPU ({:.2} record, {:.2} symbolize, {:.2} write), {} of memory",
         seconds(cpu.record + cpu.symbolize + cpu.write),
         seconds(cpu.record),
@@ -102,28 +102,28 @@ fn accounts(summary: &Summary, verbose: bool) {
         bytes(own.rss_max_bytes),
     );
     if let Some(signal) = summary.exit_status.filter(|status| *status > 128) {
-        tell!("  command ended by signal {}", signal - 128);
+        message!("  command ended by signal {}", signal - 128);
     }
     if verbose {
         for (reason, samples) in &stacks.broken_by_reason {
-            tell!("  broken  {samples} by {reason}");
+            message!("  broken  {samples} by {reason}");
         }
         for (module, samples) in &stacks.broken_by_module {
-            tell!("  broken  {samples} in {module}");
+            message!("  broken  {samples} in {module}");
         }
         for (error, count) in &ticks.failed {
-            tell!("  failed  {count} with {error}");
+            message!("  failed  {count} with {error}");
         }
-        tell!("  kernel  {}", summary.kernel);
+        message!("  kernel  {}", summary.kernel);
     }
 }
 
 fn table(title: &str, rows: &[Row], count: impl Fn(&Row) -> u64, profile: &Profile) {
-    tell!("\n{}", title.bold());
+    message!("\n{}", title.bold());
     for row in rows {
         let samples = count(row);
         let ms = samples * profile.meta.period_ns / 1_000_000;
         let percent = 100.0 * samples as f64 / profile.samples.len() as f64;
-        tell!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name, NAME_WIDTH_MAX));
+        message!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name, NAME_WIDTH_MAX));
     }
 }

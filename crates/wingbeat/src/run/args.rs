@@ -1,6 +1,6 @@
 //! The flags of `wingbeat run`: those of `bencher run`, with the same meaning, and a few of our own.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, ops::Bound, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use wingbeat_stats::random::Random;
@@ -10,6 +10,8 @@ use wingbeat_track::{
     model::{Average, BranchName, ProjectName, TestbedName},
     run::Fold,
 };
+
+use crate::values::share_within;
 
 /// Flags of `wingbeat run`.
 #[derive(Debug, Args)]
@@ -222,7 +224,7 @@ pub(crate) struct MockArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(-100..=100))]
     pow: i32,
     /// How far values lie from their middle at most, in percent, instead of anywhere in a wide range
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = noise)]
     noise: Option<f64>,
     /// How much more the last benchmark takes, in percent: a regression, or below 0 the contrary
     #[arg(long, value_name = "PERCENT", default_value = "0", allow_hyphen_values = true)]
@@ -300,8 +302,8 @@ impl MockArgs {
             count: self.count,
             measures: self.measure.clone(),
             pow: self.pow,
-            noise: self.noise.map(|percent| percent / 100.0),
-            slower: self.slower / 100.0,
+            noise: self.noise,
+            slower: self.slower,
         }
     }
 
@@ -313,18 +315,12 @@ impl MockArgs {
     }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent),
-        _ => Err("a percentage from 0 to below 100 is wanted, such as 2".to_owned()),
-    }
+fn noise(text: &str) -> Result<f64, String> {
+    share_within(text, (Bound::Included(0.0), Bound::Excluded(100.0)))
 }
 
 fn slower(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if percent > -100.0 && percent.is_finite() => Ok(percent),
-        _ => Err("a percentage above -100 is wanted, such as 20".to_owned()),
-    }
+    share_within(text, (Bound::Excluded(-100.0), Bound::Unbounded))
 }
 
 /// Another number each time.

@@ -5,7 +5,7 @@ use std::env;
 use wingbeat_track::github::{Actions, Message, Options};
 
 use super::args::RunArgs;
-use crate::cli::{self, tell};
+use crate::shell::{message, warning};
 
 /// Summary, annotations, comment and check run, if this is a job of GitHub's. Nothing of it fails the run.
 pub(super) fn tell_actions(args: &RunArgs, message: impl FnOnce(Option<&str>) -> Message) {
@@ -21,17 +21,17 @@ pub(super) fn tell_actions(args: &RunArgs, message: impl FnOnce(Option<&str>) ->
     let told = actions.tell(&message(options.id.as_deref()), &options);
     // On stderr, which GitHub reads too: stdout may be data.
     for line in told.annotations.lines() {
-        tell!("{line}");
+        message!("{line}");
     }
     for warning in told.warnings {
-        tell!("{}: {warning}", cli::styled_warning());
+        warning!("{warning}");
     }
     for note in told.notes {
-        tell!("{note}");
+        message!("{note}");
     }
     for (name, address) in [("comment", told.comment), ("check run", told.check)] {
         if let Some(address) = address {
-            tell!("{name}: {address}");
+            message!("{name}: {address}");
         }
     }
 }

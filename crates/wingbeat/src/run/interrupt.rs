@@ -22,29 +22,23 @@ use rustix::{
     io::Errno,
     process::{Signal, pidfd_send_signal},
 };
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
-    low_level::{emulate_default_handler, pipe},
-};
+use signal_hook::{consts::SIGTERM, flag, low_level::emulate_default_handler};
 use wingbeat_track::run::{CommandError, Interrupt, RunError};
 
-use crate::cli::{self, tell};
-
-const WATCHED: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+use crate::shell::{ENDING, error, message, write_signals};
 
 /// Watches for signals from now on.
 pub(super) fn watch() -> anyhow::Result<Interrupt> {
     let interrupt = Interrupt::default();
-    let (ours, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
-    for signal in WATCHED.into_iter().filter(|&signal| !is_ignored(signal)) {
+    let watched: Vec<i32> = ENDING.into_iter().filter(|&signal| !is_ignored(signal)).collect();
+    for &signal in &watched {
         let number = usize::try_from(signal).unwrap_or_default();
-        // In this order: whoever reads of a signal finds its number.
         flag::register_usize(signal, interrupt.signal(), number)
             .context("cannot handle signals")?;
-        let writer = signalled.try_clone().context("cannot make a socket for signals")?;
-        pipe::register(signal, writer).context("cannot handle signals")?;
     }
+    // After the numbers: what reads of a signal finds its number.
+    let (ours, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
+    write_signals(&watched, &signalled).context("cannot handle signals")?;
     let watched = interrupt.clone();
     thread::Builder::new()
         .name("signals".to_owned())
@@ -82,7 +76,7 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
     }
     let signal = interrupt.signal();
     if interrupt.keeps_results() {
-        tell!("interrupted; what was measured before is kept");
+        message!("interrupted; what was measured before is kept");
         if let Some(child) = interrupt.child() {
             pass_on(&child, &signal);
         }
@@ -95,7 +89,7 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
         if !has_ended(&child, &signals) {
             let _ = pidfd_send_signal(&child, Signal::KILL);
         }
-        tell!("{}: interrupted; nothing was stored", cli::styled_error());
+        error!("interrupted; nothing was stored");
     }
     die(interrupt);
 }

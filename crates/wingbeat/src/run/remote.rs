@@ -10,11 +10,11 @@ use wingbeat_track::{
 
 use super::{
     args::{Format, RunArgs},
-    exit_code, github, print, request,
-    request::variable,
-    style,
+    end::{exit_code, style},
+    github,
+    request::{self, variable},
 };
-use crate::cli::{self, tell};
+use crate::shell::{message, print, warning};
 
 /// Time for everything, the pauses included.
 const TOTAL: Duration = Duration::from_mins(5);
@@ -62,16 +62,16 @@ pub(super) fn send(
         if !quiet {
             let (attempt, attempts) = (retry.attempt, retry.attempts);
             let pause = retry.pause.as_secs_f64();
-            tell!("attempt {attempt} of {attempts}: {}; again in {pause:.0} s", retry.reason);
+            message!("attempt {attempt} of {attempts}: {}; again in {pause:.0} s", retry.reason);
         }
     })?;
     if !quiet {
         for remark in &finding.remarks {
-            tell!("note: {remark}");
+            message!("note: {remark}");
         }
     }
     for warning in &answer.warnings {
-        tell!("{}: {warning}", cli::styled_warning());
+        warning!("{warning}");
     }
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     print(&match args.format {

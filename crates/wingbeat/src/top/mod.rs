@@ -12,24 +12,25 @@ mod state;
 mod terminal;
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     process::ExitCode,
     thread,
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use wingbeat_bench::live::{
     Report, Total, Watch,
     format::{Format, UnknownFormat},
 };
 
 use crate::{
-    cli::{duration, tell},
+    shell::{print, warning},
     top::{
         columns::{Column, Sort, UnknownColumn},
         state::is_wanted,
     },
+    values::duration,
 };
 
 /// Shortest time between two readings: below it, looking would be the load.
@@ -89,7 +90,7 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     drop(watch);
     if !quiet {
         for warning in &report.warnings {
-            tell!("{}: {warning}", crate::cli::styled_warning());
+            warning!("{warning}");
         }
     }
     let text = match args.format {
@@ -99,8 +100,7 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         ),
         format => format.write(&report)?,
     };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to stdout")?;
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,10 +12,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
 };
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH},
-    low_level::pipe,
-};
+use signal_hook::consts::SIGWINCH;
 use wingbeat_bench::live::Watch;
 
 use super::{
@@ -25,6 +22,7 @@ use super::{
     state::{Flow, State},
     terminal::Screen,
 };
+use crate::shell::{ENDING, signal_socket, stdout_has_colours};
 
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub(super) fn run(
     filter: String,
 ) -> anyhow::Result<()> {
     let signals = Signals::register().context("cannot handle signals")?;
-    let look = Look { has_colors: has_colors() };
+    let look = Look { has_colors: stdout_has_colours() };
     let mut state = State::new(watch.first(), sort, filter);
     let mut screen = Screen::open(look.has_colors).context("cannot take the terminal")?;
     let mut due = Instant::now() + delay;
@@ -75,13 +73,8 @@ pub(super) fn run(
 
 impl Signals {
     fn register() -> io::Result<Self> {
-        let (end, ends) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            pipe::register(signal, ends.try_clone()?)?;
-        }
-        let (resize, resizes) = UnixStream::pair()?;
+        let (end, resize) = (signal_socket(&ENDING)?, signal_socket(&[SIGWINCH])?);
         resize.set_nonblocking(true)?;
-        pipe::register(SIGWINCH, resizes)?;
         Ok(Self { end, resize })
     }
 
@@ -91,11 +84,6 @@ impl Signals {
         let mut bytes = [0; 64];
         while matches!((&self.resize).read(&mut bytes), Ok(1..)) {}
     }
-}
-
-/// Whether the terminal may be coloured: what `--color` says, else NO_COLOR and its kind.
-fn has_colors() -> bool {
-    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
 /// Waits until `due` at most.

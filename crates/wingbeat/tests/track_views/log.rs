@@ -50,7 +50,7 @@ fn filters() {
     fails(&["--branch", "mian"], 1, "there is no branch mian in the store");
     fails(&["--branch", "mian"], 1, "it has feature/fast, main");
     fails(&["--project", "x"], 1, "there is no project x");
-    fails(&["--since", "yesterday"], 2, "a time is wanted, such as 2026-11-21");
+    fails(&["--since", "yesterday"], 2, "expected a time, such as 2026-11-21");
     fails(&["0000018f", "--branch", "main"], 2, "cannot be used with");
 }
 

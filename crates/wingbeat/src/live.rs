@@ -1,31 +1,14 @@
 //! `wingbeat bench --live`: flags in, calls, text out.
 
-use std::{
-    ffi::OsString,
-    io::{self, IsTerminal as _, Write as _},
-    os::{fd::AsFd as _, unix::net::UnixStream},
-    path::PathBuf,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget};
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
-    low_level::pipe,
-};
+use indicatif::ProgressBar;
 use wingbeat_bench::live::{EndedBy, Options, Progress, Report, format::Format, measure};
 use wingbeat_text::grouped;
 
 use crate::{
-    cli::{styled_error, styled_warning, tell},
-    output::PendingFile,
+    output::{PendingFile, deliver},
+    shell::{error, interruptible_by_socket, message, progress_target, warning},
 };
 
 /// How long it takes when neither time nor command says it.
@@ -64,41 +47,23 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
     };
     let report = measured(&options, quiet)?;
     let text = args.format.write(&report)?;
-    match output {
-        Some(file) => drop(file.write(|writer| writer.write_all(text.as_bytes()))?),
-        None => {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.flush())
-                .context("cannot write to stdout")?;
-        }
-    }
+    deliver(output, &text, quiet)?;
     Ok(tell_rest(&report, &options, quiet, verbose))
 }
 
 /// Measures until the end, showing how it goes if somebody watches.
 fn measured(options: &Options, quiet: bool) -> anyhow::Result<Report> {
-    let (stop, signalled) = UnixStream::pair().context("cannot make a socket for signals")?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Once it is over nobody waits for the socket: signals then do what they usually do.
-        flag::register_conditional_default(signal, Arc::clone(&is_over))
-            .context("cannot handle signals")?;
-        let writer = signalled.try_clone().context("cannot make a socket for signals")?;
-        pipe::register(signal, writer).context("cannot handle signals")?;
-    }
     // A command that was launched shares the terminal, and its output must not be torn by ours.
-    let is_hidden = quiet || !options.command.is_empty() || !io::stderr().is_terminal();
-    let target =
-        if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let target = progress_target(quiet || !options.command.is_empty());
     let bar = ProgressBar::with_draw_target(None, target);
-    let report = measure(options, stop.as_fd(), &mut |progress| {
-        bar.set_message(progress_text(progress));
-        bar.tick();
+    let report = interruptible_by_socket(|stop| {
+        measure(options, stop, &mut |progress| {
+            bar.set_message(progress_text(progress));
+            bar.tick();
+        })
     });
     bar.finish_and_clear();
-    is_over.store(true, Ordering::Relaxed);
-    Ok(report?)
+    Ok(report??)
 }
 
 fn progress_text(progress: Progress) -> String {
@@ -112,22 +77,18 @@ fn progress_text(progress: Progress) -> String {
 fn tell_rest(report: &Report, options: &Options, quiet: bool, verbose: bool) -> ExitCode {
     if !quiet {
         for warning in &report.warnings {
-            tell!("{}: {warning}", styled_warning());
+            warning!("{warning}");
         }
         if report.ended_by == EndedBy::Signal {
-            tell!("a signal ended it; the result is of the time until then");
+            message!("a signal ended it; the result is of the time until then");
         }
     }
     let never_ran = report.never_ran(options.wanted.is_empty());
     if options.wanted.is_empty() && never_ran.len() > 1 && !verbose {
-        tell!(
-            "{}: none of the {} loaded programs ran; -v says of each what to do",
-            styled_error(),
-            never_ran.len()
-        );
+        error!("none of the {} loaded programs ran; -v says of each what to do", never_ran.len());
     } else {
         for program in &never_ran {
-            tell!("{}: {program}", styled_error());
+            error!("{program}");
         }
     }
     match &report.command {

@@ -1,0 +1,160 @@
+//! What a verb shares with the shell that started it: messages, standard output, the terminal, signals.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::Context as _;
+use indicatif::ProgressDrawTarget;
+use owo_colors::OwoColorize as _;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
+    low_level::{pipe, unregister},
+};
+
+/// Width of text where there is no terminal to ask.
+pub(crate) const WIDTH: usize = 100;
+
+/// Signals that ask a program to end.
+pub(crate) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// Prints a line to stderr. A closed stderr is no failure.
+macro_rules! message {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(anstream::stderr(), $($text)*);
+    }};
+}
+pub(crate) use message;
+
+/// Prints a line to stderr that begins with `error:`.
+macro_rules! error {
+    ($($text:tt)*) => {
+        $crate::shell::message!("{}: {}", $crate::shell::error_label(), format_args!($($text)*))
+    };
+}
+pub(crate) use error;
+
+/// Prints a line to stderr that begins with `warning:`.
+macro_rules! warning {
+    ($($text:tt)*) => {
+        $crate::shell::message!("{}", $crate::shell::warning_text(format_args!($($text)*)))
+    };
+}
+pub(crate) use warning;
+
+pub(crate) fn error_label() -> String {
+    "error".red().bold().to_string()
+}
+
+/// A warning as a line.
+pub(crate) fn warning_text(text: impl std::fmt::Display) -> String {
+    format!("{}: {text}", "warning".yellow().bold())
+}
+
+/// Writes to stdout, without colours if it takes none. A reader that closed the pipe has seen enough.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_by(|out| out.write_all(text.as_bytes()))
+}
+
+/// As [`print`], for what writes itself.
+pub(crate) fn print_by(
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(anstream::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            // What is left in the buffer would fail again.
+            drop(out.into_parts());
+            Ok(())
+        }
+        written => written.context("cannot write to stdout"),
+    }
+}
+
+/// Writes a document as JSON to stdout.
+pub(crate) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
+    print(&(text + "\n"))
+}
+
+/// Whether stdout takes colours: as `--color` says, else as NO_COLOR and the terminal say.
+pub(crate) fn stdout_has_colours() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// Columns of the terminal that a stream is, or as many as a table has elsewhere.
+pub(crate) fn width_of(stream: impl AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(stream) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => WIDTH,
+    }
+}
+
+/// Columns of the terminal that stdout is. Elsewhere lines have any length, so that a row stays a line
+/// for `grep`.
+pub(crate) fn row_width() -> usize {
+    if io::stdout().is_terminal() { width_of(io::stdout()) } else { usize::MAX }
+}
+
+/// Where progress is drawn: nowhere, unless somebody watches.
+pub(crate) fn progress_target(is_hidden: bool) -> ProgressDrawTarget {
+    match is_hidden || !io::stderr().is_terminal() {
+        true => ProgressDrawTarget::hidden(),
+        false => ProgressDrawTarget::stderr(),
+    }
+}
+
+/// Runs something that the first signal asks to end. A second one does what it usually does.
+pub(crate) fn interruptible<T>(run: impl FnOnce(&AtomicBool) -> T) -> T {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut handlers = Vec::new();
+    for signal in ENDING {
+        // Without handlers a signal just ends it.
+        handlers.extend(flag::register_conditional_default(signal, Arc::clone(&stop)));
+        handlers.extend(flag::register(signal, Arc::clone(&stop)));
+    }
+    let found = run(&stop);
+    for handler in handlers {
+        unregister(handler);
+    }
+    // From here on a signal ends the program at once.
+    stop.store(true, Ordering::Relaxed);
+    found
+}
+
+/// Runs something that ends when its socket becomes readable, which each signal makes it. Once it is
+/// over, signals do what they usually do.
+pub(crate) fn interruptible_by_socket<T>(
+    run: impl FnOnce(BorrowedFd<'_>) -> T,
+) -> anyhow::Result<T> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in ENDING {
+        flag::register_conditional_default(signal, Arc::clone(&is_over))
+            .context("cannot handle signals")?;
+    }
+    let stop = signal_socket(&ENDING).context("cannot handle signals")?;
+    let found = run(stop.as_fd());
+    is_over.store(true, Ordering::Relaxed);
+    Ok(found)
+}
+
+/// A socket on which each of these signals writes a byte from now on.
+pub(crate) fn signal_socket(signals: &[i32]) -> io::Result<UnixStream> {
+    let (socket, writer) = UnixStream::pair()?;
+    write_signals(signals, &writer).map(|()| socket)
+}
+
+/// Has each of these signals write a byte.
+pub(crate) fn write_signals(signals: &[i32], writer: &UnixStream) -> io::Result<()> {
+    signals.iter().try_for_each(|&signal| pipe::register(signal, writer.try_clone()?).map(drop))
+}

@@ -1,0 +1,114 @@
+//! Values of flags that several verbs take: times and percentages.
+
+use std::{ops::Bound, time::Duration};
+
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+/// A length of time: 10s, 500ms, and without a unit seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    // A bare number would be ambiguous to read, but perf and sleep take it for seconds.
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
+    };
+    if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
+}
+
+/// How far back: 30d, 12h, 2weeks.
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(window) if !window.is_zero() => Ok(window),
+        Ok(_) => Err("the time must not be zero".to_owned()),
+        Err(error) => Err(format!("{error}; such as 30d or 12h")),
+    }
+}
+
+/// A moment: a date, a time in UTC, or a time with its zone.
+pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
+    let spelled = text.trim().replacen(' ', "T", 1);
+    let attempts = [
+        spelled.clone(),
+        format!("{spelled}Z"),
+        format!("{spelled}:00Z"),
+        format!("{spelled}T00:00:00Z"),
+    ];
+    let found = attempts.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    found.ok_or_else(|| {
+        "expected a time, such as 2026-11-21, 2026-11-21T14:05 or 2026-11-21T14:05:00+01:00"
+            .to_owned()
+    })
+}
+
+/// A percentage from 0 on, as a share.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    share_within(text, (Bound::Included(0.0), Bound::Unbounded))
+}
+
+/// A percentage within bounds, as a share.
+pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Result<f64, String> {
+    use std::ops::RangeBounds as _;
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent.is_finite() && bounds.contains(&percent) => Ok(percent / 100.0),
+        _ => {
+            let end = |bound: Bound<f64>, inclusive: &str, exclusive: &str| match bound {
+                Bound::Included(end) => format!(" {inclusive} {end}"),
+                Bound::Excluded(end) => format!(" {exclusive} {end}"),
+                Bound::Unbounded => String::new(),
+            };
+            let from = end(bounds.0, "from", "above");
+            let to = end(bounds.1, "up to", "below");
+            Err(format!("expected a percentage{from}{to}, such as 2.5"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let check = |text, expected: Option<u64>| {
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        };
+        check("10s", Some(10_000));
+        check("500ms", Some(500));
+        check("2m", Some(120_000));
+        check("1.5", Some(1_500));
+        check("3", Some(3_000));
+        check("0", None);
+        check("-1", None);
+        check("NaN", None);
+        check("soon", None);
+    }
+
+    #[test]
+    fn moments() {
+        let check = |text, expected: Option<&str>| {
+            let found = moment(text).ok().and_then(|time| time.format(&Rfc3339).ok());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        };
+        check("2026-11-21", Some("2026-11-21T00:00:00Z"));
+        check("2026-11-21T14:05", Some("2026-11-21T14:05:00Z"));
+        check("2026-11-21 14:05:06", Some("2026-11-21T14:05:06Z"));
+        check("2026-11-21T14:05:00+01:00", Some("2026-11-21T14:05:00+01:00"));
+        check("yesterday", None);
+        check("2026-13-01", None);
+        check("", None);
+    }
+
+    #[test]
+    fn percentages_become_shares() {
+        let check = |text, expected| assert_eq!(share(text).ok(), expected, "{text}");
+        check("0", Some(0.0));
+        check("2.5%", Some(0.025));
+        check("-1", None);
+        check("inf", None);
+        check("NaN", None);
+        check("much", None);
+        let bounds = (Bound::Excluded(-100.0), Bound::Excluded(100.0));
+        assert_eq!(share_within("-50", bounds), Ok(-0.5));
+        let error = "expected a percentage above -100 below 100, such as 2.5";
+        assert_eq!(share_within("-100", bounds), Err(error.to_owned()));
+    }
+}
