@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
@@ -12,6 +14,7 @@ use crate::{
     doctor::DoctorArgs,
     exchange::{ExportArgs, ImportArgs},
     generate::GenerateArgs,
+    live::LiveArgs,
     log::LogArgs,
     plot::PlotArgs,
     profile::ProfileArgs,
@@ -47,6 +50,9 @@ pub(crate) enum Verb {
     /// What does one run of an eBPF program cost? Runs the programs of an object in the kernel
     #[command(after_help = BENCH_EXAMPLES, after_long_help = BENCH_EXAMPLES)]
     Bench(Box<BenchArgs>),
+    /// What do the loaded eBPF programs cost? Measures them in place, on their real events
+    #[command(after_help = LIVE_EXAMPLES, after_long_help = LIVE_EXAMPLES)]
+    Live(LiveArgs),
     /// Which lines of an eBPF program cost what? Counts executed instructions, exactly
     #[command(after_help = ANNOTATE_EXAMPLES, after_long_help = ANNOTATE_EXAMPLES)]
     Annotate(Box<AnnotateArgs>),
@@ -110,10 +116,18 @@ Examples:
   wingbeat bench xdp.o filter --input flows.pcap   one program, on each packet of a capture
   wingbeat bench new.o --against old.o --err       is it slower than before? 1 if so
   wingbeat bench xdp.o --format bmf -o bench.json  for `bencher run --file bench.json`
-  wingbeat bench --live -d 10s                     what is loaded already, where it runs
 
 The exit status is 1 when a program could not be measured, did not return what --expect says, or
 became worse and --err was given; 2 for wrong usage. docs/bench.md tells what the numbers mean.";
+
+const LIVE_EXAMPLES: &str = "\
+Examples:
+  wingbeat live -d 10s                             all loaded programs
+  wingbeat live filter -- ./send-packets           one program, while a command runs
+  wingbeat live filter --distribution              percentiles of its single runs
+
+It needs CAP_SYS_ADMIN (sudo). The exit status is that of COMMAND if it failed; else 1 when a program
+never ran; 2 for wrong usage. docs/live.md explains the numbers.";
 
 const ANNOTATE_EXAMPLES: &str = "\
 Examples:
@@ -207,12 +221,43 @@ impl Color {
     }
 }
 
+/// The words of the command line, with the former `bench --live` as `live`, and whether it stood there.
+pub(crate) fn renamed(words: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
+    let mut words: Vec<OsString> = words.collect();
+    let is_value = |at: usize| words[at - 1] == "--color";
+    let is_flag = |word: &OsString| word.to_string_lossy().starts_with('-');
+    let verb = (1..words.len()).find(|&at| !is_flag(&words[at]) && !is_value(at));
+    let options = words.iter().take_while(|word| *word != "--");
+    match (verb, options.clone().position(|word| word == "--live")) {
+        (Some(verb), Some(flag)) if words[verb] == "bench" && verb < flag => {
+            words[verb] = "live".into();
+            words.remove(flag);
+            (words, true)
+        }
+        _ => (words, false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Command, CommandFactory as _};
 
     use super::*;
     use crate::generate::{definition, man_pages};
+
+    #[test]
+    fn bench_live_becomes_a_verb() {
+        let check = |line: &str, expected: &str| {
+            let (words, _) = renamed(line.split(' ').map(OsString::from));
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            assert_eq!(words.join(" "), expected);
+        };
+        check("wingbeat -q bench --live 12 -d 1s", "wingbeat -q live 12 -d 1s");
+        check("wingbeat bench 12 --live -- x --live", "wingbeat live 12 -- x --live");
+        check("wingbeat bench a.o", "wingbeat bench a.o");
+        check("wingbeat --color never bench --live", "wingbeat --color never live");
+        check("wingbeat run wingbeat bench --live", "wingbeat run wingbeat bench --live");
+    }
 
     #[test]
     fn the_definition_is_sound() {

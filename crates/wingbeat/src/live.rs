@@ -1,36 +1,52 @@
-//! `wingbeat bench --live`: flags in, calls, text out.
+//! `wingbeat live`: measures programs that are loaded already, where they run.
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use indicatif::ProgressBar;
-use wingbeat_bench::live::{EndedBy, Options, Progress, Report, format::Format, measure};
+use wingbeat_bench::live::{
+    EndedBy, Options, Progress, Report,
+    format::{Format, UnknownFormat},
+    measure,
+};
 use wingbeat_text::grouped;
 
 use crate::{
     output::{PendingFile, deliver},
     shell::{error, interruptible_by_socket, message, progress_target, warning},
+    values::duration,
 };
 
 /// How long it takes when neither time nor command says it.
 const DURATION: Duration = Duration::from_secs(5);
 
-/// What `wingbeat bench --live` is to do.
-#[derive(Debug)]
+/// Flags of `wingbeat live`.
+#[derive(Debug, clap::Args)]
 pub(crate) struct LiveArgs {
-    /// A program that is loaded: its id, name, tag, or the path of its pin [default: all]
-    pub(crate) programs: Vec<String>,
-    /// How long to measure: 10s, 500ms [default: until COMMAND ends, or 5s]
-    pub(crate) duration: Option<Duration>,
-    /// Form of the result: human, json, bmf (Bencher Metric Format) or csv
-    pub(crate) format: Format,
-    /// File to write the result to, instead of stdout
-    pub(crate) output: Option<PathBuf>,
-    /// Command during which to measure, with its arguments
-    pub(crate) command: Vec<OsString>,
-    /// Time single runs
-    pub(crate) distribution: bool,
-    /// Read counters of perf around single runs
-    pub(crate) counters: bool,
+    /// Programs to measure: by id, name, tag, or the path of a pin [default: all that are loaded]
+    #[arg(value_name = "PROGRAM")]
+    programs: Vec<String>,
+    /// Measuring time: 10s, 500ms [default: until COMMAND ends, or 5s]
+    // `time` is what `live` took.
+    #[arg(short, long, alias = "time", value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Show how long single runs take (p50 to max), timed by programs at the entry and exit of the
+    /// measured ones (fentry, fexit)
+    #[arg(long)]
+    distribution: bool,
+    /// Also count perf events in each run: cycles, instructions and cache misses, or the kernel's
+    /// software events where the machine has no hardware counters
+    #[arg(long)]
+    counters: bool,
+    /// Output format: human, json, bmf (Bencher Metric Format) or csv
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
+    format: Format,
+    /// Write the result to FILE instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Command to run while measuring, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 /// Measures and writes. The exit code is that of the command when it fails, 1 when a program never

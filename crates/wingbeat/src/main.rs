@@ -31,8 +31,14 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::cli::{Cli, Verb};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let (words, is_bench_live) = cli::renamed(std::env::args_os());
+    let cli = Cli::parse_from(words);
     cli.color.write_global();
+    if is_bench_live && !cli.quiet {
+        shell::message!(
+            "note: `wingbeat bench --live` is now `wingbeat live`; the next release drops the old form"
+        );
+    }
     match run(&cli) {
         Ok(code) => code,
         // Whoever reads has seen enough.
@@ -51,6 +57,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Top(args) => top::run(args, cli.quiet),
         Verb::Annotate(args) => annotate::run(args, cli.quiet, cli.verbose),
         Verb::Bench(args) => bench::run(args, cli.quiet, cli.verbose),
+        Verb::Live(args) => live::run(args, cli.quiet, cli.verbose),
         Verb::Run(args) => run::run(args, cli.quiet, cli.verbose),
         Verb::Mock(args) => run::mock(args),
         Verb::Compare(args) => compare::run(args, cli.quiet, cli.verbose),

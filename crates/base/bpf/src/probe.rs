@@ -42,6 +42,8 @@ pub enum Verb {
     Profile,
     /// `wingbeat bench`.
     Bench,
+    /// `wingbeat live`.
+    Live,
     /// `wingbeat annotate`.
     Annotate,
     /// `wingbeat top`.

@@ -106,7 +106,7 @@ fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Optio
         "the program may take another way than with an event's own arguments, and the figures are those \
          of the way that it took",
         "give arguments that matter with --ctx, 8 bytes each, or attach it and measure it on its events \
-         with `wingbeat bench --live`",
+         with `wingbeat live`",
     )
 }
 

@@ -91,7 +91,7 @@ pub enum NotWrappable {
     /// The kernel calls each function of a `struct_ops` with a signature of its own.
     #[error(
         "a struct_ops program may return nothing or a pointer, which a function in front of it \
-         cannot pass on: measure it in place with --live"
+         cannot pass on: measure it in place with `wingbeat live`"
     )]
     StructOps,
     /// An extension takes the arguments of the function that it replaces.

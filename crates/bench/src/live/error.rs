@@ -37,12 +37,12 @@ pub enum LiveError {
     NothingLoaded,
     /// Single runs cannot be timed in this kernel.
     #[error(
-        "cannot time single runs in place: that takes programs at the entry and exit of another program (fentry, fexit), tried on an empty program of wingbeat's own, and {0}; `wingbeat bench OBJECT` times single runs without them, by a function in front of the program, and `wingbeat bench --live` without --distribution and --counters tells means"
+        "cannot time single runs in place: that takes programs at the entry and exit of another program (fentry, fexit), tried on an empty program of wingbeat's own, and {0}; `wingbeat bench OBJECT` times single runs without them, by a function in front of the program, and `wingbeat live` without --distribution and --counters tells means"
     )]
     NoTracing(String),
     /// The single runs of one program cannot be timed.
     #[error(
-        "cannot time the single runs of {program}: {reason}; `wingbeat bench --live` without --distribution and --counters tells their mean, and `wingbeat bench OBJECT` times single runs before the program is loaded"
+        "cannot time the single runs of {program}: {reason}; `wingbeat live` without --distribution and --counters tells their mean, and `wingbeat bench OBJECT` times single runs before the program is loaded"
     )]
     NotTraceable {
         program: String,

@@ -1,4 +1,4 @@
-//! The result of looking at loaded programs: what `wingbeat bench --live` and `wingbeat top --once`
+//! The result of looking at loaded programs: what `wingbeat live` and `wingbeat top --once`
 //! write. docs/top.md describes its JSON.
 
 use serde::Serialize;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Why a program has the verifier's figures alone. The same for all types, so that it is told once.
-const NOT_RUN: &str = "only its event runs such a program; attach it and use `wingbeat bench --live` for \
+const NOT_RUN: &str = "only its event runs such a program; attach it and use `wingbeat live` for \
                        its times";
 
 /// What became of them.

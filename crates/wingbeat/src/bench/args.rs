@@ -1,6 +1,6 @@
 //! Flags of `wingbeat bench`, and those that it shares with `annotate`.
 
-use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
+use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 use wingbeat_bench::{
     analyse::compare::Thresholds,
@@ -10,10 +10,7 @@ use wingbeat_bench::{
 };
 use wingbeat_bpf::spec::{GlobalSetting, SectionType};
 
-use crate::{
-    live::LiveArgs,
-    values::{duration, share},
-};
+use crate::values::{duration, share};
 
 /// What programs are run on.
 #[derive(Debug, clap::Args)]
@@ -46,8 +43,8 @@ pub(crate) struct InputArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Object file with eBPF programs
-    #[arg(value_name = "OBJECT", required_unless_present = "live")]
-    pub(crate) object: Option<PathBuf>,
+    #[arg(value_name = "OBJECT")]
+    pub(crate) object: PathBuf,
     /// Programs to measure, by name or a part of it that only one has [default: all]
     #[arg(value_name = "PROGRAM")]
     pub(crate) programs: Vec<String>,
@@ -55,11 +52,11 @@ pub(crate) struct BenchArgs {
     pub(crate) inputs: InputArgs,
     /// Program whose functions those of OBJECT replace (freplace) or trace: another object, or the id
     /// or the pin of one that is loaded [default: one of OBJECT]
-    #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
+    #[arg(long, value_name = "OBJECT")]
     #[arg(value_parser = |text: &str| text.parse::<TargetSource>().map_err(|error: Infallible| error))]
     pub(crate) target: Option<TargetSource>,
     /// Compare with the same programs of another object, in turns; or with figures in a .csv file
-    #[arg(long, value_name = "OBJECT", conflicts_with = "live")]
+    #[arg(long, value_name = "OBJECT")]
     pub(crate) against: Option<PathBuf>,
     /// Bound of the whole measurement: 10s, 2m [default: 3 s per program and input, 5 s to 1 m;
     /// four times as much with --against]
@@ -96,27 +93,6 @@ pub(crate) struct BenchArgs {
     /// Seed of the order of batches and of resampling
     #[arg(long, value_name = "N", default_value_t = 230)]
     pub(crate) seed: u64,
-    /// Measure programs that are loaded already, where they run: by id, name, tag or pin [default:
-    /// all]
-    #[arg(long)]
-    #[arg(conflicts_with_all = [
-        "input", "ctx", "map", "type", "program_data", "samples", "cpu", "expect", "allow_stats",
-    ])]
-    pub(crate) live: bool,
-    /// With --live: how long to measure [default: until COMMAND ends, or 5s]
-    #[arg(short, long, value_name = "TIME", value_parser = duration, requires = "live")]
-    pub(crate) duration: Option<Duration>,
-    /// With --live: tell how long single runs take (p50 to max), by programs at the entry and exit of
-    /// those that are measured (fentry, fexit)
-    #[arg(long, requires = "live")]
-    pub(crate) distribution: bool,
-    /// With --live: the same, and what perf counts in each run: cycles, instructions and cache misses,
-    /// or events of the kernel where the machine has none of these
-    #[arg(long, requires = "live")]
-    pub(crate) counters: bool,
-    /// With --live: a command during which to measure, with its arguments
-    #[arg(last = true, value_name = "COMMAND", requires = "live")]
-    pub(crate) command: Vec<OsString>,
 }
 
 impl BenchArgs {
@@ -126,20 +102,6 @@ impl BenchArgs {
             time: self.threshold.unwrap_or(usual.time),
             exact: self.threshold_exact.unwrap_or(usual.exact),
         }
-    }
-
-    /// The same as flags of a measurement in place.
-    pub(super) fn live_args(&self) -> anyhow::Result<LiveArgs> {
-        let first = self.object.as_ref().map(|first| first.to_string_lossy().into_owned());
-        Ok(LiveArgs {
-            programs: first.into_iter().chain(self.programs.iter().cloned()).collect(),
-            duration: self.duration.or(self.time),
-            format: self.format,
-            output: self.output.clone(),
-            command: self.command.clone(),
-            distribution: self.distribution,
-            counters: self.counters,
-        })
     }
 }
 

@@ -18,7 +18,6 @@ use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
 pub(crate) use self::args::{BenchArgs, InputArgs};
 use crate::{
-    live,
     output::{PendingFile, deliver},
     shell::{
         WIDTH, interruptible, message, progress_target, stdout_has_colours, warning, width_of,
@@ -34,12 +33,8 @@ const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
 /// Measures and writes. The exit code is 1 when something failed, returned what it should not, or, with
 /// `--err`, became worse; else 0.
 pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
-    if args.live {
-        return live::run(&args.live_args()?, quiet, verbose);
-    }
-    let Some(object) = &args.object else { bail!("which object file? `wingbeat bench FILE.o`") };
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
-    let spec = args.inputs.spec(object)?;
+    let spec = args.inputs.spec(&args.object)?;
     let (plan, warnings) = plan(args)?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {

@@ -78,7 +78,7 @@ fn verdict(findings: &[Finding]) -> String {
 
 /// The verbs that a finding matters to; those that can do without it in brackets.
 fn concerns(finding: &Finding) -> String {
-    if let [Verb::Profile, Verb::Bench, Verb::Annotate, Verb::Top] = finding.needed_by {
+    if let [Verb::Profile, Verb::Bench, Verb::Annotate, Verb::Live, Verb::Top] = finding.needed_by {
         return "all verbs".to_owned();
     }
     let needed = finding.needed_by.iter().map(|&verb| name(verb).to_owned());
@@ -91,6 +91,7 @@ fn name(verb: Verb) -> &'static str {
         Verb::Profile => "profile",
         Verb::Bench => "bench",
         Verb::Annotate => "annotate",
+        Verb::Live => "live",
         Verb::Top => "top",
         Verb::Build => "build",
     }

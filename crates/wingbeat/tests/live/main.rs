@@ -1,4 +1,4 @@
-//! `wingbeat bench --live` and `wingbeat top` on the real kernel: programs attached to a network of
+//! `wingbeat live` and `wingbeat top` on the real kernel: programs attached to a network of
 //! the test's own, and a number of packets that is known.
 //!
 //! Tests run one at a time, because they switch statistics on and off, which all programs share. They

@@ -1,4 +1,4 @@
-//! `wingbeat bench --live`.
+//! `wingbeat live`.
 
 use std::{
     fs::{self, Permissions},
@@ -15,8 +15,8 @@ use wingbeat_bpf::{owners::Owners, program::StatisticsOn};
 use crate::{
     network::{Network, sender},
     support::{
-        BENCH_LIVE, Dropper, bench_live, check_statistics, finished, program_in, run, statistics,
-        turn, wait_until,
+        Dropper, LIVE, check_statistics, finished, live, program_in, run, statistics, turn,
+        wait_until, wingbeat,
     },
 };
 
@@ -28,7 +28,7 @@ fn every_packet_is_counted() {
     let dropper = Dropper::attached("drop_every_packet");
     let folder = tempfile::tempdir().expect("temporary folder");
     let file = folder.path().join("result.json");
-    let mut command = bench_live(&["drop_every_packet", "--format", "json", "-o"]);
+    let mut command = live(&["drop_every_packet", "--format", "json", "-o"]);
     command.arg(&file).arg("--").args(sender(300));
     let child = command.spawn().expect("start");
     let pid = child.id();
@@ -66,7 +66,7 @@ fn a_command_speaks_for_itself() {
     let _network = Network::enter();
     let _dropper = Dropper::attached("speaks");
     let [bash, flag, script] = sender(20);
-    let mut command = bench_live(&["speaks", "--"]);
+    let mut command = live(&["speaks", "--"]);
     command.args([bash, flag, format!("{script}; echo out; echo err >&2; exit 7")]);
     let found = run(command);
     assert_eq!(found.code, Some(7), "{}", found.stderr);
@@ -88,13 +88,13 @@ fn a_program_that_never_ran_is_an_error() {
         found.contains("idle (id ") && found.contains("never ran in ") && found.contains(advice)
     };
 
-    let found = run(bench_live(&["idle", "-d", "200ms"]));
+    let found = run(live(&["idle", "-d", "200ms"]));
     assert_eq!(found.code, Some(1));
     assert!(never_ran(&found.stderr), "{}", found.stderr);
     assert!(!found.stdout.contains("0.0 ns"), "{}", found.stdout);
 
     // The others are told all the same.
-    let mut both = bench_live(&["busy", &idle.id.to_string(), "-d", "1s", "--format", "json"]);
+    let mut both = live(&["busy", &idle.id.to_string(), "-d", "1s", "--format", "json"]);
     let both = both.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = both.spawn().expect("start");
     let pid = child.id();
@@ -124,17 +124,17 @@ fn what_is_not_there_is_told_with_what_is() {
     let Some(_turn) = turn() else { return };
     let _dropper = Dropper::load("classify_source");
     let check = |word: &str, code, expected: &str| {
-        let found = run(bench_live(&[word, "-d", "100ms"]));
+        let found = run(live(&[word, "-d", "100ms"]));
         assert_eq!(found.code, Some(code), "{word}");
         assert!(found.stderr.contains(expected), "{word}: {}", found.stderr);
     };
     check("clasify_source", 1, "did you mean classify_source?");
     check("4294967295", 1, "no loaded program has the id, name or tag \"4294967295\"");
     check("/no/such/pin", 1, "cannot take the program from /no/such/pin: ");
-    let found = run(bench_live(&["classify_source", "--", "/no/such/command"]));
+    let found = run(live(&["classify_source", "--", "/no/such/command"]));
     assert_eq!(found.code, Some(1));
     assert!(found.stderr.contains("cannot start /no/such/command: "), "{}", found.stderr);
-    let found = run(bench_live(&["classify_source", "--format", "xml"]));
+    let found = run(live(&["classify_source", "--format", "xml"]));
     assert_eq!(found.code, Some(2));
 }
 
@@ -144,7 +144,7 @@ fn a_signal_ends_it_with_a_result() {
     let before = statistics();
     let network = Network::enter();
     let dropper = Dropper::attached("until_signal");
-    let mut command = bench_live(&["until_signal", "-d", "60s", "--format", "json"]);
+    let mut command = live(&["until_signal", "-d", "60s", "--format", "json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("start");
     let pid = child.id();
@@ -172,7 +172,7 @@ fn a_program_survives_its_owner_while_it_is_measured() {
     let network = Network::enter();
     let dropper = Dropper::attached("orphan");
     let id = dropper.id;
-    let mut command = bench_live(&["orphan", "-d", "2s", "--format", "json"]);
+    let mut command = live(&["orphan", "-d", "2s", "--format", "json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("start");
     thread::sleep(Duration::from_secs(1));
@@ -188,7 +188,7 @@ fn programs_of_one_name_are_all_measured() {
     let Some(_turn) = turn() else { return };
     let _network = Network::enter();
     let (first, second) = (Dropper::attached("twin"), Dropper::load("twin"));
-    let mut command = bench_live(&["twin", "--format", "bmf", "--"]);
+    let mut command = live(&["twin", "--format", "bmf", "--"]);
     command.args(sender(20));
     let found = run(command);
     // The second never ran.
@@ -222,10 +222,10 @@ fn pins_lead_to_programs() {
     let mut dropper = Dropper::load("pinned");
     let pin = folder.path().join("pin");
     dropper.pin(&pin);
-    let found = run(bench_live(&[pin.to_str().expect("text"), "-d", "100ms", "--format", "json"]));
+    let found = run(live(&[pin.to_str().expect("text"), "-d", "100ms", "--format", "json"]));
     assert_eq!(program_in(&found.json(), dropper.id)["name"], "pinned", "{}", found.stderr);
     // What is no program.
-    let found = run(bench_live(&[folder.path().to_str().expect("text"), "-d", "100ms"]));
+    let found = run(live(&[folder.path().to_str().expect("text"), "-d", "100ms"]));
     assert_eq!(found.code, Some(1));
     assert!(found.stderr.contains("cannot take the program from "), "{}", found.stderr);
 }
@@ -235,7 +235,7 @@ fn statistics_that_were_on_stay_on_and_are_told() {
     let Some(_turn) = turn() else { return };
     let _dropper = Dropper::load("idle");
     let _on = StatisticsOn::new().expect("statistics");
-    let found = run(bench_live(&["idle", "-d", "100ms", "--format", "json"]));
+    let found = run(live(&["idle", "-d", "100ms", "--format", "json"]));
     let report = found.json();
     let warnings = report["warnings"].as_array().expect("warnings");
     let warning = warnings.iter().find(|warning| warning["code"] == "statistics_were_on");
@@ -252,7 +252,7 @@ fn without_the_right_it_says_which() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("permissions");
     let copy = folder.path().join("wingbeat");
     fs::copy(env!("CARGO_BIN_EXE_wingbeat"), &copy).expect("a copy");
-    for verb in [BENCH_LIVE, &["top", "--once"]] {
+    for verb in [LIVE, &["top", "--once"]] {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy).args(verb);
         let found = run(command);
@@ -260,4 +260,14 @@ fn without_the_right_it_says_which() {
         assert!(found.stderr.contains("CAP_SYS_ADMIN is missing: "), "{}", found.stderr);
         assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
     }
+}
+
+#[test]
+fn the_former_spelling_works_with_a_note() {
+    let Some(_turn) = turn() else { return };
+    let dropper = Dropper::load("former");
+    let id = dropper.id.to_string();
+    let found = run(wingbeat(&["bench", &id, "--live", "--time", "100ms"]));
+    assert_eq!(found.code, Some(1), "{}", found.stderr);
+    assert!(found.stderr.starts_with("note: `wingbeat bench --live` is now"), "{}", found.stderr);
 }

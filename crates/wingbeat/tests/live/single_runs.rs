@@ -1,4 +1,4 @@
-//! `wingbeat bench --live --distribution` and `--counters`: single runs, on kernels that attach programs
+//! `wingbeat live --distribution` and `--counters`: single runs, on kernels that attach programs
 //! to programs. On others, what they say instead.
 
 use std::{
@@ -27,7 +27,7 @@ use crate::{
     network::{Network, sender},
     object::{HasTypes, long_on_demand, looping, object},
     support::{
-        Dropper, Run, bench_live, finished, program_in, run, statistics, turn, wait_until, wingbeat,
+        Dropper, Run, finished, live, program_in, run, statistics, turn, wait_until, wingbeat,
     },
 };
 
@@ -76,9 +76,9 @@ fn run_classifier(program: impl AsFd, runs: u32) {
     }
 }
 
-/// `bench --live --distribution` as JSON, which has begun to record when this returns.
+/// `live --distribution` as JSON, which has begun to record when this returns.
 fn recording(arguments: &[&str], target: u32) -> Child {
-    let mut command = bench_live(&["--distribution", "--format", "json"]);
+    let mut command = live(&["--distribution", "--format", "json"]);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("start");
     wait_until("tracers are there", || tracers() >= 2 && program::open(target).is_ok());
@@ -135,7 +135,7 @@ fn kernels_that_refuse_are_told_apart_from_programs() {
     }
     let dropper = Dropper::load("refused");
     for flag in ["--distribution", "--counters"] {
-        let found = run(bench_live(&[flag, &dropper.id.to_string(), "-d", "100ms"]));
+        let found = run(live(&[flag, &dropper.id.to_string(), "-d", "100ms"]));
         assert_eq!(found.code, Some(1), "{}", found.stderr);
         assert!(found.stdout.is_empty(), "{}", found.stdout);
         for part in [
@@ -150,15 +150,6 @@ fn kernels_that_refuse_are_told_apart_from_programs() {
 }
 
 #[test]
-fn flags_belong_to_live() {
-    for flag in ["--distribution", "--counters"] {
-        let found = run(wingbeat(&["bench", "some.o", flag]));
-        assert_eq!(found.code, Some(2), "{}", found.stderr);
-        assert!(found.stderr.contains("--live"), "{}", found.stderr);
-    }
-}
-
-#[test]
 fn every_run_is_timed() {
     let Some(_turn) = turn() else { return };
     if !has_fentry() {
@@ -169,7 +160,7 @@ fn every_run_is_timed() {
     let dropper = Dropper::attached("drop_every_one");
     let folder = tempfile::tempdir().expect("temporary folder");
     let file = folder.path().join("result.json");
-    let mut command = bench_live(&["drop_every_one", "--distribution", "--format", "json", "-o"]);
+    let mut command = live(&["drop_every_one", "--distribution", "--format", "json", "-o"]);
     command.arg(&file).arg("--").args(sender(300));
     let found = run(command);
     assert_eq!(found.code, Some(0), "{}", found.stderr);
@@ -200,7 +191,7 @@ fn other_formats_and_counters() {
     let _network = Network::enter();
     let dropper = Dropper::attached("counted");
     let measured = |format: &str| {
-        let mut command = bench_live(&["counted", "--counters", "--format", format, "--"]);
+        let mut command = live(&["counted", "--counters", "--format", format, "--"]);
         command.args(sender(200));
         let found = run(command);
         assert_eq!(found.code, Some(0), "{}", found.stderr);
@@ -376,7 +367,7 @@ fn programs_that_cannot_be_traced() {
         return;
     }
     let check = |program: &Loaded, expected: &[&str]| {
-        let found = run(bench_live(&["--distribution", &program.info.id.to_string(), "-d", "1s"]));
+        let found = run(live(&["--distribution", &program.info.id.to_string(), "-d", "1s"]));
         assert_eq!(found.code, Some(1), "{}", found.stderr);
         let is_told = expected.iter().any(|expected| found.stderr.contains(expected));
         assert!(is_told, "{expected:?}: {}", found.stderr);
@@ -392,7 +383,7 @@ fn programs_that_cannot_be_traced() {
     // Among all programs such a one is left out, and told.
     let untyped = load("untyped", &untyped);
     let _typed = classifier("typed", 3);
-    let mut command = bench_live(&["--distribution", "--format", "json", "-d", "300ms"]);
+    let mut command = live(&["--distribution", "--format", "json", "-d", "300ms"]);
     command.arg("-q");
     let report = run(command).json();
     let warnings = report["warnings"].as_array().expect("warnings");

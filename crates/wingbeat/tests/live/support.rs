@@ -19,8 +19,8 @@ use wingbeat_bpf::{owners::Owners, ruler::Ruler};
 
 use crate::{network::RECEIVER, object::dropper};
 
-/// How `bench --live` is called.
-pub(crate) const BENCH_LIVE: &[&str] = &["bench", "--live"];
+/// How `wingbeat live` is called.
+pub(crate) const LIVE: &[&str] = &["live"];
 
 /// One test at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -80,9 +80,9 @@ pub(crate) fn wingbeat(arguments: &[&str]) -> Command {
     command
 }
 
-/// `wingbeat bench --live` with arguments.
-pub(crate) fn bench_live(arguments: &[&str]) -> Command {
-    let mut command = wingbeat(BENCH_LIVE);
+/// `wingbeat live` with arguments.
+pub(crate) fn live(arguments: &[&str]) -> Command {
+    let mut command = wingbeat(LIVE);
     command.args(arguments);
     command
 }

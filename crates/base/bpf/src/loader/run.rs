@@ -58,7 +58,7 @@ pub struct ProgramRun {
 pub enum RunError {
     /// The type has no handler in any kernel.
     #[error(
-        "programs of type {0} cannot be run on demand: only the event itself runs them; attach it and use `wingbeat bench --live`"
+        "programs of type {0} cannot be run on demand: only the event itself runs them; attach it and use `wingbeat live`"
     )]
     NoHandler(ProgramType),
     /// The type has no handler in this kernel.

@@ -11,7 +11,7 @@ use wingbeat_ebpf_build::Toolchain;
 
 use super::{
     Finding, Host, Mend, Subject,
-    Verb::{Bench, Build, Profile, Top},
+    Verb::{Bench, Build, Live, Profile, Top},
     reading,
 };
 use crate::rights::{Capability, INITIAL_PID_NAMESPACE};
@@ -25,7 +25,7 @@ pub(super) fn capabilities(host: &Host) -> Finding {
         id: "capabilities",
         name: "capabilities",
         needed_by: &[Profile],
-        helps: &[Bench, Top],
+        helps: &[Bench, Live, Top],
     };
     let rights = match &host.rights {
         Ok(rights) => rights,

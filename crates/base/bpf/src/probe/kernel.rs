@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{
     Finding, Host, Mend, Subject,
-    Verb::{Annotate, Bench, Profile, Top},
+    Verb::{Annotate, Bench, Live, Profile, Top},
     reading,
 };
 
@@ -16,7 +16,7 @@ pub(super) fn version() -> Finding {
     const SUBJECT: Subject = Subject {
         id: "kernel",
         name: "kernel",
-        needed_by: &[Profile, Bench, Annotate, Top],
+        needed_by: &[Profile, Bench, Annotate, Live, Top],
         helps: &[],
     };
     let system = rustix::system::uname();
@@ -39,7 +39,7 @@ pub(super) fn architecture() -> Finding {
     const SUBJECT: Subject = Subject {
         id: "architecture",
         name: "architecture",
-        needed_by: &[Profile, Bench, Annotate, Top],
+        needed_by: &[Profile, Bench, Annotate, Live, Top],
         helps: &[],
     };
     let system = rustix::system::uname();

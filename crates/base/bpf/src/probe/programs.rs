@@ -4,7 +4,7 @@ use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 
 use super::{
     Finding, Host, Mend, Refusal, Subject,
-    Verb::{Bench, Profile, Top},
+    Verb::{Bench, Live, Profile, Top},
     perf,
 };
 use crate::{
@@ -92,7 +92,7 @@ pub(super) fn btf_tracepoint(host: &Host) -> Finding {
 /// loading, some only at attaching.
 pub(super) fn fentry(host: &Host) -> Finding {
     const SUBJECT: Subject =
-        Subject { id: "fentry", name: "fentry", needed_by: &[], helps: &[Bench] };
+        Subject { id: "fentry", name: "fentry", needed_by: &[], helps: &[Live] };
     let types = host.types.as_ref().ok();
     let Some(btf_id) = types.and_then(|types| types.function_id(FUNCTION)) else {
         return SUBJECT.missing(format!("the kernel's types have no {FUNCTION}"), types_first());
@@ -104,17 +104,17 @@ pub(super) fn fentry(host: &Host) -> Finding {
             &FOR_TRACING,
             refusal,
             Mend::Advice(
-                "this kernel forbids it; only bench --live --distribution and --counters need it"
+                "this kernel forbids it; only live --distribution and --counters need it"
                     .to_owned(),
             ),
         ),
     }
 }
 
-/// Looking at programs that others have loaded: what `top` and `bench --live` show.
+/// Looking at programs that others have loaded: what `top` and `live` show.
 pub(super) fn by_id(host: &Host) -> Finding {
     const SUBJECT: Subject =
-        Subject { id: "program_ids", name: "programs by id", needed_by: &[Top], helps: &[Bench] };
+        Subject { id: "program_ids", name: "programs by id", needed_by: &[Live, Top], helps: &[] };
     let attempt = || {
         let ids = program::ids().map_err(Refusal::at("listing"))?;
         match ids.last().map(|&id| program::open(id)) {
@@ -132,14 +132,14 @@ pub(super) fn by_id(host: &Host) -> Finding {
     }
 }
 
-/// Having the kernel time every program for a while: where the figures of `top` and `bench --live`
+/// Having the kernel time every program for a while: where the figures of `top` and `live`
 /// come from. They are on for an instant.
 pub(super) fn run_statistics(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject {
         id: "run_statistics",
         name: "run-time statistics",
-        needed_by: &[Top],
-        helps: &[Bench],
+        needed_by: &[Live, Top],
+        helps: &[],
     };
     match StatisticsOn::new().map_err(Refusal::at("switching them on")) {
         Ok(_) => SUBJECT.works("switched on, and dropped at once"),

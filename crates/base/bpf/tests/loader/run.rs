@@ -281,7 +281,7 @@ fn the_table_of_handlers_is_that_of_the_kernel() {
             error.to_string(),
             format!(
                 "programs of type {type} cannot be run on demand: only the event itself runs them; \
-                 attach it and use `wingbeat bench --live`"
+                 attach it and use `wingbeat live`"
             )
         );
         let error = outcome(r#type, ProgramType::XDP).expect("it was loaded before");
