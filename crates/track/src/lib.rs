@@ -20,10 +20,13 @@
 //! `docs/how-numbers-are-judged.md` is the rule that [`decide`] follows.
 
 pub mod adapter;
+mod command;
 pub mod compare;
 pub mod config;
 pub mod decide;
+pub mod git;
 pub mod github;
+mod interrupt;
 pub mod mock;
 pub mod model;
 pub mod output;

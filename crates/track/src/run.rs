@@ -1,23 +1,20 @@
 //! One `wingbeat run` from beginning to end: the only part of this crate that starts programs.
 //!
-//! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
+//! [`command`](crate::command) runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
 //! several, `head` finds the history that the report belongs to, `judge` puts both before
 //! [`decide`](crate::decide), `confirm` measures again what looks bad, `in_turns` what looks worse than a
-//! history that is too short. [`git`] and [`host`] tell where all of this happens, and an [`Interrupt`]
+//! history that is too short. [`git`](crate::git) and [`host`] tell where all of this happens, and an [`Interrupt`]
 //! ends it.
 
 mod absorbed;
-mod command;
 mod confirm;
 mod criterion;
 mod fold;
 mod gather;
-pub mod git;
 mod head;
 pub mod host;
 mod idle;
 mod in_turns;
-mod interrupt;
 mod judge;
 
 use std::{ops::RangeInclusive, path::PathBuf};
@@ -25,11 +22,9 @@ use std::{ops::RangeInclusive, path::PathBuf};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub use command::{Benchmark, CommandError, Echo};
 pub use fold::Fold;
 pub use gather::{GatherError, Source};
 pub use head::Branching;
-pub use interrupt::Interrupt;
 
 use crate::{
     adapter::Adapter,
@@ -39,6 +34,10 @@ use crate::{
         Threshold, ThresholdModel,
     },
     store::{Store, StoreError},
+};
+pub use crate::{
+    command::{Benchmark, CommandError, Echo},
+    interrupt::Interrupt,
 };
 
 /// Years that a store has times for, in nanoseconds since 1970.

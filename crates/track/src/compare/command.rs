@@ -4,12 +4,12 @@
 //! benchmark, and what the command leaves running in the background keeps nothing open.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read as _, Seek as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::PathBuf,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
@@ -23,7 +23,8 @@ use rustix::{
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
 };
 
-use super::{Plan, error::CompareError, git::MISLEADING, result::SideName};
+use super::{Plan, error::CompareError, result::SideName};
+use crate::{command::Benchmark, git};
 
 /// How soon a stop is noticed.
 const NOTICE: Duration = Duration::from_millis(50);
@@ -41,9 +42,9 @@ const PLAIN: &str = " _-./=+:,@%";
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) side: SideName,
-    command: Vec<OsString>,
+    command: Benchmark,
     /// Builds what the command runs, if there is a way to do that alone.
-    build: Option<Vec<OsString>>,
+    build: Option<Benchmark>,
     directory: PathBuf,
     target: PathBuf,
 }
@@ -57,14 +58,13 @@ pub(super) struct Output {
 
 impl Runner {
     pub(super) fn new(side: SideName, plan: &Plan, directory: PathBuf, target: PathBuf) -> Self {
-        let shell = |line: &OsString| vec!["/bin/sh".into(), "-c".into(), line.clone()];
         let command = match &plan.command[..] {
             [line] => shell(line),
-            words => words.to_vec(),
+            words => Benchmark::Exec(words.to_vec()),
         };
         let build = match &plan.build {
-            Some(line) => Some(shell(&line.into())),
-            None => build_of(&plan.command),
+            Some(line) => Some(shell(line.as_ref())),
+            None => build_of(&plan.command).map(Benchmark::Exec),
         };
         Self { side, command, build, directory, target }
     }
@@ -81,20 +81,15 @@ impl Runner {
 
     /// The line that [`build`](Self::build) runs, or [`run`](Self::run) if there is none.
     pub(super) fn first_line(&self) -> String {
-        line_of(self.build.as_ref().unwrap_or(&self.command))
+        self.build.as_ref().unwrap_or(&self.command).display()
     }
 
-    fn execute(&self, words: &[OsString], stop: &AtomicBool) -> Result<Output, CompareError> {
-        let failed = |source| CompareError::Start { command: line_of(words), source };
-        let (program, arguments) = words.split_first().ok_or(CompareError::NoCommand)?;
+    fn execute(&self, benchmark: &Benchmark, stop: &AtomicBool) -> Result<Output, CompareError> {
+        let failed = |source| CompareError::Start { command: benchmark.display(), source };
         let mut files = [scratch().map_err(failed)?, scratch().map_err(failed)?];
         let [stdout, stderr] = &files;
-        let mut command = Command::new(program);
-        for variable in MISLEADING {
-            command.env_remove(variable);
-        }
-        let child = command
-            .args(arguments)
+        let mut command = benchmark.command();
+        let child = git::forget_hook(&mut command)
             .current_dir(&self.directory)
             .env("CARGO_TARGET_DIR", &self.target)
             .stdin(Stdio::null())
@@ -117,7 +112,7 @@ impl Runner {
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => "failed".to_owned(),
         };
-        let (command, side, last) = (line_of(words), self.side, output.last_lines());
+        let (command, side, last) = (benchmark.display(), self.side, output.last_lines());
         Err(CompareError::Failed { command, ended, side, last })
     }
 }
@@ -136,14 +131,8 @@ impl Output {
     }
 }
 
-/// As one would type it, nearly.
-fn line_of(words: &[OsString]) -> String {
-    // What the shell was given is the line.
-    let words = match words {
-        [shell, flag, line] if shell == "/bin/sh" && flag == "-c" => std::slice::from_ref(line),
-        words => words,
-    };
-    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+fn shell(line: &OsStr) -> Benchmark {
+    Benchmark::Shell { shell: "/bin/sh".into(), flag: "-c".into(), line: line.to_owned() }
 }
 
 /// `cargo bench` can build without running; what else can is for the user to say.
@@ -224,7 +213,8 @@ mod tests {
     fn cargo_bench_can_build_without_running() {
         let check = |command: &[&str], expected: Option<&str>| {
             let words: Vec<OsString> = command.iter().map(OsString::from).collect();
-            assert_eq!(build_of(&words).map(|words| line_of(&words)).as_deref(), expected);
+            let build = build_of(&words).map(|words| Benchmark::Exec(words).display());
+            assert_eq!(build.as_deref(), expected);
         };
         check(&["cargo", "bench"], Some("cargo bench --no-run"));
         check(&["cargo bench -p a -- --quick"], Some("cargo bench --no-run -p a"));
@@ -238,7 +228,7 @@ mod tests {
 
     fn runner(line: &str) -> (Runner, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
-        let command = ["/bin/sh", "-c", line].map(OsString::from).to_vec();
+        let command = shell(line.as_ref());
         let (directory, target) = (folder.path().to_owned(), folder.path().to_owned());
         (Runner { side: SideName::Head, command, build: None, directory, target }, folder)
     }

@@ -1,5 +1,4 @@
-//! What is asked of git. It is the git of the user, as a process, so that her settings, filters and
-//! kinds of repository work.
+//! Both sides as git has them: the working tree, and commits.
 
 use std::{
     ffi::OsStr,
@@ -10,16 +9,7 @@ use std::{
 };
 
 use super::{error::CompareError, result::Revision};
-
-/// Variables by which git tells its hooks where they run. In another worktree they would mislead.
-pub(super) const MISLEADING: [&str; 6] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_COMMON_DIR",
-];
+use crate::git;
 
 /// A working tree.
 #[derive(Debug, Clone)]
@@ -120,13 +110,10 @@ pub(super) fn file(what: &'static str, path: &Path, source: io::Error) -> Compar
     CompareError::File { what, path: path.to_owned(), source }
 }
 
+/// Git in a folder, whatever repository a hook runs for.
 fn git(directory: &Path) -> Command {
-    let mut command = Command::new("git");
-    for variable in MISLEADING {
-        command.env_remove(variable);
-    }
-    command
-        .current_dir(directory)
+    let mut command = git::command(directory);
+    git::forget_hook(&mut command)
         // Hooks of the user expect her working tree. Nobody is there to answer questions.
         .args(["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"])
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -144,13 +131,6 @@ fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
     fs::File::options().write(true).open(to)?.set_modified(modified)
 }
 
-/// What it printed if it succeeded, or what it said on stderr.
 fn output(command: &mut Command) -> Result<Result<String, String>, CompareError> {
-    let found = command.output().map_err(CompareError::GitMissing)?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
-    Ok(if found.status.success() {
-        Ok(text(&found.stdout))
-    } else {
-        Err(text(&found.stderr).trim().to_owned())
-    })
+    git::output(command).map_err(CompareError::GitMissing)
 }

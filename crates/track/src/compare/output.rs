@@ -20,7 +20,14 @@ const HASH: usize = 10;
 ///
 /// Those of the writer, which have no cause here.
 pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(comparison)?;
+    #[derive(serde::Serialize)]
+    struct Document<'a> {
+        schema_version: u32,
+        #[serde(flatten)]
+        comparison: &'a Comparison,
+    }
+
+    let mut text = serde_json::to_string_pretty(&Document { schema_version: 1, comparison })?;
     text.push('\n');
     Ok(text)
 }

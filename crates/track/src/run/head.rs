@@ -2,8 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::{Request, RunError, git};
+use super::{Request, RunError};
 use crate::{
+    git,
     model::{BranchName, Report, StartPoint},
     output::short_hash,
     store::Store,

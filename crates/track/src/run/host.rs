@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::git;
+use crate::git;
 use crate::model::Environment;
 
 /// The CPU time that has passed, so that two moments tell what was stolen in between.

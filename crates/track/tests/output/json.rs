@@ -177,6 +177,7 @@ fn additions() {
     assert_eq!(json["wingbeat"]["failures"][0]["benchmark"], "read");
     assert_eq!(json["wingbeat"]["notices"][0]["kind"], "environment-changed");
     assert_eq!(json["wingbeat"]["environment"]["kernel"], "Linux 6.18.44");
+    assert_eq!(json["wingbeat"]["schema_version"], 1);
     assert_eq!(json["wingbeat"]["outcomes"]["worse"], 3);
 }
 

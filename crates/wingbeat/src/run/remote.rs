@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
 
 use wingbeat_track::{
+    git,
     github::Message,
     remote::{self, Host, Key, Patience, Submission},
-    run::{Finding, Interrupt, git},
+    run::{Finding, Interrupt},
 };
 
 use super::{

@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use wingbeat_track::{
     adapter::Adapter,
     config::Config,
+    git,
     model::{BranchName, ProjectName, Slug, TestbedName},
-    run::{Benchmark, Branching, Interrupt, Request, Source, git},
+    run::{Benchmark, Branching, Interrupt, Request, Source},
 };
 
 use super::{args::RunArgs, thresholds::thresholds};

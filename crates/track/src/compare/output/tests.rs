@@ -96,6 +96,7 @@ fn json_holds_everything() {
     let text = json(&comparison()).expect("JSON");
     let back: Comparison = serde_json::from_str(&text).expect("a comparison");
     assert_eq!(back, comparison());
+    assert!(text.starts_with("{\n  \"schema_version\": 1,"), "{text}");
     assert!(text.contains("\"verdict\": \"no-change-seen\""), "{text}");
 }
 

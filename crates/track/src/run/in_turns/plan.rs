@@ -6,9 +6,10 @@ use std::{ffi::OsString, path::Path, time::Instant};
 use super::{LIMIT, PRECISION, RUNS};
 use crate::{
     compare::{self, judge::Settings},
+    git,
     model::{BenchmarkName, Report},
     output::short_hash,
-    run::{Benchmark, Request, confirm, git, judge::Background},
+    run::{Benchmark, Request, confirm, judge::Background},
 };
 
 /// The comparison of the report's commit with that of the nearest report of history, or why there is

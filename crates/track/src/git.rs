@@ -1,7 +1,10 @@
-//! What git knows of the folder, by its own program. Whatever it cannot tell is `None`: benchmarks run
-//! outside of repositories too.
+//! The user's git, as a process, so that her settings, filters and kinds of repository work.
+//!
+//! The functions ask about a folder. What git does not know is `None`: benchmarks run outside of
+//! repositories too. They keep the variables by which git tells its hooks which repository they run for:
+//! a hook that measures is about that one. Who works in another worktree takes [`forget_hook`].
 
-use std::{path::Path, process::Command};
+use std::{io, path::Path, process::Command};
 
 /// Ancestors that are looked at for a nearest version.
 const ANCESTORS_MAX: usize = 1_000;
@@ -22,7 +25,7 @@ pub fn branch(directory: &Path) -> Option<String> {
 #[must_use]
 pub fn is_dirty(directory: &Path) -> Option<bool> {
     let told = run(directory, &["status", "--porcelain", "--untracked-files=no"])?;
-    Some(!told.trim().is_empty())
+    Some(!told.is_empty())
 }
 
 /// The folder of the working tree, as an absolute path.
@@ -77,16 +80,37 @@ fn ask(directory: &Path, arguments: &[&str]) -> Option<String> {
 }
 
 fn run(directory: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(directory)
-        // Looking must not write: `status` would refresh the index.
-        .arg("--no-optional-locks")
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .output()
-        .ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    // Looking must not write: `status` would refresh the index.
+    let mut command = command(directory);
+    output(command.arg("--no-optional-locks").args(arguments).env("LC_ALL", "C")).ok()?.ok()
+}
+
+/// Git in a folder.
+pub(crate) fn command(directory: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(directory);
+    command
+}
+
+/// Takes away the variables by which git tells its hooks where they run. In another worktree they would
+/// mislead.
+pub(crate) fn forget_hook(command: &mut Command) -> &mut Command {
+    let variables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
+    for variable in variables.into_iter().chain(["GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]) {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// What it printed if it succeeded, or what it said on stderr, without line breaks at the end.
+pub(crate) fn output(command: &mut Command) -> io::Result<Result<String, String>> {
+    let found = command.output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned();
+    Ok(if found.status.success() {
+        Ok(text(&found.stdout))
+    } else {
+        Err(text(&found.stderr).trim().to_owned())
+    })
 }
 
 #[cfg(test)]

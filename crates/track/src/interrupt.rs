@@ -23,8 +23,8 @@ pub struct Interrupt {
 
 /// A command that runs. At its end it is forgotten.
 #[derive(Debug)]
-pub(super) struct Running<'a> {
-    pub(super) child: Child,
+pub(crate) struct Running<'a> {
+    pub(crate) child: Child,
     interrupt: &'a Interrupt,
 }
 
@@ -49,7 +49,7 @@ impl Interrupt {
     }
 
     /// From now on [`keeps_results`](Self::keeps_results) holds.
-    pub(super) fn keep_results(&self) {
+    pub(crate) fn keep_results(&self) {
         self.keeps_results.store(true, Ordering::Relaxed);
     }
 
@@ -60,7 +60,7 @@ impl Interrupt {
     }
 
     /// Starts a command; `None` after a signal.
-    pub(super) fn start(&self, command: &mut Command) -> io::Result<Option<Running<'_>>> {
+    pub(crate) fn start(&self, command: &mut Command) -> io::Result<Option<Running<'_>>> {
         // Held until the child is known, so that no signal finds a child that it cannot end.
         let mut running = self.lock();
         if self.is_raised() {

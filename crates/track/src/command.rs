@@ -1,4 +1,5 @@
-//! Runs a benchmark's command: what it prints on stdout is shown as it comes and kept.
+//! A benchmark's command, and a run of it to its end: what it prints on stdout is shown as it comes and
+//! kept.
 
 use std::{
     ffi::OsString,
@@ -8,12 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Interrupt;
+use crate::interrupt::Interrupt;
 
 /// Takes each line of output, its end included, as it comes.
 pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
 
-/// A command that measures.
+/// A command that measures. `wingbeat run` runs it to its end and shows what it prints; `wingbeat compare`
+/// [keeps it off the terminal](crate::compare), in the worktree of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Benchmark {
     /// A program with its arguments.
@@ -56,9 +58,9 @@ pub enum CommandError {
 
 /// What a command has printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Printed {
-    pub(super) stdout: Vec<u8>,
-    pub(super) elapsed: Duration,
+pub(crate) struct Printed {
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) elapsed: Duration,
 }
 
 impl Benchmark {
@@ -75,7 +77,7 @@ impl Benchmark {
     }
 
     /// Runs it to its end. Its stderr is the user's.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         interrupt: &Interrupt,
         echo: &mut Echo<'_>,
@@ -116,7 +118,8 @@ impl Benchmark {
         }
     }
 
-    fn command(&self) -> Command {
+    /// What starts it.
+    pub(crate) fn command(&self) -> Command {
         match self {
             Self::Exec(words) => {
                 let mut words = words.iter();
