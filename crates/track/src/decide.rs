@@ -1,15 +1,15 @@
-//! A report and its history in, a verdict for each metric out. Pure: no clock, no store.
+//! Turns a report and its history into a verdict per metric. Pure: no clock, no store.
 //!
-//! The rule is the part "A history of results" of `docs/how-numbers-are-judged.md`. The way of a report:
+//! The rule is the part "A history of results" of `docs/how-numbers-are-judged.md`. The steps:
 //!
 //! 1. `history` picks the points that count for each [`Series`].
 //! 2. `formula` gives the boundaries of the seven tests of Bencher, `exact` compares exact measures with
 //!    their last value, `level` looks for a new level.
-//! 3. `auto` judges the noisy measures of the whole report together, since they share one budget of
-//!    false alarms and tell each other how extreme values get. `samples` has a say where raw
-//!    samples exist. `short` takes those with fewer than five reports of history, about which
+//! 3. `auto` judges the noisy measures of the whole report together, since they share one
+//!    false-positive rate and inform each other about extreme values. `samples` contributes where
+//!    raw samples exist. `short` handles those with fewer than five reports of history, for which
 //!    nothing is decided.
-//! 4. `together` makes one notice of it if most benchmarks moved alike.
+//! 4. `together` replaces alerts by one notice if most benchmarks moved alike.
 
 mod auto;
 mod exact;
@@ -27,7 +27,7 @@ pub use input::{Decision, Look, ReportInput, Series, Settings};
 use self::history::History;
 use crate::model::{Kind, Notice, Outcome, Verdict, threshold::Test};
 
-/// A verdict that says nothing yet.
+/// An empty verdict.
 fn empty(series: &Series<'_>) -> Verdict {
     Verdict {
         iteration: series.iteration,
@@ -45,7 +45,7 @@ fn empty(series: &Series<'_>) -> Verdict {
     }
 }
 
-/// Judges all metrics of a report. The verdicts stand in the order of the series.
+/// Judges all metrics of a report. The verdicts are in the order of the series.
 #[must_use]
 pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();

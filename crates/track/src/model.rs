@@ -1,4 +1,4 @@
-//! The words of continuous benchmarking as types: data, and what makes it valid.
+//! The terms of continuous benchmarking as types: data, and its validity rules.
 
 pub mod adapter;
 pub mod alert;

@@ -1,9 +1,8 @@
-//! The noisy measures of a report, judged together: they share one budget of false alarms, and tell each
-//! other what their noise is like.
+//! Judges the noisy measures of a report together: they share one false-positive rate, and inform
+//! each other about their noise.
 //!
-//! `case` cuts a history into levels, `evidence` weighs what the newest value and those shortly before it
-//! say, with `run` for several of them together and `neighbours` for how much they hang together; `write`
-//! makes a verdict of it.
+//! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for
+//! several of them together and `neighbours` for their correlation. `write` makes the verdict.
 
 mod case;
 mod evidence;
@@ -17,10 +16,10 @@ use self::case::Pieces;
 use super::{Settings, history::History};
 use crate::model::Verdict;
 
-/// Reports that a level has at least.
+/// Minimum number of reports of a level.
 const POINTS_MIN: usize = 5;
 
-/// A thread is not worth its start for fewer cases.
+/// Minimum number of cases for which starting a thread pays.
 const THREAD_CASES_MIN: usize = 64;
 
 /// How far a metric moved.
@@ -33,7 +32,7 @@ pub(super) struct Moved<'a> {
     pub(super) error: f64,
 }
 
-/// A metric with its history cut into levels.
+/// A metric with its history divided into levels.
 struct Case<'a> {
     history: History<'a>,
     pieces: Pieces,
@@ -78,7 +77,7 @@ pub(super) fn judge<'a>(
     moves
 }
 
-/// Works something out for all cases; large reports in several threads.
+/// Computes something for all cases; for large reports in several threads.
 fn in_threads<T: Sync, R: Send>(all: &[T], work: &(impl Fn(&[T]) -> Vec<R> + Sync)) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let part = all.len().div_ceil(threads).max(THREAD_CASES_MIN);

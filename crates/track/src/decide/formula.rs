@@ -1,6 +1,6 @@
-//! The seven tests whose boundary is a formula, as Bencher has them, without two traps: equal values
-//! still have limits, and fixed limits judge the first report too. Shares of a baseline below 0 count
-//! by their size, so that the lower limit always is the lower one.
+//! The seven tests whose boundary is a formula, as in Bencher, with two differences: equal values
+//! still have limits, and fixed limits judge the first report, too. Shares of a baseline below 0
+//! count by their size, so that the lower limit always is the lower one.
 
 use wingbeat_stats::{
     normal,
@@ -11,7 +11,7 @@ use wingbeat_stats::{
 use super::{history::History, words};
 use crate::model::{Boundary, Change, Limit, Outcome, ThresholdModel, Verdict, threshold::Test};
 
-/// What nine of ten normal values reach.
+/// The quantile that nine of ten normal values stay below.
 const NINE_OF_TEN: f64 = 1.281_551_565_544_600_4;
 
 pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
@@ -66,7 +66,7 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     };
 }
 
-/// Points without which the test has no boundary.
+/// Minimum number of points for the test to have a boundary.
 fn points_min(test: Test) -> usize {
     match test {
         Test::Static => 0,
@@ -75,7 +75,7 @@ fn points_min(test: Test) -> usize {
     }
 }
 
-/// The boundary by values in the order of time; `None` where the formula has none.
+/// The boundary from values in time order; `None` if the formula has none.
 fn boundary(model: &ThresholdModel, values: &[f64]) -> Option<Boundary> {
     let (lower, upper) = (model.lower_boundary, model.upper_boundary);
     let around = |baseline: f64, below: Option<f64>, above: Option<f64>| {

@@ -8,10 +8,10 @@ use crate::model::{
     Environment, Kind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
 };
 
-/// Points on each side that tell what a point that was measured again should have been.
+/// Points on each side that decide which value of a repeated point counts.
 const AROUND: usize = 5;
 
-/// The points that count for one metric.
+/// The history points used for one metric.
 #[derive(Debug, Clone)]
 pub(super) struct History<'a> {
     /// Index of the metric's series in the report, and of its verdict.
@@ -21,16 +21,16 @@ pub(super) struct History<'a> {
     past: &'a [PastReport],
     /// The oldest first.
     pub(super) points: Vec<&'a PastPoint>,
-    /// What is new since the newest of all points, counting or not.
+    /// Environment changes since the newest of all points, used or not.
     pub(super) news: Vec<String>,
     /// Points that were left out because they come from another machine.
     pub(super) of_other_machines: usize,
-    /// Points that have to count for a decision.
+    /// Minimum number of points for a decision.
     least: usize,
 }
 
 impl<'a> History<'a> {
-    /// The points that count for one of the report's series.
+    /// The points used for one of the report's series.
     pub(super) fn pick(report: &'a ReportInput<'a>, index: usize, model: ThresholdModel) -> Self {
         let series = &report.series[index];
         let of = |point: &PastPoint| &report.past[point.report];
@@ -75,19 +75,19 @@ impl<'a> History<'a> {
         Self { index, series, model, past, points, news, of_other_machines, least }
     }
 
-    /// The commit of a point for a sentence: ` at 0123456`, or nothing if it is unknown.
+    /// The commit of a point, to append to a sentence: ` at 0123456`, or nothing if unknown.
     pub(super) fn at_commit(&self, point: &PastPoint) -> String {
         let hash = self.past[point.report].hash.as_deref();
         hash.map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default()
     }
 
-    /// Whether there are as many points as the threshold and the test ask for.
+    /// Whether there are enough points for the threshold and the test.
     pub(super) fn suffices(&self, test_least: usize) -> bool {
         self.points.len() >= self.least.max(test_least)
     }
 
-    /// Whether the points come from as many reports. The iterations of one report share the state of the
-    /// machine, so they are one however many there are.
+    /// Whether the points come from at least this many reports. The iterations of one report share
+    /// the state of the machine, so they are one however many there are.
     pub(super) fn suffices_in_reports(&self, test_least: usize) -> bool {
         self.suffices(0) && self.reports() >= test_least
     }
@@ -97,7 +97,7 @@ impl<'a> History<'a> {
         self.points.chunk_by(|one, next| one.report == next.report).count()
     }
 
-    /// Why there are too few reports, or too few points for what the threshold asks.
+    /// Why there are too few reports, or too few points for the threshold.
     pub(super) fn shortage_in_reports(&self, test_least: usize) -> String {
         match self.reports() {
             found if found < test_least => self.found(found, test_least, "reports"),
@@ -127,7 +127,7 @@ impl<'a> History<'a> {
         self.points.iter().map(|point| point.value).collect()
     }
 
-    /// The same, but what was measured again counts as whichever of its values is nearest to the points
+    /// The same, but a repeated point counts with whichever of its values is nearest to the points
     /// around it: a value that a repeat refuted is a spike, and not the first of a new level.
     pub(super) fn settled_values(&self) -> Vec<f64> {
         let values = self.values();

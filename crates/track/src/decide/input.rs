@@ -1,4 +1,4 @@
-//! What is decided about, and what comes out for the report as a whole.
+//! The input of the decision, and its results for the whole report.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -11,7 +11,7 @@ use crate::model::{
 /// A report with the history of each of its metrics.
 #[derive(Debug, Clone)]
 pub struct ReportInput<'a> {
-    /// When the first iteration began: the age of history counts from here.
+    /// When the first iteration began; the age of history is measured from here.
     pub start_time: OffsetDateTime,
     pub environment: &'a Environment,
     /// Earlier reports: those of the points in `history`.
@@ -20,7 +20,7 @@ pub struct ReportInput<'a> {
     pub series: Vec<Series<'a>>,
 }
 
-/// One metric of the report, and what was measured before.
+/// One metric of the report, and its history.
 #[derive(Debug, Clone)]
 pub struct Series<'a> {
     /// Iteration of the report, from 0.
@@ -31,7 +31,7 @@ pub struct Series<'a> {
     /// Values of the same metric when it was measured again to confirm an alert (`--confirm`). `auto`
     /// judges the one that is nearest to history.
     pub repeats: Vec<f64>,
-    /// Whether the benchmark asked not to be judged: its boundary is worked out, and that is all.
+    /// Whether the benchmark asked not to be judged: only its boundary is computed.
     pub is_ignored: bool,
     /// The threshold that judges it; `None` if there is none.
     pub model: Option<ThresholdModel>,
@@ -42,9 +42,9 @@ pub struct Series<'a> {
 /// How `auto` and `change_point` decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Share of reports that may hold a false verdict; above 0 and below 1.
+    /// Share of reports that may contain a false verdict; above 0 and below 1.
     pub false_alarm_chance: f64,
-    /// Least change that counts, as a share of the baseline, where the threshold sets none.
+    /// Least change that counts, as a share of the baseline, if the threshold sets none.
     pub change_min: f64,
 }
 
@@ -56,7 +56,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// For one of so many metrics that are judged: chance is shared as if they were independent (Šidák).
+    /// The rate for one of this many judged metrics, as if they were independent (Šidák).
     pub(super) fn share(&self, metrics: usize) -> Self {
         let power = 1.0 / metrics.max(1) as f64;
         // 1 − (1 − α)^(1/B), also where that is tiny.
@@ -72,16 +72,16 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
-    /// What looks changed by its raw samples, where history has too few reports to decide. None of it
-    /// raises an alert.
+    /// Metrics that look changed by their raw samples, with too few reports of history to decide.
+    /// They raise no alert.
     #[serde(default)]
     pub looks: Vec<Look>,
-    /// What concerns the report as a whole.
+    /// Notices about the whole report.
     pub notices: Vec<Notice>,
 }
 
-/// How a metric looks by its raw samples, beside fewer than five reports of history. Samples of a run say
-/// nothing about how much runs differ, so this is a reason to measure again and no verdict.
+/// How a metric looks by its raw samples, with fewer than five reports of history. Samples of a run
+/// do not show how much runs differ, so this is a reason to measure again, not a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     pub place: usize,

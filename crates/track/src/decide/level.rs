@@ -12,7 +12,7 @@ use crate::model::{
     Boundary, Change, Kind, Limit, Outcome, ThresholdModel, Verdict, threshold::Test,
 };
 
-/// A new level that is as long at most is news, the newest value included.
+/// Maximum length of a new level that is still news, including the newest value.
 pub(super) const FRESH_MAX: usize = 7;
 
 /// Whether this test judges the series.
@@ -37,7 +37,7 @@ pub(super) fn crossed(before: f64, after: f64, least: (f64, f64)) -> Option<Limi
     }
 }
 
-/// `settings` hold the share of the budget that is this metric's.
+/// `settings` contain this metric's share of the false-positive rate.
 pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
     let least_points = changes::POINTS_MIN - 1;

@@ -1,21 +1,21 @@
-//! What raw samples have to say. They tell how well a run was measured, not how much runs differ; so they
-//! confirm what the history says, and decide nothing alone.
+//! Evidence from raw samples. They show how well a run was measured, not how much runs differ; so
+//! they confirm the history, and decide nothing alone.
 
 use wingbeat_stats::{Sample, rank};
 
 use crate::model::PastPoint;
 
-/// Fewer samples on a side say nothing.
+/// Minimum number of samples on each side.
 const SAMPLES_MIN: usize = 10;
 
-/// More samples on a side are not needed; they are taken evenly.
+/// Maximum number of samples to use on each side; they are taken evenly.
 const SAMPLES_MAX: usize = 1_000;
 
-/// Samples that differ with a larger chance do not differ.
+/// Significance level: samples with a larger p-value do not differ.
 pub(super) const DIFFER_CHANCE: f64 = 0.05;
 
-/// The probability that the samples of two runs differ as much without a cause, and whether the new
-/// ones are larger. `None` if there are too few on a side.
+/// The probability that the samples of two runs differ as much by chance, and whether the new ones
+/// are larger. `None` if there are too few on a side.
 pub(super) fn compare(new: &[f64], history: &[&PastPoint], baseline: f64) -> Option<(f64, bool)> {
     let usable = history.iter().filter(|point| point.samples.len() >= SAMPLES_MIN);
     // The run that was most like all others.
@@ -30,13 +30,13 @@ pub(super) fn compare(new: &[f64], history: &[&PastPoint], baseline: f64) -> Opt
     Some((test.p_value, test.statistic > middle))
 }
 
-/// Whether the samples agree with a change of that direction; those that say nothing do.
+/// Whether the samples agree with a change of that direction; too few samples do.
 pub(super) fn agree(new: &[f64], history: &[&PastPoint], baseline: f64, is_up: bool) -> bool {
     compare(new, history, baseline)
         .is_none_or(|(p, is_larger)| p <= DIFFER_CHANCE && is_larger == is_up)
 }
 
-/// At most so many of them as are needed.
+/// At most as many of them as are needed.
 fn some(samples: &[f64]) -> Option<Sample> {
     let step = samples.len().div_ceil(SAMPLES_MAX);
     Sample::new(samples.iter().step_by(step.max(1)).copied().collect()).ok()

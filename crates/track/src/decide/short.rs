@@ -1,7 +1,7 @@
-//! Histories of fewer than five reports. They do not tell how much runs differ, and raw samples tell even
-//! less of that: each run has its own place in memory, and its own neighbours on the machine. So nothing
-//! is decided, and no alert raised. What looks changed by its samples is listed for the caller, who can
-//! measure it again beside the code of a report of history.
+//! Histories of fewer than five reports. They do not show how much runs differ, and raw samples
+//! show it even less: each run has its own place in memory, and its own conditions on the machine.
+//! So nothing is decided, and no alert raised. What looks changed by its samples is listed for the
+//! caller, who can measure it again in turns with the code of a report of history.
 
 use wingbeat_stats::sample::median;
 
@@ -14,10 +14,11 @@ use super::{
 };
 use crate::model::{Change, Limit, Outcome, Verdict};
 
-/// Reports of history without which nothing is decided.
+/// Minimum number of reports of history for a decision.
 pub(super) const REPORTS_MIN: usize = 5;
 
-/// Runs of the same program on a shared machine often differ by as much: less is not worth a look.
+/// Least relative difference to consider: runs of the same program on a shared machine often differ
+/// by as much.
 const RUN_TO_RUN: f64 = 0.2;
 
 /// Writes the verdicts, and lists what looks changed.
@@ -35,7 +36,7 @@ pub(super) fn judge(
     looks.collect()
 }
 
-/// How it looks, if it looks changed. Writes the change into the verdict.
+/// How the metric looks, if it looks changed. Writes the change into the verdict.
 fn look(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) -> Option<Look> {
     let History { index, series, model, .. } = history;
     let values = history.values();

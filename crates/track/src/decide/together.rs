@@ -1,4 +1,4 @@
-//! One notice instead of many alerts, where most benchmarks moved alike.
+//! Replaces many alerts by one notice, if most benchmarks moved alike.
 
 use std::collections::BTreeMap;
 use wingbeat_text::share;
@@ -6,14 +6,14 @@ use wingbeat_text::share;
 use super::{Decision, Settings, auto::Moved};
 use crate::model::{Notice, Outcome, Verdict};
 
-/// Fewer benchmarks are not a crowd.
+/// Minimum number of benchmarks of a crowd.
 const BENCHMARKS_MIN: usize = 5;
 
-/// Share of the benchmarks that have to move.
+/// Minimum share of benchmarks that moved.
 const MOST: f64 = 0.75;
 
-/// Who moves by as many spreads has moved, if that is also this share of what the middle one moved by: the
-/// noise of a benchmark that stayed is no move along with one that doubled.
+/// A benchmark has moved if it moved by at least this many spreads, and by this share of the middle
+/// one's change: noise is not a move along with a benchmark that doubled.
 const MOVED_SPREADS: f64 = 1.0;
 const MOVED_SHARE: f64 = 0.5;
 

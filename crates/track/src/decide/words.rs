@@ -2,13 +2,13 @@
 
 use wingbeat_text::{exponential, fixed};
 
-/// What is more is told no more exactly, in spreads.
+/// Larger distances, in spreads, are given as "more than".
 const SPREADS_MAX: f64 = 1000.0;
 
-/// Chances below this are told no more exactly: what they rest on is not that exact.
+/// Smaller p-values are given as "less than": the assumptions are not that exact.
 const CHANCE_MIN: f64 = 1e-9;
 
-/// A chance: `p = 0.002`, `p = 3e−7`, `p < 1e−9`.
+/// A p-value: `p = 0.002`, `p = 3e−7`, `p < 1e−9`.
 pub(super) fn chance(p: f64) -> String {
     match p {
         _ if p >= 0.001 => format!("p = {p:.3}"),
@@ -27,7 +27,7 @@ pub(super) fn in_spreads(spreads: f64) -> String {
     }
 }
 
-/// Appends what is new about the environment.
+/// Appends the changes of the environment.
 pub(super) fn with_news(reason: String, news: &[String]) -> String {
     if news.is_empty() { reason } else { format!("{reason}; new since then: {}", news.join(", ")) }
 }

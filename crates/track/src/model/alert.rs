@@ -1,4 +1,4 @@
-//! An alert: a metric beyond a limit, and what became of it.
+//! An alert: a metric beyond a limit, and its status.
 
 use std::fmt;
 
@@ -17,15 +17,15 @@ pub enum Limit {
     Upper,
 }
 
-/// What became of an alert.
+/// The status of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Raised, and nobody has done anything about it.
+    /// Raised, neither dismissed nor silenced.
     Active,
-    /// Somebody looked, and it is settled.
+    /// Dismissed: settled.
     Dismissed,
-    /// Not of interest: it and later alerts of the same series are not counted.
+    /// Silenced: it and later alerts of the same series do not count.
     Silenced,
 }
 
@@ -49,7 +49,7 @@ pub struct Alert {
     pub measure: Slug,
     pub limit: Limit,
     pub status: Status,
-    /// What the person said who changed the status.
+    /// The reason given with the change of status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a report was measured on. When it changes between reports, so may the numbers, without any
+//! The environment of a report. If it changes between reports, the numbers may change without a
 //! change of the code.
 
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,9 @@ pub struct Environment {
     pub cores: Option<u32>,
     /// Load average over one minute, before the command ran.
     pub load: Option<f64>,
-    /// Share of the CPU time during the command that the hypervisor gave to others, 0 to 1.
+    /// Share of the CPU time during the command that the hypervisor took, 0 to 1.
     pub steal: Option<f64>,
-    /// `rustc --version`, or what else the project is compiled with.
+    /// `rustc --version`, or that of the project's compiler.
     pub compiler: Option<String>,
     pub git_hash: Option<String>,
     /// Whether tracked files differ from that commit.
@@ -26,7 +26,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// What is the same in every run on an unchanged machine, by name. Load, steal and commit are not.
+    /// The facts that are the same in every run on an unchanged machine, by name. Load, steal and
+    /// commit are not.
     #[must_use]
     pub fn lasting(&self) -> Vec<(&'static str, String)> {
         let cores = self.cores.map(|cores| cores.to_string());
@@ -43,8 +44,8 @@ impl Environment {
         .collect()
     }
 
-    /// What differs from `before`, in words: `kernel 6.12.1 → 6.18.4`. Empty if nothing does; what is
-    /// unknown on one side is no difference.
+    /// What differs from `before`, in words: `kernel 6.12.1 → 6.18.4`. Empty if nothing does; a
+    /// value that is unknown on one side is no difference.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let before = before.lasting();

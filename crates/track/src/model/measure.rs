@@ -1,4 +1,4 @@
-//! A measure: what is measured, in which units, which way is better, and whether chance is in it.
+//! A measure: a quantity, its units, its better direction, and whether it is noisy.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,7 @@ use wingbeat_text::{Scale, Units};
 
 use super::name::Slug;
 
-/// What a metric is a value of. Each metric has one, so titles and units that are known beforehand are
-/// borrowed.
+/// The quantity of a metric. Each metric has one, so known titles and units are borrowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
     pub slug: Slug,
@@ -20,14 +19,14 @@ pub struct Measure {
     pub kind: Kind,
 }
 
-/// Which way is better.
+/// The better direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Times, sizes, counts of work.
     LowerIsBetter,
     HigherIsBetter,
-    /// Not known: changes are shown and never called better or worse.
+    /// Unknown: changes are shown, but never called better or worse.
     Unknown,
 }
 
@@ -35,9 +34,9 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// It does: instructions, sizes, counts of allocations. Any change is a change.
+    /// It does: instructions, sizes, counts of allocations. Any difference is a change.
     Exact,
-    /// Chance is in it: times. A change has to stand out from it.
+    /// It does not: times. A change must exceed the noise.
     Noisy,
 }
 
@@ -47,7 +46,7 @@ type Known = (&'static str, &'static str, &'static str, Direction, Kind);
 use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
 use Kind::{Exact, Noisy};
 
-/// Measures that adapters make. Those of Bencher have its slugs, names and units.
+/// Measures that adapters produce. Those of Bencher have its slugs, names and units.
 const KNOWN: &[Known] = &[
     ("latency", "Latency", "nanoseconds (ns)", Lower, Noisy),
     ("throughput", "Throughput", "operations / second (ops/s)", Higher, Noisy),
@@ -94,7 +93,7 @@ fn known(slug: &str) -> Option<&'static Known> {
 }
 
 impl Measure {
-    /// The measure of that slug: as it is known, or else named after the slug, noisy, and with an
+    /// The measure of that slug: the known one, or else one named after the slug, noisy, with an
     /// unknown direction.
     #[must_use]
     pub fn from_slug(slug: Slug) -> Self {
@@ -115,7 +114,7 @@ impl Measure {
         }
     }
 
-    /// The measure of that name or slug; a name that is no slug keeps its spelling as the title.
+    /// The measure of that name or slug; a name that is not a slug keeps its spelling as the title.
     #[must_use]
     pub fn named(text: &str) -> Self {
         let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
@@ -130,7 +129,7 @@ impl Measure {
         }
     }
 
-    /// A measure of a tool's own, in its own units.
+    /// A tool-specific measure, in its own units.
     #[must_use]
     pub fn custom(
         name: impl Into<Cow<'static, str>>,
@@ -148,8 +147,7 @@ impl Measure {
         Units::new(symbol(self), self.kind == Exact)
     }
 
-    /// The scale for `value`. Where `other` is a different number, both stay different as they are
-    /// written.
+    /// The scale for `value`. If `other` is a different number, both are written differently.
     #[must_use]
     pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
         self.ladder().scale(value, other)

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 /// What a benchmark measured once. All values are in the units of the measure and finite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// The figure that stands for the benchmark: a mean or a median, as the tool or the user chose.
+    /// The benchmark's figure: a mean or a median, as the tool or the user chose.
     pub value: f64,
-    /// Lower end of the spread that the tool gave, whatever it means there.
+    /// Lower end of the spread that the tool reported; its meaning depends on the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_value: Option<f64>,
-    /// Upper end of the spread that the tool gave.
+    /// Upper end of the spread that the tool reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_value: Option<f64>,
-    /// The single measurements, in the order in which they were taken, where the tool gives them.
+    /// The single measurements, in the order of measuring, if the tool reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<f64>,
 }

@@ -1,18 +1,18 @@
-//! Names that are valid by construction. Lengths and rules are Bencher's, so that names can travel
-//! between the two.
+//! Names that are valid by construction. Lengths and rules are Bencher's, so that names are valid
+//! in both.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is no name.
+/// Why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot be the name of a {what}: {reason}")]
 pub struct InvalidName {
     pub what: &'static str,
     /// The text, cut off if it is long.
     pub text: String,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong with it, and the rule.
     pub reason: String,
 }
 
@@ -120,10 +120,10 @@ impl Slug {
     }
 }
 
-/// The endings by which a benchmark asks not to be judged, as Bencher has them.
+/// The endings by which a benchmark asks not to be judged, as in Bencher.
 const IGNORED_ENDINGS: [&str; 3] = ["_bencher_ignore", "BencherIgnore", "-bencher-ignore"];
 
-/// The text without the ending that asks not to be judged, if it has one and something before it.
+/// The text without that ending, if it has one and is not empty without it.
 pub(crate) fn strip_ignored(text: &str) -> Option<&str> {
     let rest = IGNORED_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending));
     rest.filter(|rest| !rest.is_empty())

@@ -1,14 +1,15 @@
-//! What concerns a report as a whole.
+//! A notice about a whole report.
 
 use serde::{Deserialize, Serialize};
 
 use super::{name::Slug, verdict::Outcome};
 
-/// What concerns a report as a whole.
+/// A notice about a whole report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Notice {
-    /// Most benchmarks moved alike: the host or the toolchain changed, or something that they share.
+    /// Most benchmarks moved alike: the host, the toolchain or something else that they share
+    /// changed.
     MovedTogether {
         /// Iteration of the report, from 0.
         iteration: u32,
@@ -19,7 +20,7 @@ pub enum Notice {
         judged: usize,
         /// Change of the one in the middle, as a share of its baseline.
         change: f64,
-        /// What is known to be new about the environment: `kernel 6.12.1 → 6.18.4`.
+        /// Known changes of the environment: `kernel 6.12.1 → 6.18.4`.
         environment: Vec<String>,
         /// All of it in one sentence.
         reason: String,
@@ -47,7 +48,7 @@ pub enum Notice {
         /// Which, in one sentence.
         reason: String,
     },
-    /// Something is new about the environment since the newest point of history.
+    /// The environment changed since the newest point of history.
     EnvironmentChanged {
         /// What: `kernel 6.12.1 → 6.18.4`.
         changes: Vec<String>,

@@ -24,7 +24,7 @@ pub struct Past {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastReport {
     pub uuid: Uuid,
-    /// Branch that was measured: the start point's, or that of its own start point.
+    /// The measured branch: the start point's, or that of its own start point.
     pub branch: BranchName,
     pub hash: Option<String>,
     pub start_time: OffsetDateTime,
@@ -48,12 +48,12 @@ pub struct PastPoint {
     pub report: usize,
     /// Iteration of that report, from 0.
     pub iteration: u32,
-    /// What was measured. It is finite.
+    /// The measured value; finite.
     pub value: f64,
     /// The values when it was measured again to confirm an alert. A value that a repeat refuted is never
     /// the first of a new level.
     pub repeats: Vec<f64>,
-    /// Single measurements, if the report is among the newest that samples were asked of.
+    /// Single measurements, if the report is among the newest, for which samples are read.
     pub samples: Vec<f64>,
     /// The alert that it raised, with its present status.
     pub alert: Option<(Limit, Status)>,

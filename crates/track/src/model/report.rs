@@ -1,4 +1,4 @@
-//! A report: the results of one `wingbeat run`, with where, when and on what they were measured.
+//! A report: the results of one `wingbeat run`, with branch, commit, testbed, time and environment.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -13,7 +13,7 @@ use super::{
     verdict::Verdict,
 };
 
-/// All that one run has found. It is what the store keeps and what `wingbeat export` writes.
+/// Everything that one run found. The store keeps it, and `wingbeat export` writes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Identifies it, also in other stores.
@@ -22,17 +22,17 @@ pub struct Report {
     pub branch: BranchName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// How often the history of the branch was begun again (`--start-point-reset`). Reports of an
-    /// earlier epoch are not history for this one.
+    /// How often the branch's history was restarted (`--start-point-reset`). Reports of an earlier
+    /// epoch are not history for this one.
     #[serde(default)]
     pub epoch: u32,
-    /// Where the branch comes from; its history goes on from there.
+    /// Where the branch comes from; its history continues there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_point: Option<StartPoint>,
     /// Machine, or kind of machine, by the user's name for it.
     pub testbed: TestbedName,
-    /// When the first iteration began. History is in this order, so that it does not matter when a
-    /// report reaches a store.
+    /// When the first iteration began. History is ordered by it, so it does not matter when a
+    /// report is stored.
     #[serde(with = "time::serde::rfc3339")]
     pub start_time: OffsetDateTime,
     /// When the last iteration ended.
@@ -48,13 +48,13 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     #[serde(default)]
     pub alerts: Vec<Alert>,
-    /// The report whose alerts this one was to confirm (`--confirm`). Such reports are not history.
+    /// The report whose alerts this one confirms (`--confirm`). Such reports are not history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirms: Option<Uuid>,
 }
 
 impl Report {
-    /// Alerts that nobody has dismissed or silenced.
+    /// Alerts that are neither dismissed nor silenced.
     #[must_use]
     pub fn active_alerts(&self) -> usize {
         self.alerts.iter().filter(|alert| alert.status == Status::Active).count()
@@ -76,6 +76,6 @@ pub struct StartPoint {
         with = "time::serde::rfc3339::option"
     )]
     pub until: Option<OffsetDateTime>,
-    /// Versions of the other branch that count at most, the newest first.
+    /// Maximum number of the other branch's versions to use, newest first.
     pub max_versions: u32,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::name::Slug;
 
-/// How a boundary comes from history.
+/// How a boundary is computed from history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
@@ -89,13 +89,13 @@ impl FromStr for Test {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdModel {
     pub test: Test,
-    /// Points of history without which nothing is decided.
+    /// Minimum number of reports before the test applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_sample_size: Option<u32>,
-    /// Newest points of history that count.
+    /// Maximum number of points to use, newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_sample_size: Option<u32>,
-    /// Age in seconds up to which history counts.
+    /// Maximum age of the points to use, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
     /// Setting of the lower limit; what it means depends on the test. `None`: no lower limit.
@@ -115,8 +115,8 @@ pub struct Threshold {
     pub model: ThresholdModel,
 }
 
-/// The threshold that decides for a metric: of those whose measure and glob fit, the one with the most
-/// literal characters, and of equals the last.
+/// The threshold that decides for a metric: of those whose measure and glob match, the one with the
+/// most literal characters, and of equals the last.
 #[must_use]
 pub fn best_of<'a>(
     thresholds: &'a [Threshold],
@@ -135,7 +135,7 @@ pub fn best_of<'a>(
     fitting.max_by_key(literal).map(|threshold| &threshold.model)
 }
 
-/// Whether a text is what a glob with `*` (any text) and `?` (any character) describes.
+/// Whether a text matches a glob with `*` (any text) and `?` (any character).
 #[must_use]
 pub fn matches_glob(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());

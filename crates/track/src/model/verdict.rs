@@ -17,10 +17,10 @@ pub struct Verdict {
     pub benchmark: BenchmarkName,
     pub measure: Slug,
     pub outcome: Outcome,
-    /// What decided; `None` where no threshold was named for the measure.
+    /// The test that decided; `None` if the measure has no threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<Test>,
-    /// What it was compared with; all parts are `None` where history is too short.
+    /// What it was compared with; all parts are `None` if history is too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<Boundary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,15 +28,15 @@ pub struct Verdict {
     /// The change from the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// How likely a change as large comes about by chance, corrected for the number of metrics that were
-    /// judged; `None` where the test has none.
+    /// The p-value of the change, corrected for the number of judged metrics; `None` if the test
+    /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
-    /// The smallest change, as a share of the baseline, that would have been seen in nine of ten such
-    /// reports.
+    /// The smallest change, as a share of the baseline, that nine of ten such reports would have
+    /// detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_visible: Option<f64>,
-    /// Points of history that it was judged by.
+    /// Number of history points used.
     pub points: usize,
     /// Why, in words.
     pub reason: String,
@@ -50,23 +50,23 @@ pub enum Outcome {
     Worse,
     /// Beyond the limit on the good side. Raises an alert only if the user set a limit there.
     Better,
-    /// Beyond a limit, of a measure whose good side is unknown.
+    /// Beyond a limit, for a measure without a known better direction.
     Changed,
     /// Beyond the limit on the bad side, and perhaps only a spike. Raises no alert: measuring again or the
     /// next report decides.
     MaybeWorse,
     /// The same on the good side.
     MaybeBetter,
-    /// The same, of a measure whose good side is unknown.
+    /// The same, for a measure without a known better direction.
     MaybeChanged,
     NoChange,
-    /// Within limits so wide that even twice as much might have been.
+    /// Within limits so wide that even twice the value would have been.
     TooNoisy,
     /// Moved together with most others of the report: the host or the toolchain changed.
     MovedTogether,
     /// There is no history, or not enough.
     TooLittleHistory,
-    /// No threshold was named for it, or it asked not to be judged.
+    /// It has no threshold, or it asked not to be judged.
     NotJudged,
 }
 
@@ -99,7 +99,7 @@ impl Outcome {
         }
     }
 
-    /// What crossing a limit means.
+    /// The outcome of crossing a limit.
     pub(crate) fn beyond(limit: Limit, direction: Direction) -> Self {
         match (limit, direction) {
             (_, Direction::Unknown) => Self::Changed,
@@ -142,7 +142,7 @@ impl Verdict {
         };
     }
 
-    /// Whether it raises an alert: what is better does only where the user set a limit on that side.
+    /// Whether it raises an alert: "better" does only if the user set a limit on that side.
     pub(crate) fn raises_alert(&self, model: Option<&ThresholdModel>) -> bool {
         match self.outcome {
             Outcome::Worse | Outcome::Changed => true,
@@ -151,7 +151,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it would raise an alert if it were no spike.
+    /// Whether it would raise an alert if it were not a spike.
     pub(crate) fn may_raise_alert(&self, model: Option<&ThresholdModel>) -> bool {
         match self.outcome {
             Outcome::MaybeWorse | Outcome::MaybeChanged => true,

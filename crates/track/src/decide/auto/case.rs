@@ -1,4 +1,4 @@
-//! A history cut into levels, with what is too short for a level set aside.
+//! A history divided into levels, without values at its end that are too few for a level.
 
 use wingbeat_stats::{
     changes,
@@ -17,21 +17,21 @@ use super::{
     POINTS_MIN, Settings,
 };
 
-/// The spread is at least this part of the smallest step that the values show.
+/// Minimum spread, as a share of the smallest step of the values.
 const STEP_PART: f64 = 0.4;
 
-/// A single value says nothing about the spread, and of `n` equal ones the next may be so far off, divided
-/// by `n`, as a share of the level.
+/// A single value contains no information about the spread. After `n` equal values, the next may be
+/// off by this share of the level, divided by `n`.
 const EQUAL_PART: f64 = 0.1;
 
-/// The spread is at least this part of the least change that counts.
+/// Minimum spread, as a share of the least change that counts.
 const CHANGE_PART: f64 = 0.1;
 
-/// Reports that a new level is made of at least, the newest included: the iterations of one report stay
-/// together whatever happens.
+/// Minimum number of reports of a new level, including the newest: the iterations of one report
+/// always belong together.
 const NEW_LEVEL_REPORTS: usize = 4;
 
-/// Degrees of freedom that a spread has at least.
+/// Minimum degrees of freedom of a spread.
 const DEGREES_MIN: f64 = 3.0;
 
 /// A level that has become visible with the newest value.
@@ -45,7 +45,7 @@ pub(super) struct NewLevel {
     pub(super) points_before: usize,
     /// Values of the shorter of the two levels that are nearer to it than to the other.
     pub(super) far: usize,
-    /// Chance in a series without changes.
+    /// Its p-value in a series without changes.
     pub(super) p_value: f64,
 }
 
@@ -53,15 +53,15 @@ pub(super) struct NewLevel {
 #[derive(Debug)]
 pub(super) struct Pieces {
     values: Vec<f64>,
-    /// The same, without what a repeat refuted: levels are made of these.
+    /// The same, without values that a repeat refuted: levels are made of these.
     settled: Vec<f64>,
     reports: Vec<usize>,
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
-    /// Values at the end that are the beginning of a level, and too few yet for one.
+    /// Values at the end that begin a level, but are still too few for one.
     short: usize,
-    /// The spread that the values cannot go below: they are rounded, and nobody asks.
+    /// The minimum spread, because values are rounded and smaller changes do not count.
     pub(super) least: f64,
 }
 
@@ -117,8 +117,7 @@ impl Pieces {
         Self { values, settled, reports, starts, new_level, short, least }
     }
 
-    /// The pieces before the newest of so many reports, the newest piece last; `None` if it is too short
-    /// then.
+    /// The pieces before the newest reports, the newest piece last; `None` if it is too short.
     pub(super) fn before(&self, reports: usize) -> Option<Vec<&[f64]>> {
         let last = *self.starts.last()?;
         let enough = |left_out: usize| {
@@ -133,14 +132,14 @@ impl Pieces {
         Some(self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect())
     }
 
-    /// How many values the newest so many reports of history have.
+    /// The number of values in the newest reports of history.
     fn values_of_newest(&self, reports: usize) -> usize {
         let by_report = self.reports.chunk_by(PartialEq::eq);
         by_report.rev().take(reports).map(<[usize]>::len).sum()
     }
 
-    /// The newest so many reports of history, without what a repeat refuted. The iterations of a report are
-    /// one value, their median: what disturbs one of them disturbs all.
+    /// The newest reports of history, without values that a repeat refuted. The iterations of a
+    /// report are one value, their median: what disturbs one of them disturbs all.
     pub(super) fn newest(&self, reports: usize) -> Vec<f64> {
         let mut at = self.settled.len() - self.values_of_newest(reports);
         let by_report = self.reports[at..].chunk_by(PartialEq::eq);
@@ -161,8 +160,8 @@ impl Pieces {
         self.new_level
     }
 
-    /// The probability of the new level, 1 if there is none, where neighbours hang together by the
-    /// correlation `rho`: then a few values in a row say less.
+    /// The probability of the new level, 1 if there is none, given the correlation `rho` of
+    /// adjacent values, which makes a few values in a row weaker evidence.
     pub(super) fn chance_of_new_level(&self, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
         let Some(new) = self.new_level else { return 1.0 };
         let (after, before) = (new.points as f64, new.points_before as f64);
@@ -198,8 +197,8 @@ fn at_least(least: usize, count: usize, p: f64) -> f64 {
     chance.min(1.0)
 }
 
-/// Rounded values show no less spread than a part of their step, and changes below the least that counts
-/// are not asked for.
+/// The spread is at least a share of the step of rounded values, and of the least change that
+/// counts.
 fn least_spread(values: &[f64], settings: &Settings) -> f64 {
     let level = sample::median(values.to_vec());
     let by_digits = || {

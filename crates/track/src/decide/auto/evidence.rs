@@ -1,4 +1,4 @@
-//! What the newest values of a metric say, in chances.
+//! The evidence of a metric's newest values, as probabilities.
 
 use wingbeat_stats::{
     noise::{Common, Kinds, Noise},
@@ -12,20 +12,20 @@ use super::{
     run::{self, Run},
 };
 
-/// Shares of the budget of false alarms: of the newest value by itself, of the newest values together, of
-/// a new level in the series as a whole.
+/// Shares of the false-positive rate: for the newest value alone, for the newest values together,
+/// for a new level in the whole series.
 const VALUE_SHARE: f64 = 0.35;
 const RUN_SHARE: f64 = 0.5;
 const LEVEL_SHARE: f64 = 0.15;
 
-/// What was found for one metric.
+/// The evidence for one metric.
 pub(super) struct Evidence {
     /// Level and spread of its history.
     pub(super) usual: Usual,
-    /// The value that is judged: the newest, or what was measured again and is nearer to the level.
+    /// The judged value: the newest, or the repeated one that is nearest to the level.
     pub(super) value: f64,
     pub(super) error: f64,
-    /// Error from which on a value is no usual one.
+    /// Error from which on a value is unusual.
     pub(super) limit: f64,
     /// Errors that 95 of 100 values stay below, at most the limit; and that 90 do on one side.
     pub(super) half_width: f64,
@@ -40,7 +40,7 @@ pub(super) struct Evidence {
     pub(super) run: Option<Run>,
 }
 
-/// What the series of the report say about each other.
+/// What the report's series contribute to each other.
 pub(super) struct Others {
     expected: Option<Expected>,
     common: Common,
@@ -129,7 +129,7 @@ fn of_one(
     }
 }
 
-/// The size that this share of the errors of the past stays below.
+/// The size below which this share of the past errors is.
 fn seen(usual: &Usual, share: f64) -> f64 {
     let mut sizes: Vec<f64> = usual.errors.iter().map(|error| error.size.abs()).collect();
     let at = (share * (sizes.len() as f64 + 1.0)).ceil() as usize;

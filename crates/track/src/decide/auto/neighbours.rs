@@ -1,11 +1,11 @@
-//! How much errors hang together with their predecessors.
+//! The correlation of errors with their predecessors.
 
 use wingbeat_stats::usual::Error;
 
-/// Larger errors count as if they were this one, in spreads.
+/// Larger errors, in spreads, count as this one.
 const ERROR_MAX: f64 = 3.0;
 
-/// What neighbours in a history, or in several, have in common.
+/// Sums over adjacent errors in one history or several.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Neighbours {
     /// Sum of the products of neighbours.
@@ -35,7 +35,7 @@ impl Neighbours {
         }
     }
 
-    /// What the correlation is at most, by one standard error; from 0 to 0.9.
+    /// Upper bound of the correlation, by one standard error; from 0 to 0.9.
     pub(super) fn correlation_max(&self) -> f64 {
         if self.square == 0.0 {
             return 0.0;

@@ -1,5 +1,5 @@
-//! The newest reports together: several values in a row that are off to the same side, and as far as each
-//! other, are a new level rather than spikes.
+//! Judges the newest reports together: several values in a row that are off to the same side, by
+//! the same amount, are a new level rather than spikes.
 
 use std::ops::RangeInclusive;
 
@@ -10,23 +10,23 @@ use wingbeat_stats::{
 
 use super::{Case, evidence::Others, neighbours::Neighbours};
 
-/// How many of the newest reports are looked at together. One report has several values when it was
-/// measured again.
+/// Maximum number of the newest reports to judge together. A report that was measured again has
+/// several values.
 const REPORTS: RangeInclusive<usize> = 1..=4;
 
-/// The newest value and most of the others are off by as many spreads at least.
+/// Minimum error of the newest value and of most others, in spreads.
 const FROM: f64 = 2.0;
 
-/// What was measured again within minutes finds the machine as it was.
+/// Correlation of repeats: minutes later the machine is in the same state.
 const CORRELATION_OF_REPEATS: f64 = 0.9;
 
 /// The probability of a ratio `r` without a new level is `RATIO_CHANCE` ÷ r^`RATIO_POWER`, by
-/// simulation. By theory (Markov) it is 1 ÷ r at most, were the noise one of the kinds that are
-/// held possible; it never is exactly, and then large ratios are more frequent than that.
+/// simulation. In theory (Markov) it is at most 1 ÷ r if the noise is one of the assumed kinds; it
+/// never is exactly, so large ratios are more frequent.
 const RATIO_CHANCE: f64 = 0.02;
 const RATIO_POWER: f64 = 0.6;
 
-/// What a ratio of two values counts for, and of more: two spikes that agree are far more frequent than
+/// Weights of a ratio of two values, and of more: two spikes that agree are far more frequent than
 /// three.
 const WEIGHT_OF_TWO: f64 = 0.02;
 const WEIGHT_OF_MORE: f64 = 0.5;
@@ -39,7 +39,7 @@ pub(super) struct Run {
     pub(super) are_all_off: bool,
     /// Level before them.
     pub(super) before: f64,
-    /// The one of their values that is in the middle, and how many spreads it is off.
+    /// Their middle value, and its distance from the level in spreads.
     pub(super) middle: f64,
     pub(super) error: f64,
     /// How many times better a new level explains them than spikes and noise do.

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
 
-/// Where less would not have been seen than this, as a share of the level, nothing can be judged.
+/// If the smallest visible change is above this share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
 
-/// `share` holds what of the budget is this metric's.
+/// `share` is this metric's part of the false-positive rate.
 pub(super) fn write(
     case: &Case<'_>,
     evidence: &Evidence,
@@ -115,9 +115,9 @@ pub(super) fn write(
 }
 
 impl Evidence {
-    /// The change of the level behind the value, with the interval of this metric by itself: values are
-    /// off by as much as its half width 95 times in 100 at most. What is positive loses no more than all
-    /// of it.
+    /// The change of the level behind the value, with the interval of this metric by itself: at
+    /// most 5 of 100 values are off by more than its half width. Positive values lose at most 100
+    /// %.
     fn change(&self, is_positive: bool) -> Option<Change> {
         let level = self.usual.level;
         let half_width = self.half_width * self.usual.scale() / level.abs();
