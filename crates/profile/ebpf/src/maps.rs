@@ -3,11 +3,9 @@
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
     macros::map,
-    maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
-use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread};
-
-use crate::tail::Tails;
+use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread, target};
 
 /// Room to assemble one record: too large for the 512 bytes of a BPF stack.
 pub type Scratch = [u64; RECORD_BYTES_MAX / 8];
@@ -25,9 +23,6 @@ pub static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(65536, BPF_F_N
 /// CPU time of a thread when it began to end, until its task is freed.
 #[map]
 pub static EXITS: HashMap<u32, u64> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
-
-#[map]
-pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0);
 
 /// Threads of targets, while time off the CPU is watched; the size is set at load. Its elements exist
 /// from the start: the scheduler holds locks that an allocator may want.
@@ -84,6 +79,13 @@ macro_rules! setting {
     };
 }
 pub(crate) use setting;
+
+/// Is a process to be looked at?
+#[inline(always)]
+pub fn is_target(pid: u32) -> bool {
+    // SAFETY: a live element of the map.
+    setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
+}
 
 /// Are switches watched now?
 #[inline(always)]

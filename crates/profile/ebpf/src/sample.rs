@@ -9,10 +9,9 @@ use aya_ebpf::{
 use wingbeat_profile_common::counter;
 
 use crate::{
-    maps::count,
+    maps::{count, is_target},
     record::{StackRecord, Whose},
     regs::{Interrupted, interrupted},
-    targets::is_target,
 };
 
 /// `ENOMEM`: the scratch memory is missing, which cannot be.

@@ -8,11 +8,10 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{count, scratch, setting},
+    maps::{count, is_target, scratch, setting},
     missed, place,
     record::{HalfRecord, Whose},
     regs, switch,
-    targets::is_target,
     task::{TASK_DEAD, TASK_NEW, Task as _, Trusted},
 };
 

@@ -18,10 +18,9 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{SCRATCH, THREADS, count, is_watching, scratch, setting},
+    maps::{SCRATCH, THREADS, count, is_target, is_watching, scratch, setting},
     place,
     record::{Whose, send},
-    targets::is_target,
     task::{Probed, TASK_DEAD, Task, Trusted},
 };
 

@@ -7,13 +7,15 @@
 use aya_ebpf::{
     bindings::BPF_RB_NO_WAKEUP,
     helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output},
+    macros::map,
+    maps::LruHashMap,
 };
 use wingbeat_profile_common::{
     RecordKind, TAIL_CHECKS, TAIL_HEADER_BYTES, TAIL_WORDS, TAIL_WORDS_PER_CHECK, TailHeader,
     counter, ring_bytes,
 };
 
-use crate::maps::{RECORDS, SCRATCH, TAILS, count, scratch};
+use crate::maps::{RECORDS, SCRATCH, count, scratch};
 
 /// Tails remembered per thread.
 const PLACES: usize = 4;
@@ -32,6 +34,9 @@ pub struct Tails {
     sent: u32,
     samples: u32,
 }
+
+#[map]
+pub static TAILS: LruHashMap<u32, Tails> = LruHashMap::with_max_entries(16384, 0);
 
 /// Where a sample was taken, as the tail's header wants to know it.
 #[derive(Clone, Copy)]

@@ -13,17 +13,11 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{EXITS, TAILS, TARGETS, count, is_watching, setting},
+    maps::{EXITS, TARGETS, count, is_target, is_watching, setting},
     missed, switch,
+    tail::TAILS,
     task::{Probed, Task as _},
 };
-
-/// Is a process to be looked at?
-#[inline(always)]
-pub fn is_target(pid: u32) -> bool {
-    // SAFETY: a live element of the map.
-    setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
-}
 
 /// Is a process a target, or about to become one?
 #[inline(always)]

@@ -14,6 +14,7 @@
 
 pub mod advice;
 pub mod cost;
+pub mod counts;
 pub mod diff;
 pub mod error;
 pub mod export;

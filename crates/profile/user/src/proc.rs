@@ -3,7 +3,21 @@
 
 use std::{fs, os::unix::fs::FileExt as _, path::PathBuf};
 
-use crate::recorder::event::MappedFile;
+/// An executable mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappedFile {
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// Offset in the file of the first address.
+    pub offset: u64,
+    /// Device of the file, major and minor.
+    pub device: (u32, u32),
+    /// Inode of the file; 0 when there is no file.
+    pub inode: u64,
+    /// Path as the process saw it, or a name such as `[vdso]` or `//anon`.
+    pub path: String,
+}
 
 /// Facts about a process that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]

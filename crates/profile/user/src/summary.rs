@@ -11,62 +11,10 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     cost::Own,
+    counts::Ticks,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::Finished,
 };
-
-/// Ticks of the clocks on all CPUs. Each is counted once.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Ticks {
-    pub sampled: u64,
-    pub idle: u64,
-    /// Met a process that is not a target.
-    pub other: u64,
-    /// Met a target, but the ring buffer was full.
-    pub lost: u64,
-    /// Met a target, but a helper of the kernel failed; by its error.
-    pub failed: BTreeMap<String, u64>,
-    /// Did not come though the CPU was busy: a hypervisor held it back, or the kernel had interrupts
-    /// off.
-    pub missed: u64,
-}
-
-impl Ticks {
-    /// All ticks.
-    pub fn total(&self) -> u64 {
-        self.sampled + self.idle + self.other + self.lost + self.failed_total() + self.missed
-    }
-
-    /// Adds the ticks that the kernel half did not see, from what the clocks gave in all and how
-    /// long the CPUs idled by the kernel's accounts. Those are told in steps of 10 ms per CPU: a
-    /// difference within that is idleness.
-    pub fn add_unseen(&mut self, clocks: &Clocks) {
-        let period_ns = 1_000_000_000 / clocks.frequency_hz.max(1);
-        let unseen = (clocks.ran_ns / period_ns).saturating_sub(self.total());
-        let idle = clocks.idle_ns / period_ns;
-        let resolution = u64::from(clocks.cpus) * 10_000_000 / period_ns + u64::from(clocks.cpus);
-        let missed = unseen.saturating_sub(idle);
-        self.missed = if missed > resolution { missed } else { 0 };
-        self.idle += unseen - self.missed;
-    }
-
-    /// Failed ones, whatever the error.
-    pub fn failed_total(&self) -> u64 {
-        self.failed.values().sum()
-    }
-}
-
-/// What the clocks gave in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clocks {
-    /// How long they ran, summed over the CPUs.
-    pub ran_ns: u64,
-    /// How long the CPUs idled meanwhile, summed.
-    pub idle_ns: u64,
-    /// Ticks per second of each.
-    pub frequency_hz: u64,
-    pub cpus: u32,
-}
 
 /// Samples and blocks by how far their user stack reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -229,31 +177,5 @@ impl Summary {
             own,
             outputs,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unseen_ticks_are_idle_or_missed() {
-        let check = |idle_ms: u64, expected_idle, expected_missed| {
-            let mut ticks = Ticks { sampled: 600, other: 100, ..Ticks::default() };
-            let clocks = Clocks {
-                ran_ns: 2_000_000_000,
-                idle_ns: idle_ms * 1_000_000,
-                frequency_hz: 1_000,
-                cpus: 2,
-            };
-            ticks.add_unseen(&clocks);
-            assert_eq!((ticks.idle, ticks.missed), (expected_idle, expected_missed));
-            assert_eq!(ticks.total(), 2_000);
-        };
-        check(1_300, 1_300, 0);
-        check(1_290, 1_300, 0);
-        check(1_000, 1_000, 300);
-        check(0, 0, 1_300);
-        check(9_000, 1_300, 0);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::cost::Own;
-use crate::summary::off_cpu::{Reused, Switches};
-use crate::summary::{Stacks, Ticks};
+use crate::counts::{Switches, Ticks};
+use crate::summary::{Stacks, off_cpu::Reused};
 
 /// One second on two CPUs with one busy thread, measured on the CPU.
 fn summary() -> Summary {

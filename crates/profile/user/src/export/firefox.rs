@@ -16,7 +16,6 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use self::format::{Document, Samples, Thread};
-use self::markers::Markers;
 use self::tables::{Libraries, Tables};
 use super::ExportError;
 use super::checked::Checked;
@@ -207,7 +206,7 @@ fn thread<'a>(
     let nodes = tables.add_stacks(stacks);
     let node = |stack| nodes.get(&stack).copied().flatten();
     let samples = samples(profile.meta.period_ns, thread.start_ns, &timeline.samples, node);
-    let markers = Markers::new(profile, &timeline.intervals, node, &mut tables.strings);
+    let markers = markers::markers(profile, &timeline.intervals, node, &mut tables.strings);
     Thread {
         name: if is_main_thread { &process.name } else { &thread.name },
         is_main_thread,
@@ -228,7 +227,7 @@ fn thread<'a>(
         func_table: tables.functions,
         resource_table: tables.resources,
         native_symbols: format::NativeSymbols::default(),
-        string_array: tables.strings.texts,
+        string_array: tables.strings,
     }
 }
 

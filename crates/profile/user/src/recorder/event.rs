@@ -1,5 +1,7 @@
 //! What happens to processes, as the recorder needs to know it.
 
+pub use crate::proc::MappedFile;
+
 /// Something that happened to a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
@@ -39,22 +41,6 @@ pub enum EventKind {
         pid: u32,
         tid: u32,
     },
-}
-
-/// An executable mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MappedFile {
-    pub start: u64,
-    /// One past the last address.
-    pub end: u64,
-    /// Offset in the file of the first address.
-    pub offset: u64,
-    /// Device of the file, major and minor.
-    pub device: (u32, u32),
-    /// Inode of the file; 0 when there is no file.
-    pub inode: u64,
-    /// Path as the process saw it, or a name such as `[vdso]` or `//anon`.
-    pub path: String,
 }
 
 /// A piece of code that the kernel made at run time.

@@ -17,8 +17,8 @@ use wingbeat_bpf::btf::{BtfError, KernelTypes};
 use wingbeat_profile_common::{counter, global, map, program, target};
 
 use crate::{
+    counts::{Switches, Ticks},
     error::RecordError,
-    summary::{Ticks, off_cpu::Switches},
 };
 
 static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/profile-ebpf"));

@@ -20,10 +20,10 @@ use wingbeat_profile_common::counter;
 pub use self::launch::Ended;
 use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
+    counts::{Switches, Ticks},
     error::RecordError,
     model::Mode,
     recorder::Recorder,
-    summary::{Ticks, off_cpu::Switches},
     targets::Targets,
 };
 

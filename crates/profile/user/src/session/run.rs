@@ -22,10 +22,10 @@ use super::{
     sideband::Sideband,
 };
 use crate::{
+    counts::Clocks,
     error::RecordError,
     proc::{self, MachineTime},
     recorder::{Recorder, Scope, event::Event, off_cpu::reckon_left},
-    summary::Clocks,
     targets::{Targets, with_descendants},
     wire,
 };

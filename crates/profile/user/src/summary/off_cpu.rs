@@ -6,43 +6,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::counts::Switches;
 use crate::model::{Durations, Profile, StackId, State};
-
-/// Switches of the targets' threads. Each beginning of a block comes to exactly one end:
-/// `out + born + begun_before` = `reported + below_limit + ended + still_blocked + lost`, where
-/// `still_blocked` are reported too.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Switches {
-    pub out: u64,
-    /// A thread was born, and waited for its first CPU.
-    pub born: u64,
-    /// A thread was off the CPU when the recording began.
-    pub begun_before: u64,
-    /// Blocks that ended in the recording and were reported.
-    pub reported: u64,
-    /// Blocks shorter than the limit: summed, not reported.
-    pub below_limit: u64,
-    pub below_limit_ns: u64,
-    /// Threads that went off a CPU to end.
-    pub ended: u64,
-    /// Blocks that had not ended with the recording, reported with their time so far.
-    pub still_blocked: u64,
-    /// Threads that came in without having gone out: they were running when the recording began, or
-    /// it did not know them.
-    pub unmatched: u64,
-    /// Blocks whose end was not seen, because the kernel did not tell of that switch: when the thread
-    /// came back is reckoned from its CPU time. They are among the others.
-    pub reckoned: u64,
-    /// Blocks that were lost, by reason.
-    pub lost: BTreeMap<&'static str, u64>,
-}
-
-impl Switches {
-    /// Lost blocks, whatever the reason.
-    pub fn lost_total(&self) -> u64 {
-        self.lost.values().sum()
-    }
-}
 
 /// Stacks that were not walked, because the thread blocked where it had blocked before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

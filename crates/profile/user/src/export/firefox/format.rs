@@ -3,9 +3,8 @@
 //!
 //! A table is an object of columns, all of the same length.
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
-
-use super::markers::Markers;
 
 /// A list that is always empty.
 type Empty = [(); 0];
@@ -56,7 +55,7 @@ pub(super) struct Thread<'a> {
     pub func_table: Functions,
     pub resource_table: Resources,
     pub native_symbols: NativeSymbols,
-    pub string_array: Vec<&'a str>,
+    pub string_array: Strings<'a>,
 }
 
 #[derive(Default, Serialize)]
@@ -136,4 +135,51 @@ pub(super) struct NativeSymbols {
     function_size: Empty,
     lib_index: Empty,
     name: Empty,
+}
+
+/// The markers of a thread.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Markers {
+    pub length: usize,
+    pub category: Vec<usize>,
+    pub data: Vec<Marker>,
+    pub start_time: Vec<f64>,
+    pub end_time: Vec<f64>,
+    pub name: Vec<usize>,
+    pub phase: Vec<u32>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Marker {
+    #[serde(rename = "type")]
+    pub schema: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Text of the function that waits.
+    #[serde(rename = "where")]
+    pub place: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct Cause {
+    pub stack: usize,
+}
+
+/// Texts, each once.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Strings<'a> {
+    #[serde(skip)]
+    indices: FxHashMap<&'a str, usize>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Strings<'a> {
+    pub(super) fn index(&mut self, text: &'a str) -> usize {
+        *self.indices.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        })
+    }
 }

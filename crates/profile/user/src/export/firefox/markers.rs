@@ -2,10 +2,9 @@
 //!
 //! Each long block is an interval with its stack. The summed ones have no place in time.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::tables::Strings;
+use super::format::{Cause, Marker, Markers, Strings};
 use super::{category_of_state, ms};
 use crate::export::places;
 use crate::model::{Interval, Profile, State};
@@ -17,61 +16,30 @@ const TYPE: &str = "OffCpu";
 /// `phase` of a marker with start and end.
 const INTERVAL: u32 = 1;
 
-/// The markers of a thread.
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Markers {
-    length: usize,
-    category: Vec<usize>,
-    data: Vec<Data>,
-    start_time: Vec<f64>,
-    end_time: Vec<f64>,
-    name: Vec<usize>,
-    phase: Vec<u32>,
-}
-
-#[derive(Serialize)]
-struct Data {
-    #[serde(rename = "type")]
-    schema: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<Cause>,
-    /// Text of the function that waits.
-    #[serde(rename = "where")]
-    place: usize,
-}
-
-#[derive(Serialize)]
-struct Cause {
-    stack: usize,
-}
-
-impl Markers {
-    /// Those of all intervals; `node` gives the stack of each.
-    pub(super) fn new<'a>(
-        profile: &'a Profile,
-        intervals: &[&Interval],
-        node: impl Fn(u32) -> Option<usize>,
-        strings: &mut Strings<'a>,
-    ) -> Self {
-        let mut markers = Self::default();
-        for interval in intervals {
-            let blocked = &profile.blocked[interval.blocked as usize];
-            let place = places::innermost_user(profile, blocked.stack).unwrap_or("no user code");
-            markers.length += 1;
-            markers.category.push(category_of_state(|state| state == blocked.state));
-            markers.data.push(Data {
-                schema: TYPE,
-                cause: node(blocked.stack).map(|stack| Cause { stack }),
-                place: strings.index(place),
-            });
-            markers.start_time.push(ms(interval.start_ns));
-            markers.end_time.push(ms(interval.end_ns.max(interval.start_ns)));
-            markers.name.push(strings.index(blocked.state.title()));
-            markers.phase.push(INTERVAL);
-        }
-        markers
+/// The markers of a thread for all its intervals; `node` gives the stack of each.
+pub(super) fn markers<'a>(
+    profile: &'a Profile,
+    intervals: &[&Interval],
+    node: impl Fn(u32) -> Option<usize>,
+    strings: &mut Strings<'a>,
+) -> Markers {
+    let mut markers = Markers::default();
+    for interval in intervals {
+        let blocked = &profile.blocked[interval.blocked as usize];
+        let place = places::innermost_user(profile, blocked.stack).unwrap_or("no user code");
+        markers.length += 1;
+        markers.category.push(category_of_state(|state| state == blocked.state));
+        markers.data.push(Marker {
+            schema: TYPE,
+            cause: node(blocked.stack).map(|stack| Cause { stack }),
+            place: strings.index(place),
+        });
+        markers.start_time.push(ms(interval.start_ns));
+        markers.end_time.push(ms(interval.end_ns.max(interval.start_ns)));
+        markers.name.push(strings.index(blocked.state.title()));
+        markers.phase.push(INTERVAL);
     }
+    markers
 }
 
 /// How markers are shown.

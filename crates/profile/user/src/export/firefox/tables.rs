@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use super::category;
-use super::format::{Frames, Functions, Library, Resources, Stacks};
+use super::format::{Frames, Functions, Library, Resources, Stacks, Strings};
 use crate::model::{Binary, BinaryId, BinaryKind, Frame, FrameId, FunctionId, Profile, StackId};
 
 /// The document's number for "none" in columns that are never null.
@@ -18,22 +18,6 @@ const RESOURCE_LIBRARY: u32 = 1;
 pub(super) struct Libraries<'a> {
     indices: FxHashMap<BinaryId, usize>,
     pub list: Vec<Library<'a>>,
-}
-
-/// Texts, each once.
-#[derive(Default)]
-pub(super) struct Strings<'a> {
-    indices: FxHashMap<&'a str, usize>,
-    pub texts: Vec<&'a str>,
-}
-
-impl<'a> Strings<'a> {
-    pub(super) fn index(&mut self, text: &'a str) -> usize {
-        *self.indices.entry(text).or_insert_with(|| {
-            self.texts.push(text);
-            self.texts.len() - 1
-        })
-    }
 }
 
 /// What makes two functions different: name, file and library.
