@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use wingbeat_profile_common::USER_FRAMES_MAX;
+
 use wingbeat_text::{duration, plural, share};
 
 use crate::model::Mode;
@@ -285,127 +287,155 @@ fn why_none(summary: &Summary) -> NoSamples {
     }
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Warning {
+    /// What happened.
+    fn cause(&self) -> String {
         match self {
-            Self::NoSamples(why) => write!(f, "no samples, so nothing was written: {why}"),
-            Self::NothingBlocked { below_limit: 0, .. } => f.write_str(
-                "no thread of the target left the CPU, so nothing was written: it ran all the time; \
-                 --mode on-cpu shows where",
-            ),
-            Self::NothingBlocked { below_limit, below_limit_ns, min_block_ns } => write!(
-                f,
-                "all {below_limit} blocks were shorter than {} ({} in sum): the target ran nearly all \
-                 the time; --mode on-cpu shows where, a smaller --min-block shows them",
-                duration(*min_block_ns),
-                duration(*below_limit_ns)
-            ),
-            Self::FellBack { reason } => write!(
-                f,
+            Self::NoSamples(_) => "no samples, so nothing was written".to_owned(),
+            Self::NothingBlocked { below_limit: 0, .. } => {
+                "no thread of the target left the CPU, so nothing was written".to_owned()
+            }
+            Self::NothingBlocked { below_limit, below_limit_ns, min_block_ns } => {
+                let (limit, sum) = (duration(*min_block_ns), duration(*below_limit_ns));
+                format!("all {below_limit} blocks were shorter than {limit} ({sum} in sum)")
+            }
+            Self::FellBack { reason } => format!(
                 "the kernel refused to watch the scheduler by tp_btf ({reason}), so a raw tracepoint was \
-                 taken: threads that did not move during the recording are missing, and it costs more; \
-                 see `wingbeat doctor`"
+                 taken"
             ),
-            Self::AllHidden { threads } => write!(
-                f,
-                "all there was, {}, slept all the time and --hide-idle leaves it out, so nothing was \
-                 written: record without it",
-                plural(threads, "thread")
-            ),
-            Self::HardlyRan { cpu_ns, duration_ns, instead } => write!(
-                f,
-                "the target ran for {} of {}, and samples tell of nothing else; to see what it waited \
-                 for: {instead}",
+            Self::AllHidden { threads } => {
+                format!("all there was, {}, slept all the time", plural(threads, "thread"))
+            }
+            Self::HardlyRan { cpu_ns, duration_ns, .. } => format!(
+                "the target ran for {} of {}, and samples show nothing else",
                 duration(*cpu_ns),
                 duration(*duration_ns)
             ),
             Self::BlocksLost { lost, of, reason } => {
-                let (why, next) = match *reason {
-                    "buffer_full" => (
-                        "because the buffer was full",
-                        "give a larger --buffer-size or a greater --min-block",
-                    ),
-                    "thread_table_full" => (
-                        "because there were more threads than the table of threads holds",
-                        "record fewer processes",
-                    ),
-                    reason => (reason, "record for a shorter time"),
-                };
-                write!(
-                    f,
-                    "{lost} of {of} blocks ({}) were lost, most {why}: times off the CPU are too \
-                     small; {next}",
-                    share::part(*lost, *of)
-                )
+                let why = why_lost(reason).0;
+                format!("{lost} of {of} blocks ({}) were lost, most {why}", share::part(*lost, *of))
             }
-            Self::StacksLost { missing, blocks } => write!(
-                f,
-                "{missing} of {blocks} blocks ({}) lack a part of their stack, because the buffer was \
-                 full; give a larger --buffer-size or a greater --min-block",
+            Self::StacksLost { missing, blocks } => format!(
+                "{missing} of {blocks} blocks ({}) lack a part of their stack, because the buffer was full",
                 share::part(*missing, *blocks)
             ),
-            Self::ReusedWrong { wrong, checked } => write!(
-                f,
-                "{} of the stacks that were not walked anew, because the thread seemed to block where \
-                 it had blocked before, are wrong ({wrong} of {checked} that were looked at): outer \
-                 callers may be mixed up",
+            Self::ReusedWrong { wrong, checked } => format!(
+                "{} of reused stacks failed the spot check ({wrong} of {checked})",
                 share::part(*wrong, *checked)
             ),
-            Self::ThreadsOff { off, threads } => write!(
-                f,
-                "the times of {off} of {} miss their elapsed time by more than 1 %: blocks of these are \
-                 missing or count twice",
+            Self::ThreadsOff { off, threads } => format!(
+                "the times of {off} of {} miss their elapsed time by more than 1 %",
                 plural(threads, "thread")
             ),
-            Self::Lost { lost, wanted, or } => write!(
-                f,
-                "{lost} of {wanted} samples ({}) were lost because the buffer was full: shares are \
-                 those of the others; give a larger --buffer-size or {or}",
+            Self::Lost { lost, wanted, .. } => format!(
+                "{lost} of {wanted} samples ({}) were lost because the buffer was full",
                 share::part(*lost, *wanted)
             ),
-            Self::Failed { failed, error } => write!(
-                f,
-                "{failed} samples failed in the kernel, most with \"{error}\": shares are those of \
-                 the others"
-            ),
-            Self::Broken { broken, samples, modules } => {
-                let named: Vec<String> = modules
-                    .iter()
-                    .take(4)
-                    .map(|(module, count)| format!("{module} ({})", share::part(*count, *broken)))
-                    .collect();
-                write!(
-                    f,
-                    "{} of the stacks end too early, for want of frame pointers in {}: callers are \
-                     missing there. Rebuild it with frame pointers: \
-                     RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, -fno-omit-frame-pointer \
-                     -mno-omit-leaf-frame-pointer for C and C++",
-                    share::part(*broken, *samples),
-                    named.join(", ")
-                )
+            Self::Failed { failed, error } => {
+                format!("{failed} samples failed in the kernel, most with \"{error}\"")
             }
-            Self::Truncated { truncated, samples } => write!(
-                f,
-                "{} of the stacks are deeper than {} frames and were cut: their outermost callers \
-                 are missing",
-                share::part(*truncated, *samples),
-                wingbeat_profile_common::USER_FRAMES_MAX
+            Self::Broken { broken, samples, modules } => {
+                let named = modules.iter().take(4);
+                let named =
+                    named.map(|(file, of)| format!("{file} ({})", share::part(*of, *broken)));
+                let named = named.collect::<Vec<_>>().join(", ");
+                let part = share::part(*broken, *samples);
+                format!("{part} of the stacks end too early, for want of frame pointers in {named}")
+            }
+            Self::Truncated { truncated, samples } => format!(
+                "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
+                share::part(*truncated, *samples)
             ),
-            Self::EventsLost(lost) => write!(
-                f,
-                "{lost} of the kernel's notes on mappings and processes were lost: some frames may \
-                 lack names"
-            ),
-            Self::TailsLost { lost, or } => write!(
-                f,
-                "{lost} pieces of stack were lost because the buffer was full: stacks may end too \
-                 early for want of them; give a larger --buffer-size or {or}"
-            ),
-            Self::ChildrenLost(lost) => write!(
-                f,
-                "{lost} child processes could not be followed: the table of targets was full"
-            ),
+            Self::EventsLost(lost) => {
+                format!("{lost} of the kernel's events on mappings and processes were lost")
+            }
+            Self::TailsLost { lost, .. } => {
+                format!("{lost} pieces of stack were lost because the buffer was full")
+            }
+            Self::ChildrenLost(lost) => format!("{lost} child processes could not be followed"),
         }
+    }
+
+    /// What it does to the figures.
+    fn effect(&self) -> String {
+        let text = match self {
+            Self::NoSamples(why) => return why.to_string(),
+            Self::NothingBlocked { below_limit: 0, .. } => "it ran all the time",
+            Self::NothingBlocked { .. } => "the target ran nearly all the time",
+            Self::FellBack { .. } => {
+                "threads that did not move during the recording are missing, and it costs more"
+            }
+            Self::AllHidden { .. } => "--hide-idle leaves it out, so nothing was written",
+            Self::BlocksLost { .. } => "times off the CPU are too small",
+            Self::ReusedWrong { .. } => "outer callers may be wrong",
+            Self::ThreadsOff { .. } => "blocks of these are missing or count twice",
+            Self::Lost { .. } | Self::Failed { .. } => "shares are those of the others",
+            Self::Broken { .. } => "callers are missing there",
+            Self::Truncated { .. } => "their outermost callers are missing",
+            Self::EventsLost(_) => "some frames may lack names",
+            Self::TailsLost { .. } => "stacks may end too early for want of them",
+            Self::ChildrenLost(_) => "the table of targets was full",
+            Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
+        };
+        text.to_owned()
+    }
+
+    /// What to do next.
+    fn next_step(&self) -> String {
+        let text = match self {
+            Self::NothingBlocked { below_limit: 0, .. } => "--mode on-cpu shows where",
+            Self::NothingBlocked { .. } => {
+                "--mode on-cpu shows where, a smaller --min-block shows them"
+            }
+            Self::FellBack { .. } => "see `wingbeat doctor`",
+            Self::AllHidden { .. } => "record without it",
+            Self::HardlyRan { instead, .. } => {
+                return format!("to see what it waited for: {instead}");
+            }
+            Self::BlocksLost { reason, .. } => why_lost(reason).1,
+            Self::StacksLost { .. } => "give a larger --buffer-size or a greater --min-block",
+            Self::Lost { or, .. } | Self::TailsLost { or, .. } => {
+                return format!("give a larger --buffer-size or {or}");
+            }
+            Self::Broken { .. } => {
+                "rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
+                 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer for C and C++"
+            }
+            Self::NoSamples(_)
+            | Self::ReusedWrong { .. }
+            | Self::ThreadsOff { .. }
+            | Self::Failed { .. }
+            | Self::Truncated { .. }
+            | Self::EventsLost(_)
+            | Self::ChildrenLost(_) => "",
+        };
+        text.to_owned()
+    }
+}
+
+/// Why blocks were lost, and what to do about it.
+fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
+    match reason {
+        "buffer_full" => {
+            ("because the buffer was full", "give a larger --buffer-size or a greater --min-block")
+        }
+        "thread_table_full" => (
+            "because there were more threads than the table of threads holds",
+            "record fewer processes",
+        ),
+        reason => (reason, "record for a shorter time"),
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause())?;
+        for (separator, text) in [(": ", self.effect()), ("; ", self.next_step())] {
+            if !text.is_empty() {
+                write!(f, "{separator}{text}")?;
+            }
+        }
+        Ok(())
     }
 }
 

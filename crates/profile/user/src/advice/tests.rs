@@ -97,28 +97,29 @@ fn the_other_mode_comes_with_its_command_line() {
     check(&["wingbeat", "profile", ""], "wingbeat profile --mode off-cpu ''");
 }
 
+/// `expected` is the one warning, empty for none.
+fn check_blocks(mode: Mode, change: fn(&mut OffCpu), is_failure: bool, expected: &str) {
+    let (mut summary, mut off_cpu) = blocked(mode);
+    change(&mut off_cpu);
+    summary.off_cpu = Some(off_cpu);
+    let samples = if mode == Mode::OffCpu { 0 } else { 99 };
+    let found = warnings(&summary, samples);
+    let texts: Vec<String> = found.iter().map(Warning::to_string).collect();
+    assert_eq!(texts.join("\n"), expected);
+    assert_eq!(found.iter().any(Warning::is_failure), is_failure);
+}
+
 #[test]
 fn accounts_of_blocks_give_warnings() {
-    let check = |mode, change: fn(&mut OffCpu), failure: bool, expected: &[&str]| {
-        let (mut summary, mut off_cpu) = blocked(mode);
-        change(&mut off_cpu);
-        summary.off_cpu = Some(off_cpu);
-        let samples = if mode == Mode::OffCpu { 0 } else { 99 };
-        let found = warnings(&summary, samples);
-        let texts: Vec<String> = found.iter().map(Warning::to_string).collect();
-        assert_eq!(texts, expected);
-        assert_eq!(found.iter().any(Warning::is_failure), failure);
-    };
-    check(Mode::OffCpu, |_| (), false, &[]);
-    check(Mode::Wall, |it| it.switches = Switches::default(), false, &[]);
+    let check = check_blocks;
+    check(Mode::OffCpu, |_| (), false, "");
+    check(Mode::Wall, |it| it.switches = Switches::default(), false, "");
     check(
         Mode::OffCpu,
         |it| it.switches = Switches::default(),
         true,
-        &[
-            "no thread of the target left the CPU, so nothing was written: it ran all the time; --mode \
+        "no thread of the target left the CPU, so nothing was written: it ran all the time; --mode \
            on-cpu shows where",
-        ],
     );
     check(
         Mode::OffCpu,
@@ -128,55 +129,42 @@ fn accounts_of_blocks_give_warnings() {
             it.switches.below_limit_ns = 700_000;
         },
         false,
-        &[
-            "all 1000 blocks were shorter than 1.00 µs (700 µs in sum): the target ran nearly all the \
+        "all 1000 blocks were shorter than 1.00 µs (700 µs in sum): the target ran nearly all the \
            time; --mode on-cpu shows where, a smaller --min-block shows them",
-        ],
     );
     check(
         Mode::Wall,
         |it| it.switches.lost = BTreeMap::from([("buffer_full", 20), ("forgotten", 1)]),
         false,
-        &[
-            "21 of 1000 blocks (2.1 %) were lost, most because the buffer was full: times off the CPU \
+        "21 of 1000 blocks (2.1 %) were lost, most because the buffer was full: times off the CPU \
            are too small; give a larger --buffer-size or a greater --min-block",
-        ],
     );
     check(
         Mode::OffCpu,
         |it| it.stacks_taken.missing = 5,
         false,
-        &[
-            "5 of 1000 blocks (0.50 %) lack a part of their stack, because the buffer was full; give a \
+        "5 of 1000 blocks (0.50 %) lack a part of their stack, because the buffer was full; give a \
            larger --buffer-size or a greater --min-block",
-        ],
     );
     check(
         Mode::OffCpu,
         |it| it.stacks_taken.wrong = 2,
         false,
-        &[
-            "2.0 % of the stacks that were not walked anew, because the thread seemed to block where it \
-           had blocked before, are wrong (2 of 100 that were looked at): outer callers may be mixed up",
-        ],
+        "2.0 % of reused stacks failed the spot check (2 of 100): outer callers may be wrong",
     );
     check(
         Mode::Wall,
         |it| it.threads_off = 3,
         false,
-        &[
-            "the times of 3 of 0 threads miss their elapsed time by more than 1 %: blocks of these are \
+        "the times of 3 of 0 threads miss their elapsed time by more than 1 %: blocks of these are \
            missing or count twice",
-        ],
     );
     check(
         Mode::OffCpu,
         |it| it.idle_hidden = 1,
         true,
-        &[
-            "all there was, 1 thread, slept all the time and --hide-idle leaves it out, so nothing was \
-           written: record without it",
-        ],
+        "all there was, 1 thread, slept all the time: --hide-idle leaves it out, so nothing was \
+             written; record without it",
     );
 }
 
