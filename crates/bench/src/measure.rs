@@ -1,23 +1,29 @@
 //! Measures: the only part of this crate that runs programs.
 //!
-//! A `Subject` is one program with its maps in the kernel, plain, with counters, and with a clock. A `Runner`
-//! runs its forms until the alarm goes off. `cases` brings each program on each input to where samples can be
-//! taken, as far as the `budget` allows; a `Turn` takes them, in batches or as an `Alternation` with the ruler.
-//! `session` puts all of it in order, [`against()`] two objects side by side. What comes out is data for
+//! A [`Runner`](runner::Runner) loads programs and runs them until its alarm goes off: the `kernel`, and in
+//! tests a `fake` one with a clock of its own. A `Subject` is one program with its maps: plain, with counters,
+//! and with a clock. `cases` brings each program on each input to where samples can be taken, as far as the
+//! `budget` allows; a `Turn` takes them, in batches or as an `Alternation` with the ruler. `order` puts all of
+//! it in order, [`against()`] two objects side by side. What comes out is data for
 //! [`analyse`](crate::analyse).
 
 mod against;
 mod alternation;
 mod batch;
 mod budget;
+mod bursts;
 mod cases;
 #[cfg(feature = "testing")]
 mod confirm;
 mod contents;
+mod counted;
 mod counts;
-mod distribution;
 mod error;
+#[cfg(test)]
+mod fake;
+mod kernel;
 mod link;
+mod order;
 mod place;
 mod progress;
 mod ruler;
@@ -26,6 +32,8 @@ mod session;
 mod subject;
 mod tail_calls;
 mod target;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod verified;
 
@@ -34,7 +42,7 @@ pub use against::against;
 pub use confirm::{Confirmation, Difference, confirm};
 pub use counts::{CountedProgram, count_program};
 pub use error::BenchError;
+pub use order::bench;
 pub use place::allowed_cpus;
 pub use progress::{Progress, Watcher};
-pub use session::bench;
 pub use target::TargetSource;

@@ -68,6 +68,14 @@ impl Plan {
         })
     }
 
+    /// Name of a case: the program alone where there is just one input.
+    pub(crate) fn case_name(&self, program: &ProgramSpec, input: &Input) -> String {
+        match self.inputs.len() {
+            1 => program.name.clone(),
+            _ => format!("{}/{}", program.name, input.name),
+        }
+    }
+
     /// The programs of `spec` that are meant.
     ///
     /// # Errors

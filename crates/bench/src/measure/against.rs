@@ -5,26 +5,26 @@
 //! pair loads both anew, in random order, runs their batches as ABBA or BAAB, and gives one number, the
 //! difference of the logarithms of their times. docs/how-numbers-are-judged.md has the rule.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wingbeat_bpf::{
     loader::{Loader, LoaderOptions},
-    spec::{Linked, ProgramSpec, Spec},
+    spec::{Linked, Spec},
 };
-use wingbeat_stats::{random::Random, sample::Sample};
+use wingbeat_stats::sample::Sample;
 
 use super::{
-    BenchError, Progress, Watcher,
-    alternation::{Alternation, Side},
+    BenchError, Watcher,
     batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
     budget::Budget,
     contents::{Contents, contents},
+    kernel::Kernel,
     link::link,
+    order::bench,
     place,
-    ruler::empty_program,
-    runner::Runner,
-    session::{bench, case_name},
-    subject::Subject,
+    ruler::{ruler_input, rulers},
+    runner::{Alternation as _, Runner, Subject as _},
+    session::Session,
 };
 use crate::{
     analyse::{
@@ -70,7 +70,7 @@ pub fn against(
     watcher: &Watcher<'_>,
 ) -> Result<Comparison, BenchError> {
     let cases = plan.choose(new)?.len() * plan.inputs.len();
-    let budget = Budget::new(plan.time_for(cases, WEIGHT));
+    let budget = Budget::new(Instant::now(), plan.time_for(cases, WEIGHT));
     let share = |share| budget.total().mul_f64(share);
     let time = share(REPORT_SHARE).max(REPORT_TIME_MIN).min(share(REPORT_SHARE_MAX));
     let alone = Plan { time: Some(time), ..plan.clone() };
@@ -79,14 +79,15 @@ pub fn against(
     let mut programs = in_both(&report, old);
     let verified = report.verified.iter().map(|program| program.name.clone());
     programs.extend(verified.filter(|name| old.program(name).is_ok()));
-    let time = Some(budget.left_until(OTHER_UNTIL));
+    let time = Some(budget.left_until(Instant::now(), OTHER_UNTIL));
     let old_plan = Plan { samples: Some(0), time, programs, ..plan.clone() };
     let before = match old_plan.programs.as_slice() {
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),
     };
-    let contested = place::on_thread_of_its_own(plan.cpu, watcher.stop, |runner| {
-        Contest::run(new, old, &report, plan, budget, watcher, runner)
+    let contested = place::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
+        let session = Session::new(plan, watcher, kernel, budget);
+        on_kernel(session, [old, new], &in_both(&report, old))
     })?;
     let unmatched = unmatched(&report, new, old, plan);
     let old_file = old.file().to_owned();
@@ -129,158 +130,177 @@ fn unmatched(report: &Report, new: &Spec, old: &Spec, plan: &Plan) -> Vec<Failur
     names
 }
 
+/// Lets the programs of these names take turns, those of the first object with those of the second.
+fn on_kernel(
+    session: Session<'_, Kernel<'_>>,
+    specs: [&Spec; 2],
+    names: &[String],
+) -> Result<Vec<Contested>, BenchError> {
+    let linked = [link(specs[0])?, link(specs[1])?];
+    let mut loaders = [
+        Loader::new(specs[0], LoaderOptions::default())?,
+        Loader::new(specs[1], LoaderOptions::default())?,
+    ];
+    for (loader, spec) in loaders.iter_mut().zip(specs) {
+        loader.make_up_contexts(spec.programs().iter());
+    }
+    let contents = [contents(specs[0], session.plan)?, contents(specs[1], session.plan)?];
+    let (no_object, nothing) = (Loader::without_object(), Contents::new());
+    let find = |side: usize, name: &String| linked[side].iter().find(|it| it.program.name == *name);
+    let both = names.iter().filter_map(|name| Some([find(0, name)?, find(1, name)?]));
+    let programs: Vec<[&Linked; 2]> = both.collect();
+    contest(
+        session,
+        &Contestants {
+            rulers: &rulers(programs.iter().map(|sides| sides[0])),
+            programs: &programs,
+            sources: [(&loaders[0], &contents[0]), (&loaders[1], &contents[1])],
+            no_source: (&no_object, &nothing),
+        },
+    )
+}
+
+/// Programs that take turns, each in two forms.
+pub(super) struct Contestants<'a, S> {
+    pub(super) rulers: &'a [Linked],
+    pub(super) programs: &'a [[&'a Linked; 2]],
+    pub(super) sources: [S; 2],
+    /// Where rulers are loaded from, which belong to no object.
+    pub(super) no_source: S,
+}
+
+/// Lets both forms of all programs take turns until the time is over.
+pub(super) fn contest<'a, R: Runner<'a>>(
+    mut session: Session<'a, R>,
+    contestants: &Contestants<'a, R::Source>,
+) -> Result<Vec<Contested>, BenchError> {
+    let mut matches = Vec::new();
+    for &sides in contestants.programs {
+        for input in &session.plan.inputs {
+            if session.runner.is_over() {
+                break;
+            }
+            match Match::new(&mut session, sides, contestants.sources, input) {
+                Ok(found) => matches.push(found),
+                Err(_) if session.runner.is_over() => break,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    for ruler in contestants.rulers {
+        match fixed_part(session.runner, ruler, contestants.no_source) {
+            Ok(fixed) => session.fixed.push((ruler.program.r#type, fixed)),
+            Err(_) if session.runner.is_over() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    take_turns(&mut session, &mut matches)?;
+    let contested = matches.into_iter().map(|it| Contested {
+        name: it.name,
+        no_bursts: it.alternation.err(),
+        pairs: it.pairs,
+    });
+    Ok(contested.collect())
+}
+
+/// What a call costs besides the runs, for the type of this empty program; 0 where it cannot be run.
+fn fixed_part<'a, R: Runner<'a>>(
+    runner: R,
+    ruler: &'a Linked,
+    source: R::Source,
+) -> Result<FixedPart, BenchError> {
+    let mut subject = runner.load(ruler, source)?;
+    let input = ruler_input();
+    if subject.run_first((&input, &[])).is_err() {
+        return Ok(FixedPart::default());
+    }
+    Ok(FixedPart::measure(|runs| subject.run((&input, &[]), runs)).unwrap_or_default())
+}
+
+fn take_turns<'a, R: Runner<'a>>(
+    session: &mut Session<'a, R>,
+    matches: &mut [Match<'a, R>],
+) -> Result<(), BenchError> {
+    let mut order: Vec<usize> = (0..matches.len()).collect();
+    for _ in 0..PAIRS_MAX {
+        session.random.shuffle(&mut order);
+        for &index in &order {
+            let it = &mut matches[index];
+            session.show(&format!("{}: pair {} of loads", it.name, it.pairs.len() + 1));
+            match it.pair(session) {
+                Ok(pair) => it.pairs.extend(pair),
+                Err(_) if session.runner.is_over() => {}
+                Err(error) => return Err(error),
+            }
+            if session.runner.is_over() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// One case of both objects.
-struct Match<'a> {
+struct Match<'a, R: Runner<'a>> {
     name: String,
     input: &'a Input,
     /// Both in one image, or why that cannot be.
-    alternation: Result<Alternation<'a>, String>,
-    sides: [Subject<'a>; 2],
+    alternation: Result<R::Alternation, String>,
+    sides: [R::Subject; 2],
     lengths: [Length; 2],
     pairs: Vec<Pair>,
 }
 
-impl<'a> Match<'a> {
+impl<'a, R: Runner<'a>> Match<'a, R> {
     /// Loads both sides, and finds out how they can take turns.
     fn new(
-        sides: [Side<'a>; 2],
+        session: &mut Session<'a, R>,
+        sides: [&'a Linked; 2],
+        sources: [R::Source; 2],
         input: &'a Input,
-        plan: &'a Plan,
-        runner: Runner<'a>,
-        random: &mut Random,
     ) -> Result<Self, BenchError> {
-        let [mut a, mut b] = [sides[0].subject(runner)?, sides[1].subject(runner)?];
-        let context = a.context(&plan.context);
+        let runner = session.runner;
+        let [mut a, mut b] =
+            [runner.load(sides[0], sources[0])?, runner.load(sides[1], sources[1])?];
+        let given = (input, a.context(&session.plan.context));
         let mut run_ns = [0.0; 2];
         let mut changes_packet = false;
         for (subject, run_ns) in [&mut a, &mut b].into_iter().zip(&mut run_ns) {
-            let first = subject.run_first(input, context)?;
+            let first = subject.run_first(given)?;
             changes_packet |= has_changed_packet(subject.r#type(), &input.data, &first.data);
-            *run_ns = estimate_ns(subject.r#type(), &first, subject.pace(), || {
-                subject.run(input, context, 1)
-            })?;
+            let run_again = || subject.run(given, 1);
+            *run_ns = estimate_ns(subject.r#type(), &first, subject.pace(), run_again)?;
         }
-        let sides = [a.side(), b.side()];
         let alternation = match changes_packet {
             // The other would get it.
             true => Err("one of them changes the packet that the other would get".to_owned()),
             false => {
                 let longest_ns = run_ns[0].max(run_ns[1]);
-                Alternation::new(sides, (input, context), longest_ns, runner, random)
+                runner.alternate([&a, &b], given, longest_ns, &mut session.random)
             }
         };
         let lengths = [Length::of(a.r#type(), run_ns[0]), Length::of(b.r#type(), run_ns[1])];
-        let name = case_name(&a.linked.program, input, plan);
+        let name = session.plan.case_name(&a.linked().program, input);
         Ok(Self { name, input, alternation, sides: [a, b], lengths, pairs: Vec::new() })
-    }
-}
-
-struct Contest<'a> {
-    plan: &'a Plan,
-    watcher: &'a Watcher<'a>,
-    runner: Runner<'a>,
-    budget: Budget,
-    random: Random,
-}
-
-impl Contest<'_> {
-    fn run(
-        new: &Spec,
-        old: &Spec,
-        report: &Report,
-        plan: &Plan,
-        budget: Budget,
-        watcher: &Watcher<'_>,
-        runner: Runner<'_>,
-    ) -> Result<Vec<Contested>, BenchError> {
-        runner.alarm.set(budget.deadline());
-        let linked = [link(old)?, link(new)?];
-        let mut loaders = [
-            Loader::new(old, LoaderOptions::default())?,
-            Loader::new(new, LoaderOptions::default())?,
-        ];
-        for (loader, spec) in loaders.iter_mut().zip([old, new]) {
-            loader.make_up_contexts(spec.programs().iter());
-        }
-        let contents = [contents(old, plan)?, contents(new, plan)?];
-        let mut contest = Contest { plan, watcher, runner, budget, random: Random::new(plan.seed) };
-        let mut matches = Vec::new();
-        for program in in_both(report, old) {
-            for input in &plan.inputs {
-                let side = |side: usize| {
-                    let linked = linked[side].iter().find(|linked| linked.program.name == program);
-                    linked.map(|linked| Side {
-                        linked,
-                        loader: &loaders[side],
-                        contents: &contents[side],
-                        maps: None,
-                    })
-                };
-                let (Some(before), Some(after)) = (side(0), side(1)) else { continue };
-                if runner.alarm.is_over() {
-                    break;
-                }
-                match Match::new([before, after], input, plan, runner, &mut contest.random) {
-                    Ok(found) => matches.push(found),
-                    Err(_) if runner.alarm.is_over() => break,
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        contest.take_turns(&mut matches)?;
-        let contested = matches.into_iter().map(|it| Contested {
-            name: it.name,
-            no_bursts: it.alternation.err(),
-            pairs: it.pairs,
-        });
-        Ok(contested.collect())
-    }
-
-    fn take_turns(&mut self, matches: &mut [Match<'_>]) -> Result<(), BenchError> {
-        let fixed: Vec<_> = matches
-            .iter()
-            .map(|it| fixed_part(&it.sides[0].linked.program, self.runner))
-            .collect::<Result<_, _>>()?;
-        let mut order: Vec<usize> = (0..matches.len()).collect();
-        for _ in 0..PAIRS_MAX {
-            self.random.shuffle(&mut order);
-            for &index in &order {
-                let it = &mut matches[index];
-                (self.watcher.show)(&Progress {
-                    doing: format!("{}: pair {} of loads", it.name, it.pairs.len() + 1),
-                    elapsed: self.budget.elapsed(),
-                    total: self.budget.total(),
-                });
-                match self.pair(it, fixed[index]) {
-                    Ok(pair) => it.pairs.extend(pair),
-                    Err(_) if self.runner.alarm.is_over() => {}
-                    Err(error) => return Err(error),
-                }
-                if self.runner.alarm.is_over() {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Loads both anew and lets their batches take turns.
-    fn pair(&mut self, it: &mut Match<'_>, fixed: FixedPart) -> Result<Option<Pair>, BenchError> {
-        if let Ok(alternation) = &it.alternation {
-            return Ok(alternation.take_turns(&mut self.random)?.pair());
+    fn pair(&mut self, session: &mut Session<'a, R>) -> Result<Option<Pair>, BenchError> {
+        if let Ok(alternation) = &self.alternation {
+            return Ok(alternation.take_turns(&mut session.random)?.pair());
         }
-        let first = usize::from(self.random.coin());
+        let first = usize::from(session.random.coin());
         for side in [first, 1 - first] {
-            it.sides[side].reload()?;
+            self.sides[side].reload()?;
         }
         let mut times = [Vec::new(), Vec::new()];
         for number in 0..FOURS_PER_PAIR {
-            match self.four(it, fixed) {
+            match self.four(session) {
                 Ok(four) => {
                     times.iter_mut().zip(four).for_each(|(times, more)| times.extend(more));
                 }
                 // What was measured is a pair all the same.
-                Err(_) if number > 0 && self.runner.alarm.is_over() => break,
+                Err(_) if number > 0 && session.runner.is_over() => break,
                 Err(error) => return Err(error),
             }
         }
@@ -290,31 +310,18 @@ impl Contest<'_> {
     }
 
     /// Four batches in turns, as ABBA or BAAB: times per run of each side.
-    fn four(&mut self, it: &mut Match<'_>, fixed: FixedPart) -> Result<[[f64; 2]; 2], BenchError> {
-        let first = usize::from(self.random.coin());
+    fn four(&mut self, session: &mut Session<'a, R>) -> Result<[[f64; 2]; 2], BenchError> {
+        let first = usize::from(session.random.coin());
         let mut times = [[0.0; 2]; 2];
         for (number, side) in [first, 1 - first, 1 - first, first].into_iter().enumerate() {
-            let subject = &mut it.sides[side];
+            let subject = &mut self.sides[side];
             subject.reset()?;
-            let context = subject.context(&self.plan.context);
-            let run = subject.run(it.input, context, it.lengths[side].runs)?;
-            it.lengths[side].learn(subject.r#type(), &run);
-            times[side][number / 2] = time_per_run_ns(subject.r#type(), &run, fixed);
+            let given = (self.input, subject.context(&session.plan.context));
+            let run = subject.run(given, self.lengths[side].runs)?;
+            let r#type = subject.r#type();
+            self.lengths[side].learn(r#type, &run);
+            times[side][number / 2] = time_per_run_ns(r#type, &run, session.fixed_part(r#type));
         }
         Ok(times)
     }
-}
-
-/// What a call costs besides the runs, for the type of this program; 0 where it cannot be found out.
-fn fixed_part(like: &ProgramSpec, runner: Runner<'_>) -> Result<FixedPart, BenchError> {
-    let empty: Linked = empty_program(like);
-    let loader = Loader::without_object();
-    let nothing = Contents::new();
-    let mut subject = Subject::new(&empty, &loader, &nothing, runner)?;
-    let input = Input::default_packet();
-    // Where an empty program cannot be run, nothing is known of it.
-    if subject.run_first(&input, &[]).is_err() {
-        return Ok(FixedPart::default());
-    }
-    Ok(FixedPart::measure(|runs| subject.run(&input, &[], runs)).unwrap_or_default())
 }

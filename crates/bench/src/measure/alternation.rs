@@ -11,26 +11,24 @@ use std::{
 
 use wingbeat_bpf::{
     code::{Insn, op},
-    loader::{Loaded, LoadedMap, LoadedMaps, Loader},
-    probe::Kernel,
+    loader::{Loaded, LoadedMap, LoadedMaps},
+    probe,
     spec::Linked,
 };
 use wingbeat_stats::{random::Random, sample::Sample};
 
 use super::{
     BenchError,
-    contents::{Contents, fill},
+    bursts::Bursts,
+    error::short,
+    kernel::Kernel,
     ruler::harmless_value,
-    runner::{Pace, Runner},
-    subject::{Subject, short},
+    runner::{Alternation, Given, Pace},
+    subject::Side,
 };
-use crate::{
-    analyse::compare::Pair,
-    input::Input,
-    instrument::wrapper::{
-        self,
-        alternate::{BURSTS_MAX, Turns},
-    },
+use crate::instrument::wrapper::{
+    self,
+    alternate::{BURSTS_MAX, Turns},
 };
 
 /// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
@@ -45,50 +43,15 @@ const RUN_NS: f64 = 10e6;
 /// Positions in the cache line at which the programs may begin, in instructions of 5 to 7 bytes.
 const PLACES: usize = 24;
 
-/// Share of the pairs of bursts that is cut off at each end.
-const TRIMMED: f64 = 0.25;
-
-/// Which of the bursts of a run, from the fastest, is taken for undisturbed.
-const FASTEST: f64 = 0.05;
-
 /// Longest run of a program that takes turns, in nanoseconds: a burst of it is one run, and what
 /// disturbs one burst disturbs its neighbour too.
 const CALL_NS_MAX: f64 = 2e6;
-
-/// One side: what it is, and what it needs to come into the kernel.
-#[derive(Debug, Clone)]
-pub(super) struct Side<'a> {
-    pub(super) linked: &'a Linked,
-    pub(super) loader: &'a Loader,
-    pub(super) contents: &'a Contents,
-    /// Maps that take long to create: all its loads have the same ones.
-    pub(super) maps: Option<LoadedMaps>,
-}
-
-impl<'a> Side<'a> {
-    /// The program alone.
-    pub(super) fn subject(&self, runner: Runner<'a>) -> Result<Subject<'a>, BenchError> {
-        Subject::new(self.linked, self.loader, self.contents, runner)
-    }
-
-    /// Maps as they are before the first run.
-    fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
-        if let Some(maps) = &self.maps
-            && maps.reset().is_ok()
-        {
-            return Ok(maps.clone());
-        }
-        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
-        fill(&mut maps, self.contents)?;
-        Ok(maps)
-    }
-}
 
 /// Why the kernel does not take two programs as one. An old one may have got `may_goto` from its
 /// distributor, so it is asked first, and its answer stands behind.
 fn why_refused(reason: &str) -> String {
     let refused = format!("the kernel refuses them together: {reason}");
-    match Kernel::running().is_at_least(6, 9) {
+    match probe::Kernel::running().is_at_least(6, 9) {
         true => refused,
         false => format!(
             "taking turns within a run needs the instruction may_goto, which came with Linux 6.9; {refused}"
@@ -98,25 +61,24 @@ fn why_refused(reason: &str) -> String {
 
 /// Two programs that can take turns.
 #[derive(Debug)]
-pub(super) struct Alternation<'a> {
+pub(super) struct Image<'a> {
     sides: [Side<'a>; 2],
-    input: &'a Input,
-    context: &'a [u8],
-    runner: Runner<'a>,
+    given: Given<'a>,
+    kernel: Kernel<'a>,
     calls: [u32; 2],
     bursts: usize,
     /// How long it took to load both and to let them take turns.
-    pub(super) sample_time: Duration,
+    sample_time: Duration,
 }
 
-impl<'a> Alternation<'a> {
+impl<'a> Image<'a> {
     /// Loads both once and finds out how many calls make a burst; or says why they cannot take turns.
     /// A run takes `run_ns` at most, roughly.
     pub(super) fn new(
         sides: [Side<'a>; 2],
-        (input, context): (&'a Input, &'a [u8]),
+        given: Given<'a>,
         run_ns: f64,
-        runner: Runner<'a>,
+        kernel: Kernel<'a>,
         random: &mut Random,
     ) -> Result<Self, String> {
         if run_ns > CALL_NS_MAX {
@@ -134,7 +96,7 @@ impl<'a> Alternation<'a> {
         }
         let begun = Instant::now();
         let (calls, sample_time) = ([1, 1], Duration::ZERO);
-        let mut found = Self { sides, input, context, runner, calls, bursts: 16, sample_time };
+        let mut found = Self { sides, given, kernel, calls, bursts: 16, sample_time };
         let live = found.load(random)?;
         let load_time = begun.elapsed();
         // Twice: the first bursts of single calls tell the order of magnitude, longer ones the rest.
@@ -154,17 +116,6 @@ impl<'a> Alternation<'a> {
         }
         found.sample_time = load_time + Duration::from_nanos(RUN_NS as u64);
         Ok(found)
-    }
-
-    /// Loads both anew, at another place, and lets them take turns.
-    pub(super) fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
-        let live = self.load(random).map_err(BenchError::NotMeasurable)?;
-        Ok(Bursts::of(&self.run(&live, random)?))
-    }
-
-    /// Calls in a burst of one side.
-    pub(super) fn calls(&self, side: usize) -> u32 {
-        self.calls[side]
     }
 
     fn load(&self, random: &mut Random) -> Result<Live, String> {
@@ -194,7 +145,7 @@ impl<'a> Alternation<'a> {
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
         descriptors.push(notebook.as_fd());
-        let effort = self.runner.little_effort();
+        let effort = self.kernel.little_effort();
         let (program, called) = (&wanted.linked.program, &image.called);
         let program = wanted
             .loader
@@ -214,11 +165,25 @@ impl<'a> Alternation<'a> {
         let turns = Turns { calls, order };
         live.notebook.write_notebook(&turns.to_value())?;
         let r#type = self.sides[0].linked.program.r#type;
-        let given = (self.input, self.context);
-        self.runner.run(live.program.as_fd(), r#type, given, 1, Pace::Short)?;
+        self.kernel.run(live.program.as_fd(), r#type, self.given, 1, Pace::Short)?;
         let value = live.notebook.read_notebook()?;
         let side = |position: u8| if live.is_swapped { 1 - position } else { position };
         Ok(turns.read(&value).map(|(position, ns)| (side(position), ns)).collect())
+    }
+}
+
+impl Alternation for Image<'_> {
+    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
+        let live = self.load(random).map_err(BenchError::NotMeasurable)?;
+        Ok(Bursts::of(&self.run(&live, random)?))
+    }
+
+    fn calls(&self, side: usize) -> u32 {
+        self.calls[side]
+    }
+
+    fn sample_time(&self) -> Duration {
+        self.sample_time
     }
 }
 
@@ -247,54 +212,10 @@ struct Live {
     is_swapped: bool,
 }
 
-/// Times per call of neighbouring bursts of the first and the second side, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Bursts(Vec<[f64; 2]>);
-
-impl Bursts {
-    fn of(times: &[(u8, f64)]) -> Self {
-        let neighbours = times.chunks_exact(2).map(|two| match two[0].0 {
-            0 => [two[0].1, two[1].1],
-            _ => [two[1].1, two[0].1],
-        });
-        Self(neighbours.filter(|pair| pair.iter().all(|&ns| ns > 0.0)).collect())
-    }
-
-    /// Time per call of one side: the mean of the middle half of its bursts.
-    pub(super) fn side_ns(&self, side: usize) -> Option<f64> {
-        middle(self.0.iter().map(|pair| pair[side]))
-    }
-
-    /// Time per call of one side while nothing disturbs: its fastest twentieth.
-    pub(super) fn floor_ns(&self, side: usize) -> Option<f64> {
-        let times = self.0.iter().map(|pair| pair[side]).collect();
-        Sample::new(times).ok().map(|sample| sample.quantile(FASTEST))
-    }
-
-    /// How much longer a call of the second side takes, by neighbours, which what disturbs meets alike.
-    pub(super) fn difference_ns(&self) -> Option<f64> {
-        middle(self.0.iter().map(|[first, second]| second - first))
-    }
-
-    /// One pair of times from all neighbours: their ratio is that of neighbours.
-    pub(super) fn pair(&self) -> Option<Pair> {
-        let ratio = middle(self.0.iter().map(|[first, second]| (second / first).ln()))?.exp();
-        let before_ns = self.side_ns(0)?;
-        Some(Pair { before_ns, after_ns: before_ns * ratio })
-    }
-}
-
-fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
-    Sample::new(values.collect()).ok().map(|sample| sample.trimmed_mean(TRIMMED))
-}
-
 #[cfg(test)]
 mod tests {
-    use wingbeat_bpf::{
-        ProgramType,
-        code::Code,
-        spec::{KfuncCall, ProgramSpec},
-    };
+    use wingbeat_bpf::{ProgramType, code::Code, spec::KfuncCall};
+    use wingbeat_programs::linked;
 
     use super::*;
 
@@ -304,45 +225,14 @@ mod tests {
             let insns = vec![Insn::new(op::LDIMM64, 1, src, 0, 0), Insn::default()];
             let call =
                 KfuncCall { insn_index: 0, name: "bpf_rcu_read_lock".to_owned(), is_weak: false };
-            let linked = Linked {
-                program: ProgramSpec {
-                    name: String::new(),
-                    section: String::new(),
-                    r#type: ProgramType::XDP,
-                    attach_type: 0,
-                    flags: 0,
-                    attachment: None,
-                    insn_count: 2,
-                },
-                code: Code { insns, functions: Vec::new(), lines: Vec::new() },
-                kfuncs: if has_kfunc { vec![call] } else { Vec::new() },
-            };
+            let code = Code { insns, ..Code::default() };
+            let kfuncs = if has_kfunc { vec![call] } else { Vec::new() };
+            let linked = Linked { kfuncs, ..linked("", ProgramType::XDP, code) };
             let found = [true, false].map(|is_foreign| needs_own_object(&linked, is_foreign));
             assert_eq!(found.map(|it| it.map(|text| &text[15..30])), expected);
         };
         check(op::PSEUDO_MAP_FD, false, [None, None]);
         check(op::PSEUDO_MAP_FD, true, [Some("calls functions"), None]);
         check(op::PSEUDO_BTF_ID, false, [Some("reads variables"), None]);
-    }
-
-    #[test]
-    fn neighbours_are_compared() {
-        // The machine became twice as slow in the middle.
-        let times = [
-            (0, 10.0),
-            (1, 11.0),
-            (1, 22.0),
-            (0, 20.0),
-            (0, 20.0),
-            (1, 22.0),
-            (1, 11.0),
-            (0, 10.0),
-        ];
-        let bursts = Bursts::of(&times);
-        let pair = bursts.pair().expect("a pair");
-        assert!((pair.after_ns / pair.before_ns - 1.1).abs() < 1e-9, "{pair:?}");
-        assert_eq!(bursts.side_ns(0), Some(15.0));
-        assert_eq!(bursts.difference_ns(), Some(1.5));
-        assert_eq!(Bursts::of(&[]).pair(), None);
     }
 }

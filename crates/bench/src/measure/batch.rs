@@ -5,7 +5,7 @@
 //! some 200 µs for XDP, whose program is put into the dispatcher and taken out again. So a sample is
 //! the CPU time less that fixed part, per run, held within the nanosecond that the kernel reports.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wingbeat_bpf::{ProgramType, loader::ProgramRun};
 use wingbeat_stats::sample::Sample;
@@ -73,12 +73,14 @@ pub(super) fn estimate_ns(
     mut run: impl FnMut() -> Result<ProgramRun, BenchError>,
 ) -> Result<f64, BenchError> {
     let mut run_ns = per_run_ns(r#type, first);
-    let begun = Instant::now();
+    let mut elapsed_ns = 0;
     for _ in 0..SINGLE_RUNS {
-        if pace == Pace::Long || begun.elapsed() > SINGLE_RUNS_MAX {
+        if pace == Pace::Long || Duration::from_nanos(elapsed_ns) > SINGLE_RUNS_MAX {
             break;
         }
-        run_ns = run_ns.min(per_run_ns(r#type, &run()?));
+        let run = run()?;
+        elapsed_ns += run.elapsed_ns;
+        run_ns = run_ns.min(per_run_ns(r#type, &run));
     }
     Ok(run_ns)
 }

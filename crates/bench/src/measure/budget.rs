@@ -22,20 +22,20 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(total: Duration) -> Self {
-        Self { begun: Instant::now(), total }
+    pub(super) fn new(begun: Instant, total: Duration) -> Self {
+        Self { begun, total }
     }
 
     pub(super) fn total(&self) -> Duration {
         self.total
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.begun)
     }
 
-    pub(super) fn left(&self) -> Duration {
-        self.total.saturating_sub(self.elapsed())
+    pub(super) fn left(&self, now: Instant) -> Duration {
+        self.total.saturating_sub(self.elapsed(now))
     }
 
     /// When it is over; `None` if that is beyond what a clock can tell.
@@ -49,13 +49,13 @@ impl Budget {
     }
 
     /// Whether something that takes so long, about, is over before that share of the time has passed.
-    pub(super) fn allows(&self, estimate: Duration, share: f64) -> bool {
-        self.elapsed().saturating_add(estimate) <= self.total.mul_f64(share)
+    pub(super) fn allows(&self, now: Instant, estimate: Duration, share: f64) -> bool {
+        self.elapsed(now).saturating_add(estimate) <= self.total.mul_f64(share)
     }
 
     /// Time until that share has passed.
-    pub(super) fn left_until(&self, share: f64) -> Duration {
-        self.total.mul_f64(share).saturating_sub(self.elapsed())
+    pub(super) fn left_until(&self, now: Instant, share: f64) -> Duration {
+        self.total.mul_f64(share).saturating_sub(self.elapsed(now))
     }
 }
 
@@ -81,12 +81,19 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_begun() {
-        let budget = Budget::new(Duration::from_secs(100));
-        assert!(budget.allows(Duration::from_secs(49), COUNTING_UNTIL));
-        assert!(!budget.allows(Duration::from_secs(51), COUNTING_UNTIL));
-        assert!(budget.left() > Duration::from_secs(99));
-        assert!(budget.left_until(0.75) <= Duration::from_secs(75));
-        let budget = Budget::new(Duration::ZERO);
-        assert!(!budget.allows(Duration::from_nanos(1), 1.0) && budget.left().is_zero());
+        let begun = Instant::now();
+        let budget = Budget::new(begun, Duration::from_secs(100));
+        let seconds = Duration::from_secs;
+        let check = |passed, estimate, share, expected: (bool, u64, u64)| {
+            let now = begun + seconds(passed);
+            let (left, left_until) = (budget.left(now), budget.left_until(now, share));
+            let found = (budget.allows(now, seconds(estimate), share), left, left_until);
+            assert_eq!(found, (expected.0, seconds(expected.1), seconds(expected.2)), "{passed}");
+        };
+        check(0, 50, COUNTING_UNTIL, (true, 100, 50));
+        check(0, 51, COUNTING_UNTIL, (false, 100, 50));
+        check(40, 11, COUNTING_UNTIL, (false, 60, 10));
+        check(80, 0, PAIRING_UNTIL, (false, 20, 0));
+        check(101, 0, 1.0, (false, 0, 0));
     }
 }

@@ -77,8 +77,8 @@ pub fn confirm(
         let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
         let counted = by_counters.outcomes.first().map_or(0, |(_, value)| *value);
         let executed = &by_counters.counts.executed;
-        let other = place::on_thread_of_its_own(plan.cpu, &AtomicBool::new(false), |runner| {
-            interpret(spec, &program, &plan, input, runner.cpu)
+        let other = place::on_thread_of_its_own(plan.cpu, &AtomicBool::new(false), |kernel| {
+            interpret(spec, &program, &plan, input, kernel.cpu)
         });
         let Other { run, interpreted } = other?;
         let pairs = executed.iter().zip(&interpreted.counts).enumerate();

@@ -3,11 +3,14 @@
 use std::{io, path::PathBuf};
 
 use wingbeat_bpf::{
-    loader::{LoadError, MapError, RunError},
+    loader::{LoadError, MapError, RunError, VerifierStatistics},
     spec::{OtherCode, Spec, SpecError},
 };
 
-use crate::input::InputError;
+use crate::{
+    input::InputError,
+    result::{Failure, Verifier},
+};
 
 /// Nothing can be measured. What concerns one program only is told with its results instead.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +79,20 @@ impl BenchError {
     pub fn no_programs(spec: &Spec) -> Self {
         Self::NoPrograms { file: spec.file().to_owned(), other_code: spec.other_code().to_vec() }
     }
+
+    /// What it means for the case of that name alone.
+    pub(super) fn failure(&self, name: &str) -> Failure {
+        let failure = Failure::new(name, self.to_string());
+        let Self::Load(LoadError::Rejected { rejection, .. }) = self else { return failure };
+        let told = VerifierStatistics::parse(&rejection.log);
+        let (verifier, log) = (Some(Verifier::from(&told)), Some(rejection.log.clone()));
+        Failure { is_rejected: true, verifier, log, ..failure }
+    }
+}
+
+/// The first line of an error, which says it, without the verifier's log.
+pub(super) fn short(error: &dyn std::error::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// Sections and functions that are named before the rest is summed up.

@@ -5,7 +5,7 @@ use std::{io, sync::atomic::AtomicBool, thread, time::Duration};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::loader::Alarm;
 
-use super::{BenchError, runner::Runner};
+use super::{BenchError, kernel::Kernel};
 
 /// How often the alarm is looked at.
 const RING_EVERY: Duration = Duration::from_millis(20);
@@ -21,13 +21,13 @@ pub fn allowed_cpus() -> Vec<usize> {
 pub(super) fn on_thread_of_its_own<T: Send>(
     cpu: Option<usize>,
     stop: &AtomicBool,
-    job: impl FnOnce(Runner<'_>) -> Result<T, BenchError> + Send,
+    job: impl FnOnce(Kernel<'_>) -> Result<T, BenchError> + Send,
 ) -> Result<T, BenchError> {
     let alarm = Alarm::new(stop);
     let watching = thread::current();
     thread::scope(|scope| {
         let measuring = scope.spawn(|| {
-            let done = settle(cpu, &alarm).and_then(|cpu| job(Runner::new(&alarm, cpu)));
+            let done = settle(cpu, &alarm).and_then(|cpu| job(Kernel { alarm: &alarm, cpu }));
             watching.unpark();
             done
         });

@@ -7,6 +7,8 @@ use wingbeat_bpf::{
     spec::{Linked, ProgramSpec},
 };
 
+use crate::input::Input;
+
 /// Name of the empty program.
 pub(super) const RULER: &str = "wingbeat_ruler";
 
@@ -21,6 +23,22 @@ pub(super) fn empty_program(like: &ProgramSpec) -> Linked {
     let functions = vec![FunctionInfo { insn_index: 0, name: name.clone(), type_id: None }];
     let program = ProgramSpec { name, insn_count: insns.len(), attachment: None, ..like.clone() };
     Linked { program, code: Code { insns, functions, lines: Vec::new() }, kfuncs: Vec::new() }
+}
+
+/// What it runs on.
+pub(super) fn ruler_input() -> Input {
+    Input::default_packet()
+}
+
+/// An empty program for each type that occurs.
+pub(super) fn rulers<'a>(wanted: impl Iterator<Item = &'a Linked>) -> Vec<Linked> {
+    let mut rulers: Vec<Linked> = Vec::new();
+    for linked in wanted {
+        if rulers.iter().all(|ruler| ruler.program.r#type != linked.program.r#type) {
+            rulers.push(empty_program(&linked.program));
+        }
+    }
+    rulers
 }
 
 /// A value that lets the packet pass, where the verifier does not take just any.

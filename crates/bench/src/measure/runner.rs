@@ -1,26 +1,30 @@
-//! Runs forms of programs, so that no run keeps anybody waiting for longer than it was given.
+//! What a measurement needs of whatever runs programs: the kernel, or in tests a stand-in with a clock of
+//! its own. The order of a measurement, its budget and its turns are the same for both.
 
-use std::{os::fd::BorrowedFd, time::Duration};
+use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::{
     ProgramType,
-    loader::{Alarm, Effort, Explained, ProgramRun, RunError, RunInput, run_apart, run_until},
+    loader::{ProgramRun, VerifierStatistics},
+    program::ProgramInfo,
+    spec::Linked,
 };
+use wingbeat_stats::random::Random;
 
-use super::BenchError;
-use crate::input::Input;
+use super::{BenchError, bursts::Bursts};
+use crate::{
+    counts::{Counts, TailCalls},
+    input::Input,
+    instrument::wrapper::Recorded,
+    result::{Size, Verified, Verifier},
+};
 
 /// Time of a run from which on it is made in a process of its own: nothing ends a run that is under
 /// way, and somebody who presses Ctrl-C does not want to wait for it.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Runs programs on one CPU until the alarm goes off.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Runner<'a> {
-    pub(super) alarm: &'a Alarm<'a>,
-    pub(super) cpu: usize,
-}
+/// What a program is run with: its input, and its context, which may be empty.
+pub(super) type Given<'a> = (&'a Input, &'a [u8]);
 
 /// Whether a run of a program can keep its CPU for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,70 +42,157 @@ impl Pace {
     }
 }
 
-impl<'a> Runner<'a> {
-    pub(super) fn new(alarm: &'a Alarm<'a>, cpu: usize) -> Self {
-        Self { alarm, cpu }
-    }
+/// Loads programs and runs them until its alarm goes off.
+pub(super) trait Runner<'a>: Copy {
+    /// What programs are loaded from: an object's loader, and the contents of its maps.
+    type Source: Copy;
+    type Subject: Subject<'a>;
+    type Alternation: Alternation;
 
-    /// How a program of the user's is loaded.
-    pub(super) fn effort(self) -> Effort<'a> {
-        Effort { alarm: self.alarm, explained: Explained::Quickly }
-    }
+    fn now(self) -> Instant;
 
-    /// How code is loaded that the user did not write, whose log would not help.
-    pub(super) fn little_effort(self) -> Effort<'a> {
-        Effort { alarm: self.alarm, explained: Explained::Reason }
-    }
+    /// Sets when the alarm goes off; `None` for never.
+    fn set_deadline(self, deadline: Option<Instant>);
 
-    /// Runs a form of a program.
-    pub(super) fn run(
+    /// Whether the time is over, or somebody wants to stop.
+    fn is_over(self) -> bool;
+
+    /// Whether somebody wants to stop.
+    fn is_stopped(self) -> bool;
+
+    /// Does something that may take so long at most, and no longer than the deadline that is set.
+    fn within<T>(self, limit: Duration, job: impl FnOnce() -> T) -> T;
+
+    /// Brings the plain program in.
+    fn load(self, linked: &'a Linked, from: Self::Source) -> Result<Self::Subject, BenchError>;
+
+    /// Loads a program that cannot be run, for what the verifier says of it.
+    fn verify(self, linked: &'a Linked, from: Self::Source) -> Result<Facts, BenchError>;
+
+    /// Loads two programs as one image in which they take turns; or says why that cannot be. A run
+    /// takes `run_ns` at most, roughly.
+    fn alternate(
         self,
-        program: BorrowedFd<'_>,
-        r#type: ProgramType,
-        (input, context): (&Input, &[u8]),
-        repeat: u32,
-        pace: Pace,
-    ) -> Result<ProgramRun, BenchError> {
-        let given = RunInput { data: &input.data, context };
-        Ok(match pace {
-            Pace::Short => run_until(program, r#type, given, repeat, self.alarm)?,
-            Pace::Long => {
-                let roaming = Roaming::begin(self.cpu);
-                let run = run_apart(program, r#type, given, repeat, self.cpu, self.alarm);
-                if let Err(RunError::TimeOver(_)) = run {
-                    roaming.go_on();
-                }
-                run?
-            }
-        })
+        sides: [&Self::Subject; 2],
+        given: Given<'a>,
+        run_ns: f64,
+        random: &mut Random,
+    ) -> Result<Self::Alternation, String>;
+}
+
+/// One program in three forms: as it is, with counters, with a clock around it.
+pub(super) trait Subject<'a> {
+    fn linked(&self) -> &'a Linked;
+
+    /// What it is run with: the context that is `given`, else one made up for it.
+    fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
+    where
+        'a: 'c;
+
+    /// How long it took to load the plain program.
+    fn load_time(&self) -> Duration;
+
+    /// How long it takes to bring in maps and plain program once more, roughly.
+    fn whole_load_time(&self) -> Duration;
+
+    fn pace(&self) -> Pace;
+
+    fn facts(&self) -> Facts;
+
+    /// Runs of the plain program that were counted by the kernel's statistics.
+    fn run_count(&self) -> u64;
+
+    /// What is known of tail calls, with the counts of a run if there are any.
+    fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls;
+
+    /// Puts the maps back to what they were before the first run.
+    fn reset(&mut self) -> Result<(), BenchError>;
+
+    /// Loads everything once more: other addresses, fresh maps.
+    fn reload(&mut self) -> Result<(), BenchError>;
+
+    /// Runs the plain program once, in a process of its own, and learns how long a run is.
+    fn run_first(&mut self, given: Given<'_>) -> Result<ProgramRun, BenchError>;
+
+    /// Runs the plain program.
+    fn run(&self, given: Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError>;
+
+    /// Brings in the form with counters, or keeps the reason why that cannot be.
+    fn add_counted(&mut self);
+
+    /// Keeps a reason why there are no counters.
+    fn leave_uncounted(&mut self, reason: String);
+
+    /// Why there are no counters.
+    fn no_counters(&self) -> Option<&str>;
+
+    /// Counts one run on maps that were just reset.
+    fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError>;
+
+    /// Counts one run after thousands on the same maps, what a batch sees; `None` where runs of
+    /// `run_ns` are too long for that.
+    fn settled_counts(&self, given: Given<'_>, run_ns: f64) -> Result<Option<Counts>, BenchError>;
+
+    /// Brings in the form with a clock, or keeps the reason why that cannot be.
+    fn add_clocked(&mut self);
+
+    /// Keeps a reason why there is no clock.
+    fn leave_unclocked(&mut self, reason: String);
+
+    /// Why there is no clock.
+    fn no_clock(&self) -> Option<&str>;
+
+    /// Loads the form with a clock once more, to another place in memory, unless that takes long.
+    fn move_clocked(&mut self);
+
+    /// Runs the form with a clock, and tells what that saw; `None` without a clock.
+    fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError>;
+
+    fn r#type(&self) -> ProgramType {
+        self.linked().program.r#type
+    }
+
+    fn name(&self) -> &'a str {
+        &self.linked().program.name
     }
 }
 
-/// Keeps this thread off the CPU that is measured on, which a child may keep, where there are others.
-struct Roaming(Option<CpuSet>);
+/// Two programs that take turns within one run.
+pub(super) trait Alternation {
+    /// Loads both anew, at another place, and lets them take turns.
+    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError>;
 
-impl Roaming {
-    fn begin(measured: usize) -> Self {
-        let before = sched_getaffinity(None).ok();
-        let mut all = CpuSet::new();
-        for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != measured) {
-            all.set(cpu);
-        }
-        // The kernel leaves out those that the process may not use, and refuses an empty set.
-        _ = sched_setaffinity(None, &all);
-        Self(before)
-    }
+    /// Calls in a burst of one side.
+    fn calls(&self, side: usize) -> u32;
 
-    /// Stays on any CPU: the child still has the other one.
-    fn go_on(mut self) {
-        self.0 = None;
-    }
+    /// How long it takes to load both and to let them take turns.
+    fn sample_time(&self) -> Duration;
 }
 
-impl Drop for Roaming {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            _ = sched_setaffinity(None, before);
+/// What is known of a program once it is loaded.
+#[derive(Debug, Clone)]
+pub(super) struct Facts {
+    pub(super) verifier: VerifierStatistics,
+    pub(super) info: ProgramInfo,
+    pub(super) map_memory_bytes: Option<u64>,
+    /// What was made up for the program to be run with where nothing is given, in words.
+    pub(super) made_up_context: Option<String>,
+}
+
+impl Facts {
+    /// The figures of a program that was loaded only, for this reason.
+    pub(super) fn loaded_only(&self, linked: &Linked, reason: &str) -> Verified {
+        Verified {
+            name: linked.program.name.clone(),
+            r#type: linked.program.r#type.name(),
+            reason: reason.to_owned(),
+            verifier: Verifier::from(&self.verifier),
+            size: Size {
+                object_instructions: linked.code.insns.len(),
+                xlated_bytes: self.info.xlated_bytes,
+                jited_bytes: self.info.jited_bytes,
+                map_memory_bytes: self.map_memory_bytes,
+            },
         }
     }
 }

@@ -7,130 +7,89 @@ use std::{
 };
 
 use wingbeat_bpf::{
-    ProgramType,
     loader::{
         Effort, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, ProgramRun, RawContext,
         ResetError,
     },
+    program::ProgramInfo,
     spec::Linked,
 };
 
 use super::{
     BenchError,
-    alternation::Side,
     contents::{Contents, fill},
-    runner::{Pace, Runner},
-    tail_calls::{CountedTargets, PlainTargets},
+    counted::Counted,
+    error::short,
+    kernel::Kernel,
+    runner::{Facts, Given, Pace, Subject},
+    tail_calls::PlainTargets,
 };
 use crate::{
     counts::{Counts, TailCalls},
-    input::Input,
-    instrument::{
-        counters::{self, Instrumented},
-        jumps::{Jump, jumps},
-        wrapper,
-    },
+    instrument::wrapper::{self, Recorded, read_histogram},
 };
 
 /// Time from which on maps are created once for all loads of an image.
 const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
 
+/// Runs after which the maps are taken to be in the state that the batches see; fewer where they would
+/// take longer than this, and none where not even so many fit.
+const SETTLING_RUNS: u32 = 4_096;
+const SETTLING_RUNS_MIN: u32 = 64;
+const SETTLING_NS: f64 = 100e6;
+
 /// Time of a load up to which a program with a clock is loaded for each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// What is needed to bring a program into the kernel, again and again.
+/// A program in the kernel, and what is needed to bring it there again.
 #[derive(Debug)]
-pub(super) struct Subject<'a> {
-    pub(super) linked: &'a Linked,
-    pub(super) loader: &'a Loader,
+pub(super) struct KernelSubject<'a> {
+    linked: &'a Linked,
+    loader: &'a Loader,
     contents: &'a Contents,
-    runner: Runner<'a>,
+    kernel: Kernel<'a>,
     state: State,
     /// How long it took to create its maps, and to load the plain program.
     maps_time: Duration,
-    pub(super) load_time: Duration,
+    load_time: Duration,
     /// Whether a run may be long; known after the first.
     pace: Pace,
 }
 
 /// Everything of it that is in the kernel.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) maps: LoadedMaps,
-    pub(super) plain: Loaded,
+struct State {
+    maps: LoadedMaps,
+    plain: Loaded,
     targets: PlainTargets,
     /// With counters, or why not.
-    pub(super) counted: Result<Counted, String>,
+    counted: Result<Counted, String>,
     /// With a clock, or why not.
-    pub(super) clocked: Result<Clocked, String>,
+    clocked: Result<Clocked, String>,
     /// How long it took to load the plain program.
     load_time: Duration,
 }
 
-/// A program with counters.
-#[derive(Debug)]
-pub(super) struct Counted {
-    pub(super) program: Loaded,
-    pub(super) notebook: LoadedMap,
-    pub(super) instrumented: Instrumented,
-    pub(super) jumps: Vec<Jump>,
-    /// What they lead to, with counters too.
-    pub(super) targets: CountedTargets,
-}
-
 /// A program with a clock around it.
 #[derive(Debug)]
-pub(super) struct Clocked {
-    pub(super) program: Loaded,
-    pub(super) notebook: LoadedMap,
+struct Clocked {
+    program: Loaded,
+    notebook: LoadedMap,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> KernelSubject<'a> {
     /// Brings the plain program into the kernel.
     pub(super) fn new(
         linked: &'a Linked,
-        loader: &'a Loader,
-        contents: &'a Contents,
-        runner: Runner<'a>,
+        (loader, contents): (&'a Loader, &'a Contents),
+        kernel: Kernel<'a>,
     ) -> Result<Self, BenchError> {
         let begun = Instant::now();
-        let state = State::load(linked, loader, contents, runner)?;
+        let state = State::load(linked, loader, contents, kernel)?;
         let load_time = state.load_time;
         let maps_time = begun.elapsed().saturating_sub(load_time);
         let pace = Pace::Long;
-        Ok(Self { linked, loader, contents, runner, state, maps_time, load_time, pace })
-    }
-
-    /// Brings in the form with counters, or keeps the reason why that cannot be.
-    pub(super) fn add_counted(&mut self) {
-        self.state.counted =
-            Counted::load(self.linked, self.loader, self.contents, &self.state, self.runner);
-    }
-
-    /// Brings in the form with a clock, or keeps the reason why that cannot be.
-    pub(super) fn add_clocked(&mut self) {
-        self.state.clocked = Clocked::load(self.linked, self.loader, &self.state, self.runner);
-    }
-
-    /// Loads the form with a clock once more, to another place in memory, unless that takes long.
-    pub(super) fn move_clocked(&mut self) {
-        if self.state.clocked.is_ok() && self.load_time < MOVING_TIME_MAX {
-            let moved = Clocked::load(self.linked, self.loader, &self.state, self.runner);
-            // The time may be over.
-            if moved.is_ok() {
-                self.state.clocked = moved;
-            }
-        }
-    }
-
-    /// Keeps a reason why there are no counters.
-    pub(super) fn leave_uncounted(&mut self, reason: String) {
-        self.state.counted = Err(reason);
-    }
-
-    /// Keeps a reason why there is no clock.
-    pub(super) fn leave_unclocked(&mut self, reason: String) {
-        self.state.clocked = Err(reason);
+        Ok(Self { linked, loader, contents, kernel, state, maps_time, load_time, pace })
     }
 
     /// What brings it into the kernel once more.
@@ -143,12 +102,44 @@ impl<'a> Subject<'a> {
         }
     }
 
-    pub(super) fn r#type(&self) -> ProgramType {
-        self.linked.program.r#type
+    /// Runs a form of the program.
+    fn run_form(
+        &self,
+        form: BorrowedFd<'_>,
+        given: Given<'_>,
+        repeat: u32,
+    ) -> Result<ProgramRun, BenchError> {
+        self.kernel.run(form, self.r#type(), given, repeat, self.pace)
     }
 
-    /// What it is run with: the context that is `given`, else one made up for it.
-    pub(super) fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
+    fn load_counted(&self, state: &State) -> Result<Counted, String> {
+        let loaded = (&state.maps, &state.plain, &state.targets);
+        let effort = self.kernel.little_effort();
+        Counted::load((self.linked, self.loader), &self.contents.targets, loaded, effort)
+    }
+
+    fn load_clocked(&self, state: &State) -> Result<Clocked, String> {
+        Clocked::load(self.linked, self.loader, state, self.kernel)
+    }
+
+    fn count(
+        &self,
+        counted: &Counted,
+        given: Given<'_>,
+    ) -> Result<(ProgramRun, Counts), BenchError> {
+        counted.clear()?;
+        let run = self.run_form(counted.program.as_fd(), given, 1)?;
+        let counts = counted.read(self.name(), &self.state.maps, 1)?;
+        Ok((run, counts))
+    }
+}
+
+impl<'a> Subject<'a> for KernelSubject<'a> {
+    fn linked(&self) -> &'a Linked {
+        self.linked
+    }
+
+    fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
     where
         'a: 'c,
     {
@@ -159,17 +150,42 @@ impl<'a> Subject<'a> {
         }
     }
 
-    pub(super) fn state(&self) -> &State {
-        &self.state
+    fn load_time(&self) -> Duration {
+        self.load_time
     }
 
-    pub(super) fn runner(&self) -> Runner<'a> {
-        self.runner
+    fn whole_load_time(&self) -> Duration {
+        self.load_time + self.maps_time
     }
 
-    /// Puts the maps back to what they were before the first run: in place where that is possible,
-    /// else by creating them anew and loading the program again.
-    pub(super) fn reset(&mut self) -> Result<(), BenchError> {
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn facts(&self) -> Facts {
+        let made_up = self.loader.made_up_context(&self.linked.program);
+        Facts {
+            verifier: self.state.plain.verifier.clone(),
+            info: self.state.plain.info.clone(),
+            map_memory_bytes: self.state.maps.memory_bytes(),
+            made_up_context: made_up.map(ToString::to_string),
+        }
+    }
+
+    fn run_count(&self) -> u64 {
+        ProgramInfo::of(&self.state.plain).map_or(0, |info| info.run_count)
+    }
+
+    fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls {
+        TailCalls {
+            programs: counts.map(|it| it.tail_called.clone()).unwrap_or_default(),
+            failed: counts.map(|it| it.failed_tail_calls.clone()).unwrap_or_default(),
+            missing: self.state.targets.missing.clone(),
+        }
+    }
+
+    /// In place where that is possible, else by creating the maps anew and loading the program again.
+    fn reset(&mut self) -> Result<(), BenchError> {
         match self.state.maps.reset() {
             Ok(()) => Ok(()),
             Err(ResetError::NotInPlace(_)) => self.reload(),
@@ -177,62 +193,117 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Loads everything once more: other addresses, fresh maps.
-    pub(super) fn reload(&mut self) -> Result<(), BenchError> {
-        let mut state = State::load(self.linked, self.loader, self.contents, self.runner)?;
+    fn reload(&mut self) -> Result<(), BenchError> {
+        let mut state = State::load(self.linked, self.loader, self.contents, self.kernel)?;
         // A form that could not be had once is not tried again.
         state.counted = match &self.state.counted {
-            Ok(_) => Counted::load(self.linked, self.loader, self.contents, &state, self.runner),
+            Ok(_) => self.load_counted(&state),
             Err(reason) => Err(reason.clone()),
         };
         state.clocked = match &self.state.clocked {
-            Ok(_) => Clocked::load(self.linked, self.loader, &state, self.runner),
+            Ok(_) => self.load_clocked(&state),
             Err(reason) => Err(reason.clone()),
         };
         self.state = state;
         Ok(())
     }
 
-    /// Runs the plain program once, in a process of its own, and learns how long a run is.
-    pub(super) fn run_first(
-        &mut self,
-        input: &Input,
-        context: &[u8],
-    ) -> Result<ProgramRun, BenchError> {
-        let plain = self.state.plain.as_fd();
-        let run = self.runner.run(plain, self.r#type(), (input, context), 1, Pace::Long)?;
+    fn run_first(&mut self, given: Given<'_>) -> Result<ProgramRun, BenchError> {
+        self.pace = Pace::Long;
+        let run = self.run(given, 1)?;
         self.pace = Pace::of(&run);
         Ok(run)
     }
 
-    /// Runs the plain program.
-    pub(super) fn run(
-        &self,
-        input: &Input,
-        context: &[u8],
-        repeat: u32,
-    ) -> Result<ProgramRun, BenchError> {
-        self.run_form(self.state.plain.as_fd(), input, context, repeat)
+    fn run(&self, given: Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError> {
+        self.run_form(self.state.plain.as_fd(), given, repeat)
     }
 
-    /// Runs a form of the program.
-    pub(super) fn run_form(
-        &self,
-        form: BorrowedFd<'_>,
-        input: &Input,
-        context: &[u8],
-        repeat: u32,
-    ) -> Result<ProgramRun, BenchError> {
-        self.runner.run(form, self.r#type(), (input, context), repeat, self.pace)
+    fn add_counted(&mut self) {
+        self.state.counted = self.load_counted(&self.state);
     }
 
-    /// How long it takes to bring in maps and plain program once more, roughly.
-    pub(super) fn whole_load_time(&self) -> Duration {
-        self.load_time + self.maps_time
+    fn leave_uncounted(&mut self, reason: String) {
+        self.state.counted = Err(reason);
     }
 
-    pub(super) fn pace(&self) -> Pace {
-        self.pace
+    fn no_counters(&self) -> Option<&str> {
+        self.state.counted.as_ref().err().map(String::as_str)
+    }
+
+    fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError> {
+        let counted =
+            self.state.counted.as_ref().map_err(|reason| {
+                BenchError::NotMeasurable(format!("{}: {reason}", self.name()))
+            })?;
+        self.count(counted, given)
+    }
+
+    fn settled_counts(&self, given: Given<'_>, run_ns: f64) -> Result<Option<Counts>, BenchError> {
+        let Ok(counted) = &self.state.counted else { return Ok(None) };
+        // Within 0 and SETTLING_RUNS.
+        let runs = (SETTLING_NS / run_ns).clamp(0.0, f64::from(SETTLING_RUNS)) as u32;
+        if runs < SETTLING_RUNS_MIN {
+            return Ok(None);
+        }
+        self.run_form(counted.program.as_fd(), given, runs)?;
+        Ok(Some(self.count(counted, given)?.1))
+    }
+
+    fn add_clocked(&mut self) {
+        self.state.clocked = self.load_clocked(&self.state);
+    }
+
+    fn leave_unclocked(&mut self, reason: String) {
+        self.state.clocked = Err(reason);
+    }
+
+    fn no_clock(&self) -> Option<&str> {
+        self.state.clocked.as_ref().err().map(String::as_str)
+    }
+
+    fn move_clocked(&mut self) {
+        if self.state.clocked.is_ok() && self.load_time < MOVING_TIME_MAX {
+            let moved = self.load_clocked(&self.state);
+            // The time may be over.
+            if moved.is_ok() {
+                self.state.clocked = moved;
+            }
+        }
+    }
+
+    fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError> {
+        let Ok(clocked) = &self.state.clocked else { return Ok(None) };
+        clocked.notebook.clear_notebook()?;
+        self.run_form(clocked.program.as_fd(), given, runs)?;
+        let value = clocked.notebook.read_notebook()?;
+        let found =
+            read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
+        Ok(Some(found))
+    }
+}
+
+/// What is needed to load a program beside another one, in one image.
+#[derive(Debug, Clone)]
+pub(super) struct Side<'a> {
+    pub(super) linked: &'a Linked,
+    pub(super) loader: &'a Loader,
+    contents: &'a Contents,
+    /// Maps that take long to create: all its loads have the same ones.
+    maps: Option<LoadedMaps>,
+}
+
+impl Side<'_> {
+    /// Maps as they are before the first run.
+    pub(super) fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
+        if let Some(maps) = &self.maps
+            && maps.reset().is_ok()
+        {
+            return Ok(maps.clone());
+        }
+        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
+        fill(&mut maps, self.contents)?;
+        Ok(maps)
     }
 }
 
@@ -241,7 +312,7 @@ impl State {
         linked: &Linked,
         loader: &Loader,
         contents: &Contents,
-        runner: Runner<'_>,
+        kernel: Kernel<'_>,
     ) -> Result<Self, BenchError> {
         let load = |maps: LoadedMaps, effort: Effort<'_>| {
             let begun = Instant::now();
@@ -258,72 +329,18 @@ impl State {
         if loader.has_large_maps() && !contents.targets.has_any(linked) {
             let mut maps = loader.create_maps_for(&codes, true)?;
             fill(&mut maps, contents)?;
-            match load(maps, runner.little_effort()) {
+            match load(maps, kernel.little_effort()) {
                 Err(LoadError::Rejected { .. }) => {}
                 other => return Ok(other?),
             }
         }
         let mut maps = loader.create_maps_for(&codes, false)?;
         fill(&mut maps, contents)?;
-        let mut state = load(maps, runner.effort())?;
-        let (targets, effort) = (&contents.targets, runner.little_effort());
+        let mut state = load(maps, kernel.effort())?;
+        let (targets, effort) = (&contents.targets, kernel.little_effort());
         state.targets =
             PlainTargets::load(targets, linked, loader, (&state.maps, &state.plain), effort);
         Ok(state)
-    }
-
-    /// What is known of tail calls, with the counts of a run if there are any.
-    pub(super) fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls {
-        TailCalls {
-            programs: counts.map(|it| it.tail_called.clone()).unwrap_or_default(),
-            failed: counts.map(|it| it.failed_tail_calls.clone()).unwrap_or_default(),
-            missing: self.targets.missing.clone(),
-        }
-    }
-}
-
-impl Counted {
-    fn load(
-        linked: &Linked,
-        loader: &Loader,
-        contents: &Contents,
-        state: &State,
-        runner: Runner<'_>,
-    ) -> Result<Self, String> {
-        let (maps, effort) = (&state.maps, runner.little_effort());
-        let mut targets = CountedTargets::new(&state.targets, &contents.targets, maps)?;
-        let descriptors = targets.descriptors(maps);
-        let mut counted = Self::alone(linked, loader, descriptors, &state.plain, effort)?;
-        let itself = (linked, &counted.program);
-        targets.fill((&state.targets, &contents.targets), itself, loader, maps, effort)?;
-        counted.targets = targets;
-        Ok(counted)
-    }
-
-    /// The program with counters, without what it jumps to. `maps` are the descriptors of the object's.
-    pub(super) fn alone(
-        linked: &Linked,
-        loader: &Loader,
-        maps: Vec<BorrowedFd<'_>>,
-        plain: &Loaded,
-        effort: Effort<'_>,
-    ) -> Result<Self, String> {
-        let options = counters::Options {
-            map_fd: i32::try_from(maps.len()).map_err(|_| "too many maps".to_owned())?,
-            may_throw: linked.throwing_calls().collect(),
-            stack_depths_bytes: plain.verifier.stack_depths.clone(),
-        };
-        let instrumented = counters::instrument(&linked.code, &options)
-            .map_err(|error| format!("it cannot be given counters: {error}"))?;
-        let notebook =
-            LoadedMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
-        let descriptors = [maps.as_slice(), &[notebook.as_fd()]].concat();
-        let program =
-            loader.load_with(&linked.program, &instrumented.code, &descriptors, effort).map_err(
-                |error| format!("the kernel refuses it with counters: {}", short(&error)),
-            )?;
-        let jumps = jumps(&linked.code).unwrap_or_default();
-        Ok(Self { program, notebook, instrumented, jumps, targets: CountedTargets::default() })
     }
 }
 
@@ -332,7 +349,7 @@ impl Clocked {
         linked: &Linked,
         loader: &Loader,
         state: &State,
-        runner: Runner<'_>,
+        kernel: Kernel<'_>,
     ) -> Result<Self, String> {
         let number = state.maps.all().len();
         let options = wrapper::Options {
@@ -347,16 +364,11 @@ impl Clocked {
         let notebook = LoadedMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
         let mut descriptors = state.maps.descriptors();
         descriptors.push(notebook.as_fd());
-        let effort = runner.little_effort();
+        let effort = kernel.little_effort();
         let program =
             loader.load_with(&linked.program, &wrapped.code, &descriptors, effort).map_err(
                 |error| format!("the kernel refuses it with a clock around it: {}", short(&error)),
             )?;
         Ok(Self { program, notebook })
     }
-}
-
-/// The first line of an error, which says it, without the verifier's log.
-pub(super) fn short(error: &dyn std::error::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
 }

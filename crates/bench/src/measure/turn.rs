@@ -11,15 +11,12 @@ use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
-    alternation::Alternation,
     batch::{FixedPart, Length, time_per_run_ns},
-    distribution::Clockings,
-    runner::Pace,
-    subject::Subject,
+    runner::{Alternation, Given, Pace, Runner, Subject},
 };
 use crate::{
     analyse::{self, RawCase, RawRun},
-    input::Input,
+    instrument::wrapper::Recorded,
     result::Failure,
 };
 
@@ -32,28 +29,35 @@ const NO_BURSTS_YET: &str = "the time was over before it had taken turns with an
 /// Batches until the number of runs is right, at most.
 const TRIES: usize = 4;
 
+/// Batches with a clock that are kept one by one: more would only make the interval of their median
+/// narrower.
+const CLOCKINGS_MAX: usize = 200;
+
 /// One thing that takes turns: a program on an input, or a ruler.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct Turn<A> {
     pub(super) subject: usize,
     pub(super) input: usize,
     /// That of a batch which the kernel repeats.
     length: Length,
     pub(super) run_ns: f64,
     /// In one image with the ruler, or why that cannot be.
-    alternation: Result<Alternation<'a>, String>,
+    alternation: Result<A, String>,
     pub(super) broken: Option<String>,
     raw: RawRun,
     /// Batches that the kernel repeated, without the packets.
     batches: Vec<ProgramRun>,
-    clockings: Clockings,
+    /// What the clock has seen, all its batches together; `None` before the first.
+    recorded: Option<Recorded>,
+    /// The first batches with a clock, one by one.
+    clockings: Vec<Recorded>,
     /// Times of the ruler in the common image.
     ruler_ns: Vec<f64>,
     /// The fastest of these in each run.
     ruler_floor_ns: Vec<f64>,
 }
 
-impl<'a> Turn<'a> {
+impl<A: Alternation> Turn<A> {
     /// A turn of a program whose runs take so long, roughly.
     pub(super) fn new(subject: usize, input: usize, r#type: ProgramType, run_ns: f64) -> Self {
         Self {
@@ -65,14 +69,15 @@ impl<'a> Turn<'a> {
             broken: None,
             raw: RawRun::default(),
             batches: Vec::new(),
-            clockings: Clockings::default(),
+            recorded: None,
+            clockings: Vec::new(),
             ruler_ns: Vec::new(),
             ruler_floor_ns: Vec::new(),
         }
     }
 
     /// Lets the program take turns with the ruler from now on, or keeps the reason why it cannot.
-    pub(super) fn alternate(&mut self, alternation: Result<Alternation<'a>, String>) {
+    pub(super) fn alternate(&mut self, alternation: Result<A, String>) {
         self.alternation = alternation;
     }
 
@@ -102,10 +107,11 @@ impl<'a> Turn<'a> {
     /// often calls were interrupted.
     ///
     /// One that turns out too short or too long is made again, with another number of runs.
-    pub(super) fn take_batch(
+    pub(super) fn take_batch<'a, R: Runner<'a>>(
         &mut self,
-        subject: &mut Subject<'_>,
-        (input, context): (&Input, &[u8]),
+        runner: R,
+        subject: &mut R::Subject,
+        given: Given<'_>,
         is_fresh: bool,
     ) -> Result<u64, BenchError> {
         let mut retries = 0;
@@ -113,14 +119,13 @@ impl<'a> Turn<'a> {
             if is_fresh {
                 subject.reset()?;
             }
-            let alarm = subject.runner().alarm;
             let limit = match subject.pace() {
                 Pace::Short => self.length.limit(),
                 Pace::Long => Duration::MAX,
             };
-            let run = match alarm.within(limit, || subject.run(input, context, self.length.runs)) {
+            let run = match runner.within(limit, || subject.run(given, self.length.runs)) {
                 Err(BenchError::Run(RunError::TimeOver(_)))
-                    if !alarm.is_over() && self.length.runs > 1 =>
+                    if !runner.is_over() && self.length.runs > 1 =>
                 {
                     self.length.shorten();
                     continue;
@@ -137,13 +142,20 @@ impl<'a> Turn<'a> {
     }
 
     /// A batch with the clock around each run.
-    pub(super) fn take_clocking(
+    pub(super) fn take_clocking<'a>(
         &mut self,
-        subject: &Subject<'_>,
-        input: &Input,
-        context: &[u8],
+        subject: &impl Subject<'a>,
+        given: Given<'_>,
     ) -> Result<(), BenchError> {
-        self.clockings.batch(subject, input, context, self.length.runs)
+        let Some(found) = subject.run_clocked(given, self.length.runs)? else { return Ok(()) };
+        if self.clockings.len() < CLOCKINGS_MAX {
+            self.clockings.push(found.clone());
+        }
+        match &mut self.recorded {
+            Some(sum) => sum.add(&found),
+            None => self.recorded = Some(found),
+        }
+        Ok(())
     }
 
     /// How many samples there are.
@@ -170,17 +182,18 @@ impl<'a> Turn<'a> {
                 (self.length.runs, Some(reason))
             }
         };
-        let Clockings { recorded, batches: clockings } = self.clockings;
+        let (recorded, clockings) = (self.recorded, self.clockings);
         RawRun { no_bursts, runs_per_batch, recorded, clockings, ..self.raw }
     }
 }
 
 /// Brings what was measured to where it belongs: the first `rulers` subjects are rulers, of the others
-/// there is a turn for each case. `fixed` is what a call costs, by type. One without a sample is a failure if it `is_timed`.
-pub(super) fn collect(
-    subjects: &[Subject<'_>],
-    (rulers, fixed): (usize, &[(ProgramType, FixedPart)]),
-    turns: Vec<Turn<'_>>,
+/// there is a turn for each case. `types` are those of the subjects; `fixed` tells what a call costs
+/// besides the runs. A case without a sample is a failure if it `is_timed`.
+pub(super) fn collect<A: Alternation>(
+    types: &[ProgramType],
+    (rulers, fixed): (usize, &dyn Fn(ProgramType) -> FixedPart),
+    turns: Vec<Turn<A>>,
     mut cases: Vec<RawCase>,
     is_timed: bool,
     failures: &mut Vec<Failure>,
@@ -188,9 +201,8 @@ pub(super) fn collect(
     let mut ruler_runs: Vec<(ProgramType, RawRun)> = Vec::new();
     let mut position = 0;
     for mut turn in turns {
-        let r#type = subjects[turn.subject].r#type();
-        let fixed = fixed.iter().find(|(known, _)| *known == r#type);
-        let fixed = fixed.map_or_else(FixedPart::default, |(_, fixed)| *fixed);
+        let r#type = types[turn.subject];
+        let fixed = fixed(r#type);
         if turn.subject < rulers {
             ruler_runs.push((r#type, turn.into_raw(r#type, fixed)));
             continue;

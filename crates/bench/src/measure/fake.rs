@@ -1,0 +1,388 @@
+//! A stand-in for the kernel: programs whose runs take what a test says, by a clock that only they move.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::Code,
+    loader::{ProgramRun, RunError, VerifierStatistics},
+    program::ProgramInfo,
+    spec::Linked,
+};
+use wingbeat_stats::{histogram::BUCKETS, random::Random};
+
+use super::{
+    BenchError,
+    bursts::Bursts,
+    ruler::RULER,
+    runner::{Alternation, Facts, Given, Pace, Runner, Subject},
+};
+use crate::{
+    counts::{Counts, TailCalls},
+    instrument::wrapper::Recorded,
+};
+
+/// Pairs of bursts of a sample, and the time that one takes besides loading.
+const BURSTS: usize = 20;
+const SAMPLE: Duration = Duration::from_millis(10);
+
+/// How a program behaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Behaviour {
+    pub(super) run_ns: u64,
+    pub(super) load: Duration,
+    /// Whether it can take turns with another one.
+    pub(super) alternates: bool,
+    pub(super) refused: bool,
+    /// The number of the run that fails, counted from 1.
+    pub(super) fails_at: Option<u32>,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            run_ns: 100,
+            load: Duration::from_millis(1),
+            alternates: false,
+            refused: false,
+            fails_at: None,
+        }
+    }
+}
+
+/// What a call costs besides its runs.
+pub(super) const CALL_NS: u64 = 1_000;
+
+/// Programs, the time, and what has been done.
+pub(super) struct World {
+    behaviours: HashMap<String, Behaviour>,
+    base: Instant,
+    passed: Cell<Duration>,
+    deadline: Cell<Option<Instant>>,
+    /// When somebody presses Ctrl-C.
+    pub(super) stop_at: Option<Duration>,
+    pub(super) are_runs_counted: bool,
+    runs: Cell<u64>,
+    pub(super) log: RefCell<Vec<String>>,
+}
+
+impl World {
+    pub(super) fn new(programs: &[(&str, Behaviour)]) -> Self {
+        let ruler = Behaviour { run_ns: 1, ..Behaviour::default() };
+        let programs = programs.iter().copied().chain([(RULER, ruler)]);
+        let programs = programs.map(|(name, behaviour)| (name.to_owned(), behaviour));
+        Self {
+            behaviours: programs.collect(),
+            base: Instant::now(),
+            passed: Cell::default(),
+            deadline: Cell::default(),
+            stop_at: None,
+            are_runs_counted: false,
+            runs: Cell::default(),
+            log: RefCell::default(),
+        }
+    }
+
+    pub(super) fn begun(&self) -> Instant {
+        self.base
+    }
+
+    /// Programs of these names.
+    pub(super) fn linked(names: &[&str]) -> Vec<Linked> {
+        let linked =
+            |name: &&str| wingbeat_programs::linked(name, ProgramType::SCHED_CLS, Code::default());
+        names.iter().map(linked).collect()
+    }
+
+    fn note(&self, what: &str, name: &str) {
+        self.log.borrow_mut().push(format!("{what} {name}"));
+    }
+
+    /// Lets time pass, up to the deadline. Whether that was enough.
+    fn pass(&self, time: Duration) -> bool {
+        let after = self.passed.get().saturating_add(time);
+        let deadline = self.deadline.get().map(|at| at.saturating_duration_since(self.base));
+        let ends = deadline.into_iter().chain(self.stop_at).min();
+        let end = ends.unwrap_or(Duration::MAX).max(self.passed.get());
+        self.passed.set(after.min(end));
+        after < end
+    }
+}
+
+impl<'a> Runner<'a> for &'a World {
+    /// What stands before the names of an object's programs in [`World::new`].
+    type Source = &'static str;
+    type Subject = FakeSubject<'a>;
+    type Alternation = FakeAlternation<'a>;
+
+    fn now(self) -> Instant {
+        self.base + self.passed.get()
+    }
+
+    fn set_deadline(self, deadline: Option<Instant>) {
+        self.deadline.set(deadline);
+    }
+
+    fn is_over(self) -> bool {
+        self.is_stopped() || self.deadline.get().is_some_and(|deadline| self.now() >= deadline)
+    }
+
+    fn is_stopped(self) -> bool {
+        self.stop_at.is_some_and(|at| self.passed.get() >= at)
+    }
+
+    fn within<T>(self, limit: Duration, job: impl FnOnce() -> T) -> T {
+        let before = self.deadline.get();
+        let limited = self.now().checked_add(limit);
+        self.deadline.set(before.into_iter().chain(limited).min());
+        let done = job();
+        self.deadline.set(before);
+        done
+    }
+
+    fn load(self, linked: &'a Linked, object: &'static str) -> Result<FakeSubject<'a>, BenchError> {
+        let name = &linked.program.name;
+        let behaviour = self.behaviours.get(&format!("{object}{name}"));
+        let behaviour = behaviour.copied().unwrap_or_default();
+        self.note("load", name);
+        if behaviour.refused {
+            return Err(BenchError::NotMeasurable("the verifier refuses it".to_owned()));
+        }
+        if !self.pass(behaviour.load) {
+            return Err(time_over());
+        }
+        let not_yet = || Err("not yet".to_owned());
+        Ok(FakeSubject {
+            world: self,
+            linked,
+            behaviour,
+            pace: Pace::Long,
+            counted: not_yet(),
+            clocked: not_yet(),
+            runs: Cell::new(0),
+        })
+    }
+
+    fn verify(self, linked: &'a Linked, object: &'static str) -> Result<Facts, BenchError> {
+        Ok(self.load(linked, object)?.facts())
+    }
+
+    fn alternate(
+        self,
+        sides: [&FakeSubject<'a>; 2],
+        _: Given<'a>,
+        _: f64,
+        _: &mut Random,
+    ) -> Result<FakeAlternation<'a>, String> {
+        let [first, second] = sides.map(|side| side.behaviour);
+        self.note("pair", sides[1].name());
+        self.pass(second.load);
+        match second.alternates {
+            true => {
+                Ok(FakeAlternation { world: self, sides: [first, second], name: sides[1].name() })
+            }
+            false => Err("it cannot take turns".to_owned()),
+        }
+    }
+}
+
+fn time_over() -> BenchError {
+    BenchError::Run(RunError::TimeOver(Duration::ZERO))
+}
+
+/// A program in three forms.
+pub(super) struct FakeSubject<'a> {
+    world: &'a World,
+    linked: &'a Linked,
+    behaviour: Behaviour,
+    pace: Pace,
+    counted: Result<(), String>,
+    clocked: Result<(), String>,
+    runs: Cell<u32>,
+}
+
+impl FakeSubject<'_> {
+    fn load_form(&self, what: &str) -> Result<(), String> {
+        self.world.note(what, &self.linked.program.name);
+        match self.world.pass(self.behaviour.load) {
+            true => Ok(()),
+            false => Err("the time was over".to_owned()),
+        }
+    }
+}
+
+impl<'a> Subject<'a> for FakeSubject<'a> {
+    fn linked(&self) -> &'a Linked {
+        self.linked
+    }
+
+    fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
+    where
+        'a: 'c,
+    {
+        given
+    }
+
+    fn load_time(&self) -> Duration {
+        self.behaviour.load
+    }
+
+    fn whole_load_time(&self) -> Duration {
+        self.behaviour.load
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn facts(&self) -> Facts {
+        let info = ProgramInfo {
+            id: 1,
+            r#type: self.r#type(),
+            name: String::new(),
+            tag: [0; 8],
+            user_id: 0,
+            loaded_at_ns: 0,
+            xlated_bytes: 16,
+            jited_bytes: 32,
+            verified_instructions: 2,
+            map_count: 0,
+            run_time_ns: 0,
+            run_count: 0,
+            recursion_misses: 0,
+        };
+        let verifier = VerifierStatistics::default();
+        Facts { verifier, info, map_memory_bytes: None, made_up_context: None }
+    }
+
+    fn run_count(&self) -> u64 {
+        if self.world.are_runs_counted { self.world.runs.get() } else { 0 }
+    }
+
+    fn tail_calls(&self, _: Option<&Counts>) -> TailCalls {
+        TailCalls::default()
+    }
+
+    fn reset(&mut self) -> Result<(), BenchError> {
+        Ok(())
+    }
+
+    fn reload(&mut self) -> Result<(), BenchError> {
+        self.load_form("reload").map_err(|_| time_over())
+    }
+
+    fn run_first(&mut self, given: Given<'_>) -> Result<ProgramRun, BenchError> {
+        self.world.note("first run", self.name());
+        let run = self.run(given, 1)?;
+        self.pace = Pace::of(&run);
+        Ok(run)
+    }
+
+    fn run(&self, (input, _): Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError> {
+        let run_ns = self.behaviour.run_ns;
+        self.runs.set(self.runs.get() + 1);
+        self.world.runs.set(self.world.runs.get() + 1);
+        if repeat > 100 {
+            self.world.note("batch", self.name());
+        }
+        if self.behaviour.fails_at == Some(self.runs.get()) {
+            return Err(BenchError::NotMeasurable("it returned an error".to_owned()));
+        }
+        let time_ns = run_ns.saturating_mul(repeat.into()).saturating_add(CALL_NS);
+        if !self.world.pass(Duration::from_nanos(time_ns)) {
+            return Err(time_over());
+        }
+        Ok(ProgramRun {
+            return_value: 2,
+            data: input.data.clone(),
+            runs: repeat,
+            mean_ns: u32::try_from(run_ns).unwrap_or(u32::MAX),
+            cpu_time_ns: time_ns,
+            elapsed_ns: time_ns,
+            retries: 0,
+        })
+    }
+
+    fn add_counted(&mut self) {
+        self.counted = self.load_form("add counters to");
+    }
+
+    fn leave_uncounted(&mut self, reason: String) {
+        self.counted = Err(reason);
+    }
+
+    fn no_counters(&self) -> Option<&str> {
+        self.counted.as_ref().err().map(String::as_str)
+    }
+
+    fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError> {
+        self.world.note("count", self.name());
+        let counts = Counts { runs: 1, executed: vec![7], ..Counts::default() };
+        Ok((self.run(given, 1)?, counts))
+    }
+
+    fn settled_counts(&self, _: Given<'_>, _: f64) -> Result<Option<Counts>, BenchError> {
+        Ok(None)
+    }
+
+    fn add_clocked(&mut self) {
+        self.clocked = self.load_form("put a clock around");
+    }
+
+    fn leave_unclocked(&mut self, reason: String) {
+        self.clocked = Err(reason);
+    }
+
+    fn no_clock(&self) -> Option<&str> {
+        self.clocked.as_ref().err().map(String::as_str)
+    }
+
+    fn move_clocked(&mut self) {}
+
+    fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError> {
+        if self.clocked.is_err() {
+            return Ok(None);
+        }
+        self.run(given, runs)?;
+        let (run_ns, count) = (self.behaviour.run_ns, u64::from(runs));
+        let mut buckets = vec![0; BUCKETS];
+        buckets[0] = count;
+        let sum_ns = run_ns.saturating_mul(count);
+        Ok(Some(Recorded { buckets, count, sum_ns, min_ns: run_ns, max_ns: run_ns }))
+    }
+}
+
+/// Two programs in turns.
+pub(super) struct FakeAlternation<'a> {
+    world: &'a World,
+    sides: [Behaviour; 2],
+    name: &'a str,
+}
+
+impl Alternation for FakeAlternation<'_> {
+    fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
+        self.world.note("turns", self.name);
+        if !self.world.pass(self.sample_time()) {
+            return Err(time_over());
+        }
+        let mut times = Vec::new();
+        for _ in 0..BURSTS {
+            let first = u8::from(random.coin());
+            let burst = |side: u8| (side, self.sides[usize::from(side)].run_ns as f64);
+            times.extend([burst(first), burst(1 - first)]);
+        }
+        Ok(Bursts::of(&times))
+    }
+
+    fn calls(&self, _: usize) -> u32 {
+        100
+    }
+
+    fn sample_time(&self) -> Duration {
+        self.sides[1].load + SAMPLE
+    }
+}

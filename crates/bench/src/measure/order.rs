@@ -1,0 +1,289 @@
+//! A measurement from beginning to end: what is loaded when, what runs after what.
+//!
+//! The time that was asked for is kept, however large the programs are. So what matters most comes
+//! first: each program is loaded, run once, and timed by one batch; then instructions are counted, then
+//! clocks are put around programs, then images are made in which they take turns with a ruler, each as
+//! far as it fits. What is left goes to samples: those of all cases and of the rulers take turns, in a
+//! new random order each round, so that what changes slowly on the machine meets all of them alike.
+
+use std::{path::Path, time::Duration};
+
+use wingbeat_bpf::{
+    ProgramType,
+    loader::{Loader, LoaderOptions},
+    spec::{Linked, Spec},
+};
+
+use super::{
+    BenchError, Watcher,
+    budget::Budget,
+    cases::Cases,
+    contents::{Contents, contents},
+    kernel::Kernel,
+    link::{link, unlinked},
+    place,
+    ruler::{RULER, ruler_input, rulers},
+    runner::{Runner, Subject as _},
+    session::Session,
+    target,
+    turn::{Turn, collect},
+    verified,
+};
+use crate::{
+    analyse::{self, Raw, RawCase, RawRun},
+    conditions::{Conditions, Load, LoadReading, Observed},
+    plan::Plan,
+    result::{Failure, Report, Verified},
+};
+
+/// Rounds of batches after which single runs are clocked once.
+const ROUNDS_PER_CLOCKING: usize = 3;
+
+/// The same where samples are bursts, which take much less time than batches.
+const ROUNDS_PER_CLOCKING_OF_BURSTS: usize = 12;
+
+/// Time for the run that tells whether runs are counted in the end.
+const LAST_RUN_MAX: Duration = Duration::from_millis(100);
+
+/// Measures the programs of `spec` that `plan` names, on all its inputs.
+///
+/// # Errors
+///
+/// When nothing can be measured at all. What concerns single programs is in the report.
+pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, BenchError> {
+    place::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
+        on_kernel(spec, plan, watcher, kernel)
+    })
+}
+
+fn on_kernel(
+    spec: &Spec,
+    plan: &Plan,
+    watcher: &Watcher<'_>,
+    kernel: Kernel<'_>,
+) -> Result<Report, BenchError> {
+    let root = Path::new("/");
+    let number = u32::try_from(kernel.cpu).unwrap_or(0);
+    let before = Conditions::read(root, number);
+    let read_load = || LoadReading::read(root, number, &before.cpu_siblings);
+    let load_before = read_load();
+    if spec.programs().is_empty() {
+        return Err(BenchError::no_programs(spec));
+    }
+    let chosen = plan.choose(spec)?;
+    let can_be_run = |r#type: ProgramType| r#type.test_run().is_some();
+    let runnable = chosen.iter().filter(|program| can_be_run(program.r#type)).count();
+    let time = plan.time_for(runnable * plan.inputs.len(), 1);
+    let session = Session::new(plan, watcher, kernel, Budget::new(kernel.now(), time));
+    session.show("reading the object's types");
+    let linked = link(spec)?;
+    let mut loader = Loader::new(spec, LoaderOptions::default())?;
+    loader.make_up_contexts(chosen.iter().copied());
+    target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
+    let contents = contents(spec, plan)?;
+    let (no_object, nothing) = (Loader::without_object(), Contents::new());
+    let (wanted, others): (Vec<&Linked>, Vec<&Linked>) = chosen
+        .iter()
+        .filter_map(|program| linked.iter().find(|it| it.program.name == program.name))
+        .partition(|linked| can_be_run(linked.program.r#type));
+    let measured = session.measure(&Programs {
+        rulers: &rulers(wanted.iter().copied()),
+        wanted: &wanted,
+        others: &others,
+        source: (&loader, &contents),
+        no_source: (&no_object, &nothing),
+        unlinked: &unlinked(spec, &chosen, &linked),
+    })?;
+    let after = Conditions::read(root, number);
+    let load = load_before.zip(read_load()).map(|(before, after)| Load::between(&before, &after));
+    Ok(analyse::report(Raw {
+        object: spec.file().to_owned(),
+        seed: plan.seed,
+        cpu: kernel.cpu,
+        duration: measured.duration,
+        is_interrupted: watcher.is_stopped(),
+        expect: plan.expect,
+        rulers: measured.rulers,
+        cases: measured.cases,
+        failures: measured.failures,
+        skipped: measured.skipped,
+        verified: measured.verified,
+        before,
+        after,
+        load,
+        observed: measured.observed,
+    }))
+}
+
+/// The programs of a measurement.
+pub(super) struct Programs<'a, S> {
+    /// An empty program for each type.
+    pub(super) rulers: &'a [Linked],
+    pub(super) wanted: &'a [&'a Linked],
+    /// Those that only an event can run.
+    pub(super) others: &'a [&'a Linked],
+    pub(super) source: S,
+    /// Where rulers are loaded from, which belong to no object.
+    pub(super) no_source: S,
+    /// Programs that cannot be linked, and why.
+    pub(super) unlinked: &'a [Failure],
+}
+
+/// What a measurement has given.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) duration: Duration,
+    pub(super) rulers: Vec<(ProgramType, RawRun)>,
+    pub(super) cases: Vec<RawCase>,
+    pub(super) failures: Vec<Failure>,
+    pub(super) skipped: Vec<Failure>,
+    pub(super) verified: Vec<Verified>,
+    pub(super) observed: Observed,
+}
+
+impl<'a, R: Runner<'a>> Session<'a, R> {
+    /// Does all that needs programs to be run.
+    pub(super) fn measure(
+        mut self,
+        programs: &Programs<'a, R::Source>,
+    ) -> Result<Measured, BenchError> {
+        let subjects = self.load_rulers(programs)?;
+        let counted_at_start = self.are_runs_counted(&subjects);
+        if counted_at_start && !self.plan.allow_statistics {
+            return Err(BenchError::StatisticsOn);
+        }
+        let mut cases = Cases::new(subjects, programs.unlinked.to_vec());
+        for (index, linked) in programs.wanted.iter().enumerate() {
+            let of_how_many = format!("{} of {}", index + 1, programs.wanted.len());
+            cases.add(&mut self, linked, programs.source, &of_how_many);
+        }
+        cases.add_rulers(&mut self);
+        let mut others = verified::load(programs.others, programs.source, &self);
+        others.verified.append(&mut cases.verified);
+        cases.count(&mut self);
+        cases.put_clocks(&mut self);
+        cases.pair_with_rulers(&mut self);
+        let Cases { mut subjects, turns, ruler_turns, raw, mut failures, .. } = cases;
+        self.has_bursts = turns.iter().all(Turn::has_bursts);
+        let mut turns: Vec<_> = ruler_turns.into_iter().chain(turns).collect();
+        failures.append(&mut others.failures);
+        // Rulers alone say nothing.
+        if !raw.is_empty() {
+            self.take_turns(&mut subjects, &mut turns);
+        }
+        // A run that was left behind may still have the CPU.
+        self.runner.set_deadline(self.now().checked_add(LAST_RUN_MAX));
+        let were_runs_counted = counted_at_start || self.are_runs_counted(&subjects);
+        let is_timed = self.plan.samples != Some(0);
+        let types: Vec<_> = subjects.iter().map(|subject| subject.r#type()).collect();
+        let fixed = |r#type| self.fixed_part(r#type);
+        let rulers = (programs.rulers.len(), &fixed as &dyn Fn(_) -> _);
+        let (rulers, cases) = collect(&types, rulers, turns, raw, is_timed, &mut failures);
+        Ok(Measured {
+            duration: self.budget.elapsed(self.now()),
+            rulers,
+            cases,
+            failures,
+            skipped: others.skipped,
+            verified: others.verified,
+            observed: Observed {
+                calls: self.calls,
+                retries: self.retries,
+                samples: 0,
+                samples_wanted: 0,
+                were_runs_counted,
+            },
+        })
+    }
+
+    fn load_rulers(
+        &self,
+        programs: &Programs<'a, R::Source>,
+    ) -> Result<Vec<R::Subject>, BenchError> {
+        let load = |ruler: &'a Linked| {
+            let mut ruler = self.runner.load(ruler, programs.no_source)?;
+            ruler.add_clocked();
+            Ok(ruler)
+        };
+        programs.rulers.iter().map(load).collect()
+    }
+
+    /// Rounds until the time is over.
+    fn take_turns(&mut self, subjects: &mut [R::Subject], turns: &mut [Turn<R::Alternation>]) {
+        let rounds_max = self.plan.samples.unwrap_or(usize::MAX);
+        let mut order: Vec<usize> = (0..turns.len()).collect();
+        for round in 0..rounds_max {
+            self.random.shuffle(&mut order);
+            // Who has nothing yet comes first.
+            order.sort_by_key(|&index| turns[index].samples() > 0);
+            let mut is_anybody_left = false;
+            for &index in &order {
+                if self.runner.is_over() {
+                    return;
+                }
+                let turn = &mut turns[index];
+                if turn.broken.is_some() {
+                    continue;
+                }
+                is_anybody_left = true;
+                let taken = self.take_turn(&mut subjects[turn.subject], turn, round);
+                if let Err(error) = taken
+                    && !self.runner.is_over()
+                {
+                    turn.broken = Some(error.to_string());
+                }
+            }
+            if !is_anybody_left {
+                break;
+            }
+        }
+    }
+
+    /// One sample, and single runs if it is time for them.
+    fn take_turn(
+        &mut self,
+        subject: &mut R::Subject,
+        turn: &mut Turn<R::Alternation>,
+        round: usize,
+    ) -> Result<(), BenchError> {
+        let own = ruler_input();
+        let is_ruler = subject.name() == RULER;
+        let given = match is_ruler {
+            true => (&own, &[][..]),
+            false => (&self.plan.inputs[turn.input], subject.context(&self.plan.context)),
+        };
+        if !is_ruler {
+            self.show(&format!("{}: sample {}", subject.name(), round + 1));
+        }
+        let has_bursts = turn.take_bursts(&mut self.random)?;
+        self.calls += u64::from(has_bursts);
+        // Bursts come with their own ruler, and batches tell little besides them.
+        let is_clocking = match has_bursts || (is_ruler && self.has_bursts) {
+            true => round.is_multiple_of(ROUNDS_PER_CLOCKING_OF_BURSTS),
+            false => round.is_multiple_of(ROUNDS_PER_CLOCKING),
+        };
+        if !is_clocking && (has_bursts || (is_ruler && self.has_bursts)) {
+            return Ok(());
+        }
+        // Some have had their first batch at once.
+        if has_bursts || turn.samples() <= round {
+            self.take_batch(subject, turn, given)?;
+        }
+        if is_clocking {
+            if !is_ruler {
+                subject.reset()?;
+            }
+            subject.move_clocked();
+            turn.take_clocking(subject, given)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel counts runs, which it does only while statistics are on.
+    fn are_runs_counted(&self, subjects: &[R::Subject]) -> bool {
+        let Some(ruler) = subjects.first() else { return false };
+        let before = ruler.run_count();
+        let ran = ruler.run((&ruler_input(), &[]), 1).is_ok();
+        ran && ruler.run_count() > before
+    }
+}

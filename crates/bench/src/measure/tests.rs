@@ -1,0 +1,302 @@
+//! Measurements under a stand-in for the kernel: what is done in which order, what is left out, and what is
+//! said of it.
+
+use std::{sync::atomic::AtomicBool, time::Duration};
+
+use wingbeat_bpf::{ProgramType, code::Code, spec::Linked};
+use wingbeat_programs::linked;
+
+use super::{
+    BenchError, Watcher,
+    against::{Contestants, contest},
+    budget::Budget,
+    fake::{Behaviour, World},
+    order::{Measured, Programs},
+    ruler::rulers,
+    runner::Runner as _,
+    session::Session,
+};
+use crate::{
+    analyse::{RawCase, compare::Contested},
+    plan::Plan,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn plan(time: Option<Duration>, samples: Option<usize>) -> Plan {
+    Plan { time, samples, allow_statistics: true, ..Plan::default() }
+}
+
+fn try_measure(world: &World, plan: &Plan, names: &[&str]) -> Result<Measured, BenchError> {
+    let wanted = World::linked(names);
+    let wanted: Vec<&Linked> = wanted.iter().collect();
+    let other = linked("on_event", ProgramType::KPROBE, Code::default());
+    let rulers = rulers(wanted.iter().copied());
+    let stop = AtomicBool::new(false);
+    let watcher = Watcher { show: &|_| {}, stop: &stop };
+    let budget = Budget::new(world.now(), plan.time_for(names.len(), 1));
+    Session::new(plan, &watcher, world, budget).measure(&Programs {
+        rulers: &rulers,
+        wanted: &wanted,
+        others: &[&other],
+        source: "",
+        no_source: "",
+        unlinked: &[],
+    })
+}
+
+fn measure(world: &World, plan: &Plan, names: &[&str]) -> Measured {
+    try_measure(world, plan, names).expect("it is measured")
+}
+
+/// Whether it took that time, besides a run of the ruler in the end.
+#[track_caller]
+fn assert_took(measured: &Measured, expected: Duration) {
+    let more = measured.duration.checked_sub(expected);
+    assert!(more.is_some_and(|more| more < Duration::from_micros(10)), "{:?}", measured.duration);
+}
+
+/// What was done, without the rulers.
+fn log(world: &World) -> Vec<String> {
+    let log = world.log.borrow();
+    log.iter().filter(|line| !line.ends_with("ruler")).cloned().collect()
+}
+
+fn case<'a>(measured: &'a Measured, name: &str) -> &'a RawCase {
+    measured.cases.iter().find(|case| case.name == name).expect(name)
+}
+
+fn failures(measured: &Measured) -> Vec<(&str, &str)> {
+    measured.failures.iter().map(|it| (&*it.name, &*it.reason)).collect()
+}
+
+#[test]
+fn what_matters_most_comes_first() {
+    let alternates = Behaviour { alternates: true, ..Behaviour::default() };
+    let world = World::new(&[("p", alternates), ("q", alternates)]);
+    let measured = measure(&world, &plan(Some(5 * SECOND), Some(1)), &["p", "q"]);
+    let log = log(&world);
+    let expected = [
+        "load p",
+        "first run p",
+        "batch p",
+        "load q",
+        "first run q",
+        "batch q",
+        "load on_event",
+        "add counters to p",
+        "count p",
+        "add counters to q",
+        "count q",
+        "put a clock around p",
+        "put a clock around q",
+        "pair p",
+        "pair q",
+    ];
+    assert_eq!(log[..expected.len()], expected);
+    let mut turns = log[expected.len()..].to_vec();
+    turns.retain(|line| line.starts_with("turns"));
+    turns.sort();
+    assert_eq!(turns, ["turns p", "turns q"]);
+    assert_eq!(failures(&measured), []);
+    assert_eq!((&*measured.skipped[0].name, measured.verified.len()), ("on_event", 1));
+    assert_eq!(measured.rulers.len(), 1);
+}
+
+#[test]
+fn figures_are_those_of_the_clock() {
+    let slow = Behaviour { run_ns: 250, ..Behaviour::default() };
+    let quick = Behaviour { run_ns: 40, alternates: true, ..Behaviour::default() };
+    let world = World::new(&[("slow", slow), ("quick", quick)]);
+    let measured = measure(&world, &plan(Some(2 * SECOND), None), &["slow", "quick"]);
+    assert_took(&measured, 2 * SECOND);
+    let slow = &case(&measured, "slow").run;
+    assert!(slow.samples_ns.len() > 10);
+    assert!(slow.samples_ns.iter().all(|ns| (ns - 250.0).abs() < 1e-6), "{slow:?}");
+    assert_eq!(slow.no_bursts.as_deref(), Some("it cannot take turns"));
+    let quick = &case(&measured, "quick").run;
+    assert!(quick.samples_ns.iter().all(|&ns| ns == 40.0), "{quick:?}");
+    assert!(quick.net_ns.iter().all(|&ns| ns == 39.0), "{quick:?}");
+    assert_eq!(quick.recorded.as_ref().map(|it| (it.min_ns, it.max_ns)), Some((40, 40)));
+    assert_eq!(case(&measured, "slow").instructions, Ok(7));
+    let ruler = &measured.rulers[0].1;
+    assert!(ruler.samples_ns.iter().all(|&ns| ns == 1.0), "{ruler:?}");
+}
+
+#[test]
+fn turns_alternate_in_a_random_order() {
+    let alternates = Behaviour { alternates: true, ..Behaviour::default() };
+    let world = World::new(&[("p", alternates), ("q", alternates)]);
+    let measured = measure(&world, &plan(Some(60 * SECOND), Some(30)), &["p", "q"]);
+    let mut turns = log(&world);
+    turns.retain(|line| line.starts_with("turns"));
+    assert_eq!(turns.len(), 60);
+    let rounds: Vec<_> = turns.chunks(2).collect();
+    assert!(rounds.iter().all(|round| round[0] != round[1]), "{rounds:?}");
+    let p_first = rounds.iter().filter(|round| round[0] == "turns p").count();
+    assert!((5..=25).contains(&p_first), "{p_first}");
+    assert_eq!(case(&measured, "p").run.samples_ns.len(), 30);
+    assert!(measured.duration < 60 * SECOND);
+}
+
+#[test]
+fn a_short_time_leaves_out_what_does_not_fit() {
+    let large = Behaviour { load: SECOND, alternates: true, ..Behaviour::default() };
+    let world = World::new(&[("p", large), ("q", large)]);
+    let measured = measure(&world, &plan(Some(4 * SECOND), None), &["p", "q"]);
+    assert_took(&measured, 4 * SECOND);
+    for name in ["p", "q"] {
+        let case = case(&measured, name);
+        let check = |reason: Option<&str>, seconds: &str| {
+            let expected = format!(
+                "loading it for that takes some {seconds} s, for which the time is too short; give \
+                 more of it with --time"
+            );
+            assert_eq!(reason, Some(&*expected), "{name}");
+        };
+        check(case.instructions.as_ref().err().map(String::as_str), "1.6");
+        check(case.no_clock.as_deref(), "1.3");
+        check(case.run.no_bursts.as_deref(), "1.3");
+        assert!(case.run.samples_ns.len() > 100);
+    }
+    assert_eq!(failures(&measured), []);
+    // Less still: the third is not even begun.
+    let world = World::new(&[("p", large), ("q", large), ("r", large)]);
+    let measured = measure(&world, &plan(Some(3 * SECOND / 2), None), &["p", "q", "r"]);
+    assert_took(&measured, 3 * SECOND / 2);
+    let over = "the time was over before it was loaded; give more of it with --time";
+    let failures = failures(&measured);
+    assert_eq!(failures.iter().map(|it| it.0).collect::<Vec<_>>(), ["q", "r", "on_event"]);
+    assert_eq!((failures[1].1, failures[2].1), (over, over));
+    assert_eq!(case(&measured, "p").run.samples_ns.len(), 1);
+}
+
+#[test]
+fn a_long_load_makes_the_time_longer_unless_it_was_asked_for() {
+    let check = |time, expected| {
+        let large = Behaviour { load: 3 * SECOND, ..Behaviour::default() };
+        let world = World::new(&[("p", large)]);
+        assert_took(&measure(&world, &plan(time, None), &["p"]), expected);
+    };
+    check(None, 18 * SECOND);
+    check(Some(5 * SECOND), 5 * SECOND);
+}
+
+#[test]
+fn ctrl_c_ends_it_between_any_two_steps() {
+    let check = |stop_at_ms, expected: &[(&str, &str)], instructions: Option<&str>| {
+        let large = Behaviour { load: SECOND, ..Behaviour::default() };
+        let mut world = World::new(&[("p", large), ("q", large)]);
+        world.stop_at = Some(Duration::from_millis(stop_at_ms));
+        let measured = measure(&world, &plan(Some(60 * SECOND), None), &["p", "q"]);
+        assert_took(&measured, Duration::from_millis(stop_at_ms));
+        let told = failures(&measured);
+        let is_told = |(name, part): &&(&str, &str)| {
+            told.iter().any(|(known, reason)| known == name && reason.contains(part))
+        };
+        assert_eq!(expected.iter().find(|it| !is_told(it)), None, "{stop_at_ms}: {told:?}");
+        let p = measured.cases.iter().find(|case| case.name == "p");
+        let reason = p.and_then(|case| case.instructions.as_ref().err());
+        assert_eq!(reason.map(String::as_str), instructions, "{stop_at_ms}");
+    };
+    let not_loaded = "interrupted before it was loaded";
+    check(500, &[("q", not_loaded), ("on_event", not_loaded)], None);
+    let not_counted = Some("interrupted before its instructions were counted");
+    check(1500, &[("on_event", not_loaded)], not_counted);
+    check(2500, &[], not_counted);
+    // While samples are taken.
+    check(30_000, &[], None);
+}
+
+#[test]
+fn a_run_that_hangs_takes_no_more_than_the_time() {
+    let hangs = Behaviour { run_ns: u64::MAX, ..Behaviour::default() };
+    let world = World::new(&[("p", Behaviour::default()), ("hangs", hangs)]);
+    let measured = measure(&world, &plan(Some(2 * SECOND), None), &["p", "hangs", "late"]);
+    assert_took(&measured, 2 * SECOND);
+    // What came before has its figures, what comes after is said.
+    assert_eq!(case(&measured, "p").run.samples_ns.len(), 1);
+    let failures = failures(&measured);
+    assert_eq!(failures[0].0, "hangs");
+    assert!(failures[1].0 == "late" && failures[1].1.contains("over before it was loaded"));
+    let verified: Vec<_> = measured.verified.iter().map(|it| (&*it.name, &*it.reason)).collect();
+    assert_eq!(verified, [("hangs", "it could not be run")]);
+}
+
+#[test]
+fn a_program_that_fails_is_in_nobodys_way() {
+    let refused = Behaviour { refused: true, ..Behaviour::default() };
+    let fails_at = |run| Behaviour { fails_at: Some(run), ..Behaviour::default() };
+    let programs =
+        [("refused", refused), ("first", fails_at(1)), ("later", fails_at(30)), ("p", fails_at(0))];
+    let world = World::new(&programs);
+    let names = programs.map(|(name, _)| name);
+    let measured = measure(&world, &plan(Some(5 * SECOND), Some(20)), &names);
+    let error = "it returned an error";
+    let expected = [("refused", "the verifier refuses it"), ("first", error), ("later", error)];
+    assert_eq!(failures(&measured), expected);
+    let samples = |name| case(&measured, name).run.samples_ns.len();
+    assert_eq!(samples("p"), 20);
+    assert!((1..20).contains(&samples("later")));
+}
+
+#[test]
+fn statistics_that_are_on_are_noticed() {
+    let counted = || {
+        let mut world = World::new(&[]);
+        world.are_runs_counted = true;
+        world
+    };
+    let allowed = plan(Some(SECOND), None);
+    assert!(measure(&counted(), &allowed, &["p"]).observed.were_runs_counted);
+    assert!(!measure(&World::new(&[]), &allowed, &["p"]).observed.were_runs_counted);
+    let strict = Plan { allow_statistics: false, ..allowed };
+    let refused = try_measure(&counted(), &strict, &["p"]);
+    assert!(matches!(refused, Err(BenchError::StatisticsOn)), "{refused:?}");
+}
+
+/// Lets `p` of an old and a new object take turns.
+fn compare(old: Behaviour, new: Behaviour) -> (World, Vec<Contested>) {
+    let world = World::new(&[("old p", old), ("new p", new)]);
+    let (programs, plan) = (World::linked(&["p"]), plan(Some(2 * SECOND), None));
+    let stop = AtomicBool::new(false);
+    let watcher = Watcher { show: &|_| {}, stop: &stop };
+    let session = Session::new(&plan, &watcher, &world, Budget::new((&world).now(), 2 * SECOND));
+    let contested = contest(
+        session,
+        &Contestants {
+            rulers: &rulers(programs.iter()),
+            programs: &[[&programs[0], &programs[0]]],
+            sources: ["old ", "new "],
+            no_source: "",
+        },
+    );
+    let contested = contested.expect("they are compared");
+    (world, contested)
+}
+
+#[test]
+fn two_objects_take_turns_in_pairs_of_loads() {
+    let check = |alternates, part: &str| {
+        let old = Behaviour { alternates, ..Behaviour::default() };
+        let (world, contested) = compare(old, Behaviour { run_ns: 110, ..old });
+        let [found] = &contested[..] else { panic!("{contested:?}") };
+        assert!(found.pairs.len() > 20, "{}", found.pairs.len());
+        for pair in &found.pairs {
+            assert!((pair.after_ns / pair.before_ns - 1.1).abs() < 1e-6, "{pair:?}");
+        }
+        assert_eq!(found.no_bursts.is_none(), alternates);
+        assert_eq!((&world).now().duration_since(world.begun()), 2 * SECOND);
+        let log = log(&world);
+        assert!(log.iter().filter(|line| *line == part).count() > 20, "{log:?}");
+    };
+    check(true, "turns p");
+    check(false, "reload p");
+}
+
+#[test]
+fn a_side_that_hangs_leaves_no_pairs() {
+    let hangs = Behaviour { run_ns: u64::MAX, ..Behaviour::default() };
+    let (_, contested) = compare(Behaviour::default(), hangs);
+    assert!(contested.iter().all(|it| it.pairs.is_empty()), "{contested:?}");
+}
