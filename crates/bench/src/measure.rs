@@ -22,6 +22,7 @@ mod error;
 #[cfg(test)]
 mod fake;
 mod kernel;
+mod kernel_runner;
 mod link;
 mod order;
 mod place;

@@ -1,7 +1,8 @@
 //! What a benchmark found: the model that every report is written from, and the JSON that docs/bench.md
 //! describes. Data only.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+pub use wingbeat_stats::paired::Verdict;
 
 use crate::{
     conditions,
@@ -355,6 +356,7 @@ pub struct MeasureComparison {
     pub change: Option<f64>,
     /// For time: the interval of the change.
     pub interval: Option<ChangeInterval>,
+    #[serde(serialize_with = "verdict")]
     pub verdict: Verdict,
     /// Whether it is worse beyond the threshold.
     pub is_beyond_threshold: bool,
@@ -373,15 +375,13 @@ pub struct ChangeInterval {
     pub smallest_visible: Option<f64>,
 }
 
-/// What a comparison came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    Better,
-    Worse,
-    NoChangeSeen,
-    /// The two are the same, exactly.
-    Same,
-    /// Too little was measured to say.
-    Unknown,
+/// The name of a verdict. What is not decided has one name, whatever the reason.
+fn verdict<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NoChangeSeen => "no_change_seen",
+        Verdict::Same => "same",
+        Verdict::Changed | Verdict::TooFewPairs | Verdict::NotJudged => "unknown",
+    })
 }

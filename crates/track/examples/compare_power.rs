@@ -7,10 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use wingbeat_stats::{Sample, normal, random::Random, student};
+use wingbeat_stats::{
+    Sample, normal,
+    paired::{PAIRS_MIN, Yardstick},
+    random::Random,
+    student,
+};
 use wingbeat_track::compare::{
     SideName,
-    judge::{PAIRS_MIN, Settings, Yardstick, is_look},
+    judge::{Settings, is_look, yardstick},
     order::Order,
 };
 
@@ -89,7 +94,7 @@ struct Simulator {
 impl Simulator {
     fn new(benchmarks: usize) -> Self {
         let settings = Settings::default();
-        let yardstick = Yardstick::new(&settings, benchmarks);
+        let yardstick = yardstick(&settings, benchmarks);
         Self { settings, benchmarks, yardstick, critical: BTreeMap::new() }
     }
 
@@ -122,11 +127,11 @@ impl Simulator {
                 }
                 pairs += 1;
             }
-            let effect = self.settings.precision.ln_1p();
+            let precision = self.settings.precision;
             let mut samples =
                 ratios.iter().map(|ratios| Sample::new(ratios.clone()).expect("finite"));
             let is_enough =
-                is_look(pairs) && samples.all(|sample| self.yardstick.sees(&sample, effect));
+                is_look(pairs) && samples.all(|sample| self.yardstick.sees(&sample, precision));
             if is_enough {
                 break;
             }

@@ -7,6 +7,7 @@
 //! - [`interval`]: a lower and an upper bound, from [`student`]'s distribution or by [`bootstrap`].
 //! - [`rank`]: a test that knows only the order of the values.
 //! - [`power`]: the smallest effect that could have been detected.
+//! - [`paired`]: the change between two things measured in pairs, and the verdict.
 //! - [`changes`]: where the level of a series changes permanently.
 //! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel half fills.
 //! - [`linear`]: a line through points.
@@ -27,6 +28,7 @@ pub mod noise;
 pub mod normal;
 pub mod others;
 pub mod outliers;
+pub mod paired;
 pub mod power;
 pub mod random;
 pub mod rank;

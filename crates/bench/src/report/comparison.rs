@@ -107,7 +107,9 @@ fn cells(measure: &MeasureComparison) -> [String; 4] {
     let is_told = name.contains(&unit);
     let name = if is_told { name } else { format!("{name}, {unit}") };
     let change = match measure.change {
-        _ if matches!(measure.verdict, Verdict::Same | Verdict::Unknown) => String::new(),
+        _ if matches!(measure.verdict, Verdict::Same | Verdict::Changed | Verdict::TooFewPairs) => {
+            String::new()
+        }
         None => "–".to_owned(),
         Some(change) => percent(change, measure.interval),
     };

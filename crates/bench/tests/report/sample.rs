@@ -314,7 +314,7 @@ pub(crate) fn compared() -> Comparison {
                 time(45.2, -0.12, 0.02, Verdict::Better),
                 exact("instructions", "instructions", 118, 104),
                 time(45.2, 0.006, 0.002, Verdict::Worse),
-                time(45.2, 0.0, 1.0, Verdict::Unknown),
+                time(45.2, 0.0, 1.0, Verdict::TooFewPairs),
             ],
         ),
     ];

@@ -2,7 +2,9 @@
 
 use std::{io, path::PathBuf};
 
-use super::{judge::PAIRS_MIN, result::SideName};
+use wingbeat_stats::paired::PAIRS_MIN;
+
+use super::result::SideName;
 use crate::adapter::AdapterError;
 
 /// Why a comparison cannot be made.

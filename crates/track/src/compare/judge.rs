@@ -3,9 +3,11 @@
 
 mod row;
 
-use std::collections::BTreeMap;
-
-use wingbeat_stats::{bootstrap::Bootstrap, interval::Interval, power, sample::Sample, student};
+use wingbeat_stats::{
+    bootstrap::Bootstrap,
+    paired::{PAIRS_MIN, Yardstick},
+    sample::Sample,
+};
 
 use super::{
     result::{Row, Unmatched},
@@ -13,18 +15,7 @@ use super::{
 };
 use crate::model::Kind;
 
-/// Chance with which the smallest visible change is seen.
-pub const POWER: f64 = 0.9;
-
-/// Pairs of runs below which nothing is said of noisy measures. Two runs of each side are enough for
-/// exact ones.
-pub const PAIRS_MIN: usize = 6;
-
-/// Beyond this confidence Student's interval decides alone: resamples of a few dozen values tell
-/// nothing of what happens less often than once in two thousand times.
-const BOOTSTRAP_CONFIDENCE_MAX: f64 = 0.9995;
-
-/// Ten for each side of that.
+/// So many that ten lie beyond each side of the least likely interval that is resampled.
 const RESAMPLES: usize = 40_000;
 
 /// What counts as a change, and as narrow enough.
@@ -47,70 +38,11 @@ impl Default for Settings {
     }
 }
 
-/// How sure each of several verdicts has to be.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Yardstick {
-    confidence: f64,
-    bootstrap: Bootstrap,
-    /// Smallest visible effects in standard errors, by number of pairs.
-    effects: BTreeMap<usize, Option<f64>>,
-    /// The same for Student's interval alone: never more, and quick to find.
-    effects_by_t: BTreeMap<usize, Option<f64>>,
-}
-
-impl Yardstick {
-    /// For so many verdicts, which share the chance of a false one (Bonferroni).
-    #[must_use]
-    pub fn new(settings: &Settings, verdicts: usize) -> Self {
-        let confidence = 1.0 - settings.false_verdicts / verdicts.max(1) as f64;
-        let bootstrap = Bootstrap {
-            confidence: confidence.min(BOOTSTRAP_CONFIDENCE_MAX),
-            resamples: RESAMPLES,
-            ..Bootstrap::default()
-        };
-        let (effects, effects_by_t) = (BTreeMap::new(), BTreeMap::new());
-        Self { confidence, bootstrap, effects, effects_by_t }
-    }
-
-    /// The share of intervals that are to hold the truth.
-    #[must_use]
-    pub fn confidence(&self) -> f64 {
-        self.confidence
-    }
-
-    /// Where the mean of the values lies. `None` for fewer than two.
-    #[must_use]
-    pub fn interval(&self, values: &Sample) -> Option<Interval> {
-        let bootstrap = self.bootstrap.mean(values)?;
-        let student = student::interval_of_mean(values, self.confidence)?;
-        Interval::between(bootstrap.lower.min(student.lower), bootstrap.upper.max(student.upper))
-    }
-
-    /// The smallest mean of so many values that would have been seen, in standard errors of the mean.
-    pub fn smallest_effect(&mut self, values: usize) -> Option<f64> {
-        let by_t = self.smallest_by_t(values)?;
-        let bootstrap = self.bootstrap;
-        *self.effects.entry(values).or_insert_with(|| {
-            // Simulated, which takes a tenth of a second; as many resamples as it asks for are enough.
-            let least = (2.0 / (1.0 - bootstrap.confidence)).ceil() as usize + 1;
-            let simulated = Bootstrap { resamples: least.max(999), ..bootstrap };
-            Some(simulated.smallest_effect(1.0, values, POWER)?.max(by_t))
-        })
-    }
-
-    fn smallest_by_t(&mut self, values: usize) -> Option<f64> {
-        let alpha = 1.0 - self.confidence;
-        *self.effects_by_t.entry(values).or_insert_with(|| {
-            power::smallest_effect(1.0, values.checked_sub(1)? as f64, alpha, POWER)
-        })
-    }
-
-    /// Whether an effect of the wanted size would have been seen.
-    pub fn sees(&mut self, values: &Sample, effect: f64) -> bool {
-        let Some(error) = values.standard_error() else { return false };
-        let is_seen = |factor: Option<f64>| factor.is_some_and(|factor| factor * error <= effect);
-        is_seen(self.smallest_by_t(values.len())) && is_seen(self.smallest_effect(values.len()))
-    }
+/// How sure each of so many verdicts has to be.
+#[must_use]
+pub fn yardstick(settings: &Settings, verdicts: usize) -> Yardstick {
+    let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::default() };
+    Yardstick::shared(settings.false_verdicts, verdicts, bootstrap)
 }
 
 /// How a series is to be judged.
@@ -139,7 +71,7 @@ pub fn judge(series: &[Series], settings: &Settings) -> (Vec<Row>, Vec<Unmatched
     let matched = || series.iter().filter(|series| series.only_side().is_none());
     let ways: Vec<(&Series, Way)> =
         matched().filter(|series| !series.pairs.is_empty()).map(|one| (one, way(one))).collect();
-    let mut yardstick = Yardstick::new(settings, verdicts(&ways));
+    let mut yardstick = yardstick(settings, verdicts(&ways));
     let judged = ways.iter().map(|(series, way)| row::row(series, way, settings, &mut yardstick));
     let mut rows: Vec<Row> = judged.collect();
     let size = |row: &Row| row.change.map_or(f64::INFINITY, f64::abs);
@@ -156,13 +88,12 @@ pub fn judge(series: &[Series], settings: &Settings) -> (Vec<Row>, Vec<Unmatched
 pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
     let awaited = |one: &&Series| one.only_side().is_none() && !one.is_ignored;
     let ways: Vec<(&Series, Way)> = series.iter().filter(awaited).map(|it| (it, way(it))).collect();
-    let mut yardstick = Yardstick::new(settings, verdicts(&ways));
-    let effect = settings.precision.ln_1p();
+    let mut yardstick = yardstick(settings, verdicts(&ways));
     ways.iter().all(|(series, way)| match way {
         Way::Exact(_) | Way::NotAtAll => !series.pairs.is_empty(),
         Way::Noisy(ratios) => {
             let sample = Sample::new(ratios.clone());
-            ratios.len() >= PAIRS_MIN && sample.is_ok_and(|ratios| yardstick.sees(&ratios, effect))
+            sample.is_ok_and(|ratios| yardstick.sees(&ratios, settings.precision))
         }
     })
 }

@@ -5,11 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use wingbeat_stats::paired::PAIRS_MIN;
+
 use super::{
     Event, Plan,
     command::{Output, Runner},
     error::CompareError,
-    judge::{self, PAIRS_MIN},
+    judge,
     order::{Order, PAIRS_PER_BLOCK},
     result::{End, Failed, SideName},
     series::{Collector, Series},

@@ -1,6 +1,7 @@
 //! What a comparison has found: data.
 
 use serde::{Deserialize, Serialize};
+pub use wingbeat_stats::paired::Verdict;
 
 use crate::model::{BenchmarkName, Measure};
 
@@ -103,6 +104,7 @@ pub struct Row {
     pub smallest_visible: Option<f64>,
     /// Pairs of runs in which both sides had it.
     pub pairs: usize,
+    #[serde(with = "VerdictName")]
     pub verdict: Verdict,
     /// Whether it is worse by more than the threshold.
     pub is_beyond_threshold: bool,
@@ -120,19 +122,15 @@ pub struct ChangeInterval {
     pub confidence: f64,
 }
 
-/// The decision about a row. In the order in which they matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+/// The names of verdicts in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Verdict", rename_all = "kebab-case")]
+enum VerdictName {
     Worse,
-    /// It differs, and nobody says which way is better.
     Changed,
     Better,
-    /// Fewer pairs than a verdict takes.
     TooFewPairs,
-    /// Values from which no ratio can be made.
     NotJudged,
-    /// No change stands out from chance.
     NoChangeSeen,
     Same,
 }

@@ -13,7 +13,7 @@ use wingbeat_track::{
     adapter::Adapter,
     compare::{
         CompareError, Event, Plan, Verdict, compare,
-        judge::{Settings, Yardstick, judge},
+        judge::{Settings, judge, yardstick},
         series::Series,
     },
     model::{BenchmarkName, Measure},
@@ -41,7 +41,7 @@ fn equal_revisions_are_hardly_ever_called_different() {
     const BENCHMARKS: usize = 3;
     let mut random = Random::new(1);
     // `judge` would also find out what could have been seen, which takes long.
-    let yardstick = Yardstick::new(&Settings::default(), BENCHMARKS);
+    let yardstick = yardstick(&Settings::default(), BENCHMARKS);
     let is_moved = |series: &Series| {
         let ratios = series.pairs.iter().map(|[base, head]| (head / base).ln()).collect();
         let ratios = Sample::new(ratios).expect("finite");

@@ -2,12 +2,15 @@
 
 use std::cmp::Ordering;
 
-use wingbeat_stats::sample::Sample;
+use wingbeat_stats::{
+    paired::{Verdict, Yardstick},
+    sample::Sample,
+};
 
-use super::{PAIRS_MIN, Settings, Way, Yardstick};
+use super::{Settings, Way};
 use crate::{
     compare::{
-        result::{ChangeInterval, Row, Verdict},
+        result::{ChangeInterval, Row},
         series::Series,
     },
     model::{Direction, Kind},
@@ -60,11 +63,8 @@ fn exact([base, head]: [f64; 2], row: &mut Row) {
         true => Some(0.0),
         false => Some((head - base) / base.abs()).filter(|change| change.is_finite()),
     };
-    row.verdict = match head.partial_cmp(&base) {
-        Some(Ordering::Greater) => moved(row.measure.direction, true),
-        Some(Ordering::Less) => moved(row.measure.direction, false),
-        _ => Verdict::Same,
-    };
+    let order = head.partial_cmp(&base).unwrap_or(Ordering::Equal);
+    row.verdict = Verdict::of_exact(order, is_less_better(row.measure.direction));
 }
 
 fn noisy(series: &Series, ratios: &[f64], yardstick: &mut Yardstick, row: &mut Row) {
@@ -76,32 +76,22 @@ fn noisy(series: &Series, ratios: &[f64], yardstick: &mut Yardstick, row: &mut R
     row.head = geometric_mean(series, 1);
     row.verdict = Verdict::TooFewPairs;
     let Ok(ratios) = Sample::new(ratios.to_vec()) else { return };
-    row.change = Some(ratios.mean().exp_m1());
-    if ratios.len() < PAIRS_MIN {
-        return;
-    }
-    let Some(interval) = yardstick.interval(&ratios) else { return };
-    row.interval = Some(ChangeInterval {
-        lower: interval.lower.exp_m1(),
-        upper: interval.upper.exp_m1(),
+    let change = yardstick.compare(&ratios);
+    row.change = Some(change.share);
+    row.interval = change.interval.map(|interval| ChangeInterval {
+        lower: interval.lower,
+        upper: interval.upper,
         confidence: yardstick.confidence(),
     });
-    let effect = yardstick.smallest_effect(ratios.len());
-    let smallest = effect.zip(ratios.standard_error()).map(|(effect, error)| effect * error);
-    // Where all pairs say the same it is the clock's steps that hide how they differ.
-    row.smallest_visible = smallest.filter(|_| interval.width() > 0.0).map(f64::exp_m1);
-    row.verdict = match interval {
-        it if it.lower > 0.0 => moved(row.measure.direction, true),
-        it if it.upper < 0.0 => moved(row.measure.direction, false),
-        _ => Verdict::NoChangeSeen,
-    };
+    row.smallest_visible = change.smallest_visible;
+    row.verdict = change.verdict(is_less_better(series.measure.direction));
 }
 
-fn moved(direction: Direction, is_up: bool) -> Verdict {
-    match (direction, is_up) {
-        (Direction::Unknown, _) => Verdict::Changed,
-        (Direction::LowerIsBetter, true) | (Direction::HigherIsBetter, false) => Verdict::Worse,
-        (Direction::LowerIsBetter, false) | (Direction::HigherIsBetter, true) => Verdict::Better,
+fn is_less_better(direction: Direction) -> Option<bool> {
+    match direction {
+        Direction::Unknown => None,
+        Direction::LowerIsBetter => Some(true),
+        Direction::HigherIsBetter => Some(false),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Verdicts on made-up pairs.
 
+use wingbeat_stats::paired::Verdict;
+
 use super::*;
 use crate::{
-    compare::result::{SideName, Verdict},
+    compare::result::SideName,
     model::{BenchmarkName, Direction, Measure},
 };
 
@@ -126,9 +128,11 @@ fn what_matters_stands_first() {
 fn verdicts_share_the_chance_of_a_false_one() {
     let mut width = 0.0;
     for verdicts in [1, 10, 100, 1000] {
-        let yardstick = Yardstick::new(&Settings::default(), verdicts);
-        let sample = Sample::new(pairs(0.0).iter().map(|pair| pair[1].ln()).collect());
-        let interval = yardstick.interval(&sample.expect("a sample")).expect("an interval");
+        let mut yardstick = yardstick(&Settings::default(), verdicts);
+        let sample =
+            Sample::new(pairs(0.0).iter().map(|[base, head]| (head / base).ln()).collect());
+        let change = yardstick.compare(&sample.expect("a sample"));
+        let interval = change.interval.expect("an interval");
         assert!(interval.width() > width, "{verdicts}");
         width = interval.width();
         let error = (1.0 - yardstick.confidence()) * verdicts as f64;

@@ -1,0 +1,212 @@
+//! Two things measured in pairs: by which share the second differs from the first, and how sure that is.
+//!
+//! Each pair gives the logarithm of its ratio, so that a disturbance which lasts longer than a pair cancels
+//! out. The verdict is that of the interval of the mean logarithm: docs/how-numbers-are-judged.md.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use crate::{Interval, Sample, bootstrap::Bootstrap, power, student};
+
+/// Chance with which the smallest visible change is seen.
+pub const POWER: f64 = 0.9;
+
+/// Pairs below which nothing is said.
+pub const PAIRS_MIN: usize = 6;
+
+/// Beyond this confidence Student's interval decides alone: resamples of a few dozen values tell
+/// nothing of what happens less often than once in two thousand times.
+const BOOTSTRAP_CONFIDENCE_MAX: f64 = 0.9995;
+
+/// The decision about a difference. In the order in which they matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    Worse,
+    /// It differs, and nobody says which way is better.
+    Changed,
+    Better,
+    /// Fewer pairs than a verdict takes.
+    TooFewPairs,
+    /// Values from which no ratio can be made.
+    NotJudged,
+    /// No change stands out from chance.
+    NoChangeSeen,
+    /// The two are the same, exactly.
+    Same,
+}
+
+impl Verdict {
+    /// That of exact values, by how the second compares with the first. Without `is_less_better`
+    /// nobody says which way is better.
+    pub fn of_exact(order: Ordering, is_less_better: Option<bool>) -> Self {
+        match (order, is_less_better) {
+            (Ordering::Equal, _) => Self::Same,
+            (_, None) => Self::Changed,
+            (Ordering::Less, Some(true)) | (Ordering::Greater, Some(false)) => Self::Better,
+            _ => Self::Worse,
+        }
+    }
+}
+
+/// By which share the second of two things differs from the first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    pub share: f64,
+    /// Where the share lies; `None` for too few pairs.
+    pub interval: Option<Interval>,
+    /// The smallest share that would have been seen. `None` where all pairs say the same: there the
+    /// clock's steps hide how they differ.
+    pub smallest_visible: Option<f64>,
+}
+
+impl Change {
+    /// What the interval says. Without `is_less_better` nobody says which way is better.
+    pub fn verdict(&self, is_less_better: Option<bool>) -> Verdict {
+        match self.interval {
+            None => Verdict::TooFewPairs,
+            Some(it) if it.lower > 0.0 => Verdict::of_exact(Ordering::Greater, is_less_better),
+            Some(it) if it.upper < 0.0 => Verdict::of_exact(Ordering::Less, is_less_better),
+            Some(_) => Verdict::NoChangeSeen,
+        }
+    }
+}
+
+/// How sure a verdict has to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Yardstick {
+    confidence: f64,
+    bootstrap: Bootstrap,
+    /// Whether the wider of the bootstrap's interval and Student's counts.
+    is_student_too: bool,
+    /// Smallest visible effects in standard errors, by number of pairs.
+    effects: BTreeMap<usize, Option<f64>>,
+    /// The same for Student's interval alone: never more, and quick to find.
+    effects_by_t: BTreeMap<usize, Option<f64>>,
+}
+
+impl Yardstick {
+    /// By resampling.
+    pub fn new(bootstrap: Bootstrap) -> Self {
+        Self {
+            confidence: bootstrap.confidence,
+            bootstrap,
+            is_student_too: false,
+            effects: BTreeMap::new(),
+            effects_by_t: BTreeMap::new(),
+        }
+    }
+
+    /// For so many verdicts, which share the chance of a false one (Bonferroni). That takes a confidence
+    /// for which resampling alone is not enough.
+    pub fn shared(false_verdicts: f64, verdicts: usize, bootstrap: Bootstrap) -> Self {
+        let confidence = 1.0 - false_verdicts / verdicts.max(1) as f64;
+        let bootstrap =
+            Bootstrap { confidence: confidence.min(BOOTSTRAP_CONFIDENCE_MAX), ..bootstrap };
+        Self { confidence, is_student_too: true, ..Self::new(bootstrap) }
+    }
+
+    /// The share of intervals that are to hold the truth.
+    pub fn confidence(&self) -> f64 {
+        self.confidence
+    }
+
+    /// Compares by the logarithms of the ratios of all pairs.
+    pub fn compare(&mut self, logs: &Sample) -> Change {
+        let share = logs.mean().exp_m1();
+        let is_enough = logs.len() >= PAIRS_MIN;
+        let Some(interval) = self.interval(logs).filter(|_| is_enough) else {
+            return Change { share, interval: None, smallest_visible: None };
+        };
+        let effect = self.smallest_effect(logs.len()).zip(logs.standard_error());
+        let smallest = effect.map(|(effect, error)| effect * error);
+        Change {
+            share,
+            interval: Interval::between(interval.lower.exp_m1(), interval.upper.exp_m1()),
+            smallest_visible: smallest.filter(|_| interval.width() > 0.0).map(f64::exp_m1),
+        }
+    }
+
+    /// Whether a change of that share would have been seen. Knows the scatter of the values, and not which
+    /// way they lie, so that to stop by it favours no verdict.
+    pub fn sees(&mut self, logs: &Sample, share: f64) -> bool {
+        let Some(error) = logs.standard_error().filter(|_| logs.len() >= PAIRS_MIN) else {
+            return false;
+        };
+        let is_seen =
+            |factor: Option<f64>| factor.is_some_and(|factor| factor * error <= share.ln_1p());
+        is_seen(self.smallest_by_t(logs.len())) && is_seen(self.smallest_effect(logs.len()))
+    }
+
+    /// Where the mean of the values lies. `None` for fewer than two.
+    pub fn interval(&self, values: &Sample) -> Option<Interval> {
+        let bootstrap = self.bootstrap.mean(values)?;
+        if !self.is_student_too {
+            return Some(bootstrap);
+        }
+        let student = student::interval_of_mean(values, self.confidence)?;
+        Interval::between(bootstrap.lower.min(student.lower), bootstrap.upper.max(student.upper))
+    }
+
+    /// The smallest mean of so many values that would have been seen, in standard errors of the mean.
+    fn smallest_effect(&mut self, values: usize) -> Option<f64> {
+        let by_t = if self.is_student_too { self.smallest_by_t(values)? } else { 0.0 };
+        let bootstrap = self.bootstrap;
+        // Simulated, which takes a tenth of a second.
+        *self
+            .effects
+            .entry(values)
+            .or_insert_with(|| Some(bootstrap.smallest_effect(1.0, values, POWER)?.max(by_t)))
+    }
+
+    fn smallest_by_t(&mut self, values: usize) -> Option<f64> {
+        let alpha = 1.0 - self.confidence;
+        *self.effects_by_t.entry(values).or_insert_with(|| {
+            power::smallest_effect(1.0, values.checked_sub(1)? as f64, alpha, POWER)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(changes: impl Iterator<Item = f64>) -> Sample {
+        Sample::new(changes.map(f64::ln_1p).collect()).expect("values")
+    }
+
+    fn yardsticks() -> [Yardstick; 2] {
+        let bootstrap = Bootstrap { confidence: 0.99, resamples: 399, seed: 1 };
+        [Yardstick::new(bootstrap), Yardstick::shared(0.01, 1, bootstrap)]
+    }
+
+    #[test]
+    fn the_interval_decides() {
+        let mut yardsticks = yardsticks();
+        let mut check = |middle: f64, pairs: i32, is_less_better, expected| {
+            for yardstick in &mut yardsticks {
+                let changes = (0..pairs).map(|i| middle + f64::from(i % 5 - 2) * 1e-4);
+                let found = yardstick.compare(&logs(changes));
+                assert_eq!(found.verdict(is_less_better), expected, "{middle} {found:?}");
+            }
+        };
+        check(0.05, 20, Some(true), Verdict::Worse);
+        check(0.05, 20, Some(false), Verdict::Better);
+        check(0.05, 20, None, Verdict::Changed);
+        check(-0.05, 20, Some(true), Verdict::Better);
+        check(0.0, 20, Some(true), Verdict::NoChangeSeen);
+        check(0.05, 5, Some(true), Verdict::TooFewPairs);
+    }
+
+    #[test]
+    fn no_change_comes_with_what_would_have_been_seen() {
+        let swinging = logs((0..20).map(|i| if i % 2 == 0 { 0.01 } else { -0.01 }));
+        let still = logs((0..20).map(|_| 0.02));
+        for mut yardstick in yardsticks() {
+            let found = yardstick.compare(&swinging).smallest_visible.expect("a smallest change");
+            assert!((0.005..0.02).contains(&found), "{found}");
+            assert!(yardstick.sees(&swinging, found * 1.01) && !yardstick.sees(&swinging, 0.001));
+            let found = yardstick.compare(&still);
+            let verdict = (found.verdict(Some(true)), found.smallest_visible);
+            assert_eq!(verdict, (Verdict::Worse, None), "{found:?}");
+        }
+    }
+}
