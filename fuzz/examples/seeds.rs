@@ -70,7 +70,6 @@ fn main() -> Result<()> {
     save("capture", "pcapng", &pcapng())?;
     save("hex_input", "plain", b"# two words\n0x0a000001, ff 0x5\n")?;
     save("hex_input", "xxd", b"00000000: 4520 6162  E ab\n00000004: 2300     #.\n")?;
-    save("hex_input", "hexdump", b"00000000  45 20  61 7c  |E a||\n00000004  23  |#|\n00000005\n")?;
     save("map_contents", "hash", &[&[0, 4, 2], MAP_CONTENTS].concat())?;
     save("map_contents", "cpus", b"\x03\x04\x01[{\"key\": 0, \"values\": [1, \"ff\"]}]")?;
     save("map_contents", "dump", &[&[3, 4, 1], MAP_DUMP].concat())?;

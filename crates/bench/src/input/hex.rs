@@ -1,15 +1,16 @@
 //! Bytes written as hexadecimal text, by hand or by a tool.
 //!
 //! Plain: pairs of digits, with or without blanks, commas and `0x`, in the order of the bytes; `#`
-//! begins a comment. Dumps: `xxd`, `hexdump -C`, `od -A x -t x1z`, `tcpdump -xx`, Wireshark. Their
-//! offsets must be right, and their column of text must agree with the bytes, else it is none: what
-//! could be read in two ways is refused rather than guessed.
+//! begins a comment. Or the output of xxd, whose offsets must be right. What could be read in two ways is
+//! refused rather than guessed.
 
-mod dump;
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
+
+/// Digits of an offset: fewer are bytes.
+const OFFSET_DIGITS_MIN: usize = 4;
 
 /// Why a text is not one of bytes. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -36,30 +37,12 @@ pub enum HexError {
         /// Bytes before the line.
         expected: u64,
     },
-    /// A line of a dump without an offset.
-    #[error(
-        "line {line}: it does not begin with an offset of {digits} digits, like those before it"
-    )]
-    NoOffset { line: usize, digits: usize },
     /// The first word may be an offset.
     #[error(
-        "line {line}: the word {word} may be an offset or bytes; write {word}: for an offset, and \
-         separate the bytes otherwise"
+        "line {line}: the word {word} may be the offset of a dump, or bytes; dump it with xxd, or separate \
+         the bytes"
     )]
     AmbiguousOffset { line: usize, word: String },
-    /// A dump from which equal lines were left out.
-    #[error(
-        "line {line}: * stands for lines that were left out; dump all of them, with hexdump -Cv or \
-         xxd"
-    )]
-    Squeezed { line: usize },
-    /// Offsets of seven digits: words in the machine's order, which swaps each pair of bytes, or
-    /// octal numbers.
-    #[error(
-        "line {line}: this looks like the output of hexdump or od without options, which swap \
-         bytes or count in octal; dump it with xxd or hexdump -Cv"
-    )]
-    OldDump { line: usize },
     /// No bytes at all.
     #[error("there are no bytes in it, only blanks and comments")]
     NoBytes,
@@ -73,12 +56,14 @@ pub enum HexError {
 pub fn parse(text: &[u8]) -> Result<Vec<u8>, HexError> {
     let text = String::from_utf8_lossy(text);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let lines: Vec<Line> = (1..)
-        .zip(text.lines())
-        .map(|(number, text)| Line { number, text })
-        .filter(|line| !line.uncommented().trim().is_empty())
-        .collect();
-    let bytes = dump::parse(&lines)?;
+    let mut bytes = Vec::new();
+    for (number, text) in (1..).zip(text.lines()) {
+        let line = Line { number, text };
+        match line.offset() {
+            Some((offset, start)) => line.dumped(offset, start, &mut bytes)?,
+            None => line.plain(&mut bytes)?,
+        }
+    }
     if bytes.is_empty() { Err(HexError::NoBytes) } else { Ok(bytes) }
 }
 
@@ -89,17 +74,48 @@ pub(super) fn parse_string(text: &str) -> Result<Vec<u8>, HexError> {
     Ok(bytes)
 }
 
-/// A line that is more than a comment.
 #[derive(Debug, Clone, Copy)]
 struct Line<'a> {
     number: usize,
     text: &'a str,
 }
 
-impl<'a> Line<'a> {
-    /// The text up to a comment.
-    fn uncommented(self) -> &'a str {
-        self.text.split('#').next().unwrap_or_default()
+impl Line<'_> {
+    /// An offset with a colon, such as `00000010:`, and where the rest of the line begins.
+    fn offset(self) -> Option<(u64, usize)> {
+        let start = self.text.len() - self.text.trim_start().len();
+        let word = self.text.split_whitespace().next()?;
+        let digits = digits_of(word.strip_suffix(':')?);
+        // `from_str_radix` takes a sign too.
+        let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let offset = u64::from_str_radix(digits, 16).ok().filter(|_| is_number)?;
+        Some((offset, start + word.len()))
+    }
+
+    /// Appends the bytes of a line of xxd: what follows two blanks shows them once more as text.
+    fn dumped(self, found: u64, start: usize, bytes: &mut Vec<u8>) -> Result<(), HexError> {
+        let expected = bytes.len() as u64;
+        if found != expected {
+            return Err(HexError::WrongOffset { line: self.number, found, expected });
+        }
+        let rest = self.text.get(start..).unwrap_or_default().trim_start();
+        let start = self.text.len() - rest.len();
+        let end = rest.find("  ").map_or(self.text.len(), |at| start + at);
+        self.words(start, end, bytes)
+    }
+
+    /// Appends the bytes of a line up to a comment.
+    fn plain(self, bytes: &mut Vec<u8>) -> Result<(), HexError> {
+        let text = self.text.split('#').next().unwrap_or_default();
+        let mut words = text.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let is_zero = first.len() >= OFFSET_DIGITS_MIN && first.bytes().all(|digit| digit == b'0');
+        // Other tools than xxd write no colon.
+        if bytes.is_empty() && is_zero && words.next().is_some_and(|word| word.len() == 2) {
+            let word = first.to_owned();
+            return Err(HexError::AmbiguousOffset { line: self.number, word });
+        }
+        self.words(0, text.len(), bytes)
     }
 
     /// Appends the bytes of the words between two offsets into the text.
