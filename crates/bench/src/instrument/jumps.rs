@@ -93,85 +93,60 @@ mod tests {
     use super::*;
     use wingbeat_programs::assemble::Assembler;
 
+    #[derive(Clone, Copy)]
+    enum Step {
+        Table(u8),
+        Number(u8, i32),
+        Wide(u8, i32),
+        Moved(u8, u8),
+        Add(u8, i32),
+        Call,
+    }
+
+    use Step::{Add, Call, Moved, Number, Table, Wide};
+
+    fn take(it: &mut Assembler, step: Step) {
+        _ = match step {
+            Table(register) => it.load_double(register, op::PSEUDO_MAP_FD, 4, 0),
+            Number(register, number) => it.mov(register, number),
+            Wide(register, number) => it.load_double(register, 0, number, 0),
+            Moved(to, from) => it.copy(to, from),
+            Add(register, number) => it.add(register, number),
+            Call => it.call(7),
+        };
+    }
+
+    #[track_caller]
+    fn check(build: impl FnOnce(&mut Assembler), expected: (Option<usize>, Option<u32>)) {
+        let mut it = Assembler::new();
+        it.copy(6, 1);
+        build(&mut it);
+        it.copy(1, 6).call(op::HELPER_TAIL_CALL).mov(0, 0).exit();
+        let found = jumps(&it.finish()).expect("sound code");
+        assert_eq!(found.iter().map(|it| (it.table, it.slot)).collect::<Vec<_>>(), [expected]);
+    }
+
     #[test]
     fn tables_and_slots() {
-        #[track_caller]
-        fn check(before: impl FnOnce(&mut Assembler), expected: (Option<usize>, Option<u32>)) {
-            let mut it = Assembler::new();
-            it.copy(6, 1);
-            before(&mut it);
-            it.copy(1, 6).call(op::HELPER_TAIL_CALL).mov(0, 0).exit();
-            let found = jumps(&it.finish().clone()).expect("sound code");
-            assert_eq!(found.iter().map(|it| (it.table, it.slot)).collect::<Vec<_>>(), [expected]);
-        }
-        let table = |it: &mut Assembler, register| {
-            it.load_double(register, op::PSEUDO_MAP_FD, 4, 0);
+        let straight = |steps: &[Step], expected| {
+            check(|it| steps.iter().for_each(|step| take(it, *step)), expected);
         };
-        check(
-            |it| {
-                table(it, 2);
-                it.mov(3, 7);
-            },
-            (Some(4), Some(7)),
-        );
-        check(
-            |it| {
-                it.mov(3, 7);
-                table(it, 2);
-            },
-            (Some(4), Some(7)),
-        );
-        check(
-            |it| {
-                it.load_double(3, 0, 9, 0);
-                table(it, 2);
-            },
-            (Some(4), Some(9)),
-        );
+        straight(&[Table(2), Number(3, 7)], (Some(4), Some(7)));
+        straight(&[Number(3, 7), Table(2)], (Some(4), Some(7)));
+        straight(&[Wide(3, 9), Table(2)], (Some(4), Some(9)));
         // Through another register, which a call leaves alone.
-        let kept = |it: &mut Assembler| {
-            table(it, 7);
-            it.mov(8, 3).call(7).copy(2, 7).copy(3, 8);
-        };
-        check(kept, (Some(4), Some(3)));
+        let kept = [Table(7), Number(8, 3), Call, Moved(2, 7), Moved(3, 8)];
+        straight(&kept, (Some(4), Some(3)));
         // What a call, a load or a sum gives.
-        check(
-            |it| {
-                table(it, 2);
-                it.mov(3, 7).add(3, 1);
-            },
-            (Some(4), None),
-        );
-        check(
-            |it| {
-                it.call(7).copy(3, 0);
-                table(it, 2);
-            },
-            (Some(4), None),
-        );
-        check(
-            |it| {
-                it.mov(3, 7).call(7);
-                table(it, 2);
-            },
-            (Some(4), None),
-        );
-        check(
-            |it| {
-                it.mov(2, 0).mov(3, 0);
-            },
-            (None, Some(0)),
-        );
-        check(
-            |it| {
-                it.mov(2, 0).mov(3, -1);
-            },
-            (None, None),
-        );
+        straight(&[Table(2), Number(3, 7), Add(3, 1)], (Some(4), None));
+        straight(&[Call, Moved(3, 0), Table(2)], (Some(4), None));
+        straight(&[Number(3, 7), Call, Table(2)], (Some(4), None));
+        straight(&[Number(2, 0), Number(3, 0)], (None, Some(0)));
+        straight(&[Number(2, 0), Number(3, -1)], (None, None));
         // Two ways lead there.
         let branch = |it: &mut Assembler| {
             let end = it.label();
-            table(it, 2);
+            take(it, Table(2));
             it.mov(3, 1).branch(op::JEQ, 6, 0, end).mov(3, 2).bind(end);
         };
         check(branch, (None, None));

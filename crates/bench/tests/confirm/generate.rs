@@ -113,12 +113,44 @@ impl Text {
     }
 
     fn statement(&mut self, statement: &Statement, depth: usize) -> String {
+        match statement {
+            Statement::If(bit, yes, no) => {
+                let [yes, no] = [yes, no].map(|block| self.block(block, depth + 1));
+                let indent = "    ".repeat(depth);
+                format!("if (s->sum >> {bit} & 1) {{\n{yes}{indent}}} else {{\n{no}{indent}}}")
+            }
+            Statement::Repeat(turns, body) => {
+                let body = self.block(body, depth + 1);
+                let indent = "    ".repeat(depth);
+                format!(
+                    "_Pragma(\"nounroll\") for (u32 i{depth} = 0; i{depth} < {turns}; i{depth}++) \
+                     {{\n{body}{indent}}}"
+                )
+            }
+            Statement::Function(body) => {
+                let body = self.block(body, 1);
+                self.count += 1;
+                let name = format!("function_{}", self.count);
+                self.functions += &format!(
+                    "NOINLINE u64 {name}(struct ctx *ctx, struct state *s) {{\n{body}    return \
+                     s->sum;\n}}\n"
+                );
+                format!("s->sum ^= {name}(ctx, s) >> 1;")
+            }
+            leaf => leaf.text(),
+        }
+    }
+}
+
+impl Statement {
+    /// The text of one that contains no other.
+    fn text(&self) -> String {
         // Half of the keys depend on what came before.
         let key = |key: u32| match key % 2 {
             0 => format!("u32 key = {key};"),
             _ => format!("u32 key = ((u32)s->sum + {key}) % {KEYS};"),
         };
-        match statement {
+        match self {
             Statement::Lookup(map, number) => format!(
                 "{{ {} u64 *v = lookup(&{map}, &key); if (v) {{ s->sum += *v + 1; *v = *v * 3 + key; \
                  }} else s->sum ^= 0x55; }}",
@@ -169,29 +201,7 @@ impl Text {
                 key(*number)
             ),
             Statement::Compute(line) => (*line).to_owned(),
-            Statement::If(bit, yes, no) => {
-                let [yes, no] = [yes, no].map(|block| self.block(block, depth + 1));
-                let indent = "    ".repeat(depth);
-                format!("if (s->sum >> {bit} & 1) {{\n{yes}{indent}}} else {{\n{no}{indent}}}")
-            }
-            Statement::Repeat(turns, body) => {
-                let body = self.block(body, depth + 1);
-                let indent = "    ".repeat(depth);
-                format!(
-                    "_Pragma(\"nounroll\") for (u32 i{depth} = 0; i{depth} < {turns}; i{depth}++) \
-                     {{\n{body}{indent}}}"
-                )
-            }
-            Statement::Function(body) => {
-                let body = self.block(body, 1);
-                self.count += 1;
-                let name = format!("function_{}", self.count);
-                self.functions += &format!(
-                    "NOINLINE u64 {name}(struct ctx *ctx, struct state *s) {{\n{body}    return \
-                     s->sum;\n}}\n"
-                );
-                format!("s->sum ^= {name}(ctx, s) >> 1;")
-            }
+            Statement::If(..) | Statement::Repeat(..) | Statement::Function(_) => String::new(),
         }
     }
 }

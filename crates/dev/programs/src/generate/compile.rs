@@ -196,12 +196,7 @@ impl<'a> Compiler<'a> {
                 self.out.emit(store(size, 10, offset(slot % SLOTS), src));
             }
             &Statement::Load { dst, slot, size, is_signed } => {
-                let dst = self.writable(dst);
-                let is_signed = is_signed && size != op::DW && self.program.has_version_4;
-                let mode = if is_signed { op::MEMSX } else { op::MEM };
-                let place = offset(slot % SLOTS);
-                self.out.emit(Insn::new(op::LDX | mode | size, dst, 10, place, 0));
-                self.mark(dst);
+                self.load(dst, slot % SLOTS, size, is_signed);
             }
             &Statement::Atomic { slot, operation, src, is_wide } => {
                 self.atomic(slot % SLOTS, operation, src, is_wide);
@@ -212,20 +207,8 @@ impl<'a> Compiler<'a> {
             Statement::Repeat { turns, counted_in, tested_first, body } => {
                 return self.repeat(*turns, *counted_in, *tested_first, body);
             }
-            Statement::Break(condition) => {
-                if let Some(open) = self.loops.last_mut() {
-                    open.out.1 = true;
-                    let label = open.out.0;
-                    self.jump_if(condition, label);
-                }
-            }
-            Statement::Continue(condition) => {
-                if let Some(open) = self.loops.last_mut() {
-                    open.on.1 = true;
-                    let label = open.on.0;
-                    self.jump_if(condition, label);
-                }
-            }
+            Statement::Break(condition) => self.go_out(condition, |open| &mut open.out),
+            Statement::Continue(condition) => self.go_out(condition, |open| &mut open.on),
             Statement::Call { function, arguments } => {
                 let callee = callee(self.program, self.number, function, Kind::Called);
                 callee.inspect(|&callee| self.call(callee, arguments));
@@ -248,6 +231,24 @@ impl<'a> Compiler<'a> {
             &Statement::Escape { kind, operand } => self.escape(kind, operand),
         }
         true
+    }
+
+    fn load(&mut self, dst: u8, slot: u8, size: u8, is_signed: bool) {
+        let dst = self.writable(dst);
+        let is_signed = is_signed && size != op::DW && self.program.has_version_4;
+        let mode = if is_signed { op::MEMSX } else { op::MEM };
+        self.out.emit(Insn::new(op::LDX | mode | size, dst, 10, offset(slot), 0));
+        self.mark(dst);
+    }
+
+    /// Goes one of the ways out of the innermost loop, if there is one.
+    fn go_out(&mut self, condition: &Condition, way: fn(&mut Open) -> &mut (Label, bool)) {
+        if let Some(open) = self.loops.last_mut() {
+            let (label, is_used) = way(open);
+            *is_used = true;
+            let label = *label;
+            self.jump_if(condition, label);
+        }
     }
 
     /// A register that may be written instead of this one.
