@@ -64,11 +64,8 @@ pub struct Raw {
     pub skipped: Vec<Failure>,
     /// What was loaded and not run.
     pub verified: Vec<Verified>,
-    /// The machine before.
     pub before: Conditions,
-    /// The machine after.
     pub after: Conditions,
-    /// Load in between.
     pub load: Option<Load>,
     pub observed: Observed,
 }
@@ -110,13 +107,10 @@ pub struct RawCase {
     pub made_up_context: Option<String>,
     /// What the program sees of a packet at most, in bytes, about; `None` if all of it.
     pub seen_bytes_max: Option<usize>,
-    /// Type.
     pub r#type: ProgramType,
-    /// The first run.
     pub first: ProgramRun,
     /// Executed instructions of the first run, or why they are not known.
     pub instructions: Result<u64, String>,
-    /// Calls in the first run.
     pub calls: Vec<Calls>,
     /// What is known of its tail calls.
     pub tail_calls: TailCalls,

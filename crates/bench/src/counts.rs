@@ -167,7 +167,6 @@ pub struct MissingTarget {
     pub table: String,
     pub slot: u32,
     pub program: String,
-    /// Why it is not.
     pub reason: String,
 }
 

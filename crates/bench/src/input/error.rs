@@ -14,7 +14,6 @@ use super::{capture::CaptureError, hex::HexError, map_contents::MapError};
 #[error("cannot take input from {}: {problem}", .path.display())]
 pub struct InputError {
     pub path: PathBuf,
-    /// What is wrong with it.
     #[source]
     pub problem: Problem,
 }
@@ -35,7 +34,6 @@ pub enum Problem {
     /// Neither a file nor a pipe.
     #[error("it is a device or a socket; give a file or a pipe")]
     Device,
-    /// Not a single byte.
     #[error("it is empty")]
     Empty,
     /// More than [`super::FILE_BYTES_MAX`].
@@ -45,12 +43,10 @@ pub enum Problem {
     Compressed { tool: &'static str },
     #[error("it is a program (ELF), not a packet; were the files given in the wrong order?")]
     Object,
-    /// Bad hexadecimal text.
     #[error(transparent)]
     Hex(#[from] HexError),
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// Bad contents of a map.
     #[error(transparent)]
     Map(#[from] MapError),
     /// Two inputs of one name.

@@ -31,19 +31,13 @@ pub enum HexError {
         "line {line}: its offset is {found:#x}, but {expected:#x} bytes stand before it; give one \
          packet per file, and the whole of it"
     )]
-    WrongOffset {
-        line: usize,
-        found: u64,
-        /// Bytes before the line.
-        expected: u64,
-    },
+    WrongOffset { line: usize, found: u64, expected: u64 },
     /// The first word may be an offset.
     #[error(
         "line {line}: the word {word} may be the offset of a dump, or bytes; dump it with xxd, or separate \
          the bytes"
     )]
     AmbiguousOffset { line: usize, word: String },
-    /// No bytes at all.
     #[error("there are no bytes in it, only blanks and comments")]
     NoBytes,
 }

@@ -132,13 +132,7 @@ pub enum MapError {
     NotAList { found: &'static str },
     /// Bytes that are not written as they should be.
     #[error("entry {index}, {part}: {error}")]
-    Bytes {
-        index: usize,
-        /// Which bytes.
-        part: Part,
-        /// What is wrong with them.
-        error: EntryError,
-    },
+    Bytes { index: usize, part: Part, error: EntryError },
     /// An entry without a part of it.
     #[error("entry {index}: it has no \"{missing}\"; {expected}")]
     Missing {

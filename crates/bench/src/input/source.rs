@@ -25,7 +25,6 @@ impl Source {
         Self { name: None, path: path.into() }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -82,7 +82,6 @@ pub enum NotWrappable {
     /// No instructions, or no function at the first.
     #[error("the program has no function at its first instruction: the object may be damaged")]
     NoEntry,
-    /// Too many instructions.
     #[error(
         "the program has {insn_count} instructions, which leaves no room for a function in front \
          of it: the kernel takes {INSNS_MAX}"

@@ -28,11 +28,7 @@ pub enum BenchError {
     Run(#[from] RunError),
     /// The contents of a map do not fit it.
     #[error("{path}: {reason}")]
-    Contents {
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    Contents { path: PathBuf, reason: String },
     /// The object has no programs.
     #[error("{}", no_programs(.file, .other_code))]
     NoPrograms { file: String, other_code: Vec<OtherCode> },
@@ -43,12 +39,7 @@ pub enum BenchError {
     #[error(
         "{file} accesses kernel structures by field (CO-RE), but this kernel does not tell its types: {reason}"
     )]
-    Target {
-        file: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The CPU cannot be had.
+    Target { file: String, reason: String },
     #[error("cannot run on CPU {cpu}: {source}; this process may use {allowed}")]
     Cpu { cpu: usize, allowed: String, source: io::Error },
     /// The program that others are for, see `--target`, cannot be used.
@@ -56,7 +47,6 @@ pub enum BenchError {
     Extended {
         /// The program, or its object.
         target: String,
-        /// Why not.
         reason: String,
     },
     /// Run-time statistics are on.

@@ -4,7 +4,6 @@
 /// instructions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// There is no instruction.
     #[error("the program has no instructions; check that the object has code in the section")]
     Empty,
     /// An operation that is not known, or a register that does not exist.
@@ -12,21 +11,14 @@ pub enum GraphError {
         "instruction {index} is unknown (opcode {opcode:#04x}); it may be newer than this version of \
          wingbeat, or the bytecode is damaged: check with llvm-objdump -d"
     )]
-    UnknownInsn {
-        /// Its index.
-        index: usize,
-        opcode: u8,
-    },
+    UnknownInsn { index: usize, opcode: u8 },
     /// A call or jump through a register.
     #[error(
         "instruction {index} calls or jumps through a register, so where it leads cannot be told; \
          compilers do that for function pointers and for switch tables: replace them by if or match, \
          or build with -fno-jump-tables"
     )]
-    Indirect {
-        /// Its index.
-        index: usize,
-    },
+    Indirect { index: usize },
     /// A `ldimm64` without its second half.
     #[error(
         "the 64-bit load at instruction {index} lacks its second half; the bytecode is damaged"
