@@ -1,5 +1,7 @@
 //! Arithmetic of all tables: medians with their spread, how far values scatter, and how sure a share is.
 
+use wingbeat_stats::Sample;
+
 /// A figure over several rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
@@ -11,19 +13,8 @@ pub(crate) struct Spread {
 impl Spread {
     /// Of some values; `None` of none, or when one is not a number.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        if values.iter().any(|value| !value.is_finite()) {
-            return None;
-        }
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        let half = values.len() / 2;
-        let median = if values.len() % 2 == 1 {
-            values[half]
-        } else {
-            f64::midpoint(values[half - 1], values[half])
-        };
-        Some(Self { median, min, max })
+        let sample = Sample::new(values.into_iter().collect()).ok()?;
+        Some(Self { median: sample.median(), min: sample.min(), max: sample.max() })
     }
 
     /// `median (min to max)`, or only the median when the three read the same.
@@ -48,12 +39,7 @@ impl Spread {
 
 /// Standard deviation of a sample; `None` of fewer than two values.
 pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((squares / (values.len() - 1) as f64).sqrt())
+    Sample::new(values.to_vec()).ok()?.std_dev()
 }
 
 /// How often something happened.
@@ -79,29 +65,27 @@ impl Share {
         Some(((middle - half).max(0.0), (middle + half).min(1.0)))
     }
 
-    /// A few cases prove nothing: the whole interval has to lie on one side.
-    pub(crate) fn goal(
-        self,
-        is_reached: impl Fn(f64, f64) -> bool,
-        is_missed: impl Fn(f64, f64) -> bool,
-    ) -> &'static str {
-        match self.interval() {
-            Some((low, high)) if is_reached(low, high) => "reached",
-            Some((low, high)) if is_missed(low, high) => "**missed**",
-            _ => "open: too few cases",
-        }
-    }
-
-    /// Whether it is at most this.
+    /// Whether it is at most this. A few cases prove nothing: the whole interval has to lie on one side.
     pub(crate) fn at_most(self, bound: f64) -> &'static str {
-        self.goal(|_, high| high <= bound, |low, _| low > bound)
+        match self.interval() {
+            Some((_, high)) if high <= bound => verdict(true),
+            Some((low, _)) if low > bound => verdict(false),
+            _ => OPEN,
+        }
     }
 
     /// Whether it is at least this.
     pub(crate) fn at_least(self, bound: f64) -> &'static str {
-        self.goal(|low, _| low >= bound, |_, high| high < bound)
+        match self.interval() {
+            Some((low, _)) if low >= bound => verdict(true),
+            Some((_, high)) if high < bound => verdict(false),
+            _ => OPEN,
+        }
     }
 }
+
+/// What is said of a goal that cannot be judged yet.
+const OPEN: &str = "open: too few cases";
 
 /// The word for a goal that is certain.
 pub(crate) fn verdict(is_reached: bool) -> &'static str {
@@ -135,15 +119,6 @@ mod tests {
         check((1.0, 1.0, 1.0), 2, " %", "1.00 %");
         check((0.999, 1.0, 1.001), 2, "", "1.00");
         check((-0.44, -0.04, 0.2), 1, " %", "0.0 % (−0.4 to 0.2)");
-    }
-
-    #[test]
-    fn deviations() {
-        let check =
-            |values: &[f64], expected| assert_eq!(deviation(values), expected, "{values:?}");
-        check(&[1.0], None);
-        check(&[3.0, 3.0], Some(0.0));
-        check(&[1.0, 2.0, 3.0, 4.0, 5.0], Some(2.5_f64.sqrt()));
     }
 
     #[test]
