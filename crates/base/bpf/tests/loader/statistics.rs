@@ -1,4 +1,4 @@
-//! ProgramRun-time statistics: exact while they are held, and nothing is left behind.
+//! Run-time statistics: exact while they are held, and nothing is left behind.
 
 use std::{
     env, fs,
