@@ -17,7 +17,7 @@ use wingbeat_profile::{
         Binary, BinaryKind, Completeness, Frame, Function, Line, Meta, Mode, Process, Profile,
         Sample, Stack, Thread,
     },
-    record::decode,
+    wire::decode,
 };
 use wingbeat_profile_common::{RecordKind, Stop};
 

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_track::{model::{Average}, adapter::Adapter, };
+use wingbeat_track::{adapter::Adapter, model::Average};
 
 fuzz_target!(|bytes: &[u8]| {
     let (file, printed) = bytes.split_at(bytes.len() / 2);

@@ -27,7 +27,7 @@ impl Builder {
             .iter()
             .flat_map(|&(member, type_id, offset)| [self.text(member), type_id, offset])
             .collect();
-        self.add(kind, name, (flag | members.len() as u32 / 3, 64), &members);
+        self.add(kind, name, (flag | (members.len() as u32 / 3), 64), &members);
         self
     }
 
