@@ -14,10 +14,11 @@ use wingbeat_track::{
 use crate::{
     shell::{message, print, print_json, row_width},
     store::{
-        FilterArgs, Format, StoreArgs,
+        FilterArgs, StoreArgs,
         id::{Part, short},
         minute, rfc3339,
     },
+    values::Format,
 };
 
 /// Flags of `wingbeat alerts`.
@@ -28,14 +29,14 @@ pub(crate) struct AlertsArgs {
     action: Option<Action>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// List those too that are dismissed or silenced
+    /// Also list dismissed and silenced alerts
     #[arg(long)]
     all: bool,
-    /// Alerts to list at most
+    /// Maximum number of alerts to list
     #[arg(short, long, value_name = "N", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     number: u32,
-    /// Form of the list
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
     #[command(flatten)]
@@ -45,21 +46,21 @@ pub(crate) struct AlertsArgs {
 /// What becomes of alerts.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Somebody looked, and it is settled. Later alerts of the same series come up as before
+    /// Settle alerts. Later alerts of the same series are still raised
     Dismiss(SettleArgs),
-    /// Not of interest: neither active alerts of the same series, on that branch and testbed, nor later
-    /// ones count
+    /// Settle alerts with all active and later ones of their series (same branch, testbed, benchmark and
+    /// measure)
     Silence(SettleArgs),
-    /// They count again, and so do all silenced ones of their series
+    /// Make alerts active again, with all silenced ones of their series
     Activate(SettleArgs),
 }
 
 #[derive(Debug, Args)]
 struct SettleArgs {
-    /// Alerts: UUIDs, or digits that they begin or end with
+    /// Alerts, by UUID or by digits that it begins or ends with
     #[arg(required = true, value_name = "UUID")]
     alerts: Vec<Part>,
-    /// Why, for those who come later
+    /// Reason to record
     #[arg(short = 'm', long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -96,16 +97,17 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     if args.format == Format::Json {
         return print_json(&alerts.iter().map(Json::of).collect::<Vec<_>>());
     }
+    if quiet {
+        return Ok(());
+    }
     if alerts.is_empty() {
-        if !quiet {
-            let (active, hint) =
-                if args.all { ("", "") } else { ("active ", "; --all lists settled ones too") };
-            message!("no {active}alerts in {}{hint}", store.path().display());
-        }
+        let (active, hint) =
+            if args.all { ("", "") } else { ("active ", "; --all lists settled ones too") };
+        message!("no {active}alerts in {}{hint}", store.path().display());
         return Ok(());
     }
     print(&text(&alerts, row_width()))?;
-    if is_cut && !quiet {
+    if is_cut {
         message!("more alerts are not shown; -n {} shows more", most.saturating_mul(5));
     }
     Ok(())

@@ -14,6 +14,7 @@ use crate::{
     bench::{InputArgs, told, with_progress},
     output::PendingFile,
     shell::{message, print_by, stdout_has_colours, warning, width_of},
+    values::Format,
 };
 
 /// Flags of `wingbeat annotate`.
@@ -22,23 +23,25 @@ pub(crate) struct AnnotateArgs {
     /// Object file with eBPF programs
     #[arg(value_name = "OBJECT")]
     object: PathBuf,
-    /// Program to annotate, by name or a part of it that only one has; may be left out if there is
-    /// just one
+    /// Program to annotate, by name or by a unique part of it; optional if there is only one
     #[arg(value_name = "PROGRAM")]
     program: Option<String>,
     #[command(flatten)]
     inputs: InputArgs,
-    /// Show blocks and instructions below each line
+    /// Show basic blocks and instructions below each line
     #[arg(long)]
     bytecode: bool,
-    /// Show whole paths of files of Rust's library and of crates
+    /// Show full paths of files in Rust's library and in crates
     #[arg(long)]
     full_paths: bool,
-    /// Print JSON instead of text
+    /// Output format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: Format,
+    /// Same as --format json
     #[arg(long)]
     json: bool,
-    /// File to write, may be given several times: .svg flame graph over functions and lines, .folded
-    /// collapsed stacks, .lcov or .info coverage, .json everything, .txt text
+    /// Write to FILE; repeatable. The suffix sets the format: .svg flame graph of functions and lines,
+    /// .folded collapsed stacks, .lcov or .info coverage, .json all data, .txt text
     #[arg(short, long, value_name = "FILE", value_parser = output)]
     output: Vec<PathBuf>,
 }
@@ -86,8 +89,9 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
             message!("wrote {path} ({form})");
         }
     }
-    if args.output.is_empty() || args.json {
-        print(&found, args)?;
+    let is_json = args.json || args.format == Format::Json;
+    if is_json || (args.output.is_empty() && !quiet) {
+        print(&found, args, is_json)?;
     }
     if !quiet {
         for warning in warnings {
@@ -109,10 +113,10 @@ fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
     }
 }
 
-fn print(found: &Annotation, args: &AnnotateArgs) -> anyhow::Result<()> {
-    let form = if args.json { Form::Json } else { Form::Human };
+fn print(found: &Annotation, args: &AnnotateArgs, is_json: bool) -> anyhow::Result<()> {
+    let form = if is_json { Form::Json } else { Form::Human };
     let style = Style {
-        has_colours: !args.json && stdout_has_colours(),
+        has_colours: !is_json && stdout_has_colours(),
         has_bytecode: args.bytecode,
         has_full_paths: args.full_paths,
         width: width_of(io::stdout()),

@@ -25,26 +25,26 @@ use crate::{
 /// Flags of `wingbeat changes`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChangesArgs {
-    /// File with series, or - for stdin: CSV with a column per series below a line of names, labels
-    /// first if there are any; or JSON: {"name": [1.5, null, 1.7]}
+    /// File with series, or - for stdin: CSV with a header and a column per series, after an optional
+    /// column of labels; or JSON: {"name": [1.5, null, 1.7]}
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Least change of the level that is reported, in percent
+    /// Smallest change to report, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0.75")]
     min_change: f64,
-    /// Chance of a false alarm in a series without changes, whatever its length
+    /// False-positive rate for a series without changes, whatever its length
     #[arg(long, value_name = "CHANCE", value_parser = chance, default_value = "0.001")]
     alpha: f64,
-    /// Report only changes within the last N points of a series; all points are still looked at
+    /// Report only changes in the last N points of a series; the test still uses all points
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     last: Option<u64>,
     /// Exit with 1 if a change is reported
     #[arg(long)]
     err: bool,
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
-    /// File to write the result to, instead of stdout
+    /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -105,7 +105,9 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             report::json(&found, labels).context("cannot write JSON")?
         }
     };
-    deliver(output, &text, quiet)?;
+    if output.is_some() || args.format != Format::Human || !quiet {
+        deliver(output, &text, quiet)?;
+    }
     let is_changed = found.iter().any(|found| !found.changes.is_empty());
     Ok(if args.err && is_changed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -133,7 +135,7 @@ fn last_points(last: u64) -> usize {
 fn chance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(chance) if chance > 0.0 && chance < 1.0 => Ok(chance),
-        _ => Err("a chance between 0 and 1 is wanted, such as 0.01".to_owned()),
+        _ => Err("expected a rate between 0 and 1, such as 0.01".to_owned()),
     }
 }
 

@@ -22,71 +22,74 @@ use crate::{
     top::TopArgs,
 };
 
-/// Tells what eBPF and Rust code costs, down to the line, before it reaches production
+/// Measures what eBPF and Rust code costs, down to the line, before it reaches production
 #[derive(Debug, Parser)]
 #[command(name = "wingbeat", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
-    /// Print errors only
-    #[arg(short, long, global = true)]
+    /// Print only errors, and results in a format for programs
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
-    /// Print more
-    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    /// Print more detail
+    #[arg(short, long, global = true, help_heading = GLOBAL, conflicts_with = "quiet")]
     pub verbose: bool,
     #[command(subcommand)]
     pub verb: Verb,
 }
 
+/// Heading of the flags that every verb takes.
+const GLOBAL: &str = "Global options";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Where does the time go? Samples processes and draws a flame graph
+    /// Sample processes and draw a flame graph: where does the time go?
     #[command(after_help = PROFILE_EXAMPLES, after_long_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
-    /// Draws the difference of two profiles
+    /// Draw the difference between two profiles
     #[command(after_help = DIFF_EXAMPLES, after_long_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
-    /// What does one run of an eBPF program cost? Runs the programs of an object in the kernel
+    /// Run the programs of an object file in the kernel: what does one run cost?
     #[command(after_help = BENCH_EXAMPLES, after_long_help = BENCH_EXAMPLES)]
     Bench(Box<BenchArgs>),
-    /// What do the loaded eBPF programs cost? Measures them in place, on their real events
+    /// Measure loaded eBPF programs in place, on their real events
     #[command(after_help = LIVE_EXAMPLES, after_long_help = LIVE_EXAMPLES)]
     Live(LiveArgs),
-    /// Which lines of an eBPF program cost what? Counts executed instructions, exactly
+    /// Count the executed instructions of each source line of an eBPF program
     #[command(after_help = ANNOTATE_EXAMPLES, after_long_help = ANNOTATE_EXAMPLES)]
     Annotate(Box<AnnotateArgs>),
-    /// What do the loaded eBPF programs cost now? A live table of all of them
+    /// Show what all loaded eBPF programs cost now, in a table that refreshes
     #[command(after_help = TOP_EXAMPLES, after_long_help = TOP_EXAMPLES)]
     Top(TopArgs),
-    /// Did this change make it slower? Runs benchmarks, compares with their history, stores, alerts
+    /// Run benchmarks and compare them with their history: did this change make it slower?
     #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
-    /// Prints made-up results to try `wingbeat run` with
+    /// Print made-up results to try `wingbeat run` with
     Mock(MockArgs),
-    /// Did a change make it slower? Runs two revisions by turns, here and now
+    /// Run two revisions in turns and compare them, without a history
     #[command(after_help = COMPARE_EXAMPLES, after_long_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
-    /// Where did a series of results change for good? Finds change points in CSV or JSON
+    /// Find the change points of series in CSV or JSON
     #[command(after_help = CHANGES_EXAMPLES, after_long_help = CHANGES_EXAMPLES)]
     Changes(ChangesArgs),
-    /// What has been measured? Lists the reports in the store, or shows one whole
+    /// List the reports in the store, or show one of them
     #[command(after_help = LOG_EXAMPLES, after_long_help = LOG_EXAMPLES)]
     Log(LogArgs),
-    /// What became worse? Lists alerts, and dismisses or silences them
+    /// List alerts, and dismiss or silence them
     #[command(after_help = ALERTS_EXAMPLES, after_long_help = ALERTS_EXAMPLES)]
     Alerts(AlertsArgs),
-    /// How did it develop? Draws the results of the store over time
+    /// Draw the results in the store over time
     #[command(after_help = PLOT_EXAMPLES, after_long_help = PLOT_EXAMPLES)]
     Plot(PlotArgs),
-    /// Writes the reports of the store as files that merge
+    /// Write the reports of the store to files that can be merged
     Export(ExportArgs),
-    /// Takes reports from files into the store
+    /// Read reports from files into the store
     Import(ImportArgs),
-    /// Does it work here? What kernel, rights and hardware allow, and how to get the rest
+    /// Check what kernel, rights and hardware allow, and how to fix what is missing
     #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
-    /// Writes completions for shells, man pages and tables of flags into a folder
+    /// Write shell completions, man pages and tables of flags to a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
 }
@@ -101,9 +104,8 @@ Examples:
   wingbeat profile --mode off-cpu --wakers -p 4711 what it waits for, and who ends the wait
   wingbeat profile --mode wall -p 4711 -d 10s      running and waiting in one picture
 
-The exit status is that of the command; 0 when the recording ended first; 1 on failure, also when
-there were no samples and no blocks; 2 for wrong usage. docs/off-cpu.md tells how to read time off
-the CPU.";
+The exit status is that of the command, or 0 when the recording ended first; 1 on failure, also when
+there were no samples and no blocks; 2 for wrong usage. docs/off-cpu.md explains time off the CPU.";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -118,7 +120,7 @@ Examples:
   wingbeat bench xdp.o --format bmf -o bench.json  for `bencher run --file bench.json`
 
 The exit status is 1 when a program could not be measured, did not return what --expect says, or
-became worse and --err was given; 2 for wrong usage. docs/bench.md tells what the numbers mean.";
+became worse and --err was given; 2 for wrong usage. docs/bench.md explains the numbers.";
 
 const LIVE_EXAMPLES: &str = "\
 Examples:
@@ -142,19 +144,19 @@ Examples:
   wingbeat top --once                              a table of one second, on stdout
   wingbeat top --once --format json | jq '.programs[] | select(.cpu_percent > 1) | .name'
 
-CPU % is of one CPU. It needs CAP_SYS_ADMIN (sudo). While it runs, every run of every program is some
-tens of nanoseconds slower, because the kernel reads its clock; afterwards all is as before.";
+CPU % is of one CPU. It needs CAP_SYS_ADMIN (sudo). While it is open, each run of every program takes
+some tens of nanoseconds longer, because the kernel reads its clock.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   wingbeat run cargo bench                         compare with the history of this branch, and store
   wingbeat run --start-point main --err cargo bench    in a pull request: 1 if something is worse
-  wingbeat run --adapter json --file results.json  results that are there already
+  wingbeat run --adapter json --file results.json  results of an earlier run
   wingbeat run 'wingbeat bench xdp.o --format bmf' an eBPF program's cost, instructions included
-  wingbeat run --branch main wingbeat mock         made-up results, to see how it goes
+  wingbeat run --branch main wingbeat mock         made-up results, to try it out
 
 The exit status is 0; 1 on failure, and with --err when there are alerts; 2 for wrong usage.
-docs/run.md tells the rest.";
+docs/run.md is the reference.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -162,8 +164,8 @@ Examples:
   wingbeat compare --base v1.2 --head v1.3 --build 'make bench' -- ./bench --json
   wingbeat compare --base HEAD~1 --err --time 5m -- cargo bench -p parser
 
-The exit status is 0; 1 on failure, and with --err when a benchmark is worse, failed or could not be
-decided; 2 for wrong usage. docs/compare.md tells what the verdicts mean.";
+The exit status is 0; 1 on failure, and with --err when a benchmark is worse, failed or undecided; 2
+for wrong usage. docs/compare.md explains the verdicts.";
 
 const CHANGES_EXAMPLES: &str = "\
 Examples:
@@ -172,31 +174,31 @@ Examples:
   generate | wingbeat changes - --format json | jq '.latency[].index'
 
 The exit status is 0; 1 on failure, and with --err when a change is reported; 2 for wrong usage.
-docs/changes.md tells what counts as a change.";
+docs/changes.md explains what counts as a change.";
 
 const LOG_EXAMPLES: &str = "\
 Examples:
   wingbeat log                                     the newest 20 reports
   wingbeat log --branch main -n 100                of one branch
-  wingbeat log 3f2a9c01                            one report whole, by digits of its UUID";
+  wingbeat log 3f2a9c01                            one report in full, by digits of its UUID";
 
 const ALERTS_EXAMPLES: &str = "\
 Examples:
-  wingbeat alerts                                  those that nobody has settled
-  wingbeat alerts dismiss 3f2a9c01 -m \"known, #12\" this one is settled
-  wingbeat alerts silence 3f2a9c01                 and its series raises no more of them
-  wingbeat alerts activate 3f2a9c01                take that back";
+  wingbeat alerts                                  alerts that are still active
+  wingbeat alerts dismiss 3f2a9c01 -m \"known, #12\" settle one alert
+  wingbeat alerts silence 3f2a9c01                 settle it, and later ones of its series
+  wingbeat alerts activate 3f2a9c01                undo either";
 
 const PLOT_EXAMPLES: &str = "\
 Examples:
-  wingbeat plot                                    a small picture in the terminal
-  wingbeat plot -o perf.html                       a page to look around in: one file, no network
+  wingbeat plot                                    a small chart in the terminal
+  wingbeat plot -o perf.html                       an interactive page: one file, no network
   wingbeat plot --branch main --benchmark 'parse/*' --measure latency --window 30d -o perf.svg";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   wingbeat doctor
-  wingbeat doctor --json | jq '.findings[] | select(.status != \"works\")'";
+  wingbeat doctor --format json | jq '.findings[] | select(.status != \"works\")'";
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -204,9 +206,9 @@ pub(crate) enum Color {
     /// On a terminal
     #[default]
     Auto,
-    /// Also into files and pipes
+    /// Also in files and pipes
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 

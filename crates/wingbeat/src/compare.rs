@@ -35,47 +35,45 @@ pub(crate) struct CompareArgs {
     /// Revision to compare with: a branch, a tag, a hash, HEAD~1
     #[arg(long, value_name = "REV")]
     base: String,
-    /// Revision under test [default: the working tree as it is, uncommitted changes included]
+    /// Revision to test [default: the working tree, with uncommitted changes]
     #[arg(long, value_name = "REV")]
     head: Option<String>,
-    /// Line for the shell that builds what the command runs, once for each revision
-    /// [default: `cargo bench` is built with --no-run; else the first run builds, and is discarded]
+    /// Shell command that builds the benchmarks, once for each revision
+    /// [default: `cargo bench --no-run` for `cargo bench`; otherwise the first run builds and is discarded]
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
-    /// How long the runs may take, both revisions together, without the builds. Six pairs are run
-    /// even if that takes longer
+    /// Maximum time for the runs of both revisions, without the builds. At least six pairs are run
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2m")]
     time: Duration,
-    /// End early when a change of so many percent would have been seen in every benchmark
+    /// Stop early once every benchmark would show a change of this many percent
     #[arg(long, value_name = "PERCENT", value_parser = positive, default_value = "1")]
     precision: f64,
-    /// What reads the output of the command; docs/adapters.md lists them
+    /// Adapter for the output of the command; docs/adapters.md lists them
     #[arg(long, value_name = "ADAPTER", default_value = "magic")]
     adapter: Adapter,
-    /// Figure that stands for a benchmark, where the tool tells both: mean or median
+    /// Use the mean or the median if the tool reports both
     #[arg(long, value_name = "AVERAGE", value_parser = average)]
     average: Option<Average>,
-    /// Exit with 1 if a benchmark is worse beyond the threshold, failed in the head, or could not be
-    /// decided
+    /// Exit with 1 if a benchmark is worse by more than the threshold, failed in the head, or is undecided
     #[arg(long)]
     err: bool,
-    /// Change of a noisy measure up to which worse is no failure
+    /// Largest acceptable worsening of a noisy measure, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "1")]
     threshold: f64,
-    /// The same for exact measures, such as instructions and sizes
+    /// Largest acceptable worsening of an exact measure, such as instructions or sizes, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0")]
     threshold_exact: f64,
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
-    /// File to write the result to, instead of stdout
+    /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Where the random order of the runs begins [default: by the clock]
+    /// Seed for the random order of the runs [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Command that runs the benchmarks and prints their results on stdout; a single argument is a
-    /// line for the shell
+    /// Command that runs the benchmarks and prints their results on stdout; a single argument is passed to
+    /// the shell
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -86,7 +84,7 @@ enum Format {
     /// A table
     #[default]
     Human,
-    /// Everything
+    /// All data
     Json,
     /// A table for comments and summaries
     Markdown,
@@ -109,7 +107,9 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
             is_verbose: verbose,
         },
     };
-    deliver(output, &text(&comparison, args.format, style)?, quiet)?;
+    if output.is_some() || args.format != Format::Human || !quiet {
+        deliver(output, &text(&comparison, args.format, style)?, quiet)?;
+    }
     let passes = !comparison.is_worse() && !comparison.is_undecided();
     Ok(if args.err && !passes { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -157,6 +157,6 @@ fn average(text: &str) -> Result<Average, String> {
     match text {
         "mean" => Ok(Average::Mean),
         "median" => Ok(Average::Median),
-        _ => Err("mean or median is wanted".to_owned()),
+        _ => Err("expected mean or median".to_owned()),
     }
 }

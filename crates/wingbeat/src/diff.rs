@@ -14,14 +14,14 @@ use crate::{output::PendingFile, shell::message};
 /// Flags of `wingbeat diff`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffArgs {
-    /// Profile to compare with: .folded or .pb.gz
+    /// Profile before: .folded or .pb.gz
     before: PathBuf,
-    /// Profile to draw: .folded or .pb.gz
+    /// Profile after: .folded or .pb.gz
     after: PathBuf,
-    /// Flame graph to write. Widths are those of AFTER; red grew, blue shrank
+    /// Write the flame graph to FILE. Widths are those of AFTER; red grew, blue shrank
     #[arg(short, long, value_name = "FILE.svg")]
     output: PathBuf,
-    /// Compare counts as they are, instead of shares of the total
+    /// Compare absolute counts instead of shares of the total
     #[arg(long)]
     absolute: bool,
 }

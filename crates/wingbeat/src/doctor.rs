@@ -13,22 +13,26 @@ use wingbeat_bpf::{
     probe::{Kernel, can, findings},
 };
 
-use crate::shell::print_by;
+use crate::{shell::print_by, values::Format};
 
 /// Flags of `wingbeat doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// Print JSON, whose form docs/doctor.md describes, instead of a table
+    /// Output format; docs/doctor.md describes the JSON
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    format: Format,
+    /// Same as --format json
     #[arg(long)]
     json: bool,
 }
 
 /// Looks, prints to stdout, and tells by the exit code whether `wingbeat profile` can run here.
-pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &DoctorArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let findings = findings();
-    print_by(|out| match args.json {
-        true => json::write(&findings, &Kernel::running(), out),
-        false => table::write(&findings, out),
-    })?;
+    if args.json || args.format == Format::Json {
+        print_by(|out| json::write(&findings, &Kernel::running(), out))?;
+    } else if !quiet {
+        print_by(|out| table::write(&findings, out))?;
+    }
     Ok(if can(Verb::Profile, &findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

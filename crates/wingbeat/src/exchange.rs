@@ -18,11 +18,11 @@ use crate::{
 /// Flags of `wingbeat export`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
-    /// Folder to write to, made if need be; files that are there stay as they are. A name that ends in
-    /// .jsonl or .jsonl.gz is one new file with everything, and - is stdout
+    /// Folder to write to, created if missing; existing files are not changed. A name that ends in .jsonl
+    /// or .jsonl.gz is one new file with all reports, and - is stdout
     #[arg(value_name = "PATH")]
     to: PathBuf,
-    /// Compress the one file by gzip, whatever its name
+    /// Compress the file with gzip, whatever its name
     #[arg(long)]
     gzip: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct ExportArgs {
 /// Flags of `wingbeat import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
-    /// Folder to read, or one file, which is taken in whole or not at all; - is stdin
+    /// Folder to read, or one file, which is imported completely or not at all; - is stdin
     #[arg(value_name = "PATH")]
     from: PathBuf,
     #[command(flatten)]

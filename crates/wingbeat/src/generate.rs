@@ -21,7 +21,7 @@ use self::flags::{NAME, usage};
 /// Flags of `wingbeat generate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerateArgs {
-    /// Folder to write to, made if need be
+    /// Folder to write to, created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -63,7 +63,9 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
     };
     let report = measured(&options, quiet)?;
     let text = args.format.write(&report)?;
-    deliver(output, &text, quiet)?;
+    if output.is_some() || args.format != Format::Human || !quiet {
+        deliver(output, &text, quiet)?;
+    }
     Ok(tell_rest(&report, &options, quiet, verbose))
 }
 

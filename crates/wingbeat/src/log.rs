@@ -19,28 +19,29 @@ use wingbeat_track::{
 use crate::{
     shell::{message, print, print_json, row_width},
     store::{
-        FilterArgs, Format, StoreArgs,
+        FilterArgs, StoreArgs,
         id::{Part, short},
         minute,
     },
+    values::Format,
 };
 
 /// Flags of `wingbeat log`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// Report to show whole: its UUID, or digits that it begins or ends with
+    /// Report to show in full: its UUID, or digits that it begins or ends with
     #[arg(value_name = "UUID", conflicts_with_all = ["project", "branch", "testbed", "since", "number"])]
     report: Option<Part>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Verify the checksums of the whole store, and list what is damaged
+    /// Verify the checksums of the whole store, and list damaged entries
     #[arg(long, conflicts_with_all = ["report", "project", "branch", "testbed", "since", "number"])]
     check: bool,
-    /// Reports to list at most
+    /// Maximum number of reports to list
     #[arg(short, long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     number: u32,
-    /// Form of the list
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: Format,
     #[command(flatten)]
@@ -62,13 +63,13 @@ pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     }
     let store = args.store.open()?;
     match &args.report {
-        Some(part) => show(&store, part, args.format)?,
+        Some(part) => show(&store, part, args.format, quiet)?,
         None => list(&store, args, quiet)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(store: &Store, part: &Part, format: Format) -> anyhow::Result<()> {
+fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Result<()> {
     let uuid = match part.whole() {
         Some(uuid) => uuid,
         None => {
@@ -83,6 +84,7 @@ fn show(store: &Store, part: &Part, format: Format) -> anyhow::Result<()> {
         format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
     })?;
     match format {
+        Format::Human if quiet => Ok(()),
         Format::Human => print(&report::text(&report, row_width())),
         Format::Json => print_json(&report),
     }
@@ -95,15 +97,16 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
     if args.format == Format::Json {
         return print_json(&entries.iter().take(most).map(json::Entry::of).collect::<Vec<_>>());
     }
+    if quiet {
+        return Ok(());
+    }
     if entries.is_empty() {
-        if !quiet {
-            message!("no reports in {}", store.path().display());
-        }
+        message!("no reports in {}", store.path().display());
         return Ok(());
     }
     let is_cut = entries.len() > most;
     print(&text(&entries[..entries.len().min(most)], row_width()))?;
-    if is_cut && !quiet {
+    if is_cut {
         message!("older reports are not shown; -n {} shows more", most.saturating_mul(5));
     }
     Ok(())

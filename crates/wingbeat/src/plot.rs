@@ -21,32 +21,32 @@ use crate::{
 /// Flags of `wingbeat plot`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlotArgs {
-    /// Project [env: WINGBEAT_PROJECT] [default: the only one in the store]
+    /// Project to draw [env: WINGBEAT_PROJECT] [default: the only one in the store]
     #[arg(long, value_name = "NAME")]
     project: Option<ProjectName>,
-    /// Branch; may be given several times [default: all]
+    /// Branch to draw; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     branch: Vec<BranchName>,
-    /// Testbed; may be given several times [default: all]
+    /// Testbed to draw; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     testbed: Vec<TestbedName>,
-    /// Benchmarks, as a glob with * and ?; may be given several times [default: all]
+    /// Benchmarks to draw, as a glob with * and ?; repeatable [default: all]
     #[arg(long, value_name = "GLOB")]
     benchmark: Vec<String>,
-    /// Measure, by its slug; may be given several times [default: all]
+    /// Measure to draw, by its slug; repeatable [default: all]
     #[arg(long, value_name = "SLUG")]
     measure: Vec<Slug>,
-    /// From this time on: 2026-11-21, 2026-11-21T14:05 (UTC), or with a zone
+    /// Draw results since TIME: 2026-11-21, 2026-11-21T14:05 (UTC), or with a time zone
     #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "window")]
     since: Option<OffsetDateTime>,
-    /// How far back from now: 30d, 12h
+    /// Draw results of the last TIME: 30d, 12h
     #[arg(long, value_name = "TIME", value_parser = window)]
     window: Option<Duration>,
-    /// Newest reports to draw at most
+    /// Maximum number of reports to draw, newest first
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     number: Option<u32>,
-    /// File to write; may be given several times. The suffix sets the format: .svg a picture of up to 60
-    /// series, .html a page with all of them and a search [default: a small picture on stdout]
+    /// Write to FILE; repeatable. The suffix sets the format: .svg a picture of up to 60 series, .html a
+    /// page of all series with a search [default: a small chart on stdout]
     #[arg(short, long, value_name = "FILE", value_parser = output)]
     output: Vec<(PathBuf, Format)>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if all.panels.is_empty() {
         bail!("nothing to draw: no results in the store {} fit", store.path().display());
     }
-    if files.is_empty() {
+    if files.is_empty() && !quiet {
         let columns = Some(row_width()).filter(|&columns| columns != usize::MAX);
         print(&plot::terminal(&first, columns))?;
     }

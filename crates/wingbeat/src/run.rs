@@ -73,7 +73,9 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         remarks: &finding.remarks,
         store: store.as_ref().filter(|_| !args.dry_run && stored.is_ok()).map(Store::path),
     };
-    print(&text(&page, args, verbose))?;
+    if args.format != Format::Human || !quiet {
+        print(&text(&page, args, verbose))?;
+    }
     stored?;
     github::tell_actions(args, |id| Message::of_page(&page, id));
     interrupt::die_if_raised(&interrupt);

@@ -5,7 +5,7 @@ pub(crate) mod id;
 use std::{env, path::PathBuf};
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use wingbeat_track::{
     model::{BranchName, ProjectName, TestbedName},
@@ -17,7 +17,7 @@ use crate::values::moment;
 /// Which store.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// File with the reports [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
+    /// Store to use [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
 }
@@ -51,16 +51,16 @@ impl StoreArgs {
 /// Which reports.
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
-    /// Project [default: all]
+    /// Only this project [default: all]
     #[arg(long, value_name = "NAME")]
     pub(crate) project: Option<ProjectName>,
-    /// Branch [default: all]
+    /// Only this branch [default: all]
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<BranchName>,
-    /// Testbed [default: all]
+    /// Only this testbed [default: all]
     #[arg(long, value_name = "NAME")]
     pub(crate) testbed: Option<TestbedName>,
-    /// Begun at this time or later: 2026-11-21, 2026-11-21T14:05 (UTC), or with a zone
+    /// Only reports started since TIME: 2026-11-21, 2026-11-21T14:05 (UTC), or with a time zone
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) since: Option<OffsetDateTime>,
 }
@@ -148,16 +148,6 @@ pub(crate) fn project(named: Option<&ProjectName>, store: &Store) -> anyhow::Res
             bail!("the store {path} has several projects, {several}; --project NAME chooses one")
         }
     }
-}
-
-/// Forms of a list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Human,
-    /// For programs
-    Json,
 }
 
 /// A time as it stands in tables, in UTC.

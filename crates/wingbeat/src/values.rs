@@ -1,8 +1,18 @@
-//! Values of flags that several verbs take: times and percentages.
+//! Values of flags that several verbs take: formats, times and percentages.
 
 use std::{ops::Bound, time::Duration};
 
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+/// Forms of a result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Text
+    #[default]
+    Human,
+    /// For programs
+    Json,
+}
 
 /// A length of time: 10s, 500ms, and without a unit seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

@@ -15,25 +15,24 @@ use crate::values::{duration, share};
 /// What programs are run on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// What to run the programs on; may be given several times: raw bytes, .hex text, or .pcap and
-    /// .pcapng, each packet of which is an input; NAME=FILE names it [default: a UDP packet of 64
-    /// bytes]
+    /// Input to run the programs on; repeatable: raw bytes, .hex text, or .pcap and .pcapng, where each
+    /// packet is an input; NAME=FILE names it [default: a UDP packet of 64 bytes]
     #[arg(long, value_name = "FILE")]
     #[arg(value_parser = |text: &str| text.parse::<Source>().map_err(|error: Infallible| error))]
     pub(crate) input: Vec<Source>,
-    /// Context structure for each run, as raw bytes or .hex text
+    /// Context structure to pass to each run, as raw bytes or .hex text
     #[arg(long, value_name = "FILE")]
     pub(crate) ctx: Option<PathBuf>,
-    /// Contents of a map, as JSON: [{"key": 1, "value": "0x0a000001"}, …], or what `bpftool map dump -j`
-    /// prints; in a table of programs "value" is {"program": "NAME"}; may be given several times
+    /// Fill a map from JSON: [{"key": 1, "value": "0x0a000001"}, …], or the output of `bpftool map dump -j`;
+    /// in a table of programs "value" is {"program": "NAME"}; repeatable
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) map: Vec<MapSource>,
-    /// Type of the programs in a section whose name does not tell it, as bpftool names types or as a
-    /// section name of libbpf: prog=xdp, prog=fentry/schedule; may be given several times
+    /// Set the program type of a section whose name does not imply one: a type of bpftool or a section
+    /// name of libbpf, as in prog=xdp or prog=fentry/schedule; repeatable
     #[arg(long = "type", value_name = "SECTION=TYPE")]
     pub(crate) r#type: Vec<SectionType>,
-    /// Value of a global variable, such as a constant that configures the object; may be given several
-    /// times: a number, true, false, the name of an enumerator, or hex: and bytes
+    /// Set a global variable, such as a constant that configures the object: a number, true, false, the
+    /// name of an enumerator, or hex: and bytes; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     #[arg(value_parser = |text: &str| text.parse::<GlobalSetting>())]
     pub(crate) program_data: Vec<GlobalSetting>,
@@ -45,52 +44,52 @@ pub(crate) struct BenchArgs {
     /// Object file with eBPF programs
     #[arg(value_name = "OBJECT")]
     pub(crate) object: PathBuf,
-    /// Programs to measure, by name or a part of it that only one has [default: all]
+    /// Programs to measure, by name or by a unique part of it [default: all]
     #[arg(value_name = "PROGRAM")]
     pub(crate) programs: Vec<String>,
     #[command(flatten)]
     pub(crate) inputs: InputArgs,
-    /// Program whose functions those of OBJECT replace (freplace) or trace: another object, or the id
-    /// or the pin of one that is loaded [default: one of OBJECT]
+    /// Program that the extensions (freplace) or tracers in OBJECT attach to: another object, or the id or
+    /// pin of a loaded program [default: one of OBJECT]
     #[arg(long, value_name = "OBJECT")]
     #[arg(value_parser = |text: &str| text.parse::<TargetSource>().map_err(|error: Infallible| error))]
     pub(crate) target: Option<TargetSource>,
-    /// Compare with the same programs of another object, in turns; or with figures in a .csv file
+    /// Compare with the same programs of another object, in turns, or with the figures in a .csv file
     #[arg(long, value_name = "OBJECT")]
     pub(crate) against: Option<PathBuf>,
-    /// Bound of the whole measurement: 10s, 2m [default: 3 s per program and input, 5 s to 1 m;
-    /// four times as much with --against]
+    /// Maximum total measuring time: 10s, 2m [default: 3 s per program and input, between 5 s and 1 m;
+    /// four times that with --against]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) time: Option<Duration>,
-    /// Most samples per program and input
+    /// Maximum number of samples per program and input
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) samples: Option<usize>,
-    /// CPU to run on [default: the last that is allowed]
+    /// CPU to run on [default: the last allowed one]
     #[arg(long, value_name = "N", value_parser = cpu)]
     pub(crate) cpu: Option<usize>,
     /// Fail unless every program returns this value
     #[arg(long, value_name = "RETVAL", allow_negative_numbers = true, value_parser = return_value)]
     pub(crate) expect: Option<u32>,
-    /// Measure although run-time statistics are on
+    /// Measure even if run-time statistics are on, which make every run slower
     #[arg(long)]
     pub(crate) allow_stats: bool,
-    /// Exit with 1 if something is worse beyond the threshold
+    /// Exit with 1 if a figure is worse by more than its threshold
     #[arg(long, requires = "against")]
     pub(crate) err: bool,
-    /// Change in percent beyond which a time is worse; exact counts may not grow at all [default: 1]
+    /// Largest acceptable increase of a time, in percent [default: 1]
     #[arg(long, value_name = "PERCENT", value_parser = share, requires = "against")]
     pub(crate) threshold: Option<f64>,
-    /// Change in percent beyond which an exact count is worse [default: 0]
+    /// Largest acceptable increase of an exact count, in percent [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = share, requires = "against")]
     pub(crate) threshold_exact: Option<f64>,
-    /// Form of the result: human, json, bmf (Bencher Metric Format) or csv (veristat's columns)
+    /// Output format: human, json, bmf (Bencher Metric Format) or csv (veristat's columns)
     #[arg(long, value_name = "FORMAT", default_value_t)]
     #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
     pub(crate) format: Format,
-    /// File to write the result to, instead of stdout
+    /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Seed of the order of batches and of resampling
+    /// Seed for the order of batches and for resampling
     #[arg(long, value_name = "N", default_value_t = 230)]
     pub(crate) seed: u64,
 }
@@ -107,7 +106,7 @@ impl BenchArgs {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("a number from 1 on is wanted".to_owned()),
+        Ok(0) | Err(_) => Err("expected a number from 1".to_owned()),
         Ok(number) => Ok(number),
     }
 }
@@ -135,7 +134,7 @@ fn cpu_list(cpus: &[usize]) -> String {
 /// A return value as a number of 32 bits, with or without sign.
 fn return_value(text: &str) -> Result<u32, String> {
     let signed = text.parse::<i32>().map(i32::cast_unsigned);
-    text.parse::<u32>().or(signed).map_err(|_| "a number of 32 bits is wanted".to_owned())
+    text.parse::<u32>().or(signed).map_err(|_| "expected a number of 32 bits".to_owned())
 }
 
 #[cfg(test)]

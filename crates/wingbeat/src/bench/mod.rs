@@ -67,7 +67,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     };
     // A table without a row says nothing that the errors do not say.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
-    if output.is_some() || args.format != report::Format::Human || !is_empty {
+    if output.is_some() || args.format != report::Format::Human || !(is_empty || quiet) {
         deliver(output, &text, quiet)?;
     }
     if args.format != report::Format::Human && !quiet {

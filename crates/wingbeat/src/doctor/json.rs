@@ -1,4 +1,4 @@
-//! The findings for scripts. Fields are added, never renamed or removed, as long as `schema` is 1.
+//! The findings for scripts. Fields are added, never renamed or removed, as long as `schema_version` is 1.
 
 use std::io::{self, Write};
 
@@ -19,16 +19,24 @@ struct Row<'a> {
     expected: Option<Expected>,
 }
 
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema_version: u32,
+    wingbeat: &'static str,
+    can: serde_json::Value,
+    findings: Vec<Row<'a>>,
+}
+
 /// Writes one object, with a line break at its end.
 pub(super) fn write(findings: &[Finding], kernel: &Kernel, mut out: impl Write) -> io::Result<()> {
     let row = |finding| Row { finding, expected: kernel.expects(finding.id) };
     let rows: Vec<_> = findings.iter().map(row).collect();
-    let report = json!({
-        "schema": SCHEMA,
-        "wingbeat": env!("CARGO_PKG_VERSION"),
-        "can": { "profile": can(Verb::Profile, findings) },
-        "findings": rows,
-    });
+    let report = Report {
+        schema_version: SCHEMA,
+        wingbeat: env!("CARGO_PKG_VERSION"),
+        can: json!({ "profile": can(Verb::Profile, findings) }),
+        findings: rows,
+    };
     serde_json::to_writer_pretty(&mut out, &report)?;
     writeln!(out)
 }
@@ -55,7 +63,7 @@ mod tests {
         write(&[finding], &Kernel::running(), &mut bytes).unwrap();
         let found: Value = serde_json::from_slice(&bytes).unwrap();
         let expected = json!({
-            "schema": 1,
+            "schema_version": 1,
             "wingbeat": env!("CARGO_PKG_VERSION"),
             "can": { "profile": true },
             "findings": [{

@@ -6,7 +6,7 @@ use wingbeat_track::store::{Check, Damaged, Store};
 
 use crate::{
     shell::{message, print, print_json},
-    store::Format,
+    values::Format,
 };
 
 /// Verifies a store. The exit code is 1 if something is damaged.

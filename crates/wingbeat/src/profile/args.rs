@@ -14,54 +14,53 @@ use crate::values::duration;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["pid", "all", "command"]))]
 pub(crate) struct ProfileArgs {
-    /// A process to sample; may be given several times, or as a list with commas
+    /// Process to sample; repeatable, or a list separated by commas
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
-    /// Sample all processes, the kernel's own threads included
+    /// Sample all processes, including kernel threads
     #[arg(short, long)]
     pub all: bool,
-    /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 so as not to run in step with
+    /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 avoids running in step with
     /// timers
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub frequency: u64,
-    /// How long to record: 10s, 500ms, 2m. A launched command is then asked to end (SIGTERM)
+    /// Recording time: 10s, 500ms, 2m. A launched command then gets SIGTERM
     /// [default: until Ctrl-C, or until the targets end]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// What to measure: on-cpu samples what runs, off-cpu takes the time that threads sleep, wait and
-    /// are kept from running, wall takes both
+    /// What to measure: on-cpu samples running code, off-cpu measures how long threads sleep, wait or are
+    /// preempted, wall does both
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub mode: ProfileMode,
-    /// Time off the CPU shorter than this is summed, but not shown singly: 5ms, 0, and without
-    /// a unit seconds (off-cpu and wall) [default: 1us]
+    /// Sum up blocks shorter than this instead of recording each: 5ms, 0; without a unit, seconds
+    /// (off-cpu and wall) [default: 1us]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true)]
     pub min_block: Option<Duration>,
-    /// Tell who woke a thread, and from where (off-cpu and wall)
+    /// Show which thread ended each wait, and its stack (off-cpu and wall)
     #[arg(long)]
     pub wakers: bool,
-    /// Leave threads that slept all the time out of files and tables (off-cpu and wall)
+    /// Hide threads that slept the whole time from files and tables (off-cpu and wall)
     #[arg(long)]
     pub hide_idle: bool,
-    /// Which half of the stacks to keep in the outputs
+    /// Part of the stacks to keep in the outputs
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub stacks: StackHalf,
     /// Do not follow child processes
     #[arg(long)]
     pub no_inherit: bool,
-    /// File to write; may be given several times. The suffix tells the format: .svg flame graph,
-    /// .folded collapsed stacks, .pb.gz pprof, .json or .json.gz Firefox Profiler
+    /// Write to FILE; repeatable. The suffix sets the format: .svg flame graph, .folded collapsed stacks, .pb.gz pprof, .json or .json.gz Firefox Profiler
     #[arg(short, long, value_name = "FILE", default_value = "wingbeat.svg", value_parser = output)]
     pub output: Vec<PathBuf>,
-    /// Write the accounting of the run as JSON; '-' is stdout
+    /// Write a summary of the recording as JSON; '-' is stdout
     #[arg(long, value_name = "FILE")]
     pub summary_json: Option<PathBuf>,
-    /// Size of the buffer between kernel and user space, a power of two from 4K: 512K, 16M
+    /// Size of the ring buffer, a power of two from 4K: 512K, 16M
     /// [default: by frequency and CPUs, 1M to 64M; with off-cpu and wall at least 16M]
     #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
     pub buffer_size: Option<u32>,
-    /// Command to launch and sample, with its arguments; from its first instruction
+    /// Command to launch and sample from its first instruction, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }

@@ -19,82 +19,82 @@ pub(crate) struct RunArgs {
     /// Project of the report [default: wingbeat.toml, or the name of the repository]
     #[arg(long, value_name = "NAME")]
     pub project: Option<ProjectName>,
-    /// Branch that is measured [default: the one that is checked out]
+    /// Branch of the report [default: the one checked out]
     #[arg(long, visible_alias = "if-branch", value_name = "NAME", help_heading = "Branch")]
     pub branch: Option<BranchName>,
-    /// Commit that is measured [default: the one that is checked out]
+    /// Commit of the report [default: the one checked out]
     #[arg(long, value_name = "HASH", help_heading = "Branch")]
     pub hash: Option<String>,
-    /// Branch that this one comes from, and whose history it is compared with
+    /// Branch that this one started from; its history is compared with
     #[arg(long, aliases = ["branch-start-point", "else-if-branch"], value_name = "BRANCH")]
     #[arg(help_heading = "Branch")]
     pub start_point: Option<String>,
-    /// Commit at which the branch begins [default: the merge base]
+    /// Commit where the branch starts [default: the merge base]
     #[arg(long, alias = "branch-start-point-hash", value_name = "HASH", requires = "start_point")]
     #[arg(help_heading = "Branch")]
     pub start_point_hash: Option<String>,
-    /// Versions of the start point that count at most
+    /// Maximum number of start-point versions to use
     #[arg(long, value_name = "N", requires = "start_point", default_value_t = 255)]
     #[arg(help_heading = "Branch", value_parser = clap::value_parser!(u32).range(1..))]
     pub start_point_max_versions: u32,
-    /// Take over the thresholds of the start point (for --host)
+    /// Copy the thresholds of the start point (only with --host)
     #[arg(long, requires = "start_point", help_heading = "Branch")]
     pub start_point_clone_thresholds: bool,
-    /// Begin the branch's history anew
+    /// Start a new history for the branch
     #[arg(long, alias = "branch-reset", help_heading = "Branch")]
     pub start_point_reset: bool,
-    /// Machine, or kind of machine, that measures [default: wingbeat.toml, or the operating system]
+    /// Machine, or kind of machine, of the report [default: wingbeat.toml, or the operating system]
     #[arg(long, value_name = "NAME")]
     pub testbed: Option<TestbedName>,
 
-    /// What reads the output; docs/adapters.md lists them [default: wingbeat.toml, or magic]
+    /// Adapter for the output; docs/adapters.md lists them [default: wingbeat.toml, or magic]
     #[arg(long, value_name = "ADAPTER", help_heading = "Results")]
     pub adapter: Option<Adapter>,
-    /// Figure that stands for a benchmark, where the tool tells both
+    /// Use the mean or the median if the tool reports both
     #[arg(long, value_enum, value_name = "AVERAGE", help_heading = "Results")]
     pub average: Option<AverageName>,
-    /// How often the command is run
+    /// Run the command N times
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Results")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iter: u32,
-    /// Make one result of all iterations
+    /// Combine the results of all iterations into one
     #[arg(long, value_enum, value_name = "FOLD", help_heading = "Results")]
     pub fold: Option<FoldName>,
-    /// Pass over runs of the command that fail
+    /// Ignore runs of the command that fail
     #[arg(long, help_heading = "Results")]
     pub allow_failure: bool,
-    /// When the report is to have begun, in seconds since 1970
+    /// Start time to record, in seconds since 1970
     #[arg(long, value_name = "SECONDS", help_heading = "Results", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(i64).range(0..))]
     pub backdate: Option<i64>,
-    /// How long the command takes is the result
+    /// Use the run time of the command as the result
     #[arg(long, conflicts_with = "file", requires = "command", help_heading = "Results")]
     pub build_time: bool,
-    /// File of results, which the command writes if there is one; each is an iteration
+    /// Read results from FILE, after running the command if there is one; each file is an iteration
     #[arg(long, value_name = "FILE", conflicts_with = "file_size", help_heading = "Results")]
     pub file: Vec<PathBuf>,
-    /// File whose size is a result
+    /// Use the size of FILE as a result
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub file_size: Vec<PathBuf>,
 
     #[command(flatten)]
     pub thresholds: ThresholdArgs,
-    /// Exit with 1 if there are alerts, or benchmarks that failed
+    /// Exit with 1 if there are alerts or failed benchmarks
     #[arg(long, visible_alias = "error-on-alert", help_heading = "Decision")]
     pub err: bool,
-    /// Measure what looks bad again, up to N times: only what recurs is an alert; 0: never measure again
-    /// [default: only what looks worse than fewer than five reports, in turns with the commit before]
+    /// Measure suspicious results again, up to N times, and alert only if they recur; 0: never
+    /// [default: with fewer than five reports of history, in turns with the previous commit]
     #[arg(long, value_name = "N", help_heading = "Decision")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,
 
-    /// File with the reports [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
+    /// Store to use [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Form of the report on stdout
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: Format,
-    /// Compare, and store nothing
+    /// Compare without storing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -103,10 +103,10 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub host: HostArgs,
 
-    /// Shell for a command that is one argument
+    /// Shell that runs a command given as one argument
     #[arg(long, value_name = "SHELL", default_value = "/bin/sh", help_heading = "Command")]
     pub shell: OsString,
-    /// Flag of the shell before the command
+    /// Flag to pass to the shell before the command
     #[arg(long, value_name = "FLAG", default_value = "-c", allow_hyphen_values = true)]
     #[arg(help_heading = "Command")]
     pub flag: OsString,
@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
     /// What Bencher once took, without effect
     #[arg(long, aliases = ["else-branch", "endif-branch", "no-hash"], hide = true)]
     pub deprecated: bool,
-    /// The command: one argument is for the shell, several are a program with its arguments
+    /// Command to run: one argument is passed to the shell, several are a program with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND", help_heading = None)]
     pub command: Vec<OsString>,
 }
@@ -125,28 +125,28 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Decision")]
 pub(crate) struct ThresholdArgs {
-    /// Measure that a threshold judges. Without any, and without wingbeat.toml, `auto` judges all
+    /// Measure that the threshold applies to [default: wingbeat.toml, or the test `auto` for all measures]
     #[arg(long = "threshold-measure", value_name = "MEASURE")]
     pub measure: Vec<String>,
-    /// Test: auto, change_point, static, percentage, z_score, t_test, log_normal, iqr, delta_iqr
+    /// Test to apply: auto, change_point, static, percentage, z_score, t_test, log_normal, iqr, delta_iqr
     #[arg(long = "threshold-test", value_name = "TEST")]
     pub test: Vec<String>,
-    /// Points of history without which nothing is decided; `_` for none
+    /// Minimum number of reports before the test applies; `_` for the default
     #[arg(long = "threshold-min-sample-size", value_name = "N")]
     pub min_sample_size: Vec<String>,
-    /// Newest points that count
+    /// Maximum number of reports to use, newest first
     #[arg(long = "threshold-max-sample-size", value_name = "N")]
     pub max_sample_size: Vec<String>,
-    /// Seconds for which a point counts
+    /// Use only reports of the last SECONDS
     #[arg(long = "threshold-window", value_name = "SECONDS")]
     pub window: Vec<String>,
-    /// Setting of the lower limit
+    /// Lower boundary of the test
     #[arg(long = "threshold-lower-boundary", value_name = "VALUE", allow_hyphen_values = true)]
     pub lower_boundary: Vec<String>,
-    /// Setting of the upper limit
+    /// Upper boundary of the test
     #[arg(long = "threshold-upper-boundary", value_name = "VALUE", allow_hyphen_values = true)]
     pub upper_boundary: Vec<String>,
-    /// Forget thresholds that are not named. Without --host that is so anyway
+    /// Remove thresholds not listed here (only with --host)
     #[arg(long = "thresholds-reset")]
     pub reset: bool,
 }
@@ -155,7 +155,7 @@ pub(crate) struct ThresholdArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Continuous integration")]
 pub(crate) struct CiArgs {
-    /// Token with which a comment on the pull request and a check run are written
+    /// GitHub token for the comment on the pull request and the check run
     #[arg(long, value_name = "TOKEN")]
     pub github_actions: Option<String>,
     /// Comment only if there is a threshold
@@ -164,10 +164,10 @@ pub(crate) struct CiArgs {
     /// Comment only if there is an alert
     #[arg(long, requires = "github_actions")]
     pub ci_only_on_alert: bool,
-    /// Links that need no account (for --host)
+    /// Use links that need no account (only with --host)
     #[arg(long, requires = "github_actions")]
     pub ci_public_links: bool,
-    /// Name by which the comment is found again, and of the check run
+    /// Name of the check run and of the comment, by which later runs find it
     #[arg(long, value_name = "ID", requires = "github_actions")]
     pub ci_id: Option<String>,
     /// Number of the pull request
@@ -191,18 +191,18 @@ pub(crate) struct HostArgs {
     /// Token for the server [env: WINGBEAT_API_TOKEN, BENCHER_API_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<String>,
-    /// Seconds to connect
+    /// Timeout for connecting, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=900))]
     pub timeout: u64,
-    /// Attempts in all
+    /// Maximum number of attempts
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: u32,
-    /// Seconds after the first attempt that fails; each further pause is twice as long
+    /// Pause after the first failed attempt, in seconds; it doubles after each further one
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     pub retry_after: u64,
-    /// Seconds of the longest pause
+    /// Longest pause, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub max_retry_after: u64,
 }
@@ -210,30 +210,30 @@ pub(crate) struct HostArgs {
 /// Flags of `wingbeat mock`.
 #[derive(Debug, Args)]
 pub(crate) struct MockArgs {
-    /// Seed; the same one gives the same results [default: another one each time]
+    /// Seed; the same seed gives the same results [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Benchmarks
+    /// Number of benchmarks
     #[arg(long, value_name = "N", default_value_t = 5)]
     count: usize,
-    /// Measure of each benchmark; may be repeated
+    /// Measure of each benchmark; repeatable
     #[arg(long, value_name = "MEASURE", default_value = "latency")]
     measure: Vec<String>,
-    /// Power of ten of the values
+    /// Scale the values by 10 to the power of N
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
     #[arg(value_parser = clap::value_parser!(i32).range(-100..=100))]
     pow: i32,
-    /// How far values lie from their middle at most, in percent, instead of anywhere in a wide range
+    /// Keep values within this many percent of their centre, instead of a wide range
     #[arg(long, value_name = "PERCENT", value_parser = noise)]
     noise: Option<f64>,
-    /// How much more the last benchmark takes, in percent: a regression, or below 0 the contrary
+    /// Make the last benchmark slower by this many percent; negative values make it faster
     #[arg(long, value_name = "PERCENT", default_value = "0", allow_hyphen_values = true)]
     #[arg(value_parser = slower)]
     slower: f64,
     /// Print the results, then fail
     #[arg(long)]
     fail: bool,
-    /// Fail every other time, by chance; with --seed, always or never
+    /// Fail in half of the runs, at random; with --seed, always or never
     #[arg(long)]
     flaky: bool,
 }

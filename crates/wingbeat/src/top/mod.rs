@@ -39,20 +39,20 @@ const DELAY_MIN: Duration = Duration::from_millis(50);
 /// Flags of `wingbeat top`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TopArgs {
-    /// Time between two readings: 1s, 500ms
+    /// Time between updates: 1s, 500ms
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = delay)]
     delay: Duration,
     /// Column to sort by: id, type, name, owners, runs, time or cpu
     #[arg(long, value_name = "COLUMN", default_value = "cpu")]
     #[arg(value_parser = |text: &str| text.parse::<Column>().map_err(|error: UnknownColumn| error))]
     sort: Column,
-    /// Show only programs with this text in name, type or owners
+    /// Show only programs with TEXT in their name, type or owners
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
-    /// Measure once, for the time of --delay, print to stdout, and end
+    /// Measure once, for the time of --delay, and print to stdout
     #[arg(long)]
     once: bool,
-    /// Form of what --once prints: human, json, bmf or csv
+    /// Output format of --once: human, json, bmf or csv
     #[arg(long, value_name = "FORMAT", requires = "once", default_value_t)]
     #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
     format: Format,
@@ -100,7 +100,9 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         ),
         format => format.write(&report)?,
     };
-    print(&text)?;
+    if !quiet || args.format != Format::Human {
+        print(&text)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
