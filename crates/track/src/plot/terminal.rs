@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use owo_colors::OwoColorize as _;
 use unicode_width::UnicodeWidthStr as _;
-use wingbeat_text::{Units, paragraph, plural, share::change, shortened};
+use wingbeat_text::{Units, aligned, paragraph, plural, share::change, shortened};
 
 use super::{
     axis::{Axis, NOISY_SPAN_MIN, full_time},
@@ -183,15 +183,12 @@ impl Rows {
     fn write(&self, out: &mut String, chart: &Chart, panel: &Panel, line: &Line) {
         let facts = Facts::of(line, &panel.measure.ladder());
         let name = shortened(&name(panel, line), self.names);
-        let filled = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
-        let change = facts.change.as_deref().unwrap_or_default();
         let mut row = format!(
-            "{name}{}  {}  {}{}  {}{change}",
-            filled(&name, self.names),
+            "{}  {}  {}  {}",
+            aligned(&name, self.names, false),
             blocks(chart, panel, line, self.blocks),
-            filled(&facts.value, self.values),
-            facts.value,
-            filled(change, self.changes),
+            aligned(&facts.value, self.values, true),
+            aligned(facts.change.as_deref().unwrap_or_default(), self.changes, true),
         );
         let more = facts.more();
         match self.below {

@@ -93,7 +93,7 @@ fn directions() {
         let measure = Measure::custom("speed", "m/s", direction, Kind::Noisy);
         let made = under(Test::Percentage, None, Some(0.1), &[100.0; 3], value);
         let model =
-            ThresholdModel { lower_boundary: Some(0.1), ..made.model.clone().expect("one") };
+            ThresholdModel { lower_boundary: Some(0.1), ..made.model.expect("one") };
         let decision = judge(&[Made { measure, model: Some(model), ..made }]);
         let found = &decision.verdicts[0];
         assert_eq!((found.outcome, found.limit), (outcome, limit), "{direction:?} {value}");

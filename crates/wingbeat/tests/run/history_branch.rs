@@ -117,7 +117,7 @@ fn race(begin: &str, steps: &[String]) {
 #[test]
 fn as_the_page_about_the_store_tells() {
     let page = doc("store.md");
-    let below = "A history in a branch of its own";
+    let below = "To keep the history in its own branch";
     race(&fenced(&page, below, 0), &[fenced(&page, below, 1)]);
 }
 
