@@ -92,8 +92,7 @@ fn directions() {
     let check = |direction, value, limit, outcome, is_alert| {
         let measure = Measure::custom("speed", "m/s", direction, Kind::Noisy);
         let made = under(Test::Percentage, None, Some(0.1), &[100.0; 3], value);
-        let model =
-            ThresholdModel { lower_boundary: Some(0.1), ..made.model.expect("one") };
+        let model = ThresholdModel { lower_boundary: Some(0.1), ..made.model.expect("one") };
         let decision = judge(&[Made { measure, model: Some(model), ..made }]);
         let found = &decision.verdicts[0];
         assert_eq!((found.outcome, found.limit), (outcome, limit), "{direction:?} {value}");
