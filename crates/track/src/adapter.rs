@@ -1,9 +1,9 @@
 //! Adapters: the output of one benchmark tool in, [`Results`] out. Pure: bytes in, metrics out.
 //!
-//! Each file below reads one tool. All of them follow the same rules: what is not understood is skipped
-//! if it may be text of something else, and refused if it is a broken result of the tool; a benchmark
-//! that failed inside of a good run is a failure, never a fast result; times become nanoseconds and
-//! throughput operations per second; values of a tool's own units keep them.
+//! Each file below reads one tool. All of them follow the same rules: unknown text is skipped if it
+//! may come from something else, and refused if it is a malformed result of the tool; a benchmark
+//! that failed inside a successful run is a failure, never a fast result; times are converted to
+//! nanoseconds and throughput to operations per second; other values keep their units.
 
 mod bpftool;
 mod c_sharp_dot_net;
@@ -44,10 +44,10 @@ use std::{borrow::Cow, fmt, str::FromStr};
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results};
 
-/// How an adapter is called.
+/// The signature of an adapter.
 type Parse = fn(&str, Option<Average>) -> Result<Results, AdapterError>;
 
-/// Name, function, and the averages that it can give (none: it takes no choice).
+/// Name, function, and the averages that it offers (none: no choice).
 struct Entry(Adapter, &'static str, Parse, &'static [Average]);
 
 use Average::{Mean, Median};
@@ -101,10 +101,10 @@ pub enum AdapterError {
          command print its results on stdout?"
     )]
     Nothing(Adapter),
-    /// The tool tells another average only.
+    /// The tool reports only another average.
     #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
     Average { adapter: Adapter, asked: &'static str, tool_has: &'static str },
-    /// A result of that tool that is broken.
+    /// A malformed result of that tool.
     #[error("the adapter {adapter} cannot read line {line}: {reason}")]
     Malformed {
         adapter: Adapter,
@@ -112,7 +112,7 @@ pub enum AdapterError {
         line: usize,
         reason: String,
     },
-    /// A metric that cannot be.
+    /// An invalid metric.
     #[error("{0}")]
     Metric(#[from] AddError),
 }
@@ -133,7 +133,7 @@ impl Adapter {
     ///
     /// # Errors
     ///
-    /// When nothing is in it, something in it is broken, or the average is not to be had.
+    /// If it is empty, malformed, or does not have the average.
     pub fn parse(self, output: &[u8], average: Option<Average>) -> Result<Results, AdapterError> {
         let Entry(_, _, parse, averages) = self.entry();
         if let Some(asked) = average
@@ -156,8 +156,8 @@ impl Adapter {
         if results.is_empty() { Err(AdapterError::Nothing(self)) } else { Ok(results) }
     }
 
-    /// Reads a file that a tool has written, beside what it printed meanwhile: some tools tell there alone
-    /// which benchmarks failed.
+    /// Reads a file written by a tool, and what the tool printed: some tools name failed benchmarks
+    /// only there.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ struct Benchmark {
     method: String,
     parameters: Option<String>,
     full_name: Option<String>,
-    /// Lacks where the benchmark failed.
+    /// Missing if the benchmark failed.
     statistics: Option<Statistics>,
     memory: Option<Memory>,
     #[serde(default)]
@@ -133,7 +133,7 @@ fn name(benchmark: &Benchmark) -> String {
     }
 }
 
-/// Without class and parameters, so that Bencher makes one of several benchmarks.
+/// Without class and parameters, so that Bencher merges several benchmarks.
 fn bencher_name(benchmark: &Benchmark) -> String {
     match &benchmark.namespace {
         Some(namespace) => format!("{namespace}.{}", benchmark.method),
@@ -191,7 +191,7 @@ fn add(
     Ok(())
 }
 
-/// The times of one operation: of the iterations that count.
+/// The times of one operation, of the iterations that count.
 fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<f64> {
     let original: Option<Vec<f64>> =
         statistics.original_values.iter().map(|value| value.0).collect();
@@ -205,7 +205,7 @@ fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<f64> {
     }
 }
 
-/// Whether a diagnoser's metric says what the field `Memory` says.
+/// Whether a diagnoser's metric repeats the field `Memory`.
 fn is_of_memory(id: &str) -> bool {
     id == "Allocated Memory" || (id.starts_with("Gen") && id.ends_with("Collects"))
 }

@@ -1,5 +1,5 @@
-//! Catch2's console reporter, versions 2 and 3. Long names are broken into lines, and the values stand
-//! below one another:
+//! Catch2's console reporter, versions 2 and 3. Long names are broken into lines, and the values
+//! are below one another:
 //!
 //! ```text
 //! a name that is very long indeed,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::model::{Average, BenchmarkName, FailedBenchmark, Measure, Metric, Results};
 
-/// Where the reader is.
+/// The reader's state.
 enum Place {
     Outside,
     /// Between two rules: the name of the test case and of its sections.
@@ -28,13 +28,13 @@ enum Place {
     Table,
 }
 
-/// A benchmark of which not all lines have come.
+/// A benchmark whose lines have not all been read.
 #[derive(Default)]
 struct Row {
     name: String,
     /// The same without the lines above that of the samples: Bencher does not see them.
     bencher_name: String,
-    /// Whether the line with the samples has come, so that the mean is next.
+    /// Whether the line with the samples has been read, so that the mean is next.
     has_samples: bool,
     mean_ns: Option<f64>,
 }
@@ -42,7 +42,7 @@ struct Row {
 struct Reader {
     place: Place,
     test_case: String,
-    /// Whether the table tells standard deviations (`--benchmark-no-analysis` leaves them out).
+    /// Whether the table has standard deviations (`--benchmark-no-analysis` omits them).
     has_deviation: bool,
     row: Row,
     results: Results,
@@ -180,14 +180,14 @@ fn append(name: &mut String, line: &str) {
     name.push_str(line);
 }
 
-/// The last word of a text, and what stands before it.
+/// The last word of a text, and the text before it.
 fn last_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_end();
     let at = text.rfind(char::is_whitespace).map_or(0, |space| space + 1);
     (at < text.len()).then(|| (&text[..at], &text[at..]))
 }
 
-/// A time at the end of a text in nanoseconds, and what stands before it.
+/// A time at the end of a text in nanoseconds, and the text before it.
 fn last_time(text: &str) -> Option<(&str, f64)> {
     let (text, unit) = last_word(text)?;
     let (text, value) = last_word(text)?;
@@ -204,7 +204,7 @@ fn samples_and_time(line: &str) -> Option<(&str, f64)> {
     Some((rest, time_ns))
 }
 
-/// What stands before three times, and the first of them.
+/// The text before three times, and the first of them.
 fn three_times(line: &str) -> Option<(&str, f64)> {
     let (rest, _) = last_time(line)?;
     let (rest, _) = last_time(rest)?;

@@ -1,7 +1,7 @@
 //! Google Benchmark: `--benchmark_format=json`, or else its console. C++, and its Python bindings.
 //!
-//! Repetitions are samples. The aggregates of repetitions that are there themselves are passed over; where
-//! only aggregates are told, the mean counts, within one standard deviation.
+//! Repetitions are samples. Aggregates beside their repetitions are ignored; if there are only
+//! aggregates, the mean is used, with one standard deviation on either side.
 
 mod console;
 
@@ -39,7 +39,7 @@ struct Run {
     name: String,
     /// Name without the ending of an aggregate. Old versions do not have it.
     run_name: Option<String>,
-    /// Which registration of a benchmark it belongs to, and which set of arguments of that.
+    /// The registration of the benchmark, and its set of arguments.
     instance: [Option<u64>; 2],
     /// `mean`, `median`, `stddev`, `cv`, `BigO`, `RMS`.
     aggregate: Option<String>,
@@ -159,12 +159,12 @@ fn metrics(
     Ok(Some(metrics))
 }
 
-/// Labels of the times. They cannot be those of counters, which stand in the same object.
+/// Labels of the times. Counters, which are in the same object, cannot have them.
 const LATENCY: &str = "real_time";
 const CPU_TIME: &str = "cpu_time";
 
-/// The measure of a time or a counter. Rates that the library knows are known; of others nobody says which
-/// way is better.
+/// The measure of a time or a counter. The library's own rates have a known direction; others do
+/// not.
 fn measure(counter: &str) -> Measure {
     match counter {
         LATENCY => Measure::latency(),

@@ -1,9 +1,9 @@
-//! The raw samples of Criterion: what it keeps in `target/criterion/**/new`, added to what it printed.
+//! The raw samples of Criterion: from `target/criterion/**/new`, added to its printed results.
 //!
 //! Only the caller touches files. It takes the time before it starts the benchmarks, lists
-//! `target/criterion` after they have ended, asks [`written_since`] for the folders of this run, reads
-//! three files of each, and hands them to [`read`] and [`merge`]. The folders of older runs lie beside
-//! them, and a filtered run writes only some.
+//! `target/criterion` after they have ended, asks [`written_since`] for the folders of this run,
+//! reads three files of each, and hands them to [`read`] and [`merge`]. The folders of older runs
+//! are beside them, and a filtered run writes only some.
 
 use std::{
     collections::HashMap,
@@ -15,11 +15,11 @@ use serde::Deserialize;
 
 use crate::model::Results;
 
-/// The files of a folder `new`, each of which has to be of this run.
+/// The files of a folder `new`, each of which must be from this run.
 pub const FILES: [&str; 3] = ["benchmark.json", "estimates.json", "sample.json"];
 
-/// How far a printed time may lie from the estimate that it is a rounding of, as a share: Criterion
-/// prints five digits.
+/// Maximum relative difference between a printed time and its estimate: Criterion prints five
+/// digits.
 const ROUNDING: f64 = 1e-4;
 
 /// What Criterion measured of one benchmark.
@@ -47,7 +47,7 @@ pub enum CriterionDirError {
         file: &'static str,
         reason: String,
     },
-    /// Samples that cannot be.
+    /// Invalid samples.
     #[error(
         "sample.json has {times} times and {iterations} numbers of iterations; it needs as many of each, above 0"
     )]
@@ -139,9 +139,10 @@ fn json<'a, T: Deserialize<'a>>(
         .map_err(|error| CriterionDirError::Json { file, reason: error.to_string() })
 }
 
-/// Adds the samples to the latencies that were read from the output, and replaces the rounded figures by
-/// the whole ones. Returns how many benchmarks got samples: one does not whose printed time is another,
-/// as when two programs have a benchmark of the same name and the second wrote over the first's files.
+/// Adds the samples to the latencies read from the output, and replaces the rounded figures by the
+/// exact ones. Returns how many benchmarks got samples. A benchmark with another printed time does
+/// not, as when two programs have a benchmark of the same name and the second overwrote the first's
+/// files.
 pub fn merge(results: &mut Results, all: &[CriterionSamples]) -> usize {
     let by_title: HashMap<_, _> = all.iter().map(|one| (one.title.as_str(), one)).collect();
     let mut merged = 0;

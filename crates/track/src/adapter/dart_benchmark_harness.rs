@@ -46,7 +46,7 @@ impl Measures {
 
 struct Score<'a> {
     name: &'a str,
-    /// `None` for a time that is no number.
+    /// `None` for a time that is not a number.
     value: Option<(&'a Measure, f64)>,
 }
 

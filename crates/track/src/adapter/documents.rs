@@ -1,7 +1,7 @@
 //! JSON documents of one tool among other text: what a command prints before, between and after them.
 //!
-//! A document begins at the start of a line or right behind another. Documents of other tools are passed
-//! over. One that bears the marks of the tool and cannot be read is an error.
+//! A document begins at the start of a line or right after another. Documents of other tools are
+//! ignored. A document with the tool's marks that cannot be read is an error.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ use super::{Adapter, AdapterError, line::At};
 pub(super) struct Documents<T> {
     /// Each document with the line, from 1, at which it begins.
     pub(super) found: Vec<(usize, T)>,
-    /// The text that is no part of them.
+    /// The text outside them.
     pub(super) rest: String,
 }
 
-/// Finds all documents of the shape `T`. A document of that shape has all of the `marks` in it; one that
-/// has them and is not of that shape is malformed.
+/// Finds all documents of the shape `T`. A document of that shape has all of the `marks` in it; one
+/// that has them but another shape is malformed.
 pub(super) fn documents<T: DeserializeOwned>(
     adapter: Adapter,
     text: &str,
@@ -73,8 +73,8 @@ pub(super) fn documents<T: DeserializeOwned>(
     Ok(Documents { found, rest })
 }
 
-/// Where the text ends that looked like a document and is none of the tool's, or what is wrong with it if
-/// it is.
+/// Where a text ends that looked like a document but is not one of the tool's, or the error if it
+/// is.
 fn end_of_foreign(
     text: &str,
     start: usize,
@@ -94,7 +94,7 @@ fn end_of_foreign(
     Ok(foreign.unwrap_or_else(|_| end_of_line(text, start)))
 }
 
-/// What is wrong, without the place, which is counted from the document's start.
+/// The error without its place, which is relative to the document's start.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {
@@ -150,7 +150,7 @@ fn place_of(text: &str, error: &serde_json::Error) -> usize {
     at
 }
 
-/// Words that Python and C++ write where a number is none, and that JSON does not have. The parser stops
+/// Words that Python and C++ write for non-numbers, and that JSON does not have. The parser stops
 /// within them: `nan` begins as `null` does, and `-inf` as a number.
 const NO_NUMBERS: [&str; 4] = ["NaN", "nan", "Infinity", "inf"];
 

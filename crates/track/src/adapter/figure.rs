@@ -1,5 +1,5 @@
-//! A number in a tool's JSON that may be none: tools write `null`, `"NaN"` or `""` for what they could
-//! not work out.
+//! An optional number in a tool's JSON: tools write `null`, `"NaN"` or `""` for figures that they
+//! could not compute.
 
 use std::fmt;
 
@@ -22,8 +22,8 @@ impl Figure {
     }
 }
 
-/// A metric of a value and a spread on both sides of it, if there is a value. `factor` is what one unit of
-/// the figures and the samples is in units of the measure.
+/// A metric of a value and a spread on both sides of it, if there is a value. `factor` converts the
+/// figures and the samples to units of the measure.
 pub(super) fn around(
     value: Figure,
     spread: Figure,

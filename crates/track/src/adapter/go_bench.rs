@@ -37,7 +37,7 @@ struct Line<'t> {
     outcome: Result<Vec<(f64, &'t str)>, &'t str>,
 }
 
-/// What `Unit` lines tell of a unit: `Unit B/op better=lower assume=exact`.
+/// The properties in a unit's `Unit` lines: `Unit B/op better=lower assume=exact`.
 #[derive(Default, Clone, Copy)]
 struct UnitFacts {
     direction: Option<Direction>,
@@ -166,7 +166,7 @@ fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Lin
     lines
 }
 
-/// The name in `--- FAIL: BenchmarkX-8`, which may stand behind the name that was printed before.
+/// The name in `--- FAIL: BenchmarkX-8`, which may follow the name printed before.
 fn failed(line: &str) -> Option<&str> {
     let (_, name) = split_once(line, "--- FAIL: ")?;
     benchmark_name(name)
@@ -224,7 +224,7 @@ fn add_unit_facts<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) 
     }
 }
 
-/// The measure of a unit, and what its values are multiplied by.
+/// The measure of a unit, and the factor of its values.
 fn measure(unit: &str, facts: UnitFacts) -> (Measure, f64) {
     let (mut measure, factor) = match unit {
         "ns/op" => (Measure::latency(), 1.0),

@@ -1,5 +1,5 @@
-//! JMH's `-rf json`. A benchmark with parameters is one for each set of them. Benchmarks that failed are
-//! not in the file; JMH's own output beside it tells them.
+//! JMH's `-rf json`. A benchmark with parameters is a benchmark per set of them. Failed benchmarks
+//! are not in the file, but in JMH's printed output.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -101,7 +101,7 @@ fn with_params(benchmark: &str, params: &[String]) -> String {
     }
 }
 
-/// The measure of a time per operation or of operations per time, and what its values are multiplied by.
+/// The measure of a time per operation or of operations per time, and the factor of its values.
 fn known_measure(unit: &str) -> Option<(Measure, f64)> {
     let nanoseconds = |unit: &str| match unit {
         "hr" => Some(3600e9),
@@ -115,8 +115,8 @@ fn known_measure(unit: &str) -> Option<(Measure, f64)> {
     }
 }
 
-/// The measure of a secondary metric: percentiles, allocated bytes, and counters of the benchmark. What
-/// the profilers of the collector tell beyond that depends on how long the run took.
+/// The measure of a secondary metric: percentiles, allocated bytes, and counters of the benchmark.
+/// The garbage collector's other profiler metrics depend on the duration of the run.
 fn secondary(label: &str, unit: &str) -> Option<(Measure, f64)> {
     // Older versions write `method·p0.50` and `·gc.alloc.rate.norm`.
     let label = label.rsplit('\u{b7}').next().unwrap_or(label);

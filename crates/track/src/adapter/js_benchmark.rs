@@ -46,7 +46,7 @@ fn result(line: &str) -> Option<(&str, Metric)> {
     Some((name, metric.within(lower, upper)))
 }
 
-/// What is printed for a benchmark that threw an `Error`: its name, and nothing of the error.
+/// The output of a benchmark that threw an `Error`: only its name.
 fn failure(line: &str) -> Option<&str> {
     line.strip_suffix(": ").filter(|name| !name.trim().is_empty())
 }

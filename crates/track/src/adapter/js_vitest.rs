@@ -70,7 +70,7 @@ struct Test {
     status: String,
     #[serde(default)]
     failure_messages: Vec<String>,
-    /// Lacks in the reports of what is no benchmark run.
+    /// Missing in reports of other runs than benchmarks.
     benchmarks: Option<Vec<Comparison>>,
 }
 
@@ -163,7 +163,8 @@ fn add(
     Ok(())
 }
 
-/// Adds the benchmarks of version 5. Their names do not tell the file unless two files share one.
+/// Adds the benchmarks of version 5. Their names do not include the file unless two files share
+/// one.
 fn add_tests(
     results: &mut Results,
     at: At,

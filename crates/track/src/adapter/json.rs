@@ -1,6 +1,6 @@
 //! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`.
 //!
-//! Results of `wingbeat` may add `samples`, which Bencher passes over.
+//! Results of `wingbeat` may add `samples`, which Bencher ignores.
 
 use std::fmt;
 
@@ -85,7 +85,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// That a document, which is JSON, has a measure of a benchmark twice.
+/// The error that a JSON document has a measure of a benchmark twice.
 fn twice(text: &str, benchmark: &str, measure: &Measure) -> AdapterError {
     let mut is_of_benchmark = false;
     let mut lines = Vec::new();

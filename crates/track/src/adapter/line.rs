@@ -1,4 +1,4 @@
-//! Where in an output an adapter is: what is wrong there can be told with its line.
+//! The position of an adapter in an output, for errors with their line.
 
 use std::{borrow::Cow, iter};
 
@@ -16,7 +16,7 @@ pub(super) struct At {
 }
 
 impl At {
-    /// What is wrong there.
+    /// An error at this line.
     pub(super) fn malformed(self, reason: impl Into<String>) -> AdapterError {
         AdapterError::Malformed { adapter: self.adapter, line: self.line, reason: reason.into() }
     }
@@ -26,7 +26,7 @@ impl At {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }
 
-    /// Tells that Bencher leaves the space in front of a name, as of what `console.group` indents.
+    /// Notes that Bencher keeps the space in front of a name, as `console.group` indents it.
     pub(super) fn set_indented(
         self,
         results: &mut Results,
@@ -48,8 +48,8 @@ impl At {
     }
 }
 
-/// The lines with their numbers from 1. Of a line that a terminal writes over again, the last version.
-/// Messages of Cargo are left out, wherever they stand.
+/// The lines with their numbers from 1. Of a line that a terminal overwrites, the last version.
+/// Messages of Cargo are left out everywhere.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let has_returns = memchr(b'\r', bytes).is_some();
@@ -74,7 +74,7 @@ fn is_of_cargo(line: &str) -> bool {
     line.starts_with(CARGO) && line.trim_end_matches('\r').ends_with('}')
 }
 
-/// How every message of Cargo begins.
+/// The beginning of every message of Cargo.
 const CARGO: &str = "{\"reason\":\"";
 
 /// The text with nothing but the end of the line in place of each message of Cargo, so that lines keep

@@ -1,7 +1,7 @@
-//! Finds out which tool wrote an output: the first of the adapters that finds a result in it.
+//! Detects the tool that wrote an output: the first adapter that finds a result in it.
 //!
-//! The order is from what can be nothing else to what is easily mistaken. Before an adapter is tried,
-//! the output has to hold the words that the tool always writes, which costs next to nothing.
+//! The order is from unmistakable formats to ambiguous ones. An adapter is tried only if the output
+//! contains words that the tool always writes, which is cheap to check.
 
 use super::{Adapter, AdapterError};
 use crate::model::{Average, Results};
@@ -79,7 +79,7 @@ pub(super) fn find(text: &str) -> Result<(Adapter, Results), AdapterError> {
     Err(broken.unwrap_or(AdapterError::Nothing(Adapter::Magic)))
 }
 
-/// The timers in a text, but for what Divan says before it measures.
+/// The timers in a text, except for what Divan prints before it measures.
 fn js_time(text: &str) -> Result<Results, AdapterError> {
     let mut results = Adapter::JsTime.parse(text.as_bytes(), None)?;
     results.benchmarks.retain(|benchmark| benchmark.name.as_str() != "Timer precision");

@@ -1,4 +1,4 @@
-//! Names that tools give their benchmarks, as names that can be kept.
+//! Turns tools' names of benchmarks into valid names.
 
 use std::{borrow::Cow, collections::hash_map::Entry, hash::Hash};
 
@@ -16,8 +16,8 @@ pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(parts.join(" "))
 }
 
-/// A measure that a benchmark made up, or a tool that nobody else shares it with. It keeps out of the way
-/// of measures that are known by their slugs.
+/// A measure defined by a benchmark, or by one tool alone. Its slug never collides with a known
+/// one.
 pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure {
     let label = in_one_line(label);
     let units = match units.trim() {
@@ -33,8 +33,8 @@ pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure
     Measure::custom(format!("{label} counter"), units, direction, Kind::Noisy)
 }
 
-/// The keys that occur with more than one qualifier: what they name is not one benchmark, and has to be
-/// told apart by the qualifier.
+/// The keys that occur with more than one qualifier: they name several benchmarks, which the
+/// qualifier must distinguish.
 pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     pairs: impl Iterator<Item = (K, Q)>,
 ) -> FxHashSet<K> {

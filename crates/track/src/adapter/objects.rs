@@ -1,22 +1,22 @@
-//! JSON documents in an output that may have other lines around them: one in a line, or one over many.
+//! JSON documents in an output with other lines around them, on one line or several.
 
 use serde::de::DeserializeOwned;
 
-/// Bytes from its beginning within which a document shows what it is.
+/// Bytes from its beginning that identify a document.
 const HEAD_BYTES: usize = 4096;
 
-/// What stands at the beginning of a line with an opening brace.
+/// What follows an opening brace at the beginning of a line.
 pub(super) struct Object<'a, T> {
     /// Line of the brace, from 1.
     pub(super) line: usize,
     /// The first kilobytes from the brace on.
     pub(super) head: &'a str,
-    /// The document, or why it is none of that form.
+    /// The document, or why it does not have that form.
     pub(super) content: Result<T, String>,
 }
 
-/// All documents of the text. What is no document of that form is an error, and what follows is read
-/// from the next line on.
+/// All documents of the text. A document of another form is an error, and reading continues on the
+/// next line.
 pub(super) fn objects<T: DeserializeOwned>(text: &str) -> Vec<Object<'_, T>> {
     let mut found = Vec::new();
     let mut line = 1;

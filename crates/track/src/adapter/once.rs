@@ -1,4 +1,4 @@
-//! Names that a tool gives once: what comes second is another benchmark, and no repetition.
+//! Names that a tool uses once: a second occurrence is another benchmark, not a repetition.
 
 use std::{fmt, hash::Hash};
 
@@ -17,7 +17,7 @@ pub(super) struct Once {
 }
 
 impl Once {
-    /// Another run of the tool begins here: what comes again is repeated.
+    /// Another run of the tool begins here: recurring names are repetitions.
     pub(super) fn begin(&mut self, at: At) {
         self.begin = at.line;
     }
@@ -26,7 +26,7 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// When this run of the tool has given the name before.
+    /// If this run of the tool has used the name before.
     pub(super) fn benchmark<'r>(
         &mut self,
         at: At,
@@ -46,8 +46,8 @@ impl Once {
     }
 }
 
-/// Refuses a document two of whose entries are one by what identifies them. Each comes with its name;
-/// entries count from 1.
+/// Refuses a document with two entries of the same identity. Each comes with its name; entries
+/// count from 1.
 pub(super) fn in_document<K: Hash + Eq, N: fmt::Debug>(
     at: At,
     entries: impl Iterator<Item = (K, N)>,
@@ -61,12 +61,12 @@ pub(super) fn in_document<K: Hash + Eq, N: fmt::Debug>(
     Ok(())
 }
 
-/// That a name comes again which was there in the line `first`.
+/// The error that a name of line `first` recurs.
 pub(super) fn again(at: At, first: usize, name: &str) -> AdapterError {
     twice(at, &format!("{name:?} has a result in line {first} already"))
 }
 
-/// That two entries of a document have one name.
+/// The error that two entries of a document share a name.
 pub(super) fn both(at: At, first: usize, second: usize, name: impl fmt::Debug) -> AdapterError {
     twice(at, &format!("entries {first} and {second} are both called {name:?}"))
 }

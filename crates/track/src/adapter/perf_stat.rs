@@ -1,8 +1,8 @@
 //! `perf stat -j`: a JSON object for each event. The events are the measures.
 //!
-//! perf does not tell what it ran, so the benchmark is called `perf stat`; with `-A`, `--per-socket` and
-//! the like, the place follows. Times become nanoseconds. What the machine cannot count is passed over;
-//! repetitions (`-r`) come as a mean and its standard error.
+//! perf does not name what it ran, so the benchmark is called `perf stat`; with `-A`,
+//! `--per-socket` and the like, the place follows. Times are converted to nanoseconds. Events that
+//! the machine cannot count are ignored; repetitions (`-r`) are a mean and its standard error.
 
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
 //! airspeed velocity's console: `[ 50.00%] ··· NAME   1.2±0.3ms`, and the tables of benchmarks with
-//! parameters. How such a table is laid out depends on the width of the terminal; the names do not.
+//! parameters. The layout of such a table depends on the width of the terminal; the names do not.
 
 mod table;
 
@@ -82,7 +82,7 @@ fn commit_of(told: &str) -> Option<&str> {
     rest.split([' ', ':']).next()
 }
 
-/// What the last line of a traceback says: it ends at an empty line.
+/// The text of a traceback's last line; the traceback ends at an empty line.
 fn reason<'t>(lines: &[(usize, &'t str)]) -> &'t str {
     let Some(((_, first), rest)) = lines.split_first() else { return FAILED };
     if behind_marker(first).is_none() || !first.contains("Traceback") {
@@ -94,8 +94,8 @@ fn reason<'t>(lines: &[(usize, &'t str)]) -> &'t str {
     said.last().unwrap_or(FAILED)
 }
 
-/// The measure and metric of a value as asv writes it. What is no time is told apart by the names that
-/// asv prescribes.
+/// The measure and metric of a value as asv writes it. The names that asv prescribes identify
+/// measures other than times.
 fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
     let value = value.strip_suffix(";...").unwrap_or(value);
     let end = value.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;

@@ -1,5 +1,5 @@
-//! pytest-benchmark's `--benchmark-json`. Where pytest's own output is beside it, its failed tests are
-//! known too: the file has their times as if nothing had been wrong.
+//! pytest-benchmark's `--benchmark-json`. pytest's own output, if given too, names failed tests:
+//! the file has their times as if they had passed.
 
 mod failures;
 

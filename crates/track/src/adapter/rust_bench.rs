@@ -2,7 +2,8 @@
 //! Criterion's `--output-format bencher` writes the first.
 //!
 //! The figure is a median, and what follows `+/-` is the distance of the slowest from the fastest
-//! sample. A benchmark that panics says `FAILED`; why stands further down, below `---- NAME stdout ----`.
+//! sample. A benchmark that panics prints `FAILED`; the reason is further down, below
+//! `---- NAME stdout ----`.
 
 mod events;
 
@@ -72,7 +73,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// What libtest tells of a benchmark.
+/// libtest's figures of a benchmark.
 struct Figures {
     /// The time of an iteration, in nanoseconds.
     time: Metric,
@@ -141,7 +142,7 @@ fn reasons(text: &str) -> HashMap<&str, String> {
     reasons
 }
 
-/// What a panic says, if there is one in these lines.
+/// The message of a panic, if these lines contain one.
 fn panic_in<'t>(lines: impl Iterator<Item = &'t str>) -> String {
     let is_place = |line: &&str| line.starts_with("thread '") && line.contains(" panicked at ");
     match lines.skip_while(|line| !is_place(line)).nth(1) {

@@ -1,7 +1,7 @@
 //! Criterion: `NAME time: [LOW UNIT MID UNIT HIGH UNIT]`, and throughput in lines `thrpt: […]` below.
 //!
-//! A name of more than 23 bytes stands on a line of its own. The same words begin the lines about
-//! changes, whose numbers are percentages. A measurement that is none of time keeps its units.
+//! A name of more than 23 bytes is on a separate line. Lines about changes begin with the same
+//! words, but their numbers are percentages. Measurements other than times keep their units.
 
 use super::{
     Adapter, AdapterError,
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// The text before the label, and what stands in the brackets after it up to the end of the line.
+/// The text before the label, and the contents of the brackets after it up to the end of the line.
 fn labelled<'a>(line: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
     let values = line.trim_end().strip_suffix(']')?;
     let (before, values) = values.rsplit_once('[')?;
@@ -127,7 +127,7 @@ fn rate(at: At, values: &str) -> Found {
     Ok(Some((measure, Metric::new(middle).within(low, high))))
 }
 
-/// The benchmark that runs, as far as Criterion tells it on stderr: one that panics never ends.
+/// The running benchmark, according to Criterion's stderr: one that panics never ends.
 #[derive(Default)]
 struct Running(Option<String>);
 

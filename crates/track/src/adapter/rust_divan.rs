@@ -1,8 +1,8 @@
 //! Divan: a tree of names, with the columns fastest, slowest, median, mean, samples and iters.
 //!
-//! Rows without a name below a benchmark tell its throughput and its allocations. A name is joined of
-//! those above it, the program's first: `bench::group::sum::1000`. Divan prints a name before it runs
-//! the benchmark, so a row that ends with its name is one that panicked.
+//! Rows without a name below a benchmark are its throughput and its allocations. A full name joins
+//! those above it, the program's first: `bench::group::sum::1000`. Divan prints a name before it
+//! runs the benchmark, so a benchmark whose row ends with its name panicked.
 
 use super::{
     Adapter, AdapterError,
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
 }
 
 struct Reader {
-    /// The column that stands for a benchmark.
+    /// The column of the benchmark's figure.
     average: usize,
     results: Results,
     once: Once,
@@ -169,7 +169,7 @@ impl Reader {
     }
 }
 
-/// What stands before the columns of a heading, and the characters of space after it.
+/// The text before the columns of a heading, and the characters of space after it.
 fn heading(line: &str) -> Option<(&str, usize)> {
     let is_heading = line.trim_end().ends_with("│ iters") && line.contains("│ slowest ");
     let at = is_heading.then(|| line.rfind("fastest "))??;

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// A whole number, alone or before a change in parentheses.
+/// An integer, alone or before a change in parentheses.
 fn metric(value: &str) -> Option<Metric> {
     let value = value.trim();
     let digits = value.split_once(" (").map_or(value, |(digits, _)| digits);

@@ -64,7 +64,7 @@ struct Summary {
     max: Figure,
 }
 
-/// What version 2 writes by name: of a run a value with its unit, or the exit code.
+/// The named entries of version 2: a run's value with its unit, or the exit code.
 enum Entry {
     Value(Figure),
     Code(Option<i64>),
@@ -118,7 +118,7 @@ fn parameters(command: &Command) -> String {
     pairs.join(", ")
 }
 
-/// Why the times of a command are none of a run that did its work.
+/// Why a command's times are not of a successful run.
 fn failure(command: &Command) -> Option<String> {
     let of_runs = command.measurements.iter().filter_map(|run| match run.get("exit_code") {
         Some(Entry::Code(code)) => Some(*code),

@@ -7,9 +7,9 @@
 //! Broken               ERROR OCCURRED: 'no bees'
 //! ```
 //!
-//! With `--benchmark_counters_tabular` each counter has a column. Figures are rounded to three or more
-//! digits. An aggregate is one by its name alone: where `_mean`, `_median` and `_stddev` of a name stand in
-//! one table, they are its aggregates.
+//! With `--benchmark_counters_tabular` each counter has a column. Figures are rounded to three or
+//! more digits. Only names identify aggregates: if `_mean`, `_median` and `_stddev` of a name are
+//! in one table, they are its aggregates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ const LARGE: &str = "kMGTPEZY";
 const BINARY: &str = "KMGTPEZY";
 const SMALL: &str = "munpfazy";
 
-/// What the line above a table tells.
+/// The heading of a table.
 struct Head {
     names_width: usize,
     /// Counters that have columns, with the byte at which each column ends.
@@ -141,8 +141,8 @@ fn scaled(text: &str) -> Option<f64> {
     })
 }
 
-/// Tells aggregates from benchmarks, and refuses a name that comes twice though nothing was repeated.
-/// Names that failed may come again: where fewer than two repetitions succeed, there are no aggregates.
+/// Separates aggregates from benchmarks, and refuses a duplicate name if nothing was repeated.
+/// Names that failed may recur: where fewer than two repetitions succeed, there are no aggregates.
 fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Result<Vec<Run>, AdapterError> {
     let names: HashSet<String> = rows.iter().map(|(_, run)| run.name.clone()).collect();
     let has_aggregates = |name: &str| {

@@ -1,5 +1,5 @@
-//! What pytest says of tests that failed, beside the file or below it: in its short summary, in the lines
-//! of `-v`, or, where both are switched off, in the headings of its section `FAILURES`.
+//! Failed tests in pytest's output: in its short summary, in the lines of `-v`, or, if both are
+//! off, in the headings of its section `FAILURES`.
 
 /// A test that failed, as pytest names it there.
 pub(super) enum Failure<'t> {
@@ -10,7 +10,7 @@ pub(super) enum Failure<'t> {
     Title(&'t str, &'t str),
 }
 
-/// All failures that a text tells, each test as often as it is named.
+/// All failures in a text; a test may occur several times.
 pub(super) fn failures(text: &str) -> Vec<Failure<'_>> {
     let mut found: Vec<_> = text.lines().filter_map(id).map(Failure::Id).collect();
     let by_id = found.len();
@@ -27,8 +27,8 @@ pub(super) fn failures(text: &str) -> Vec<Failure<'_>> {
 }
 
 impl<'t> Failure<'t> {
-    /// The reason, if it is a failure of the test with this full name, which is seen from pytest's root
-    /// folder. It is empty where pytest says no more.
+    /// The reason, if it is a failure of the test with this full name, which is seen from pytest's
+    /// root folder. It is empty if pytest gives none.
     pub(super) fn of(&self, full_name: &str) -> Option<&'t str> {
         let (file, test) = full_name.split_once("::")?;
         match self {
@@ -46,8 +46,8 @@ impl<'t> Failure<'t> {
         }
     }
 
-    /// Whether it is one even if no benchmark has its name. With blanks before the name of a file, the line
-    /// may be one of a program's log that tells of that file.
+    /// Whether it is one even if no benchmark has its name. With blanks before the name of a file,
+    /// the line may be from a program's log about that file.
     pub(super) fn is_certain(&self) -> bool {
         match self {
             Self::Id(id) => file_of(id).is_some_and(|file| !file.contains(char::is_whitespace)),
@@ -55,7 +55,7 @@ impl<'t> Failure<'t> {
         }
     }
 
-    /// What to call the test where no benchmark has its name, and the reason, if pytest tells one.
+    /// The test's name if no benchmark has it, and the reason, if pytest gives one.
     pub(super) fn parts(&self) -> (&'t str, &'t str) {
         match self {
             Self::Id(id) => {
@@ -93,7 +93,7 @@ fn file_of(id: &str) -> Option<&str> {
     id.split_once("::").map(|(file, _)| file).filter(|file| file.ends_with(".py"))
 }
 
-/// The headings in pytest's sections of failures and errors, with what stands below each.
+/// The headings in pytest's sections of failures and errors, with the text below each.
 fn sections(text: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     let mut is_inside = false;

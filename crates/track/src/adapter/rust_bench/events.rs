@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::Figures;
 use crate::model::Metric;
 
-/// What an event says, if it is one that counts.
+/// The contents of a relevant event.
 pub(super) enum Event<'t> {
     Begun,
     Ended,
@@ -24,7 +24,7 @@ pub(super) enum Event<'t> {
     },
     Failed {
         name: Cow<'t, str>,
-        /// What was printed meanwhile, or why else it failed.
+        /// The captured output, or another reason of the failure.
         said: Cow<'t, str>,
     },
 }
@@ -51,7 +51,7 @@ fn around(median: f64, deviation: f64) -> Metric {
     Metric::new(median).within(median - deviation, median + deviation)
 }
 
-/// The event in a line. A line of figures that is broken is an error.
+/// The event in a line. A malformed line of figures is an error.
 pub(super) fn event(line: &str) -> Result<Option<Event<'_>>, String> {
     if !line.starts_with('{') {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What Gungraun's tools count, and the measures that it becomes: those of Bencher, where it has them.
+//! Counts of Gungraun's tools, and their measures: Bencher's, where it has them.
 
 use crate::model::{Direction, Kind, Measure, Slug};
 
@@ -71,10 +71,10 @@ const ERRORS: &[Known] = &[
     ("SuppressedContexts", "Suppressed Contexts", "suppressed-contexts", "suppressed contexts"),
 ];
 
-/// The measure that a tool's metric is, by its key in the summary or its title in the text.
+/// The measure of a tool's metric, by its key in the summary or its title in the text.
 ///
-/// Cachegrind counts the whole process and Callgrind the function alone: where both ran, Cachegrind's
-/// have its name, so that the two are never one measure.
+/// Cachegrind counts the whole process and Callgrind the function alone: if both ran, Cachegrind's
+/// measures carry its name, so that the two are never merged.
 pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure {
     let of = |table: &[Known]| {
         table.iter().find(|known| known.0 == metric || known.1 == metric).copied()

@@ -1,7 +1,7 @@
 //! Summaries as JSON: a document for each benchmark, in a line or over many (`--output-format`).
 //!
-//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. What differs from the
-//! text: the name is `file::group::benchmark::id`, as Bencher makes it, and all counts are there.
+//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. Unlike in the
+//! text, the name is `file::group::benchmark::id`, as in Bencher, and all counts are present.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     model::{Metric, Results},
 };
 
-/// What a summary has in its beginning, and hardly anything else.
+/// Text at the beginning of a summary that is rare elsewhere.
 const MARKS: [&str; 2] = ["\"benchmark_exe\"", "\"baselines\""];
 
 #[derive(Deserialize)]

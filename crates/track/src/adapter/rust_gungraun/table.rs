@@ -1,9 +1,9 @@
 //! The text: the benchmark's name, and below it `METRIC: NEW|OLD (change)`, by tool.
 //!
-//! A name ends with the benchmark's arguments as they stand in the source, so it may be of several lines:
-//! all up to the first figures. A run of several processes or threads has a section for each and one for
-//! their total, which counts. Gungraun ends at the first benchmark that fails, after it has printed its
-//! name.
+//! A name ends with the benchmark's arguments as in the source, so it may have several lines: all
+//! up to the first figures. A run of several processes or threads has a section for each and one
+//! for their total, which counts. Gungraun ends at the first benchmark that fails, after it has
+//! printed its name.
 
 use super::measures::measure;
 use crate::{
@@ -20,12 +20,12 @@ use crate::{
 /// A benchmark whose lines are being read.
 struct Open<'t> {
     at: At,
-    /// The lines of its name, and then whatever stands above its figures.
+    /// The lines of its name, and then everything above its figures.
     lines: Vec<&'t str>,
     name_lines: usize,
-    /// Whether the benchmark's own output stands between its name and its figures.
+    /// Whether the benchmark's own output is between its name and its figures.
     has_output: bool,
-    /// Its name, when the first figures have come.
+    /// Its name, once the first figures have been read.
     name: Option<BenchmarkName>,
     is_measured: bool,
     tool: String,
@@ -83,8 +83,8 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
 }
 
 impl Open<'_> {
-    /// The name in one line, and what Bencher makes of it: the lines as they are, up to the first that is
-    /// indented.
+    /// The name on one line, and as Bencher has it: the lines unchanged, up to the first indented
+    /// one.
     fn named(&self, results: &mut Results) -> Result<BenchmarkName, AdapterError> {
         let lines = &self.lines[..self.name_lines];
         let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
@@ -95,8 +95,7 @@ impl Open<'_> {
     }
 }
 
-/// A benchmark without figures below its name is one that failed. What stands there instead is no part of
-/// its name.
+/// A benchmark without figures below its name failed. The text there is not part of its name.
 fn end(results: &mut Results, open: Option<Open<'_>>) -> Result<(), AdapterError> {
     if let Some(open) = open.filter(|open| open.name.is_none()) {
         let name = open.at.name(open.lines[0])?;
@@ -105,7 +104,7 @@ fn end(results: &mut Results, open: Option<Open<'_>>) -> Result<(), AdapterError
     Ok(())
 }
 
-/// Whether a line below a name is one that Gungraun writes there: a tool, a part, a figure.
+/// Whether Gungraun wrote a line below a name: a tool, a part, a figure.
 fn is_content(line: &str) -> bool {
     line.starts_with("======= ") || line.starts_with("## ") || figure(line).is_some()
 }
