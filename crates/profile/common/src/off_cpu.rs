@@ -141,7 +141,7 @@ pub struct EndRecord {
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct StackPlace {
     /// A hash of what tells it; 0 if there is none.
     pub key: u64,
     /// When it was taken; 0 if it was not.
@@ -152,7 +152,7 @@ pub struct Place {
     pub offsets: u64,
 }
 
-impl Place {
+impl StackPlace {
     /// None.
     pub const EMPTY: Self = Self { key: 0, time_ns: 0, uses: 0, offsets: 0 };
 }
@@ -223,8 +223,8 @@ pub struct Thread {
     pub waker: Waker,
     /// Its CPU time by the scheduler's account when it last went off the CPU, or was first known.
     pub runtime_ns: u64,
-    pub users: [Place; PLACES],
-    pub kernels: [Place; PLACES],
+    pub users: [StackPlace; PLACES],
+    pub kernels: [StackPlace; PLACES],
 }
 
 /// Size of [`HalfHeader`] in bytes.

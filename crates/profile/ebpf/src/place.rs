@@ -14,7 +14,9 @@ use aya_ebpf::helpers::generated::{
 };
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
-    off_cpu::{BlockState, CHECK, NEW_THREAD, NO_PLACE, PLACES, Place, REUSES_PER_CHECK, Thread},
+    off_cpu::{
+        BlockState, CHECK, NEW_THREAD, NO_PLACE, PLACES, REUSES_PER_CHECK, StackPlace, Thread,
+    },
 };
 
 use crate::{
@@ -48,7 +50,7 @@ struct Visit {
 
 /// Looks a key up among the places of a thread; a new one takes the place `next`.
 #[inline(always)]
-fn visit(places: &mut [Place; PLACES], key: u64, next: usize) -> Visit {
+fn visit(places: &mut [StackPlace; PLACES], key: u64, next: usize) -> Visit {
     let mut index = PLACES;
     for (candidate, place) in places.iter().enumerate() {
         if place.key == key {
@@ -57,7 +59,7 @@ fn visit(places: &mut [Place; PLACES], key: u64, next: usize) -> Visit {
     }
     if index == PLACES {
         let index = next & (PLACES - 1);
-        places[index] = Place { key, ..Place::EMPTY };
+        places[index] = StackPlace { key, ..StackPlace::EMPTY };
         return Visit { index, is_taken: true, flags: 0 };
     }
     let index = index & (PLACES - 1);
@@ -70,14 +72,14 @@ fn visit(places: &mut [Place; PLACES], key: u64, next: usize) -> Visit {
 /// next time tries again. (Whether it is known is read from the place: the flags of a visit would be
 /// told apart by the verifier, which then follows each walk many times.)
 #[inline(always)]
-fn settle(place: &mut Place, is_sent: bool, time_ns: u64) {
+fn settle(place: &mut StackPlace, is_sent: bool, time_ns: u64) {
     if is_sent {
         place.time_ns = time_ns;
         return;
     }
     count(counter::STACKS_LOST, 1);
     if place.time_ns == 0 {
-        *place = Place::EMPTY;
+        *place = StackPlace::EMPTY;
     }
 }
 
@@ -160,7 +162,7 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
         index = thread.next_kernel_place as usize & (PLACES - 1);
         thread.next_kernel_place = (index as u8 + 1) & (PLACES as u8 - 1);
         thread.kernel_place = index as u8;
-        thread.kernels[index] = Place::EMPTY;
+        thread.kernels[index] = StackPlace::EMPTY;
     }
     let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
     let taken = record.append_kernel(|buffer| {

@@ -13,7 +13,7 @@ use wingbeat_profile_common::{
     RecordKind, counter,
     off_cpu::{
         BLOCK_RECORD_BYTES, BlockRecord, BlockState, END_RECORD_BYTES, ENDED, EndRecord,
-        NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, Place, Thread, Waker,
+        NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, StackPlace, Thread, Waker,
     },
 };
 
@@ -155,7 +155,7 @@ fn report(thread: &Thread, tid: u32, now_ns: u64) {
 
 /// When the stack of a place was taken; 0 without one.
 #[inline(always)]
-fn time_of(places: &[Place; PLACES], place: u8) -> u64 {
+fn time_of(places: &[StackPlace; PLACES], place: u8) -> u64 {
     if place < NO_PLACE { places[place as usize & (PLACES - 1)].time_ns } else { 0 }
 }
 
@@ -250,8 +250,8 @@ pub fn insert_by(
             reserved: 0,
             waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
             runtime_ns,
-            users: [Place::EMPTY; PLACES],
-            kernels: [Place::EMPTY; PLACES],
+            users: [StackPlace::EMPTY; PLACES],
+            kernels: [StackPlace::EMPTY; PLACES],
         };
         THREADS.insert(&tid, &*thread, u64::from(flags)).is_ok()
     }

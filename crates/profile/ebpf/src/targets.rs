@@ -8,7 +8,7 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     counter,
-    off_cpu::{BlockState, ENDED, OFF_CPU, ON_CPU, PLACES, Place, Thread},
+    off_cpu::{BlockState, ENDED, OFF_CPU, ON_CPU, PLACES, StackPlace, Thread},
     target,
 };
 
@@ -107,8 +107,8 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
         if !switch::end(thread, tid, now_ns, true) {
             // There was no room to tell: one account for both programs is better than none.
             thread.whereabouts = ON_CPU;
-            thread.users = [Place::EMPTY; PLACES];
-            thread.kernels = [Place::EMPTY; PLACES];
+            thread.users = [StackPlace::EMPTY; PLACES];
+            thread.kernels = [StackPlace::EMPTY; PLACES];
             return;
         }
     }

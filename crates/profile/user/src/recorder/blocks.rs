@@ -5,7 +5,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wingbeat_profile_common::off_cpu::{
-    BlockRecord, BlockState, EndRecord, NO_PLACE, PLACES, Place, Thread, UNSEEN,
+    BlockRecord, BlockState, EndRecord, NO_PLACE, PLACES, StackPlace, Thread, UNSEEN,
 };
 
 use super::{intern::RawStackId, spaces::GenerationId};
@@ -27,14 +27,14 @@ pub(crate) type WakerId = u32;
 /// Blocks that are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawBlocked {
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub total_ns: u64,
     pub durations: Durations,
 }
 
 /// What tells blocks from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct BlockKind {
     pub thread: ThreadId,
     pub stack: RawStackId,
     pub state: State,
@@ -116,7 +116,7 @@ impl From<&BlockRecord> for Block {
 impl Block {
     /// That of a thread which is still off the CPU at `end_ns`.
     pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
-        let time_of = |places: &[Place; PLACES], place: u8| {
+        let time_of = |places: &[StackPlace; PLACES], place: u8| {
             places.get(usize::from(place)).map_or(0, |place| place.time_ns)
         };
         Self {
@@ -158,7 +158,7 @@ struct Whole {
     kernel_ns: u64,
     stack: RawStackId,
     is_missing: bool,
-    row: Option<(Kind, u32)>,
+    row: Option<(BlockKind, u32)>,
 }
 
 /// A thread becomes another program. The name is the new one from here on; the account of the kernel
@@ -319,7 +319,7 @@ pub(crate) struct Blocks {
     pub stacks_missing: u64,
     /// The kernel half of a waker's stack, until the other half comes.
     pub(super) waker_kernel: Option<(u32, KernelPart)>,
-    row_ids: FxHashMap<Kind, u32>,
+    row_ids: FxHashMap<BlockKind, u32>,
     waker_ids: FxHashMap<RawWaker, WakerId>,
     waker_stacks: WakerStacks,
     blockers: FxHashMap<u32, Blocker>,
@@ -347,7 +347,7 @@ impl Blocks {
     }
 
     /// Counts a block from `start_ns` to `end_ns` since the start of recording.
-    pub(super) fn add(&mut self, block: &Block, kind: Kind, (start_ns, end_ns): (u64, u64)) {
+    pub(super) fn add(&mut self, block: &Block, kind: BlockKind, (start_ns, end_ns): (u64, u64)) {
         let duration_ns = end_ns.saturating_sub(start_ns);
         let row = self.row(block, kind);
         if let Some(blocked) = self.rows.get_mut(row as usize) {
@@ -365,7 +365,7 @@ impl Blocks {
     }
 
     /// The row of a kind; the one that a stack was counted in last is found without a search.
-    fn row(&mut self, block: &Block, kind: Kind) -> u32 {
+    fn row(&mut self, block: &Block, kind: BlockKind) -> u32 {
         let Self { blockers, rows, row_ids, .. } = self;
         let whole = blockers.get_mut(&block.tid).and_then(|blocker| blocker.whole(block).as_mut());
         if let Some((known, row)) = whole.as_ref().and_then(|whole| whole.row)

@@ -31,7 +31,7 @@ use self::{
 use crate::{
     model::{Completeness, ThreadId},
     proc,
-    unwind::{Row, Start},
+    unwind::{Start, UnwindRow},
     wire::{Record, Sample, Stack},
 };
 
@@ -276,7 +276,7 @@ impl Recorder {
     fn skipped_caller(&mut self, generation: GenerationId, sample: &Sample<'_>) -> Option<u64> {
         let ip = sample.stack.user.iter().next()?;
         let row = self.row(generation, ip)?;
-        let Row::Frame { base, cfa_offset, return_offset, .. } = row else { return None };
+        let UnwindRow::Frame { base, cfa_offset, return_offset, .. } = row else { return None };
         let is_frameless = base == crate::unwind::Base::Sp;
         let caller = match cfa_offset.wrapping_add(return_offset) {
             0 if is_frameless => sample.leaf[0],
@@ -287,7 +287,7 @@ impl Recorder {
         Some(caller)
     }
 
-    fn row(&mut self, generation: GenerationId, address: u64) -> Option<Row> {
+    fn row(&mut self, generation: GenerationId, address: u64) -> Option<UnwindRow> {
         let Self { rows, spaces, binaries, .. } = self;
         look_up_row(rows, spaces, binaries, generation, address)
     }
@@ -319,7 +319,7 @@ impl Recorder {
 }
 
 /// Rules that were looked up, by address.
-type Rows = FxHashMap<(GenerationId, u64), Option<Row>>;
+type Rows = FxHashMap<(GenerationId, u64), Option<UnwindRow>>;
 
 /// Remembers what it finds. Where nothing is mapped, that is nothing: a mapping may yet become known.
 fn look_up_row(
@@ -328,7 +328,7 @@ fn look_up_row(
     binaries: &Binaries,
     generation: GenerationId,
     address: u64,
-) -> Option<Row> {
+) -> Option<UnwindRow> {
     if let Some(&known) = rows.get(&(generation, address)) {
         return known;
     }

@@ -11,7 +11,7 @@ use wingbeat_profile_common::{
 
 use super::{
     Recorder,
-    blocks::{Block, Ended, Exec, KernelPart, Kind, Off, RawWaker, Span, UserPart},
+    blocks::{Block, BlockKind, Ended, Exec, KernelPart, Off, RawWaker, Span, UserPart},
     intern::RawStackId,
     look_up_row,
     spaces::GenerationId,
@@ -93,7 +93,7 @@ impl Recorder {
         let thread = self.threads.sampled(block.pid, block.tid);
         let stack = self.whole_stack(block);
         let waker = self.blocks.waker(block);
-        let kind = Kind { thread, stack, state: block.state, waker };
+        let kind = BlockKind { thread, stack, state: block.state, waker };
         let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
         let span = (since(block.start_ns), since(block.end_ns));
         self.blocks.add(block, kind, span);

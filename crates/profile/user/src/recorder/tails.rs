@@ -5,7 +5,7 @@ use wingbeat_profile_common::{TAIL_CHECKS, TAIL_WORDS_PER_CHECK};
 
 use super::spaces::GenerationId;
 use crate::{
-    unwind::{Memory, Outcome, Row, Start, finish},
+    unwind::{Memory, Outcome, Start, UnwindRow, finish},
     wire::{Stack, Tail},
 };
 
@@ -61,7 +61,7 @@ impl Tails {
         stack: &Stack<'_>,
         start: Start,
         generation: GenerationId,
-        mut row: impl FnMut(u64) -> Option<Row>,
+        mut row: impl FnMut(u64) -> Option<UnwindRow>,
         use_outcome: impl FnOnce(&Outcome) -> T,
     ) -> T {
         let place = (stack.header.tid, stack.header.stop_sp);
@@ -83,7 +83,7 @@ impl Entry {
         &mut self,
         start: Start,
         generation: GenerationId,
-        row: impl FnMut(u64) -> Option<Row>,
+        row: impl FnMut(u64) -> Option<UnwindRow>,
     ) -> &Outcome {
         let known = |(known, known_in, _): &(Start, GenerationId, Outcome)| {
             *known == start && *known_in == generation

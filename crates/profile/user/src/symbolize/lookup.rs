@@ -10,7 +10,7 @@ use blazesym::symbolize::{
 use super::{
     demangle::demangled,
     perf_map::PerfMap,
-    places::{Place, Places, Space},
+    places::{CodePlace, Places, Space},
     tables::Tables,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) fn names(
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Vec<Named> {
-    let places: Vec<&Place> = places.iter().collect();
+    let places: Vec<&CodePlace> = places.iter().collect();
     let mut groups: BTreeMap<Space, Vec<usize>> = BTreeMap::new();
     for (index, place) in places.iter().enumerate() {
         groups.entry(place.space).or_default().push(index);
@@ -57,7 +57,7 @@ pub(super) fn names(
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
         let symbolizer = symbolizer();
         for batch in members.chunks(BATCH) {
-            let asked: Vec<&Place> = batch.iter().map(|&index| places[index]).collect();
+            let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
             let answers = lookup.ask(&symbolizer, space, &asked, &perf_map);
             for (&index, named) in batch.iter().zip(answers) {
                 names[index] = Some(named);
@@ -92,7 +92,7 @@ impl Lookup<'_> {
         &mut self,
         symbolizer: &Symbolizer,
         space: Space,
-        places: &[&Place],
+        places: &[&CodePlace],
         perf_map: &PerfMap,
     ) -> Vec<Named> {
         match space {
@@ -100,24 +100,29 @@ impl Lookup<'_> {
             Space::Kernel => self.ask_kernel(symbolizer, places),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
-                let name = |place: &Place| match perf_map.find(place.address) {
+                let name = |place: &CodePlace| match perf_map.find(place.address) {
                     Some(name) => (name.to_owned(), true),
                     None => (format!("[anon]+0x{:x}", place.address), false),
                 };
                 places.iter().map(|place| self.tables.named(Some(binary), name(place))).collect()
             }
             Space::Unmapped => {
-                let name = |place: &Place| (format!("0x{:x}", place.address), false);
+                let name = |place: &CodePlace| (format!("0x{:x}", place.address), false);
                 places.iter().map(|place| self.tables.named(None, name(place))).collect()
             }
         }
     }
 
-    fn ask_file(&mut self, symbolizer: &Symbolizer, id: BinaryId, places: &[&Place]) -> Vec<Named> {
+    fn ask_file(
+        &mut self,
+        symbolizer: &Symbolizer,
+        id: BinaryId,
+        places: &[&CodePlace],
+    ) -> Vec<Named> {
         let binary = self.tables.file(id, self.binaries);
         let symbols = file_source(self.binaries, id)
             .and_then(|source| symbols(symbolizer, &source, Input::VirtOffset(&addresses(places))));
-        let answer = |(index, place): (usize, &&Place)| match symbols
+        let answer = |(index, place): (usize, &&CodePlace)| match symbols
             .as_ref()
             .and_then(|symbols| symbols[index].as_sym())
         {
@@ -132,10 +137,10 @@ impl Lookup<'_> {
         places.iter().enumerate().map(answer).collect()
     }
 
-    fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&Place]) -> Vec<Named> {
+    fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {
         let source = Source::Kernel(Kernel::default());
         let symbols = symbols(symbolizer, &source, Input::AbsAddr(&addresses(places)));
-        let answer = |(index, place): (usize, &&Place)| {
+        let answer = |(index, place): (usize, &&CodePlace)| {
             let symbol = symbols.as_ref().and_then(|symbols| symbols[index].as_sym());
             // Of code that came and went, the last at this address.
             let code = self.kernel_code.iter().rev().find(|code| {
@@ -176,7 +181,7 @@ fn bpf_name(name: &str) -> String {
     format!("{own} [bpf]")
 }
 
-fn addresses(places: &[&Place]) -> Vec<u64> {
+fn addresses(places: &[&CodePlace]) -> Vec<u64> {
     places.iter().map(|place| place.address).collect()
 }
 

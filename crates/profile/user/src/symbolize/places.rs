@@ -24,7 +24,7 @@ pub(super) enum Space {
 
 /// A distinct code location; its number is that of the frame that it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct CodePlace {
     pub space: Space,
     /// ELF address in a file, virtual address otherwise.
     pub address: u64,
@@ -33,15 +33,15 @@ pub(super) struct Place {
 /// All distinct places.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    places: Vec<Place>,
-    ids: FxHashMap<Place, FrameId>,
+    places: Vec<CodePlace>,
+    ids: FxHashMap<CodePlace, FrameId>,
     /// Addresses met before; kernel addresses are the same in each generation.
     user: FxHashMap<(GenerationId, u64), FrameId>,
     kernel: FxHashMap<u64, FrameId>,
 }
 
 impl Places {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CodePlace> {
         self.places.iter()
     }
 
@@ -84,12 +84,12 @@ impl Places {
         if let Some(&id) = self.kernel.get(&address) {
             return id;
         }
-        let id = self.id(Place { space: Space::Kernel, address });
+        let id = self.id(CodePlace { space: Space::Kernel, address });
         self.kernel.insert(address, id);
         id
     }
 
-    fn id(&mut self, place: Place) -> FrameId {
+    fn id(&mut self, place: CodePlace) -> FrameId {
         *self.ids.entry(place).or_insert_with(|| {
             self.places.push(place);
             (self.places.len() - 1) as FrameId
@@ -97,23 +97,28 @@ impl Places {
     }
 }
 
-fn place(generation: GenerationId, address: u64, spaces: &Spaces, binaries: &Binaries) -> Place {
-    let unmapped = Place { space: Space::Unmapped, address };
+fn place(
+    generation: GenerationId,
+    address: u64,
+    spaces: &Spaces,
+    binaries: &Binaries,
+) -> CodePlace {
+    let unmapped = CodePlace { space: Space::Unmapped, address };
     let Some(generation) = spaces.generation(generation) else { return unmapped };
     let Some(mapping) = generation.find(address) else { return unmapped };
     let Some(binary) = binaries.get(mapping.binary) else { return unmapped };
-    let anonymous = Place { space: Space::Anonymous(mapping.binary, generation.pid), address };
+    let anonymous = CodePlace { space: Space::Anonymous(mapping.binary, generation.pid), address };
     if binary.backing == Backing::Anonymous {
         return anonymous;
     }
     let offset = mapping.offset_of(address);
     match binary.image() {
-        Some(image) => Place {
+        Some(image) => CodePlace {
             space: Space::File(mapping.binary),
             address: image.address_of_offset(offset).unwrap_or(offset),
         },
         // Not an ELF file, though mapped to be run: a JIT that shares its memory by a file.
         None if binary.file().is_some() => anonymous,
-        None => Place { space: Space::File(mapping.binary), address: offset },
+        None => CodePlace { space: Space::File(mapping.binary), address: offset },
     }
 }

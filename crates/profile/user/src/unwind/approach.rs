@@ -1,7 +1,7 @@
 //! From the innermost function to where the frame pointers begin.
 
 use super::{
-    cfi::{Base, Row},
+    cfi::{Base, UnwindRow},
     finish::Memory,
 };
 
@@ -43,7 +43,7 @@ pub(crate) enum ApproachEnd {
 pub(crate) fn approach(
     start: Registers,
     memory: &Memory,
-    mut row: impl FnMut(u64) -> Option<Row>,
+    mut row: impl FnMut(u64) -> Option<UnwindRow>,
 ) -> Approach {
     let mut frames = Vec::new();
     let Registers { mut pc, mut sp, mut bp } = start;
@@ -55,8 +55,8 @@ pub(crate) fn approach(
         }
         let is_return = u64::from(!frames.is_empty());
         let (slot, cfa, next_bp) = match row(pc.wrapping_sub(is_return)) {
-            Some(Row::End) => break ApproachEnd::Entry,
-            Some(Row::Frame { base, cfa_offset, return_offset, bp_offset }) => {
+            Some(UnwindRow::End) => break ApproachEnd::Entry,
+            Some(UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset }) => {
                 let base = if base == Base::Sp { sp } else { bp };
                 let cfa = base.wrapping_add_signed(cfa_offset);
                 let next_bp = match bp_offset {
@@ -65,7 +65,7 @@ pub(crate) fn approach(
                 };
                 (cfa.wrapping_add_signed(return_offset), cfa, next_bp)
             }
-            Some(Row::Other) | None => {
+            Some(UnwindRow::Other) | None => {
                 if bp < sp || bp - sp > FRAME_BYTES_MAX {
                     break ApproachEnd::Lost;
                 }
@@ -97,15 +97,15 @@ mod tests {
 
     /// 100 to 199 is a function without a frame, 200 to 299 one that keeps 24 bytes and saves the frame
     /// pointer register, 300 to 399 one with a frame pointer, 500 to 599 the entry.
-    fn rows(address: u64) -> Option<Row> {
+    fn rows(address: u64) -> Option<UnwindRow> {
         let frame = |base, cfa_offset, bp_offset| {
-            Some(Row::Frame { base, cfa_offset, return_offset: -8, bp_offset })
+            Some(UnwindRow::Frame { base, cfa_offset, return_offset: -8, bp_offset })
         };
         match address {
             100..200 => frame(Base::Sp, 8, None),
             200..300 => frame(Base::Sp, 24, Some(-16)),
             300..400 => frame(Base::Bp, 16, Some(-16)),
-            500..600 => Some(Row::End),
+            500..600 => Some(UnwindRow::End),
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ mod register {
 
 /// How to get from a function to its caller, at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Row {
+pub(crate) enum UnwindRow {
     /// There is no caller: the entry point of a thread.
     End,
     /// The canonical frame address is a register plus an offset, and the return address lies at an
@@ -71,7 +71,7 @@ impl Cfi {
     }
 
     /// The rule at an ELF address; `None` if the table does not cover it.
-    pub(crate) fn row(&self, address: u64) -> Option<Row> {
+    pub(crate) fn row(&self, address: u64) -> Option<UnwindRow> {
         let eh_frame = EhFrame::new(&self.eh_frame, NativeEndian);
         let mut context = UnwindContext::new();
         let bases = &self.bases;
@@ -114,26 +114,26 @@ impl Cfi {
     }
 }
 
-fn reduce(row: &UnwindTableRow<usize>) -> Row {
+fn reduce(row: &UnwindTableRow<usize>) -> UnwindRow {
     let CfaRule::RegisterAndOffset { register, offset: cfa_offset } = *row.cfa() else {
-        return Row::Other;
+        return UnwindRow::Other;
     };
     let base = match register {
         register::SP => Base::Sp,
         register::BP => Base::Bp,
-        _ => return Row::Other,
+        _ => return UnwindRow::Other,
     };
     let return_offset = match saved_at(row, register::RETURN) {
         Saved::At(offset) => offset,
-        Saved::Undefined => return Row::End,
-        Saved::Unchanged | Saved::Other => return Row::Other,
+        Saved::Undefined => return UnwindRow::End,
+        Saved::Unchanged | Saved::Other => return UnwindRow::Other,
     };
     let bp_offset = match saved_at(row, register::BP) {
         Saved::At(offset) => Some(offset),
         Saved::Undefined | Saved::Unchanged => None,
-        Saved::Other => return Row::Other,
+        Saved::Other => return UnwindRow::Other,
     };
-    Row::Frame { base, cfa_offset, return_offset, bp_offset }
+    UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset }
 }
 
 enum Saved {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use wingbeat_profile_common::Stop;
 
-use super::cfi::{Base, Row};
+use super::cfi::{Base, UnwindRow};
 use crate::model::{BrokenReason, Completeness};
 
 /// Frames added at most: below `main` and thread functions there are three or four.
@@ -61,7 +61,7 @@ pub(crate) struct Outcome {
 pub(crate) fn finish(
     start: Start,
     memory: Option<&Memory>,
-    row: impl FnMut(u64) -> Option<Row>,
+    row: impl FnMut(u64) -> Option<UnwindRow>,
 ) -> Outcome {
     let words_used = Cell::new(0);
     let read = |address| {
@@ -85,14 +85,14 @@ pub(crate) fn finish(
 fn walk(
     start: Start,
     read: impl Fn(u64) -> Option<u64>,
-    mut row: impl FnMut(u64) -> Option<Row>,
+    mut row: impl FnMut(u64) -> Option<UnwindRow>,
 ) -> Option<Vec<u64>> {
     let mut frames = Vec::new();
     let Start { mut pc, mut is_return, mut sp, mut bp, stop } = start;
     while frames.len() < FRAMES_MAX {
         match row(pc.wrapping_sub(u64::from(is_return))) {
-            Some(Row::End) => return Some(frames),
-            Some(Row::Frame { base, cfa_offset, return_offset, bp_offset }) => {
+            Some(UnwindRow::End) => return Some(frames),
+            Some(UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset }) => {
                 let base = if base == Base::Sp { sp } else { bp };
                 let cfa = base.wrapping_add_signed(cfa_offset);
                 let return_address = read(cfa.wrapping_add_signed(return_offset))?;
@@ -108,7 +108,7 @@ fn walk(
             // No table here. A zero frame pointer is then the only sign of the end that code
             // without tables (assembly, Go) can give.
             None if stop == Stop::Zero && frames.is_empty() => return Some(frames),
-            Some(Row::Other) | None => return None,
+            Some(UnwindRow::Other) | None => return None,
         }
     }
     None
@@ -134,14 +134,14 @@ mod tests {
     const ENTRY: u64 = 0x4000;
 
     /// The bottom of a C program: two functions without frame pointers, then the entry point.
-    fn row(address: u64) -> Option<Row> {
+    fn row(address: u64) -> Option<UnwindRow> {
         let frame = |cfa_offset, bp_offset| {
-            Some(Row::Frame { base: Base::Sp, cfa_offset, return_offset: -8, bp_offset })
+            Some(UnwindRow::Frame { base: Base::Sp, cfa_offset, return_offset: -8, bp_offset })
         };
         match address {
             0x1fff => frame(0x20, None),
             0x2fff => frame(0x10, Some(-16)),
-            0x3fff => Some(Row::End),
+            0x3fff => Some(UnwindRow::End),
             _ => None,
         }
     }
@@ -192,7 +192,12 @@ mod tests {
     #[test]
     fn rules_that_go_in_circles_end() {
         let circle = |_| {
-            Some(Row::Frame { base: Base::Sp, cfa_offset: 0, return_offset: 0, bp_offset: None })
+            Some(UnwindRow::Frame {
+                base: Base::Sp,
+                cfa_offset: 0,
+                return_offset: 0,
+                bp_offset: None,
+            })
         };
         let outcome = finish(start(Stop::NotAFrame), Some(&memory()), circle);
         assert_ne!(outcome.completeness, Completeness::Complete);

@@ -7,7 +7,7 @@ use object::{
     read::ReadCache,
 };
 
-use super::cfi::{Cfi, Row};
+use super::cfi::{Cfi, UnwindRow};
 
 /// A loadable piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Image {
     }
 
     /// The unwind rule at an ELF address.
-    pub(crate) fn row(&self, address: u64) -> Option<Row> {
+    pub(crate) fn row(&self, address: u64) -> Option<UnwindRow> {
         self.cfi.as_ref()?.row(address)
     }
 }

@@ -17,6 +17,6 @@ mod oracle;
 pub(crate) use approach::{ApproachEnd, Registers, approach};
 #[cfg(feature = "fuzzing")]
 pub(crate) use cfi::Cfi;
-pub(crate) use cfi::{Base, Row};
+pub(crate) use cfi::{Base, UnwindRow};
 pub(crate) use finish::{Memory, Outcome, Start, finish};
 pub(crate) use image::Image;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fs::File, process::Command};
 
-use super::{Base, Image, Row};
+use super::{Base, Image, UnwindRow};
 
 /// Addresses compared per file.
 const ADDRESSES: usize = 2_000;
@@ -12,7 +12,7 @@ const ADDRESSES: usize = 2_000;
 struct Told {
     start: u64,
     end: u64,
-    row: Row,
+    row: UnwindRow,
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn compare(path: &str) {
 /// Reads readelf's text: entries apart by empty lines, each a head, then a table whose first line
 /// names its columns. An entry for code inherits from the common one that it names.
 fn parse(text: &str) -> Vec<Told> {
-    let mut common: HashMap<&str, Row> = HashMap::new();
+    let mut common: HashMap<&str, UnwindRow> = HashMap::new();
     let mut all = Vec::new();
     for entry in text.split("\n\n") {
         let mut lines = entry
@@ -63,14 +63,14 @@ fn parse(text: &str) -> Vec<Told> {
         let Some(head) = lines.next() else { continue };
         let rows = table(lines);
         let Some((_, code)) = head.split_once(" FDE cie=") else {
-            let row = rows.first().map_or(Row::Other, |(_, row)| *row);
+            let row = rows.first().map_or(UnwindRow::Other, |(_, row)| *row);
             common.insert(head.split(' ').next().unwrap_or_default(), row);
             continue;
         };
         let (cie, range) = code.split_once(" pc=").expect("a range");
         let (start, end) = range.trim().split_once("..").expect("start..end");
         let (start, end) = (hex(start), hex(end));
-        let first = (start, common.get(cie).copied().unwrap_or(Row::Other));
+        let first = (start, common.get(cie).copied().unwrap_or(UnwindRow::Other));
         let rows = if rows.is_empty() { vec![first] } else { rows };
         let ends = rows.iter().skip(1).map(|(next, _)| *next).chain([end]);
         let told = rows.iter().zip(ends).map(|(&(start, row), end)| Told { start, end, row });
@@ -80,7 +80,7 @@ fn parse(text: &str) -> Vec<Told> {
 }
 
 /// `LOC CFA rbx rbp ra`, then a line per row.
-fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<(u64, Row)> {
+fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<(u64, UnwindRow)> {
     let columns: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
     let of_line = |line: &str| {
         let values: Vec<&str> = line.split_whitespace().collect();
@@ -94,30 +94,30 @@ fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<(u64, Row)> {
 }
 
 /// `rsp+8`, `c-8`, `u`: as gdb writes rules.
-fn row(cfa: Option<&str>, return_address: Option<&str>, bp: Option<&str>) -> Row {
+fn row(cfa: Option<&str>, return_address: Option<&str>, bp: Option<&str>) -> UnwindRow {
     let at = |rule: &str| rule.strip_prefix('c').and_then(|offset| offset.parse::<i64>().ok());
     let (base, cfa_offset) = match cfa.and_then(|rule| rule.split_at_checked(3)) {
         Some(("rsp", offset)) => (Base::Sp, offset),
         Some(("rbp", offset)) => (Base::Bp, offset),
-        _ => return Row::Other,
+        _ => return UnwindRow::Other,
     };
-    let Ok(cfa_offset) = cfa_offset.parse() else { return Row::Other };
+    let Ok(cfa_offset) = cfa_offset.parse() else { return UnwindRow::Other };
     let return_offset = match return_address {
-        Some("u") => return Row::End,
+        Some("u") => return UnwindRow::End,
         Some(rule) => match at(rule) {
             Some(offset) => offset,
-            None => return Row::Other,
+            None => return UnwindRow::Other,
         },
-        None => return Row::Other,
+        None => return UnwindRow::Other,
     };
     let bp_offset = match bp {
         None | Some("u" | "s") => None,
         Some(rule) => match at(rule) {
             Some(offset) => Some(offset),
-            None => return Row::Other,
+            None => return UnwindRow::Other,
         },
     };
-    Row::Frame { base, cfa_offset, return_offset, bp_offset }
+    UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset }
 }
 
 fn hex(digits: &str) -> u64 {

@@ -1,6 +1,6 @@
 //! What becomes of the account of a thread that changes its program, or that nobody saw go.
 
-use wingbeat_profile_common::off_cpu::{Place, Waker};
+use wingbeat_profile_common::off_cpu::{StackPlace, Waker};
 
 use super::*;
 use crate::{
@@ -159,8 +159,8 @@ fn who_ran_too_little_has_gone() {
             reserved: 0,
             waker: Waker { tid: 0, reserved: 0, key: 0, stack_ns: 0 },
             runtime_ns: 500 * MS,
-            users: [Place::EMPTY; PLACES],
-            kernels: [Place::EMPTY; PLACES],
+            users: [StackPlace::EMPTY; PLACES],
+            kernels: [StackPlace::EMPTY; PLACES],
         };
         let end_ns = thread.since_ns + elapsed_ms * MS;
         let is_gone = reckon_left(&mut thread, (500 + ran_ms) * MS, end_ns);

@@ -12,14 +12,14 @@ fn offset() -> impl Strategy<Value = i64> {
     prop_oneof![8 => (-8..16_i64).prop_map(|words| words * 8), 1 => any::<i64>()]
 }
 
-fn row() -> impl Strategy<Value = Option<Row>> {
+fn row() -> impl Strategy<Value = Option<UnwindRow>> {
     let base = prop_oneof![Just(Base::Sp), Just(Base::Bp)];
     let frame = (base, offset(), offset(), prop::option::of(offset())).prop_map(
         |(base, cfa_offset, return_offset, bp_offset)| {
-            Some(Row::Frame { base, cfa_offset, return_offset, bp_offset })
+            Some(UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset })
         },
     );
-    prop_oneof![8 => frame, 1 => Just(Some(Row::End)), 1 => Just(Some(Row::Other)), 1 => Just(None)]
+    prop_oneof![8 => frame, 1 => Just(Some(UnwindRow::End)), 1 => Just(Some(UnwindRow::Other)), 1 => Just(None)]
 }
 
 fn word() -> impl Strategy<Value = u64> {
