@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Lines that a file may have. One idea usually takes 100 to 300.
-const LINES_MAX: usize = 500;
+/// Lines that a function may have, from its name to its closing brace: a screen.
+const FUNCTION_LINES_MAX: usize = 70;
 
-/// Longer files, with the reason: `("path", "reason")`.
-const LONG_FILES: &[(&str, &str)] = &[];
+/// Longer functions, with the reason: `("path", "name", "reason")`.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
 
 /// Where `unsafe` may stand: the border to the kernel.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -260,6 +260,34 @@ fn crates_do_not_know_what_they_must_not() {
     check(offences);
 }
 
+/// The functions of a file: their lines and names. rustfmt puts the closing brace of a function as
+/// far in as its first line, and nothing else below it.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else { continue };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        // A function of one line, or one without a body, ends where it begins.
+        let end = match lines[start..].iter().position(|line| line.ends_with(['{', ';', '}'])) {
+            Some(ends) if lines[start + ends].ends_with('{') => lines[start..]
+                .iter()
+                .position(|line| line.strip_prefix(indent) == Some("}"))
+                .unwrap_or_default(),
+            ends => ends.unwrap_or_default(),
+        };
+        found.push((name, end + 1));
+    }
+    found
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    const BEFORE: [&str; 8] =
+        ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "extern", "\"C\""];
+    let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
+    (words.next() == Some("fn")).then(|| words.next())??.split(['(', '<']).next()
+}
+
 #[test]
 fn the_lists_name_what_there_is() {
     let absent = ABSENCES.iter().map(|(part, ..)| *part);
@@ -269,18 +297,26 @@ fn the_lists_name_what_there_is() {
 }
 
 #[test]
-fn files_are_one_idea() {
+fn functions_fit_a_screen() {
     let mut offences = Vec::new();
+    let mut excused = Vec::new();
     for Source { path, text } in sources(".rs") {
-        let lines = text.lines().count();
-        let excused = LONG_FILES.iter().any(|(long, _)| *long == path);
-        if lines > LINES_MAX && !excused {
-            offences.push(format!("{path}: {lines} lines, of {LINES_MAX} at most"));
-        } else if lines <= LINES_MAX && excused {
-            offences.push(format!("{path}: no longer long, take it off the list"));
+        for (name, lines) in functions(&text).into_iter().filter(|(_, n)| *n > FUNCTION_LINES_MAX) {
+            match LONG_FUNCTIONS.iter().find(|(file, long, _)| *file == path && *long == name) {
+                Some(exception) => excused.push(*exception),
+                None => offences.push(format!("{path}: {name} has {lines} lines")),
+            }
         }
     }
+    let stale = LONG_FUNCTIONS.iter().filter(|exception| !excused.contains(exception));
+    offences.extend(stale.map(|(path, name, _)| format!("{path}: {name} is no longer long")));
     check(offences);
+}
+
+#[test]
+fn functions_are_measured_to_their_brace() {
+    let text = "fn a() {\n    if b {\n    }\n}\nimpl C {\n    pub(crate) const fn d<T>(\n    ) -> E {\n    }\n    fn e();\n    fn f() {}\n}\n";
+    assert_eq!(functions(text), [("a", 4), ("d", 3), ("e", 1), ("f", 1)]);
 }
 
 #[test]
