@@ -109,8 +109,7 @@ impl Trial {
         };
         let name = |i| BenchmarkName::new(format!("b{i}")).expect("a name");
         let names: Vec<BenchmarkName> = (0..self.benchmarks).map(name).collect();
-        let made: Vec<(Vec<f64>, Vec<f64>)> =
-            (0..self.benchmarks).map(|benchmark| self.values(benchmark, random)).collect();
+        let made: Vec<_> = (0..self.benchmarks).map(|i| self.values(i, random)).collect();
         let points: Vec<Vec<PastPoint>> =
             made.iter().map(|(values, _)| values.iter().enumerate().map(point).collect()).collect();
         let (mut is_found, mut is_shown, mut is_wrong) = (false, false, false);

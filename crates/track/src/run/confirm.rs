@@ -47,19 +47,9 @@ pub(super) fn confirm(
     for _ in 0..request.confirm {
         let measured = match measure(&again, echo) {
             Ok(measured) => measured,
-            Err(RunError::Command(CommandError::Interrupted { .. })) => {
-                finding
-                    .remarks
-                    .push("interrupted before it was known whether that recurs".to_owned());
-                break;
-            }
             // What was found stands. It is only not known whether it recurs.
             Err(error) => {
-                let why = match error {
-                    RunError::Command(CommandError::Failed { how, .. }) => format!("it {how}"),
-                    other => other.to_string(),
-                };
-                finding.remarks.push(format!("the command did not run again to confirm: {why}"));
+                finding.remarks.push(why_not_again(error));
                 break;
             }
         };
@@ -83,21 +73,34 @@ pub(super) fn confirm(
             break;
         }
     }
-    let times = confirmations.len();
-    if times == 0 {
-        return Ok(());
+    if !confirmations.is_empty() {
+        let remark = what_recurred(&suspects, finding, confirmations.len());
+        finding.remarks.push(remark);
+        finding.confirmations = confirmations;
     }
-    let named: Vec<&str> = suspects.iter().map(BenchmarkName::as_str).collect();
-    let what = match (finding.report.alerts.is_empty(), self::suspects(finding).is_empty()) {
+    Ok(())
+}
+
+fn why_not_again(error: RunError) -> String {
+    let why = match error {
+        RunError::Command(CommandError::Interrupted { .. }) => {
+            return "interrupted before it was known whether that recurs".to_owned();
+        }
+        RunError::Command(CommandError::Failed { how, .. }) => format!("it {how}"),
+        other => other.to_string(),
+    };
+    format!("the command did not run again to confirm: {why}")
+}
+
+fn what_recurred(measured: &[BenchmarkName], finding: &Finding, times: usize) -> String {
+    let named: Vec<&str> = measured.iter().map(BenchmarkName::as_str).collect();
+    let what = match (finding.report.alerts.is_empty(), suspects(finding).is_empty()) {
         (false, _) => "what recurred is an alert",
         (true, true) => "none recurred",
         (true, false) => "what recurred is as rare as spikes here, so the next report decides",
     };
-    let plural = if times == 1 { "once" } else { "times" };
-    let count = if times == 1 { String::new() } else { format!("{times} ") };
-    finding.remarks.push(format!("{} ran again {count}{plural}: {what}", named.join(", ")));
-    finding.confirmations = confirmations;
-    Ok(())
+    let count = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    format!("{} ran again {count}: {what}", named.join(", "))
 }
 
 /// Benchmarks with an alert, or with a value that is none only because it may be a spike.

@@ -1,13 +1,11 @@
 //! Finds the history that a report belongs to: the epoch of its branch, and where the branch comes from.
 
-use time::OffsetDateTime;
-
 use super::{Request, RunError};
 use crate::{
     git,
     model::{BranchName, Report, StartPoint},
     output::short_hash,
-    store::Store,
+    store::{ReportSummary, Store},
 };
 
 /// What the user says about where a branch comes from.
@@ -117,36 +115,40 @@ fn find(
             }
         }
     }
-    let latest = store.latest(&report.project, &place.branch, Some(&report.testbed))?;
-    match (latest, wanted) {
-        (None, _) => remarks.push(format!(
+    if let Some(latest) = store.latest(&report.project, &place.branch, Some(&report.testbed))? {
+        remarks.extend(why_latest(report, &place.branch, &latest, wanted.as_deref()));
+        place.until = Some(latest.start_time.min(report.start_time));
+    } else {
+        remarks.push(format!(
             "the start point {} has no report on testbed {}: there is nothing to compare with until \
              `wingbeat run --branch {}` has been run there",
             place.branch, report.testbed, place.branch
-        )),
-        (Some(latest), Some(hash)) => {
-            let which = latest.hash.as_deref().map_or("without a commit", short_hash);
-            remarks.push(format!(
-                "{} has no report of commit {} or of one before it on testbed {}; it is compared with \
-                 the latest one, {which}",
-                place.branch,
-                short_hash(&hash),
-                report.testbed,
-            ));
-            place.until = Some(latest.start_time);
-        }
-        (Some(latest), None) => {
-            // Outside of a repository there is nothing that could part.
-            if report.hash.is_some() {
-                remarks.push(format!(
-                    "git does not know where this branch parts from {0} (is {0} fetched, with its \
-                     history?); it is compared with the latest report of {0}",
-                    place.branch
-                ));
-            }
-            place.until = Some(latest.start_time);
-        }
+        ));
     }
-    place.until = place.until.map(|until: OffsetDateTime| until.min(report.start_time));
     Ok(place)
+}
+
+/// Why a report is compared with the latest one of the start point, where that is news.
+fn why_latest(
+    report: &Report,
+    branch: &BranchName,
+    latest: &ReportSummary,
+    wanted: Option<&str>,
+) -> Option<String> {
+    if let Some(hash) = wanted {
+        let which = latest.hash.as_deref().map_or("without a commit", short_hash);
+        return Some(format!(
+            "{branch} has no report of commit {} or of one before it on testbed {}; it is compared with \
+             the latest one, {which}",
+            short_hash(hash),
+            report.testbed,
+        ));
+    }
+    // Outside of a repository there is nothing that could part.
+    report.hash.as_ref().map(|_| {
+        format!(
+            "git does not know where this branch parts from {branch} (is {branch} fetched, with its \
+             history?); it is compared with the latest report of {branch}"
+        )
+    })
 }

@@ -49,6 +49,27 @@ pub(super) fn write(
     verdict.p = Some(p);
     verdict.outcome = Outcome::NoChange;
 
+    let reason = judge(case, evidence, share, p, &bound, verdict);
+    verdict.reason = match verdict.limit {
+        Some(_) => with_news(reason, &history.news),
+        None => reason,
+    };
+}
+
+/// The outcome, and what stands in front of the news of the history.
+fn judge(
+    case: &Case<'_>,
+    evidence: &Evidence,
+    share: &Settings,
+    p: f64,
+    bound: &impl Fn(f64, f64) -> Boundary,
+    verdict: &mut Verdict,
+) -> String {
+    let history = &case.history;
+    let History { series, model, .. } = history;
+    let Evidence { usual, value, limit, .. } = evidence;
+    let least = least_changes(model, share);
+    let level = usual.level;
     let is_rare = |p: f64| p <= share.false_alarm_chance;
     let side = crossed(level, *value, least);
     let disagree = |limit: Limit, baseline| {
@@ -64,7 +85,7 @@ pub(super) fn write(
         let recurs = |value: &f64| (value - new.after).abs() < (value - new.before).abs();
         series.repeats.iter().all(recurs)
     });
-    let reason = match (side.filter(|_| is_rare(evidence.p_usual)), run, new) {
+    match (side.filter(|_| is_rare(evidence.p_usual)), run, new) {
         (Some(side), ..) if disagree(side, level) => {
             "the value is beyond the limit, but the raw samples of the runs do not differ so: a few wild \
              samples made it"
@@ -93,25 +114,28 @@ pub(super) fn write(
             verdict.suspect(side, series.measure.direction);
             reason_of_suspect(evidence, series.repeats.len())
         }
-        _ => match visible.filter(|visible| *visible > VISIBLE_MAX) {
-            Some(_) => {
-                verdict.outcome = Outcome::TooNoisy;
-                verdict.smallest_visible = None;
-                reason_of_noise(evidence)
-            }
-            None => match *value == series.metric.value {
-                true => quiet_reason(evidence, least),
-                false => {
-                    let again = series.measure.scale(*value, None).with_unit(*value);
-                    format!("measured again it was {again}; {}", quiet_reason(evidence, least))
-                }
-            },
-        },
-    };
-    verdict.reason = match verdict.limit {
-        Some(_) => with_news(reason, &history.news),
-        None => reason,
-    };
+        _ => reason_of_quiet(evidence, series, least, verdict),
+    }
+}
+
+/// Neither rare nor suspect: quiet, or too noisy to be judged.
+fn reason_of_quiet(
+    evidence: &Evidence,
+    series: &Series<'_>,
+    least: (f64, f64),
+    verdict: &mut Verdict,
+) -> String {
+    if verdict.smallest_visible.is_some_and(|visible| visible > VISIBLE_MAX) {
+        verdict.outcome = Outcome::TooNoisy;
+        verdict.smallest_visible = None;
+        return reason_of_noise(evidence);
+    }
+    let value = evidence.value;
+    if value == series.metric.value {
+        return quiet_reason(evidence, least);
+    }
+    let again = series.measure.scale(value, None).with_unit(value);
+    format!("measured again it was {again}; {}", quiet_reason(evidence, least))
 }
 
 impl Evidence {
