@@ -78,7 +78,7 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
         notices.push(Notice::EnvironmentChanged { changes: news });
     }
     let (noisy, short): (Vec<_>, Vec<_>) =
-        noisy.into_iter().partition(|history| history.suffices_in_reports(short::REPORTS_MIN));
+        noisy.into_iter().partition(|history| history.suffices_in_reports(history::REPORTS_MIN));
     let looks = short::judge(&short, settings, &mut verdicts);
     let judged = auto::judge(noisy, settings, &mut verdicts);
     let mut decision = Decision { verdicts, looks, notices, ..Decision::default() };

@@ -13,7 +13,6 @@ pub mod chart;
 mod html;
 mod layout;
 mod page_data;
-mod panels;
 mod svg;
 mod terminal;
 mod thin;

@@ -15,6 +15,7 @@ mod columns;
 mod error;
 mod exchange;
 mod files;
+mod from_row;
 mod history;
 mod insert;
 mod log;

@@ -7,6 +7,7 @@
 mod case;
 mod evidence;
 mod neighbours;
+mod others;
 mod run;
 mod write;
 

@@ -11,6 +11,9 @@ use crate::model::{
 /// Points on each side that decide which value of a repeated point counts.
 const AROUND: usize = 5;
 
+/// Minimum number of reports of history for a decision.
+pub(super) const REPORTS_MIN: usize = 5;
+
 /// The history points used for one metric.
 #[derive(Debug, Clone)]
 pub(super) struct History<'a> {

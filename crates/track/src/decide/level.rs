@@ -4,8 +4,7 @@ use wingbeat_stats::{changes, usual::Usual};
 
 use super::{
     Series, Settings,
-    history::History,
-    short,
+    history::{History, REPORTS_MIN},
     words::{self, chance},
 };
 use crate::model::{
@@ -41,9 +40,9 @@ pub(super) fn crossed(before: f64, after: f64, least: (f64, f64)) -> Option<Limi
 pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
     let least_points = changes::POINTS_MIN - 1;
-    if !history.suffices_in_reports(short::REPORTS_MIN) {
+    if !history.suffices_in_reports(REPORTS_MIN) {
         verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage_in_reports(short::REPORTS_MIN);
+        verdict.reason = history.shortage_in_reports(REPORTS_MIN);
         return;
     }
     if !history.suffices(least_points) {

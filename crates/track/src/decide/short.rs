@@ -7,15 +7,12 @@ use wingbeat_stats::sample::median;
 
 use super::{
     Look, Settings,
-    history::History,
+    history::{History, REPORTS_MIN},
     level::{crossed, least_changes},
     samples,
     words::chance,
 };
 use crate::model::{Change, Limit, Outcome, Verdict};
-
-/// Minimum number of reports of history for a decision.
-pub(super) const REPORTS_MIN: usize = 5;
 
 /// Least relative difference to consider: runs of the same program on a shared machine often differ
 /// by as much.

@@ -1,13 +1,12 @@
 //! What is drawn: panels of lines over reports. It comes of a store's series and knows nothing of
 //! pixels.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap};
 
 use time::OffsetDateTime;
 use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
-use super::panels;
 use crate::{
     model::{BranchName, Kind, Limit, Measure, Outcome, Status, TestbedName},
     store::{Plot, PlotPoint, PlotSeries},
@@ -114,7 +113,7 @@ impl Chart {
         };
         let series = plot.series.iter().filter(|series| !series.points.is_empty());
         let lines = series.map(|series| (series, Line::of(name(series), series, &stamps.places)));
-        let panels = panels::group(lines);
+        let panels = group(lines);
         Self { title: title.into(), stamps: stamps.all, panels, left_out: 0 }
     }
 
@@ -332,4 +331,48 @@ impl Stamps {
         }
         stamps
     }
+}
+
+/// Panels of the lines of series: one for each measure of each benchmark. Times in different units are
+/// brought to one; other units have panels of their own.
+fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
+    let mut known: HashMap<_, Vec<usize>> = HashMap::new();
+    for (series, mut line) in lines {
+        let same = known.entry((&series.benchmark, &series.measure.slug)).or_default();
+        let fitting = same.iter().find_map(|&index| {
+            let measure = &panels[index].measure;
+            let factor = match measure.units == series.measure.units {
+                true => 1.0,
+                false => measure.ladder().factor_from(&series.measure.ladder())?,
+            };
+            Some((index, factor))
+        });
+        if let Some((index, factor)) = fitting {
+            if factor != 1.0 {
+                line.scale(factor);
+            }
+            panels[index].lines.push(line);
+        } else {
+            same.push(panels.len());
+            panels.push(Panel {
+                benchmark: series.benchmark.to_string(),
+                measure: series.measure.clone(),
+                lines: vec![line],
+            });
+        }
+    }
+    sort_panels(&mut panels);
+    panels
+}
+
+/// What needs a look first; among equals by measure and benchmark.
+fn sort_panels(panels: &mut [Panel]) {
+    for panel in panels.iter_mut() {
+        let newest = |line: &Line| line.last().map(|dot| dot.stamp);
+        panel.lines.sort_by_cached_key(|line| (line.rank(), Reverse(newest(line))));
+    }
+    panels.sort_by_cached_key(|panel| {
+        (panel.rank(), panel.measure.slug.clone(), panel.benchmark.clone())
+    });
 }

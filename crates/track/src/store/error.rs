@@ -8,7 +8,7 @@ use std::{
 use rusqlite::ErrorCode;
 use uuid::Uuid;
 
-use super::{checksum::Damage, migrations::VERSION};
+use super::checksum::Damage;
 
 /// Why a store could not be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
@@ -27,16 +27,16 @@ pub enum StoreError {
     NotAStore { path: PathBuf, found: String },
     /// A newer wingbeat has written it.
     #[error(
-        "the store {} has version {found}, and this wingbeat knows versions up to {VERSION}; \
+        "the store {} has version {found}, and this wingbeat knows versions up to {known}; \
          a newer wingbeat has written it and can read it", .path.display()
     )]
-    Newer { path: PathBuf, found: i64 },
+    Newer { path: PathBuf, found: i64, known: i64 },
     /// It has to be brought to the present version, and cannot be written.
     #[error(
         "the store {} has the older version {found} and cannot be written, so it cannot be brought to \
-         version {VERSION}; copy it to a place that can be written", .path.display()
+         version {known}; copy it to a place that can be written", .path.display()
     )]
-    OlderReadOnly { path: PathBuf, found: i64 },
+    OlderReadOnly { path: PathBuf, found: i64, known: i64 },
     /// The file or its folder cannot be written.
     #[error(
         "the store {} cannot be written while {doing}: the file, its folder or the file system is \

@@ -12,10 +12,10 @@ use uuid::Uuid;
 use super::{
     Store, StoreError,
     columns::{Id, limit_ns},
+    from_row::ENVIRONMENT,
     log::branch_head,
     past::{SUMS, StoredReport, past, past_report},
     prepare,
-    read::ENVIRONMENT,
     rows::{name_row, project_row},
     versions::START_POINTS_MAX,
 };

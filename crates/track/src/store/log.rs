@@ -9,8 +9,8 @@ use super::{
     census::{check_indexes, verified},
     checksum::{BENCHMARK, damage},
     columns::{Id, Text, Word, limit_ns},
+    from_row::{environment, start_point, time},
     prepare,
-    read::{environment, start_point, time},
     rows::{Conditions, branch_row, name_row, newest, project_row},
 };
 use crate::{

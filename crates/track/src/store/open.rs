@@ -102,7 +102,7 @@ impl Store {
         let store = Self::connect_with(path, Path::new(&uri), flags)?;
         match store.identify()? {
             Identity::Store(version) if version < VERSION => {
-                Err(StoreError::OlderReadOnly { path: store.path, found: version })
+                Err(StoreError::OlderReadOnly { path: store.path, found: version, known: VERSION })
             }
             _ => Ok(store),
         }
@@ -139,7 +139,9 @@ impl Store {
     fn recognize(&self, identity: Identity) -> Result<Identity, StoreError> {
         let path = self.path.clone();
         match identity {
-            Identity::Store(found) if found > VERSION => Err(StoreError::Newer { path, found }),
+            Identity::Store(found) if found > VERSION => {
+                Err(StoreError::Newer { path, found, known: VERSION })
+            }
             Identity::Foreign => {
                 let found = "it is an SQLite database of something else".to_owned();
                 Err(StoreError::NotAStore { path, found })

@@ -13,8 +13,8 @@ use wingbeat_stats::sample::median;
 use super::{
     checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
     columns::{Id, Numbers, Text, Word},
+    from_row::{MEASURE, environment, measure, time},
     prepare,
-    read::{MEASURE, environment, measure, time},
     sums::mark,
 };
 use crate::model::{

@@ -1,33 +1,21 @@
 //! A report as it was stored, or with what became of its alerts since.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
     Store, StoreError, alerts,
     checksum::REPORT,
-    columns::{Id, Numbers, Text, Time, Word},
+    columns::{Id, Numbers, Text, Word},
+    from_row::{
+        BOUNDARY, ENVIRONMENT, MEASURE, alert, boundary, environment, measure, start_point, time,
+    },
     prepare,
     sums::verify_report,
 };
 use crate::model::{
-    Alert, BenchmarkResults, Boundary, Change, Environment, FailedBenchmark, Measure, Metric,
-    Report, Results, StartPoint, Verdict,
+    Alert, BenchmarkResults, Change, FailedBenchmark, Metric, Report, Results, Verdict,
 };
-
-/// Columns of an environment, those of the report `r` and of its `environment` `e`.
-pub(super) const ENVIRONMENT: &str = "e.kernel AS kernel, e.cpu_model AS cpu_model, \
-    e.governor AS governor, e.cores AS cores, e.compiler AS compiler, e.wingbeat AS wingbeat, \
-    r.load AS load, r.steal AS steal, r.git_hash AS git_hash, r.is_dirty AS is_dirty";
-
-/// Columns of a measure, those of `measure` `q`.
-pub(super) const MEASURE: &str = "q.slug AS slug, q.name AS measure_name, q.units AS units, \
-    q.direction AS direction, q.kind AS kind";
-
-/// Columns of a boundary, those of `verdict` `v`.
-pub(super) const BOUNDARY: &str = "v.has_boundary AS has_boundary, v.baseline AS baseline, \
-    v.lower_limit AS lower_limit, v.upper_limit AS upper_limit";
 
 /// Which alerts a report is read with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,61 +101,6 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Report> {
         alerts: Vec::new(),
         confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
     })
-}
-
-/// The start point of a report, of columns `start_branch`, `start_hash` and so on.
-pub(super) fn start_point(row: &Row<'_>) -> rusqlite::Result<Option<StartPoint>> {
-    let Some(Text(branch)) = row.get("start_branch")? else { return Ok(None) };
-    Ok(Some(StartPoint {
-        branch,
-        hash: row.get("start_hash")?,
-        until: row.get::<_, Option<Time>>("start_until_ns")?.map(|time| time.0),
-        max_versions: row.get("start_versions_max")?,
-    }))
-}
-
-/// The environment of the columns [`ENVIRONMENT`].
-pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
-    Ok(Environment {
-        kernel: row.get("kernel")?,
-        cpu_model: row.get("cpu_model")?,
-        governor: row.get("governor")?,
-        cores: row.get("cores")?,
-        load: row.get("load")?,
-        steal: row.get("steal")?,
-        compiler: row.get("compiler")?,
-        git_hash: row.get("git_hash")?,
-        is_dirty: row.get("is_dirty")?,
-        wingbeat: row.get("wingbeat")?,
-    })
-}
-
-/// The measure of the columns [`MEASURE`].
-pub(super) fn measure(row: &Row<'_>) -> rusqlite::Result<Measure> {
-    Ok(Measure {
-        slug: row.get::<_, Text<_>>("slug")?.0,
-        name: row.get::<_, String>("measure_name")?.into(),
-        units: row.get::<_, String>("units")?.into(),
-        direction: row.get::<_, Word<_>>("direction")?.0,
-        kind: row.get::<_, Word<_>>("kind")?.0,
-    })
-}
-
-/// The boundary of the columns [`BOUNDARY`], which may come of an outer join.
-pub(super) fn boundary(row: &Row<'_>) -> rusqlite::Result<Option<Boundary>> {
-    if !row.get::<_, Option<bool>>("has_boundary")?.unwrap_or(false) {
-        return Ok(None);
-    }
-    Ok(Some(Boundary {
-        baseline: row.get("baseline")?,
-        lower_limit: row.get("lower_limit")?,
-        upper_limit: row.get("upper_limit")?,
-    }))
-}
-
-/// A time.
-pub(super) fn time(row: &Row<'_>, column: &str) -> rusqlite::Result<OffsetDateTime> {
-    Ok(row.get::<_, Time>(column)?.0)
 }
 
 /// The results of one iteration of the report.
@@ -270,17 +203,4 @@ fn raised(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Alert>> {
                WHERE a.report = ?1
                ORDER BY a.position";
     prepare(connection, sql)?.query_map([row], alert)?.collect()
-}
-
-/// The alert of columns named as in the table, with `benchmark` and `slug` as texts.
-pub(super) fn alert(row: &Row<'_>) -> rusqlite::Result<Alert> {
-    Ok(Alert {
-        uuid: row.get::<_, Id>("uuid")?.0,
-        iteration: row.get("iteration")?,
-        benchmark: row.get::<_, Text<_>>("benchmark")?.0,
-        measure: row.get::<_, Text<_>>("slug")?.0,
-        limit: row.get::<_, Word<_>>("crossed")?.0,
-        status: row.get::<_, Word<_>>("status")?.0,
-        reason: row.get("reason")?,
-    })
 }

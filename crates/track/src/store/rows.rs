@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter, types::Value};
 
-use super::{prepare, read::ENVIRONMENT};
+use super::{from_row::ENVIRONMENT, prepare};
 use crate::model::{BranchName, ProjectName};
 
 /// Conditions on rows, with the values of their parameters in order.

@@ -163,7 +163,7 @@ fn place(connection: &Connection, report: Uuid) -> rusqlite::Result<Option<Place
                 hash: row.get("hash")?,
                 start_time_ns: row.get("start_time_ns")?,
                 confirms: row.get::<_, Option<Id>>("confirms")?.map(|id| id.0),
-                start: super::read::start_point(row)?.map(|start| (start.branch, start.until)),
+                start: super::from_row::start_point(row)?.map(|start| (start.branch, start.until)),
             })
         })
         .optional()

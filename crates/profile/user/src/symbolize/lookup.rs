@@ -11,10 +11,10 @@ use super::{
     demangle::demangled,
     perf_map::PerfMap,
     places::{CodePlace, Places, Space},
-    tables::Tables,
+    tables::{Named, Tables},
 };
 use crate::{
-    model::{self, BinaryKind, Line},
+    model::BinaryKind,
     recorder::{
         Recorder,
         binaries::{Binaries, BinaryId},
@@ -26,12 +26,6 @@ use crate::{
 const BATCH: usize = 256;
 /// What blazesym calls the module of a BPF program.
 const BPF_MODULE: &str = "[bpf]";
-
-/// A place with names.
-pub(super) struct Named {
-    pub binary: Option<model::BinaryId>,
-    pub lines: Vec<Line>,
-}
 
 /// Names for all places, in their order.
 pub(super) fn names(

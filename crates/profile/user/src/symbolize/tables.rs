@@ -5,11 +5,16 @@ use std::collections::HashMap;
 use blazesym::symbolize::{CodeInfo, Sym};
 use rustc_hash::FxHashMap;
 
-use super::lookup::Named;
 use crate::{
     model::{self, Binary, BinaryKind, Function, FunctionId, Line},
     recorder::binaries::{Backing, Binaries, BinaryId},
 };
+
+/// A place with names.
+pub(super) struct Named {
+    pub binary: Option<model::BinaryId>,
+    pub lines: Vec<Line>,
+}
 
 /// Tables that grow as names are found.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ use wingbeat_stats::{
 use super::{
     Case, Settings,
     neighbours::Neighbours,
+    others::Others,
     run::{self, Run},
 };
 
@@ -38,20 +39,6 @@ pub(super) struct Evidence {
     pub(super) p_level: f64,
     /// The newest values that are off to the same side, where they are best explained by a new level.
     pub(super) run: Option<Run>,
-}
-
-/// What the report's series contribute to each other.
-pub(super) struct Others {
-    expected: Option<Expected>,
-    common: Common,
-    pub(super) neighbours: Neighbours,
-}
-
-impl Others {
-    /// The noise of one of them, whose own kinds are `own`.
-    pub(super) fn noise(&self, past: &Usual, own: &Kinds) -> Noise {
-        Noise::of(past, &self.common.without(own), self.expected.as_ref())
-    }
 }
 
 /// Weighs all metrics.

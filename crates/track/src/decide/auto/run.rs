@@ -8,7 +8,7 @@ use wingbeat_stats::{
     usual::Usual,
 };
 
-use super::{Case, evidence::Others, neighbours::Neighbours};
+use super::{Case, neighbours::Neighbours, others::Others};
 
 /// Maximum number of the newest reports to judge together. A report that was measured again has
 /// several values.

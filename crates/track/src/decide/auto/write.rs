@@ -4,6 +4,7 @@ use wingbeat_text::{grouped, share};
 
 use super::{
     super::{
+        Series,
         history::History,
         level::{crossed, least_changes},
         samples,
@@ -27,9 +28,8 @@ pub(super) fn write(
     verdict: &mut Verdict,
 ) {
     let history = &case.history;
-    let History { series, model, .. } = history;
     let Evidence { usual, value, limit, .. } = evidence;
-    let least = least_changes(model, share);
+    let least = least_changes(&history.model, share);
     let (level, scale) = (usual.level, usual.scale());
     let bound = |level: f64, limit: f64| {
         let distance = |least: f64| (limit * scale).max(least * level.abs());
