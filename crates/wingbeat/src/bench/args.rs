@@ -106,7 +106,7 @@ impl BenchArgs {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("expected a number from 1".to_owned()),
+        Ok(0) | Err(_) => Err("expected a number of at least 1".to_owned()),
         Ok(number) => Ok(number),
     }
 }

@@ -89,7 +89,7 @@ fn arguments_that_do_not_fit() {
     check(&["--map", "nope=map.json"], 1, &["looping.o has no map \"nope\""]);
     check(&["--map", "nope"], 2, &["NAME=FILE"]);
     check(&["--cpu", "9999"], 2, &["'9999' for '--cpu <N>': this process may run on CPU"]);
-    check(&["--samples", "0"], 2, &["a number from 1 on"]);
+    check(&["--samples", "0"], 2, &["a number of at least 1"]);
     check(&["--expect", "XDP_PASS"], 2, &["a number of 32 bits"]);
     check(&["--err"], 2, &["--against"]);
     check(&["--format", "xml"], 2, &["xml"]);
