@@ -1,6 +1,6 @@
 //! Measures: the only part of this crate that runs programs.
 //!
-//! A [`Runner`](runner::Runner) loads programs and runs them until its alarm goes off: the `kernel`, and in
+//! A `Runner` loads programs and runs them until its alarm goes off: the `kernel`, and in
 //! tests a `fake` one with a clock of its own. A `Subject` is one program with its maps: plain, with counters,
 //! and with a clock. `cases` brings each program on each input to where samples can be taken, as far as the
 //! `budget` allows; a `Turn` takes them, in batches or as an `Alternation` with the ruler. `order` puts all of

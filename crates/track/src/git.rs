@@ -2,7 +2,7 @@
 //!
 //! The functions ask about a folder. What git does not know is `None`: benchmarks run outside of
 //! repositories too. They keep the variables by which git tells its hooks which repository they run for:
-//! a hook that measures is about that one. Who works in another worktree takes [`forget_hook`].
+//! a hook that measures is about that one. Who works in another worktree takes `forget_hook`.
 
 use std::{io, path::Path, process::Command};
 

@@ -1,6 +1,6 @@
 //! One `wingbeat run` from beginning to end: the only part of this crate that starts programs.
 //!
-//! [`command`](crate::command) runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
+//! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
 //! several, `head` finds the history that the report belongs to, `judge` puts both before
 //! [`decide`](crate::decide), `confirm` measures again what looks bad, `in_turns` what looks worse than a
 //! history that is too short. [`git`](crate::git) and [`host`] tell where all of this happens, and an [`Interrupt`]

@@ -66,7 +66,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_by(|out| out.write_all(text.as_bytes()))
 }
 
-/// As [`print`], for what writes itself.
+/// As [`print()`], for what writes itself.
 pub(crate) fn print_by(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@
 //! kernel's own type information, BTF. aya-obj parses BTF too, but keeps the members of a structure to
 //! itself, hence this reader.
 //!
-//! [`table`] holds types that were read: the kernel's here, an object's in [`crate::spec`].
+//! `table` holds types that were read: the kernel's here, an object's in [`crate::spec`].
 
 mod error;
 pub(crate) mod table;

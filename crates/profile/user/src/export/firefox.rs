@@ -1,6 +1,6 @@
 //! The Firefox Profiler's processed profile: a timeline per thread, of samples and of blocks.
 //!
-//! [`format`] has the document as it is written, one table per file field; the rest fills it, thread by
+//! [`mod@format`] has the document as it is written, one table per file field; the rest fills it, thread by
 //! thread.
 
 mod format;
