@@ -31,7 +31,7 @@ pub use self::{
     map_contents::{Entry, EntryError, EntryValue, MapContents, MapError, MapKind, MapShape, Part},
     source::{MapSource, NotAMapSource, Source},
 };
-use crate::warning::Warning;
+use crate::Warning;
 
 /// Larger files are refused. A capture of a million packets of ordinary size is smaller.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;

@@ -17,4 +17,5 @@ pub mod measure;
 pub mod plan;
 pub mod report;
 pub mod result;
-pub mod warning;
+
+pub use wingbeat_text::Warning;

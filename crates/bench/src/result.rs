@@ -5,9 +5,8 @@ use serde::{Serialize, Serializer};
 pub use wingbeat_stats::paired::Verdict;
 
 use crate::{
-    conditions,
+    Warning, conditions,
     counts::{Calls, TailCalls},
-    warning::Warning,
 };
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
@@ -315,6 +314,8 @@ pub struct Size {
 /// The result of `wingbeat bench OBJECT --against OTHER`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
     /// The object under test, measured by itself in a quarter of the time. The times that are compared
     /// are those of `cases`, from batches that took turns.
     pub report: Report,

@@ -25,7 +25,7 @@ mod words;
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
 use self::history::History;
-use crate::model::{Kind, Notice, Outcome, Verdict, threshold::Test};
+use crate::model::{Kind, Notice, NoticeText, Outcome, Verdict, threshold::Test};
 
 /// An empty verdict.
 fn empty(series: &Series<'_>) -> Verdict {
@@ -75,7 +75,9 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     }
     let mut notices = Vec::new();
     if !news.is_empty() {
-        notices.push(Notice::EnvironmentChanged { changes: news });
+        let cause = format!("the environment is not that of the last report: {}", news.join(", "));
+        let text = NoticeText { cause, ..NoticeText::default() };
+        notices.push(Notice::EnvironmentChanged { changes: news, text });
     }
     let (noisy, short): (Vec<_>, Vec<_>) =
         noisy.into_iter().partition(|history| history.suffices_in_reports(history::REPORTS_MIN));

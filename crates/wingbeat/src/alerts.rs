@@ -95,7 +95,7 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     let is_cut = alerts.len() > most;
     alerts.truncate(most);
     if args.format == Format::Json {
-        return print_json(&alerts.iter().map(Json::of).collect::<Vec<_>>());
+        return print_json(1, &JsonList { alerts: alerts.iter().map(Json::of).collect() });
     }
     if quiet {
         return Ok(());
@@ -234,7 +234,13 @@ fn series(stored: &StoredAlert) -> [&str; 5] {
     ]
 }
 
-/// An alert as JSON. docs/formats.md tells the fields.
+/// The list as JSON. docs/formats.md describes the fields.
+#[derive(Serialize)]
+struct JsonList<'a> {
+    alerts: Vec<Json<'a>>,
+}
+
+/// An alert as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     uuid: String,

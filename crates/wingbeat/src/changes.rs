@@ -55,7 +55,7 @@ enum Format {
     /// A table
     #[default]
     Human,
-    /// {"name": [{"index", "before", "after", "change", "p"}]}
+    /// {"series": {"name": [{"index", "before", "after", "change", "p"}]}}
     Json,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             if let Some(short) = report::short(&found).filter(|_| !quiet) {
                 message!("note: {short}");
             }
-            report::json(&found, labels).context("cannot write JSON")?
+            report::json(&found, labels)?
         }
     };
     if output.is_some() || args.format != Format::Human || !quiet {

@@ -142,7 +142,7 @@ Examples:
   wingbeat top                                     until q, Esc or Ctrl-C
   wingbeat top -d 500ms --sort runs --filter xdp   twice a second, the most run first
   wingbeat top --once                              a table of one second, on stdout
-  wingbeat top --once --format json | jq '.programs[] | select(.cpu_percent > 1) | .name'
+  wingbeat top --once --format json | jq '.programs[] | select(.cpu_share > 0.01) | .name'
 
 CPU % is of one CPU. It needs CAP_SYS_ADMIN (sudo). While it is open, each run of every program takes
 some tens of nanoseconds longer, because the kernel reads its clock.";
@@ -171,7 +171,7 @@ const CHANGES_EXAMPLES: &str = "\
 Examples:
   wingbeat changes history.csv                     a table of all changes
   wingbeat changes history.csv --last 10 --err     1 if one is among the last ten points
-  generate | wingbeat changes - --format json | jq '.latency[].index'
+  generate | wingbeat changes - --format json | jq '.series.latency[].index'
 
 The exit status is 0; 1 on failure, and with --err when a change is reported; 2 for wrong usage.
 docs/changes.md explains what counts as a change.";

@@ -86,7 +86,7 @@ fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Resu
     match format {
         Format::Human if quiet => Ok(()),
         Format::Human => print(&report::text(&report, row_width())),
-        Format::Json => print_json(&report),
+        Format::Json => print_json(json::SCHEMA_VERSION, &report),
     }
 }
 
@@ -95,7 +95,7 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
     let most = usize::try_from(args.number).unwrap_or(usize::MAX);
     let entries = entries(store, store.reports(&filter, most.saturating_add(1))?, most)?;
     if args.format == Format::Json {
-        return print_json(&entries.iter().take(most).map(json::Entry::of).collect::<Vec<_>>());
+        return json::print(entries.iter().take(most));
     }
     if quiet {
         return Ok(());

@@ -81,10 +81,30 @@ pub(crate) fn print_by(
     }
 }
 
-/// Writes a document as JSON to stdout.
-pub(crate) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
-    print(&(text + "\n"))
+/// A JSON document: the version of its fields, then the content, which has members itself.
+#[derive(serde::Serialize)]
+struct Document<T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    content: T,
+}
+
+/// A JSON document as text, with `schema_version` as its first member.
+pub(crate) fn json_text(
+    schema_version: u32,
+    content: &impl serde::Serialize,
+) -> anyhow::Result<String> {
+    let document = Document { schema_version, content };
+    let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
+    Ok(text + "\n")
+}
+
+/// Writes a JSON document to stdout.
+pub(crate) fn print_json(
+    schema_version: u32,
+    content: &impl serde::Serialize,
+) -> anyhow::Result<()> {
+    print(&json_text(schema_version, content)?)
 }
 
 /// Whether stdout takes colours: as `--color` says, else as NO_COLOR and the terminal say.

@@ -55,8 +55,8 @@ pub enum Verb {
 /// What to do about a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mend {
-    /// A shell command that mends it.
+pub enum NextStep {
+    /// A shell command that fixes it.
     Command(String),
     /// No command can: what else can be done, or why nothing.
     Advice(String),
@@ -75,7 +75,7 @@ pub struct Finding {
     /// The verbs that run without it, but do more or better with it.
     pub helps: &'static [Verb],
     /// What to do; `None` when nothing needs to be done.
-    pub mend: Option<Mend>,
+    pub next_step: Option<NextStep>,
 }
 
 impl Finding {
@@ -143,30 +143,30 @@ impl Host {
     }
 
     /// What would give this process the rights that `wingbeat profile` uses.
-    fn more_rights(&self) -> Mend {
+    fn more_rights(&self) -> NextStep {
         match self.outside_of_namespace() {
-            Some(mend) => mend,
-            None => Mend::Command(how_to_grant()),
+            Some(next_step) => next_step,
+            None => NextStep::Command(how_to_grant()),
         }
     }
 
     /// What would give this process the capabilities that it lacks.
-    fn rights_for(&self, lacks: &[Capability]) -> Mend {
+    fn rights_for(&self, lacks: &[Capability]) -> NextStep {
         match self.outside_of_namespace() {
-            Some(mend) => mend,
-            None if lacks.contains(&Capability::SysAdmin) => Mend::Advice(
+            Some(next_step) => next_step,
+            None if lacks.contains(&Capability::SysAdmin) => NextStep::Advice(
                 "run it with `sudo`; a binary that is given CAP_SYS_ADMIN is as good as root"
                     .to_owned(),
             ),
-            None => Mend::Command(how_to_grant()),
+            None => NextStep::Command(how_to_grant()),
         }
     }
 
     /// Capabilities are worth nothing in a user namespace.
-    fn outside_of_namespace(&self) -> Option<Mend> {
+    fn outside_of_namespace(&self) -> Option<NextStep> {
         let is_inside = self.rights.as_ref().is_ok_and(|rights| !rights.count());
         is_inside.then(|| {
-            Mend::Advice(
+            NextStep::Advice(
                 "leave the user namespace: run on the host, or in a container that is not rootless"
                     .to_owned(),
             )
@@ -187,30 +187,30 @@ impl Subject {
         self.finding(Status::Works, detail.into(), None)
     }
 
-    fn limited(&self, detail: impl Into<String>, mend: Mend) -> Finding {
-        self.finding(Status::Limited, detail.into(), Some(mend))
+    fn limited(&self, detail: impl Into<String>, next_step: NextStep) -> Finding {
+        self.finding(Status::Limited, detail.into(), Some(next_step))
     }
 
-    fn missing(&self, detail: impl Into<String>, mend: Mend) -> Finding {
-        self.finding(Status::Missing, detail.into(), Some(mend))
+    fn missing(&self, detail: impl Into<String>, next_step: NextStep) -> Finding {
+        self.finding(Status::Missing, detail.into(), Some(next_step))
     }
 
     /// The kernel said no to an attempt that takes the rights `wanted`. Without them nothing is
-    /// known about the kernel; with them `otherwise` tells what can be done.
+    /// known about the kernel; with them `otherwise` says what to do.
     fn refused(
         &self,
         host: &Host,
         wanted: &[Capability],
         refusal: Refusal,
-        otherwise: Mend,
+        otherwise: NextStep,
     ) -> Finding {
         let lacks = host.lacks(wanted);
         let is_for_rights =
             matches!(refusal.error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
         if is_for_rights && !lacks.is_empty() {
             let names: Vec<_> = lacks.iter().map(ToString::to_string).collect();
-            let mend = host.rights_for(&lacks);
-            return self.missing(format!("needs {}", names.join(" and ")), mend);
+            let next_step = host.rights_for(&lacks);
+            return self.missing(format!("needs {}", names.join(" and ")), next_step);
         }
         let despite = match is_for_rights && host.rights.is_ok() {
             true => ", although the rights are there",
@@ -219,9 +219,9 @@ impl Subject {
         self.missing(format!("{refusal}{despite}"), otherwise)
     }
 
-    fn finding(&self, status: Status, detail: String, mend: Option<Mend>) -> Finding {
+    fn finding(&self, status: Status, detail: String, next_step: Option<NextStep>) -> Finding {
         let &Self { id, name, needed_by, helps } = self;
-        Finding { id, name, status, detail, needed_by, helps, mend }
+        Finding { id, name, status, detail, needed_by, helps, next_step }
     }
 }
 

@@ -9,6 +9,7 @@ mod paint;
 pub mod share;
 mod table;
 mod units;
+mod warning;
 
 pub use self::{
     lines::{
@@ -22,4 +23,5 @@ pub use self::{
     paint::{Paint, Style},
     table::{Column, GivesWay, Side, Table, rows},
     units::{Scale, Units},
+    warning::{Warning, sentence},
 };

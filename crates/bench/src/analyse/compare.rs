@@ -8,7 +8,7 @@ use wingbeat_stats::{
 
 use crate::result::{
     Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Method, Report,
-    Size, Verified, Verifier,
+    SCHEMA_VERSION, Size, Verified, Verifier,
 };
 
 /// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.
@@ -72,6 +72,7 @@ pub fn comparison(
         })
         .collect();
     Comparison {
+        schema_version: SCHEMA_VERSION,
         report,
         against,
         cases,

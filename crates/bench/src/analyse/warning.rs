@@ -1,7 +1,7 @@
 //! What a reader has to know before believing the figures.
 
 use super::Raw;
-use crate::{conditions, counts::TailCalls, result::Case, warning::Warning};
+use crate::{Warning, conditions, counts::TailCalls, result::Case};
 
 /// Runs that a program takes to be called short: XDP_ABORTED, or the input refused at once.
 const SHORT_INSTRUCTIONS: u64 = 12;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::warning::Warning;
+use crate::Warning;
 
 /// A tree of files that looks like a machine.
 struct Machine(tempfile::TempDir);

@@ -1,7 +1,7 @@
 //! What a reader of figures should know about the machine that they come from.
 
 use super::{Conditions, Load, Shares};
-use crate::warning::Warning;
+use crate::Warning;
 
 /// Shares of the period above which something is worth a word, percent.
 const STEAL_MIN_PERCENT: f64 = 1.0;

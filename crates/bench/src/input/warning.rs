@@ -5,7 +5,7 @@ use std::path::Path;
 use wingbeat_text::plural;
 
 use super::{Input, Link, PACKET_BYTES_MIN, capture::Capture};
-use crate::warning::Warning;
+use crate::Warning;
 
 pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
     let path = path.display();

@@ -1,15 +1,15 @@
 //! The result of looking at loaded programs: what `wingbeat live` and `wingbeat top --once`
 //! write. docs/top.md describes its JSON.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use wingbeat_bpf::{owners::Owner, program::ProgramInfo};
 
 use super::{CounterReport, EmptyRuns, SingleRuns, change::Rates};
-use crate::warning::Warning;
+use crate::Warning;
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
 /// or gets another meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Loaded programs over some time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,7 +69,8 @@ pub struct ProgramReport {
     /// The same less what an empty program shows; 0 at least.
     pub time_per_run_net_ns: Option<f64>,
     pub time_per_run_interval: Option<MeanInterval>,
-    /// Share of one CPU, in percent.
+    /// Share of one CPU, in percent; a fraction in JSON.
+    #[serde(rename = "cpu_share", serialize_with = "fraction_if_known")]
     pub cpu_percent: Option<f64>,
     /// Runs that were left out because the program was running already on that CPU.
     pub recursion_misses: Option<u64>,
@@ -121,9 +122,11 @@ pub struct Total {
     pub run_time_ns: u64,
     /// Runs per second.
     pub runs_per_s: f64,
-    /// Share of one CPU, in percent.
+    /// Share of one CPU, in percent; a fraction in JSON.
+    #[serde(rename = "cpu_share", serialize_with = "fraction")]
     pub cpu_percent: f64,
-    /// Share of all CPUs, in percent.
+    /// Share of all CPUs, in percent; a fraction in JSON.
+    #[serde(rename = "all_cpus_share", serialize_with = "fraction")]
     pub cpu_percent_of_all: f64,
 }
 
@@ -220,4 +223,15 @@ impl Total {
             cpu_percent_of_all: cpu_percent / f64::from(cpus_online.max(1)),
         }
     }
+}
+
+fn fraction<S: Serializer>(percent: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(percent / 100.0)
+}
+
+fn fraction_if_known<S: Serializer>(
+    percent: &Option<f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    percent.map(|percent| percent / 100.0).serialize(serializer)
 }

@@ -15,7 +15,7 @@ use wingbeat_bpf::{
 };
 
 use super::{LiveError, choose::KERNEL_NAME_LEN_MAX, reading::Reading, warning};
-use crate::warning::Warning;
+use crate::Warning;
 
 /// Run-time statistics, switched on for as long as this lives, and what was found before.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use wingbeat_bpf::{
 use wingbeat_text::{grouped, plural, printable};
 
 use super::{ProgramReport, Untimed};
-use crate::warning::Warning;
+use crate::Warning;
 
 /// Counters of the processor that are tried.
 const HARDWARE_EVENTS: usize = CounterEvent::HARDWARE.len();
@@ -52,7 +52,7 @@ pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warni
     let by: Vec<String> = sysctl.into_iter().chain(kept_on_by.iter().map(process)).collect();
     let by = if by.is_empty() { "somebody else".to_owned() } else { by.join(" and ") };
     Warning::new(
-        "statistics_were_on",
+        "statistics-were-on",
         format!("run-time statistics were on already, by {by}"),
         "the figures are right, but every program is some tens of nanoseconds slower all the time, and \
          stays so afterwards",
@@ -67,7 +67,7 @@ pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warni
 fn owners_hidden(processes: u32) -> Warning {
     let processes = plural(processes, "process");
     Warning::new(
-        "owners_hidden",
+        "owners-hidden",
         format!("the descriptors of {processes} cannot be seen"),
         "programs that only they hold seem to have no owner",
         format!("CAP_SYS_PTRACE shows most: {}", how_to_get(&[Capability::SysPtrace])),
@@ -90,7 +90,7 @@ fn recursion(program: &str, misses: u64) -> Warning {
 /// The mean is of few runs.
 pub(super) fn few_runs(program: &str, runs: u64) -> Warning {
     Warning::new(
-        "few_runs",
+        "few-runs",
         format!("{program} ran {runs} times only"),
         "its mean is mostly that of cold caches",
         "measure for longer, or cause more of its events",
@@ -100,7 +100,7 @@ pub(super) fn few_runs(program: &str, runs: u64) -> Warning {
 /// The ruler could not be measured.
 pub(super) fn no_ruler(reason: &str) -> Warning {
     Warning::new(
-        "no_ruler",
+        "no-ruler",
         format!("an empty program cannot be run for comparison ({reason})"),
         "the time of the statistics' own clock reads, some tens of ns per run, is in the figures",
         "do not read short programs' figures as their own cost",
@@ -110,7 +110,7 @@ pub(super) fn no_ruler(reason: &str) -> Warning {
 /// Single runs of a program are not timed.
 pub(super) fn not_traced(program: &str, reason: &str) -> Warning {
     Warning::new(
-        "not_traced",
+        "not-traced",
         format!("{program} cannot be traced ({reason})"),
         "its single runs are not timed",
         "leave out --distribution and --counters for its mean",
@@ -120,7 +120,7 @@ pub(super) fn not_traced(program: &str, reason: &str) -> Warning {
 /// Runs are missing in the distribution.
 fn runs_untimed(program: &str, timed: u64, untimed: Untimed) -> Warning {
     Warning::new(
-        "runs_untimed",
+        "runs-untimed",
         format!(
             "of {program} {} runs are not among the {} that were timed, {} because a tracer was running \
              already on that CPU, {} because too many runs were under way, or ended without an exit",
@@ -138,7 +138,7 @@ fn runs_untimed(program: &str, timed: u64, untimed: Untimed) -> Warning {
 fn beyond_bins(program: &str, runs: u64) -> Warning {
     let runs = plural(runs, "run");
     Warning::new(
-        "beyond_bins",
+        "beyond-bins",
         format!("{runs} of {program} took 4.29 s or more, where percentiles end"),
         "percentiles that would be among them are not shown",
         "use mean and max, which are exact all the same",
@@ -152,7 +152,7 @@ pub(super) fn tail_calls(program: &str, has_table: bool, is_in_table: bool) -> O
     let effect: Vec<_> = into.into_iter().chain(from).collect();
     (!effect.is_empty()).then(|| {
         Warning::new(
-            "tail_calls",
+            "tail-calls",
             format!("{program} takes part in tail calls"),
             effect.join(", and "),
             match is_in_table {
@@ -167,7 +167,7 @@ pub(super) fn tail_calls(program: &str, has_table: bool, is_in_table: bool) -> O
 pub(super) fn no_counters(events: &[&'static str], reason: &str) -> Warning {
     let is_all = events.len() == HARDWARE_EVENTS;
     Warning::new(
-        "no_counters",
+        "no-counters",
         format!("no {} here ({reason})", events.join(", ")),
         match is_all {
             true => {
@@ -198,7 +198,7 @@ mod tests {
         let statistics = |by_sysctl, pids: &[u32], expected: &[&str]| {
             let owner = |&pid| Owner { pid, name: "top\u{1b}".to_owned() };
             let kept_on_by: Vec<_> = pids.iter().map(owner).collect();
-            check(&statistics_were_on(by_sysctl, &kept_on_by), "statistics_were_on", expected);
+            check(&statistics_were_on(by_sysctl, &kept_on_by), "statistics-were-on", expected);
         };
         let by_sysctl = "by kernel.bpf_stats_enabled=1";
         statistics(true, &[], &[by_sysctl, ":", "sysctl kernel.bpf_stats_enabled=0"]);
@@ -208,25 +208,25 @@ mod tests {
         let untimed = Untimed { recursion: 1_200, displaced: 3, unmatched: 9, unfinished: 9 };
         check(
             &runs_untimed("p (id 7)", 50_000, untimed),
-            "runs_untimed",
+            "runs-untimed",
             &["of p (id 7) 1,203 runs are not among the 50,000", "1,200 because", "3 because"],
         );
         let jumps = |has_table, is_in_table, expected: &[&str]| {
             let warning = tail_calls("p", has_table, is_in_table).expect("a warning");
-            check(&warning, "tail_calls", expected);
+            check(&warning, "tail-calls", expected);
         };
         let (into, from) = ("what it jumps to is in the time", "its runs after a jump");
         jumps(true, false, &[into]);
         jumps(false, true, &[from]);
         jumps(true, true, &[into, "and its runs", from]);
         assert_eq!(tail_calls("p", false, false), None);
-        check(&beyond_bins("p", 1), "beyond_bins", &["1 run of p took 4.29 s or more"]);
-        check(&beyond_bins("p", 2), "beyond_bins", &["2 runs of "]);
+        check(&beyond_bins("p", 1), "beyond-bins", &["1 run of p took 4.29 s or more"]);
+        check(&beyond_bins("p", 2), "beyond-bins", &["2 runs of "]);
         let all = CounterEvent::HARDWARE.map(CounterEvent::name);
         let names = "cycles, instructions, cache-misses";
-        check(&no_counters(&all, "gone"), "no_counters", &[names, "the kernel's own"]);
+        check(&no_counters(&all, "gone"), "no-counters", &[names, "the kernel's own"]);
         let one = &["no cycles here (gone)", "the other counters"];
-        check(&no_counters(&["cycles"], "gone"), "no_counters", one);
+        check(&no_counters(&["cycles"], "gone"), "no-counters", one);
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
         check(none, 0, &[]);
         // At both ends of the measured time that is usual.
         check(Untimed { unmatched: 1, unfinished: 2, ..none }, 0, &[]);
-        check(Untimed { recursion: 1, ..none }, 0, &["runs_untimed"]);
-        check(Untimed { displaced: 1, ..none }, 3, &["runs_untimed", "beyond_bins"]);
+        check(Untimed { recursion: 1, ..none }, 0, &["runs-untimed"]);
+        check(Untimed { displaced: 1, ..none }, 3, &["runs-untimed", "beyond-bins"]);
     }
 }

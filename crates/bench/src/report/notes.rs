@@ -7,8 +7,8 @@ use wingbeat_text::{Paint, grouped, listed, paragraph, plural, printable};
 
 use super::columns::{Row, returned};
 use crate::{
+    Warning,
     result::{Case, Failure, Report},
-    warning::Warning,
 };
 
 /// Blanks before the second line of a note.

@@ -1,6 +1,7 @@
 //! Results put together by hand, with figures as they come out of the examples.
 
 use wingbeat_bench::{
+    Warning,
     analyse::compare::exact_measure,
     conditions::Conditions,
     counts::{Calls, TailCalls},
@@ -9,7 +10,6 @@ use wingbeat_bench::{
         Latency, MeasureComparison, Method, Outcome, Outliers, Part, Report, Ruler, RunCounts,
         SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
     },
-    warning::Warning,
 };
 
 /// A time with an interval of one part in a hundred.
@@ -324,6 +324,7 @@ pub(crate) fn compared() -> Comparison {
     let mut report = typical();
     report.warnings.truncate(1);
     Comparison {
+        schema_version: SCHEMA_VERSION,
         report,
         against: "before/fun-xdp.o".to_owned(),
         cases,

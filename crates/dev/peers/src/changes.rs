@@ -21,6 +21,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 use wingbeat_stats::random::Random;
 
@@ -241,6 +242,12 @@ fn write_series<'a>(file: &Path, series: impl Iterator<Item = &'a Made>) -> anyh
     Ok(series.len())
 }
 
+/// The part of the output of `wingbeat changes` that is compared.
+#[derive(Deserialize)]
+struct Document {
+    series: BTreeMap<String, Vec<Value>>,
+}
+
 /// With an `--alpha` and a `--min-change`, or with its defaults.
 fn wingbeat(
     program: &Path,
@@ -253,7 +260,7 @@ fn wingbeat(
     if let Some((chance, least)) = settings {
         command.args(["--alpha", chance, "--min-change", least]);
     }
-    let found: BTreeMap<String, Vec<Value>> = serde_json::from_str(&output(&mut command)?)
+    let Document { series: found } = serde_json::from_str(&output(&mut command)?)
         .context("`wingbeat changes` wrote something else")?;
     let of_series = |at: usize| {
         let changes = found.get(&at.to_string()).context("a series is missing")?;

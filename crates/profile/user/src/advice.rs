@@ -288,6 +288,33 @@ fn why_none(summary: &Summary) -> NoSamples {
 }
 
 impl Warning {
+    /// Name for machines, which stays the same from version to version.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NoSamples(_) => "no-samples",
+            Self::NothingBlocked { .. } => "nothing-blocked",
+            Self::FellBack { .. } => "fell-back",
+            Self::AllHidden { .. } => "all-hidden",
+            Self::HardlyRan { .. } => "hardly-ran",
+            Self::BlocksLost { .. } => "blocks-lost",
+            Self::StacksLost { .. } => "stacks-lost",
+            Self::ReusedWrong { .. } => "reused-wrong",
+            Self::ThreadsOff { .. } => "threads-off",
+            Self::Lost { .. } => "samples-lost",
+            Self::Failed { .. } => "samples-failed",
+            Self::Broken { .. } => "stacks-broken",
+            Self::Truncated { .. } => "stacks-truncated",
+            Self::EventsLost(_) => "events-lost",
+            Self::TailsLost { .. } => "tails-lost",
+            Self::ChildrenLost(_) => "children-lost",
+        }
+    }
+
+    /// The warning as every report of wingbeat writes it.
+    pub fn text(&self) -> wingbeat_text::Warning {
+        wingbeat_text::Warning::new(self.code(), self.cause(), self.effect(), self.next_step())
+    }
+
     /// What happened.
     fn cause(&self) -> String {
         match self {
@@ -429,13 +456,7 @@ fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.cause())?;
-        for (separator, text) in [(": ", self.effect()), ("; ", self.next_step())] {
-            if !text.is_empty() {
-                write!(f, "{separator}{text}")?;
-            }
-        }
-        Ok(())
+        self.text().fmt(f)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use wingbeat_text::share;
 
 use super::{Decision, Settings, auto::Moved};
-use crate::model::{Notice, Outcome, Verdict};
+use crate::model::{Notice, NoticeText, Outcome, Verdict};
 
 /// Minimum number of benchmarks of a crowd.
 const BENCHMARKS_MIN: usize = 5;
@@ -35,15 +35,15 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
         let change = middle.exp_m1();
         let moved = group.iter().filter(|one| one.has_moved(middle)).count();
         let known = match news.is_empty() {
-            true => "nothing is known to be new about the environment, so look at what they share"
-                .to_owned(),
+            true => "no change of the environment is known, so look at what they share".to_owned(),
             false => format!("new since then: {}", news.join(", ")),
         };
         let (all, share) = (group.len(), share::change(change));
-        let reason = format!(
-            "{moved} of {all} benchmarks moved together, the middle one by {share}: the host or the toolchain \
-             changed; {known}"
-        );
+        let text = NoticeText {
+            cause: format!("{moved} of {all} benchmarks moved together, the middle one by {share}"),
+            effect: "the host or the toolchain changed".to_owned(),
+            next_step: known,
+        };
         for one in &members {
             set_aside(&mut decision.verdicts[one.history.index], &share, moved, all);
         }
@@ -54,7 +54,7 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
             judged: all,
             change,
             environment: news.clone(),
-            reason,
+            text,
         });
     }
 }

@@ -1,12 +1,15 @@
 //! A notice about a whole report.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+use wingbeat_text::sentence;
 
 use super::{name::Slug, verdict::Outcome};
 
 /// A notice about a whole report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Notice {
     /// Most benchmarks moved alike: the host, the toolchain or something else that they share
     /// changed.
@@ -22,8 +25,8 @@ pub enum Notice {
         change: f64,
         /// Known changes of the environment: `kernel 6.12.1 → 6.18.4`.
         environment: Vec<String>,
-        /// All of it in one sentence.
-        reason: String,
+        #[serde(flatten)]
+        text: NoticeText,
     },
     /// A threshold that the user named judges nothing in this report.
     IdleThreshold {
@@ -31,26 +34,56 @@ pub enum Notice {
         /// Benchmarks that it is for, as a glob; `None`: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
-        /// Why, and what to do about it, in one sentence.
-        reason: String,
+        #[serde(flatten)]
+        text: NoticeText,
     },
     /// Metrics look changed beside a history of fewer than five reports, which decides nothing.
     LooksChanged {
         /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
         outcome: Outcome,
         metrics: usize,
-        /// Which, and why nothing was decided about them, in one sentence.
-        reason: String,
+        #[serde(flatten)]
+        text: NoticeText,
     },
     /// The level of alerts at the end of history has become the usual one.
     AlertIsUsual {
         metrics: usize,
-        /// Which, in one sentence.
-        reason: String,
+        #[serde(flatten)]
+        text: NoticeText,
     },
     /// The environment changed since the newest point of history.
     EnvironmentChanged {
         /// What: `kernel 6.12.1 → 6.18.4`.
         changes: Vec<String>,
+        #[serde(flatten)]
+        text: NoticeText,
     },
+}
+
+impl Notice {
+    /// What it says.
+    #[must_use]
+    pub fn text(&self) -> &NoticeText {
+        match self {
+            Self::MovedTogether { text, .. }
+            | Self::IdleThreshold { text, .. }
+            | Self::LooksChanged { text, .. }
+            | Self::AlertIsUsual { text, .. }
+            | Self::EnvironmentChanged { text, .. } => text,
+        }
+    }
+}
+
+/// What a notice says: the parts of a [`wingbeat_text::Warning`], which may be empty except for the cause.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeText {
+    pub cause: String,
+    pub effect: String,
+    pub next_step: String,
+}
+
+impl fmt::Display for NoticeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&sentence(&self.cause, &self.effect, &self.next_step))
+    }
 }

@@ -1,7 +1,7 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, row::Row};
-use crate::model::{FailedBenchmark, Notice, Outcome, Status};
+use crate::model::{FailedBenchmark, Outcome, Status};
 
 /// What there is to tell besides the figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
         let iteration = iteration(page, u32::try_from(at).unwrap_or(u32::MAX));
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
-    let notices = page.notices.iter().map(|it| Sentence::Notice(notice(it)));
+    let notices = page.notices.iter().map(|it| Sentence::Notice(it.text().to_string()));
     alerts.chain(doubts).chain(failures).chain(notices).collect()
 }
 
@@ -42,19 +42,6 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
 pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)> {
     let iterations = page.report.iterations.iter().enumerate();
     iterations.flat_map(|(at, results)| results.failures.iter().map(move |f| (at, f))).collect()
-}
-
-/// A notice as a sentence.
-pub(super) fn notice(notice: &Notice) -> String {
-    match notice {
-        Notice::MovedTogether { reason, .. }
-        | Notice::IdleThreshold { reason, .. }
-        | Notice::LooksChanged { reason, .. }
-        | Notice::AlertIsUsual { reason, .. } => reason.clone(),
-        Notice::EnvironmentChanged { changes } => {
-            format!("the environment is not that of the last report: {}", changes.join(", "))
-        }
-    }
 }
 
 /// Whether a number stands in a reason, and not as a part of another one.

@@ -6,7 +6,9 @@ use wingbeat_text::{first_few, share};
 
 use crate::{
     decide::Series,
-    model::{Kind, Notice, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test},
+    model::{
+        Kind, Notice, NoticeText, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test,
+    },
     output::short_hash,
 };
 
@@ -37,12 +39,12 @@ pub(super) fn notices<'a>(
     if metrics == 0 {
         return Vec::new();
     }
-    let reason = format!(
-        "the level of alerts that nobody has answered is the usual one from now on, and raises no alert any \
-         more: {}",
-        first_few(found.into_iter())
-    );
-    vec![Notice::AlertIsUsual { metrics, reason }]
+    let text = NoticeText {
+        cause: format!("alerts were not answered for long: {}", first_few(found.into_iter())),
+        effect: "their level is the usual one from now on, and raises no more alerts".to_owned(),
+        next_step: String::new(),
+    };
+    vec![Notice::AlertIsUsual { metrics, text }]
 }
 
 /// How far the alerts at the end of history lie from what was before them, and the first of them, if the

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{
-    Notice, Report, Slug, Threshold,
+    Notice, NoticeText, Report, Slug, Threshold,
     threshold::{Test, matches_glob},
 };
 
@@ -26,32 +26,35 @@ pub(super) fn notices(thresholds: &[Threshold], report: &Report) -> Vec<Notice> 
                 && it.metrics.iter().any(|(measure, _)| measure.slug == threshold.measure)
         })
     };
-    let reason = |threshold: &Threshold| {
+    let text = |threshold: &Threshold| {
         let Threshold { measure, benchmark, model } = threshold;
         let needs_boundary = !matches!(model.test, Test::Auto | Test::ChangePoint);
-        if needs_boundary && model.lower_boundary.is_none() && model.upper_boundary.is_none() {
-            return Some(format!(
-                "the threshold for {measure} judges nothing: {} needs a boundary; set the upper or the \
-                 lower one (--threshold-upper-boundary, or upper-boundary in wingbeat.toml)",
-                model.test
-            ));
-        }
-        match benchmark {
-            _ if fits(threshold) => None,
-            Some(glob) if measures.contains(measure) => Some(format!(
-                "the threshold for {measure} of {glob:?} judges nothing: no benchmark with that measure \
-                 fits the glob; check its spelling, or remove it"
-            )),
-            _ => Some(format!(
-                "the threshold for {measure} judges nothing: no benchmark has that measure; there is {}",
-                listed(&measures)
-            )),
-        }
+        let (cause, next_step) = match benchmark {
+            _ if needs_boundary
+                && model.lower_boundary.is_none()
+                && model.upper_boundary.is_none() =>
+            {
+                let step = "set the upper or the lower one (--threshold-upper-boundary, or upper-boundary \
+                            in wingbeat.toml)";
+                (format!("{} needs a boundary", model.test), step.to_owned())
+            }
+            _ if fits(threshold) => return None,
+            Some(glob) if measures.contains(measure) => (
+                format!("no benchmark with the measure {measure} matches {glob:?}"),
+                "correct the glob, or remove the threshold".to_owned(),
+            ),
+            _ => (
+                format!("no benchmark has the measure {measure}"),
+                format!("use a measure of the results: {}", listed(&measures)),
+            ),
+        };
+        let effect = format!("the threshold for {measure} judges nothing");
+        Some(NoticeText { cause, effect, next_step })
     };
     let notice = |threshold: &Threshold| {
-        let reason = reason(threshold)?;
+        let text = text(threshold)?;
         let Threshold { measure, benchmark, .. } = threshold.clone();
-        Some(Notice::IdleThreshold { measure, benchmark, reason })
+        Some(Notice::IdleThreshold { measure, benchmark, text })
     };
     thresholds.iter().filter_map(notice).collect()
 }

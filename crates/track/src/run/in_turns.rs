@@ -14,7 +14,7 @@ use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, Comparison, End, Row},
     decide::Look,
-    model::{BenchmarkName, Boundary, Change, Notice, Outcome},
+    model::{BenchmarkName, Boundary, Change, Notice, NoticeText, Outcome},
     output::short_hash,
 };
 
@@ -163,13 +163,16 @@ fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
         let Some(most) = alike.iter().map(|look| look.reports).max() else { continue };
         let word = crate::output::outcome_word(outcome);
         let looks = if alike.len() == 1 { "looks" } else { "look" };
-        let reason = format!(
-            "{} {looks} {word}, but {} of history cannot tell how much runs differ; {why}",
-            names(finding, &alike),
-            plural(most, "report")
-        );
+        let text = NoticeText {
+            cause: format!("{} {looks} {word}", names(finding, &alike)),
+            effect: format!(
+                "{} of history cannot show how much runs differ",
+                plural(most, "report")
+            ),
+            next_step: why.to_owned(),
+        };
         let metrics = alike.len();
-        finding.notices.push(Notice::LooksChanged { outcome, metrics, reason });
+        finding.notices.push(Notice::LooksChanged { outcome, metrics, text });
     }
 }
 

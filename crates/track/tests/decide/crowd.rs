@@ -57,13 +57,15 @@ fn the_notice_names_what_is_new() {
     let mut all = report(&[1.3; 6]);
     all.iter_mut().for_each(|made| made.environments = vec![kernel("6.12"); 300]);
     let decision = judge_in(&all, &kernel("6.18"));
-    let [Notice::EnvironmentChanged { changes }, Notice::MovedTogether { environment, reason, .. }] =
-        decision.notices.as_slice()
+    let [
+        Notice::EnvironmentChanged { changes, .. },
+        Notice::MovedTogether { environment, text, .. },
+    ] = decision.notices.as_slice()
     else {
         panic!("{:?}", decision.notices);
     };
     assert_eq!(changes, environment);
-    assert!(reason.ends_with("new since then: kernel 6.12 → 6.18"), "{reason}");
+    assert_eq!(text.next_step, "new since then: kernel 6.12 → 6.18");
     let json = serde_json::to_string(&decision).expect("JSON");
     assert_eq!(
         serde_json::from_str::<wingbeat_track::decide::Decision>(&json).ok(),

@@ -1,7 +1,7 @@
 //! The table, and the line at its end.
 
 use wingbeat_track::{
-    model::{Metric, Notice, Outcome, Status},
+    model::{Metric, Notice, NoticeText, Outcome, Status},
     output::{Style, human, json, markdown, verdict},
 };
 
@@ -179,7 +179,10 @@ fn notices_and_doubts_are_told() {
         judged: 10,
         change: 0.05,
         environment: Vec::new(),
-        reason: "9 of 10 benchmarks moved by about +5.0 %".to_owned(),
+        text: NoticeText {
+            cause: "9 of 10 benchmarks moved by about +5.0 %".to_owned(),
+            ..NoticeText::default()
+        },
     });
     let text = human(&sample.page(), PLAIN);
     assert!(text.contains("notice  9 of 10 benchmarks moved"), "{text}");

@@ -175,9 +175,9 @@ fn additions() {
     check("reason", json!("+20.0 % from the usual level"));
     check("kind", json!("noisy"));
     assert_eq!(json["wingbeat"]["failures"][0]["benchmark"], "read");
-    assert_eq!(json["wingbeat"]["notices"][0]["kind"], "environment-changed");
+    assert_eq!(json["wingbeat"]["notices"][0]["code"], "environment-changed");
     assert_eq!(json["wingbeat"]["environment"]["kernel"], "Linux 6.18.44");
-    assert_eq!(json["wingbeat"]["schema_version"], 1);
+    assert_eq!(json["wingbeat"]["schema_version"], 2);
     assert_eq!(json["wingbeat"]["outcomes"]["worse"], 3);
 }
 

@@ -6,8 +6,8 @@ use wingbeat_track::{
     adapter::Adapter,
     model::{
         Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Kind, Limit,
-        Measure, Metric, Notice, Outcome, ProjectName, Report, Results, Slug, StartPoint, Status,
-        TestbedName, ThresholdModel, Verdict, threshold::Test,
+        Measure, Metric, Notice, NoticeText, Outcome, ProjectName, Report, Results, Slug,
+        StartPoint, Status, TestbedName, ThresholdModel, Verdict, threshold::Test,
     },
     output::Page,
 };
@@ -201,9 +201,11 @@ pub(crate) fn mixed() -> Sample {
         },
     ]);
     sample.report.iterations[0].fail(benchmark("read"), "exit code 1");
-    sample
-        .notices
-        .push(Notice::EnvironmentChanged { changes: vec!["kernel 6.12 → 6.18".into()] });
+    let cause = "the environment is not that of the last report: kernel 6.12 → 6.18".to_owned();
+    sample.notices.push(Notice::EnvironmentChanged {
+        changes: vec!["kernel 6.12 → 6.18".into()],
+        text: NoticeText { cause, ..NoticeText::default() },
+    });
     sample.remarks.push("version abc stands in for def".to_owned());
     sample
 }

@@ -7,12 +7,11 @@ use std::{io, path::Path, process::ExitCode, time::Duration};
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use wingbeat_bench::{
-    input,
+    Warning, input,
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
     report::{self, Style, veristat},
     result::{CaseComparison, Failure, Report},
-    warning::Warning,
 };
 use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
@@ -123,6 +122,7 @@ fn against_veristat(
     }
     let is_worse = is_worse(&cases);
     let found = wingbeat_bench::result::Comparison {
+        schema_version: wingbeat_bench::result::SCHEMA_VERSION,
         report,
         against: csv.display().to_string(),
         cases,

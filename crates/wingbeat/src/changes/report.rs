@@ -10,6 +10,7 @@ use wingbeat_stats::changes::{Change, POINTS_MIN};
 use wingbeat_text::{Paint, Side, exponential, grouped, or_dash, paragraph, rounded, rows, share};
 
 use super::Found;
+use crate::shell::json_text;
 
 /// A line for each change, in columns; then how many series have none. Names are shortened as far as it
 /// takes to fit them into that many columns.
@@ -79,17 +80,17 @@ fn chance(p: f64) -> String {
     if p < 1e-9 { "<1e−9".to_owned() } else { exponential(p, 1) }
 }
 
-/// `{"name": [{"index", "before", "after", "change", "p"}]}`, all series in their order.
-pub(super) fn json(
-    found: &[Found],
-    labels: Option<&[String]>,
-) -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(&Json { found, labels })?;
-    text.push('\n');
-    Ok(text)
+/// `{"series": {"name": [{"index", "before", "after", "change", "p"}]}}`, all series in their order.
+pub(super) fn json(found: &[Found], labels: Option<&[String]>) -> anyhow::Result<String> {
+    json_text(1, &Json { series: JsonSeries { found, labels } })
 }
 
+#[derive(Serialize)]
 struct Json<'a> {
+    series: JsonSeries<'a>,
+}
+
+struct JsonSeries<'a> {
     found: &'a [Found],
     labels: Option<&'a [String]>,
 }
@@ -105,7 +106,7 @@ struct JsonChange<'a> {
     p: f64,
 }
 
-impl Serialize for Json<'_> {
+impl Serialize for JsonSeries<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.found.len()))?;
         for Found { series, changes } in self.found {

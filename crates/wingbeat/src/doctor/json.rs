@@ -1,4 +1,4 @@
-//! The findings for scripts. Fields are added, never renamed or removed, as long as `schema_version` is 1.
+//! The findings for scripts. Fields are added, never renamed or removed, as long as `schema_version` stays the same.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,8 @@ use wingbeat_bpf::{
     probe::{Expected, Kernel, can},
 };
 
-const SCHEMA: u32 = 1;
+/// 2: `mend` became `next_step`.
+const SCHEMA_VERSION: u32 = 2;
 
 /// A finding, and what this kernel should have answered.
 #[derive(Debug, Serialize)]
@@ -32,7 +33,7 @@ pub(super) fn write(findings: &[Finding], kernel: &Kernel, mut out: impl Write) 
     let row = |finding| Row { finding, expected: kernel.expects(finding.id) };
     let rows: Vec<_> = findings.iter().map(row).collect();
     let report = Report {
-        schema_version: SCHEMA,
+        schema_version: SCHEMA_VERSION,
         wingbeat: env!("CARGO_PKG_VERSION"),
         can: json!({ "profile": can(Verb::Profile, findings) }),
         findings: rows,
@@ -44,7 +45,7 @@ pub(super) fn write(findings: &[Finding], kernel: &Kernel, mut out: impl Write) 
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use wingbeat_bpf::{Status, probe::Mend};
+    use wingbeat_bpf::{Status, probe::NextStep};
 
     use super::*;
 
@@ -57,13 +58,13 @@ mod tests {
             detail: "off".to_owned(),
             needed_by: &[],
             helps: &[Verb::Profile],
-            mend: Some(Mend::Command("sudo sysctl x=1".to_owned())),
+            next_step: Some(NextStep::Command("sudo sysctl x=1".to_owned())),
         };
         let mut bytes = Vec::new();
         write(&[finding], &Kernel::running(), &mut bytes).unwrap();
         let found: Value = serde_json::from_slice(&bytes).unwrap();
         let expected = json!({
-            "schema_version": 1,
+            "schema_version": 2,
             "wingbeat": env!("CARGO_PKG_VERSION"),
             "can": { "profile": true },
             "findings": [{
@@ -73,7 +74,7 @@ mod tests {
                 "detail": "off",
                 "needed_by": [],
                 "helps": ["profile"],
-                "mend": { "command": "sudo sysctl x=1" },
+                "next_step": { "command": "sudo sysctl x=1" },
                 "expected": null,
             }],
         });

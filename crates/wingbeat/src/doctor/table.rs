@@ -1,4 +1,4 @@
-//! The findings for people: a line for each, and under it what mends it.
+//! The findings for people: a line for each, and under it the next step.
 //!
 //! Commands stand on a line of their own and are never broken, so that they can be copied.
 
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use owo_colors::{OwoColorize as _, Style};
 use wingbeat_bpf::{
     Finding, Status, Verb,
-    probe::{Mend, can},
+    probe::{NextStep, can},
 };
 use wingbeat_text::paragraph;
 
@@ -36,15 +36,16 @@ pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()>
             "{concerns:concerns_width$}  {}",
             paragraph(&finding.detail, indent, LINE_WIDTH)
         )?;
-        let earlier = findings.iter().take(index).find(|earlier| earlier.mend == finding.mend);
-        write_mend(finding, earlier, indent, &mut out)?;
+        let earlier =
+            findings.iter().take(index).find(|earlier| earlier.next_step == finding.next_step);
+        write_next_step(finding, earlier, indent, &mut out)?;
     }
     writeln!(out, "\nIn brackets: can do without.")?;
     writeln!(out, "{}", verdict(findings))
 }
 
 /// What to do; when an `earlier` finding has the same remedy, a pointer to it.
-fn write_mend(
+fn write_next_step(
     finding: &Finding,
     earlier: Option<&Finding>,
     indent: usize,
@@ -52,15 +53,15 @@ fn write_mend(
 ) -> io::Result<()> {
     // Commands begin under the name, so that they have room.
     let start = STATUS_WIDTH + 2;
-    match (&finding.mend, earlier) {
+    match (&finding.next_step, earlier) {
         (None, _) => Ok(()),
         (Some(_), Some(earlier)) => {
             writeln!(out, "{:indent$}→ as for {}", "", earlier.name)
         }
-        (Some(Mend::Command(command)), None) => {
+        (Some(NextStep::Command(command)), None) => {
             writeln!(out, "{:start$}$ {}", "", command.bold())
         }
-        (Some(Mend::Advice(advice)), None) => {
+        (Some(NextStep::Advice(advice)), None) => {
             writeln!(out, "{:indent$}→ {}", "", paragraph(advice, indent + 2, LINE_WIDTH))
         }
     }
@@ -109,7 +110,7 @@ fn status(status: Status) -> (&'static str, Style) {
 mod tests {
     use super::*;
 
-    fn finding(name: &'static str, status: Status, mend: Option<Mend>) -> Finding {
+    fn finding(name: &'static str, status: Status, next_step: Option<NextStep>) -> Finding {
         Finding {
             id: name,
             name,
@@ -117,7 +118,7 @@ mod tests {
             detail: "found this".to_owned(),
             needed_by: &[Verb::Profile],
             helps: &[Verb::Bench],
-            mend,
+            next_step,
         }
     }
 
@@ -130,19 +131,19 @@ mod tests {
 
     #[test]
     fn a_command_is_given_once() {
-        let mend = || Some(Mend::Command("sudo mend".to_owned()));
+        let next_step = || Some(NextStep::Command("sudo fix".to_owned()));
         check(
             &[
                 finding("one", Status::Works, None),
-                finding("two", Status::Missing, mend()),
-                finding("three", Status::Limited, mend()),
-                finding("four", Status::Missing, Some(Mend::Advice("wait".to_owned()))),
+                finding("two", Status::Missing, next_step()),
+                finding("three", Status::Limited, next_step()),
+                finding("four", Status::Missing, Some(NextStep::Advice("wait".to_owned()))),
             ],
             "
 status   what                 concerns         found
 works    one                  profile (bench)  found this
 missing  two                  profile (bench)  found this
-         $ sudo mend
+         $ sudo fix
 limited  three                profile (bench)  found this
                                                → as for two
 missing  four                 profile (bench)  found this

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use wingbeat_track::store::{Check, Damaged, Store};
 
+use super::json::SCHEMA_VERSION;
 use crate::{
     shell::{message, print, print_json},
     values::Format,
@@ -14,7 +15,7 @@ pub(super) fn run(store: &Store, format: Format, quiet: bool) -> anyhow::Result<
     let check = store.check()?;
     let is_whole = check.damaged.is_empty();
     match format {
-        Format::Json => print_json(&check)?,
+        Format::Json => print_json(SCHEMA_VERSION, &check)?,
         Format::Human => print(&list(&check.damaged))?,
     }
     if !quiet || !is_whole {

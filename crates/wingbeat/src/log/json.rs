@@ -1,13 +1,26 @@
-//! The list as JSON. docs/formats.md tells the fields.
+//! The list as JSON. docs/formats.md describes the fields.
 
 use serde::Serialize;
 use wingbeat_track::model::{Environment, StartPoint};
 
-use crate::store::rfc3339;
+use crate::{shell::print_json, store::rfc3339};
+
+/// Of the list, of a report, and of a check. Changes when a field is renamed or removed.
+pub(super) const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct List<'a> {
+    reports: Vec<Entry<'a>>,
+}
+
+/// Writes the list to stdout.
+pub(super) fn print<'a>(entries: impl Iterator<Item = &'a super::Entry>) -> anyhow::Result<()> {
+    print_json(SCHEMA_VERSION, &List { reports: entries.map(Entry::of).collect() })
+}
 
 /// A report without its metrics.
 #[derive(Serialize)]
-pub(super) struct Entry<'a> {
+struct Entry<'a> {
     uuid: String,
     project: &'a str,
     branch: &'a str,
@@ -28,7 +41,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn of(entry: &'a super::Entry) -> Self {
+    fn of(entry: &'a super::Entry) -> Self {
         let summary = &entry.summary;
         Self {
             uuid: summary.uuid.to_string(),

@@ -67,9 +67,10 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         command_line.collect(),
         written.outputs,
     );
+    let document = summary.document(shown.samples.len() as u64);
     if let Some(file) = summary_file {
         let bytes = file.write(|writer| {
-            serde_json::to_writer_pretty(&mut *writer, &summary)?;
+            serde_json::to_writer_pretty(&mut *writer, &document)?;
             writer.write_all(b"\n")
         });
         written.failures.extend(bytes.err());

@@ -61,8 +61,8 @@ fn json_names_every_series() {
     let Ran { code, stdout, .. } = changes(&csv(), &["--format", "json"]);
     assert_eq!(code, 0);
     let found: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!(found["size"], Value::Array(Vec::new()));
-    let change = &found["latency"][0];
+    assert_eq!(found["series"]["size"], Value::Array(Vec::new()));
+    let change = &found["series"]["latency"][0];
     assert_eq!(change["index"], 40);
     for key in ["before", "after", "change", "p"] {
         assert!(change[key].is_f64(), "{key}: {change}");
@@ -81,8 +81,8 @@ fn stdin_and_gaps() {
     let Ran { code, stdout, stderr } = ran(command);
     assert_eq!(stderr, "note: 1 of 2 series has fewer than 8 values, too few for a change\n");
     let found: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!((code, &found["a"][0]["index"]), (0, &Value::from(40)));
-    assert_eq!(found["b"], Value::Array(Vec::new()));
+    assert_eq!((code, &found["series"]["a"][0]["index"]), (0, &Value::from(40)));
+    assert_eq!(found["series"]["b"], Value::Array(Vec::new()));
 }
 
 #[test]

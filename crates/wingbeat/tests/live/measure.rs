@@ -38,7 +38,7 @@ fn every_packet_is_counted() {
 
     let text = fs::read_to_string(&file).expect("the result");
     let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert_eq!(report["ended_by"], "command");
     assert_eq!(report["command"]["exit_code"], 0);
     let program = program_in(&report, dropper.id);
@@ -238,7 +238,7 @@ fn statistics_that_were_on_stay_on_and_are_told() {
     let found = run(live(&["idle", "-d", "100ms", "--format", "json"]));
     let report = found.json();
     let warnings = report["warnings"].as_array().expect("warnings");
-    let warning = warnings.iter().find(|warning| warning["code"] == "statistics_were_on");
+    let warning = warnings.iter().find(|warning| warning["code"] == "statistics-were-on");
     let text = warning.and_then(|warning| warning["cause"].as_str()).expect("a warning");
     assert!(text.contains(&format!("process {} (", std::process::id())), "{text}");
     assert!(statistics().1, "still on");

@@ -23,7 +23,7 @@ fn it_finds_programs_with_their_owners_and_counts_them() {
     assert_eq!(found.code, Some(0), "{}", found.stderr);
     check_statistics(&before, pid);
     let report = found.json();
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert!(report["empty_run_ns"].as_f64().is_some_and(|ns| ns > 1.0), "{report}");
     let program = program_in(&report, dropper.id);
     assert_eq!(program["name"], "drop_every_packet");
@@ -34,7 +34,7 @@ fn it_finds_programs_with_their_owners_and_counts_them() {
         attached.starts_with("xdp on interface ") && attached.contains("(wing1 here)"),
         "{attached}"
     );
-    assert!(program["cpu_percent"].as_f64().is_some_and(|percent| percent > 0.0 && percent < 50.0));
+    assert!(program["cpu_share"].as_f64().is_some_and(|share| share > 0.0 && share < 0.5));
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn other_formats_and_counters() {
     let counters = program["counters"].as_array().expect("counters");
     let names: Vec<_> = counters.iter().filter_map(|one| one["event"].as_str()).collect();
     let is_soft = report["warnings"].as_array().expect("warnings").iter().any(|warning| {
-        warning["code"] == "no_counters"
+        warning["code"] == "no-counters"
             && warning["effect"].as_str().is_some_and(|text| text.contains("the kernel's own"))
     });
     let expected: &[&str] = match is_soft {
@@ -389,7 +389,7 @@ fn programs_that_cannot_be_traced() {
     let warnings = report["warnings"].as_array().expect("warnings");
     let is_told = warnings.iter().any(|warning| {
         let text = warning["cause"].as_str().unwrap_or_default();
-        warning["code"] == "not_traced"
+        warning["code"] == "not-traced"
             && text.contains(&format!("untyped (id {})", untyped.info.id))
     });
     assert!(is_told, "{report}");

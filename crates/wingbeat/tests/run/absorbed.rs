@@ -5,8 +5,8 @@ use crate::support::{Ran, Repository, latency};
 fn notices(ran: &Ran) -> Vec<String> {
     let json = ran.json();
     let all = json["wingbeat"]["notices"].as_array().expect("notices");
-    let ours = all.iter().filter(|notice| notice["kind"] == "alert-is-usual");
-    ours.map(|notice| notice["reason"].as_str().expect("a reason").to_owned()).collect()
+    let ours = all.iter().filter(|notice| notice["code"] == "alert-is-usual");
+    ours.map(|notice| notice["cause"].as_str().expect("a cause").to_owned()).collect()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn it_is_told_once() {
     };
     assert!(at >= 4, "a level takes some reports: {at}");
     let [notice] = &notices(&first_quiet)[..] else { panic!("{}", first_quiet.stdout) };
-    let expected = format!("and raises no alert any more: a latency +49.0 % since {}", &hash[..10]);
+    let expected = format!("not answered for long: a latency +49.0 % since {}", &hash[..10]);
     assert!(notice.ends_with(&expected), "{notice}");
     let next = run(at + 1);
     assert_eq!((next.code, notices(&next)), (Some(0), Vec::new()), "{}", next.stderr);

@@ -109,12 +109,18 @@ fn verdict(ran: &Ran) -> Value {
     ran.json()["results"][0][0]["measures"][0]["wingbeat"].clone()
 }
 
+/// A notice in one line.
+fn sentence(notice: &Value) -> String {
+    let parts = ["cause", "effect", "next_step"].map(|part| notice[part].as_str().expect("a text"));
+    parts.join("; ")
+}
+
 /// The notices about what looks changed.
 fn notices(ran: &Ran) -> Vec<String> {
     let json = ran.json();
     let notices = json["wingbeat"]["notices"].as_array().expect("notices");
-    let looks = notices.iter().filter(|notice| notice["kind"] == "looks-changed");
-    looks.map(|notice| notice["reason"].as_str().expect("a reason").to_owned()).collect()
+    let looks = notices.iter().filter(|notice| notice["code"] == "looks-changed");
+    looks.map(sentence).collect()
 }
 
 #[test]
@@ -165,7 +171,7 @@ fn what_looks_better_is_not_measured_again() {
         notice.contains("bench latency −49") || notice.contains("bench latency −50"),
         "{notice}"
     );
-    assert!(notice.contains("looks better, but 1 report of history cannot tell"), "{notice}");
+    assert!(notice.contains("looks better; 1 report of history cannot show"), "{notice}");
     assert!(!ran.stderr.contains("in turns"), "{}", ran.stderr);
 }
 
@@ -194,7 +200,7 @@ fn what_cannot_be_measured_again_fails_nothing() {
         assert_eq!(ran.code, Some(0), "{why}: {}{}", ran.stdout, ran.stderr);
         assert_eq!(verdict(&ran)["verdict"], "too-little-history");
         let [notice] = &notices(&ran)[..] else { panic!("{why}: {}", ran.stdout) };
-        assert!(notice.contains("looks worse, but 1 report of history cannot tell"), "{notice}");
+        assert!(notice.contains("looks worse; 1 report of history cannot show"), "{notice}");
         assert!(notice.contains(why), "{notice}");
         assert_eq!(bed.worktrees(), Vec::<PathBuf>::new());
     };
@@ -269,7 +275,7 @@ fn after_ctrl_c_the_report_is_stored_and_the_worktrees_are_gone() {
     assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()), "{stderr}");
     assert!(stderr.contains("interrupted; what was measured before is kept"), "{stderr}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
-    let notice = report["wingbeat"]["notices"][0]["reason"].as_str().expect("a notice");
+    let notice = sentence(&report["wingbeat"]["notices"][0]);
     assert!(notice.contains("it was interrupted"), "{notice}");
     assert_eq!(bed.repository.reports().len(), 2);
     bed.assert_no_worktrees();

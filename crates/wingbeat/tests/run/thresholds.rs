@@ -119,12 +119,15 @@ fn a_threshold_that_judges_nothing_is_told() {
         let ran = repository.run(&arguments);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let notices = ran.json()["wingbeat"]["notices"].clone();
-        let told: Vec<&str> = notices
+        let told: Vec<String> = notices
             .as_array()
             .expect("notices")
             .iter()
-            .filter(|notice| notice["kind"] == "idle-threshold")
-            .filter_map(|notice| notice["reason"].as_str())
+            .filter(|notice| notice["code"] == "idle-threshold")
+            .map(|notice| {
+                let part = |name: &str| notice[name].as_str().expect("a text").to_owned();
+                [part("cause"), part("effect"), part("next_step")].join("; ")
+            })
             .collect();
         assert_eq!(told.len(), expected.len(), "{told:?}");
         for (told, expected) in told.iter().zip(expected) {
@@ -135,12 +138,20 @@ fn a_threshold_that_judges_nothing_is_told() {
     check(&[], "", &[]);
     check(&latency, "", &[]);
     let typo = ["--threshold-measure", "latncy"];
-    check(&typo, "", &["no benchmark has that measure; there is latency"]);
+    check(
+        &typo,
+        "",
+        &["the threshold for latncy judges nothing; use a measure of the results: latency"],
+    );
     let open = [&latency[..], &["--threshold-test", "t_test"]].concat();
-    check(&open, "", &["latency judges nothing: t_test needs a boundary; set the upper"]);
+    check(
+        &open,
+        "",
+        &["t_test needs a boundary; the threshold for latency judges nothing; set the upper"],
+    );
     let of = |glob: &str| format!("[[threshold]]\nmeasure = 'latency'\nbenchmark = '{glob}'\n");
     check(&[], &of("a*"), &[]);
-    check(&[], &of("b*"), &["the threshold for latency of \"b*\" judges nothing"]);
+    check(&[], &of("b*"), &["the measure latency matches \"b*\""]);
     let two = [&latency[..], &typo].concat();
     check(&two, "", &["the threshold for latncy"]);
 }

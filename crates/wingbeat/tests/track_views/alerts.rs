@@ -46,8 +46,9 @@ fn filters_and_json() {
         let args = [&["alerts", "--format", "json"], args].concat();
         let text = stdout(&place.wingbeat(&args).success());
         let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(list.as_array().map(Vec::len), Some(expected), "{args:?}");
-        list
+        assert_eq!(list["schema_version"], 1);
+        assert_eq!(list["alerts"].as_array().map(Vec::len), Some(expected), "{args:?}");
+        list["alerts"].clone()
     };
     check(&["--branch", "feature/fast"], 0);
     let list = check(&["--branch", "main", "--testbed", "ci-runner"], 1);
@@ -64,7 +65,7 @@ fn a_series_is_silenced_and_comes_back_as_a_whole() {
         place.wingbeat(&["alerts", verb, alert]).success();
         let text = stdout(&place.wingbeat(&["alerts", "--all", "--format", "json"]).success());
         let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let told: Vec<&str> = list
+        let told: Vec<&str> = list["alerts"]
             .as_array()
             .expect("alerts")
             .iter()

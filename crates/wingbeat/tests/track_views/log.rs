@@ -91,6 +91,8 @@ fn json() {
     let place = Place::with_history();
     let text = stdout(&place.wingbeat(&["log", "--format", "json", "-n", "2"]).success());
     let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(list["schema_version"], 1);
+    let list = &list["reports"];
     assert_eq!(list.as_array().map(Vec::len), Some(2));
     assert_eq!(list[0]["branch"], "feature/fast");
     assert_eq!(list[0]["start_point"]["branch"], "main");

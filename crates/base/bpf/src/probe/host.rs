@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use wingbeat_ebpf_build::Toolchain;
 
 use super::{
-    Finding, Host, Mend, Subject,
+    Finding, Host, NextStep, Subject,
     Verb::{Bench, Build, Live, Profile, Top},
     reading,
 };
@@ -32,7 +32,7 @@ pub(super) fn capabilities(host: &Host) -> Finding {
         Err(error) => {
             return SUBJECT.limited(
                 format!("unknown: /proc/self/status cannot be read ({error})"),
-                Mend::Command("sudo mount -t proc proc /proc".to_owned()),
+                NextStep::Command("sudo mount -t proc proc /proc".to_owned()),
             );
         }
     };
@@ -65,11 +65,13 @@ pub(super) fn pid_namespace() -> Finding {
         Ok(namespace) if namespace.ino() == INITIAL_PID_NAMESPACE => SUBJECT.works("the first"),
         Ok(_) => SUBJECT.missing(
             "not the first: PIDs here are not those that the kernel half sees",
-            Mend::Advice("run on the host, or with its PIDs: `docker run --pid=host …`".to_owned()),
+            NextStep::Advice(
+                "run on the host, or with its PIDs: `docker run --pid=host …`".to_owned(),
+            ),
         ),
         Err(error) => SUBJECT.limited(
             format!("unknown: /proc/self/ns/pid cannot be read ({error})"),
-            Mend::Command("sudo mount -t proc proc /proc".to_owned()),
+            NextStep::Command("sudo mount -t proc proc /proc".to_owned()),
         ),
     }
 }
@@ -86,7 +88,7 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
         }
         Ok(_) if restrict == "2" => SUBJECT.missing(
             "hidden from everybody: kptr_restrict=2",
-            Mend::Command("sudo sysctl kernel.kptr_restrict=1".to_owned()),
+            NextStep::Command("sudo sysctl kernel.kptr_restrict=1".to_owned()),
         ),
         Ok(_) => {
             let detail = format!("hidden: needs CAP_SYSLOG; kptr_restrict={restrict}");
@@ -94,7 +96,7 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
         }
         Err(error) => SUBJECT.missing(
             format!("/proc/kallsyms cannot be read ({error})"),
-            Mend::Advice("boot a kernel built with CONFIG_KALLSYMS=y".to_owned()),
+            NextStep::Advice("boot a kernel built with CONFIG_KALLSYMS=y".to_owned()),
         ),
     }
 }
@@ -110,7 +112,7 @@ pub(super) fn open_files() -> Finding {
     match limit.current {
         Some(current) if current < wanted => SUBJECT.limited(
             format!("at most {current}; {wanted} or more let every executable stay open"),
-            Mend::Command(match limit.maximum {
+            NextStep::Command(match limit.maximum {
                 Some(maximum) if maximum < wanted => {
                     format!("sudo prlimit --nofile={wanted} --pid $$")
                 }
@@ -130,7 +132,7 @@ pub(super) fn toolchain() -> Finding {
         Ok(toolchain) => SUBJECT.works(format!("{}", toolchain.rustc.display())),
         Err(missing) => SUBJECT.missing(
             format!("{missing}; only building from source needs it"),
-            Mend::Command("cargo xtask setup".to_owned()),
+            NextStep::Command("cargo xtask setup".to_owned()),
         ),
     }
 }

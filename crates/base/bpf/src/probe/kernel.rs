@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    Finding, Host, Mend, Subject,
+    Finding, Host, NextStep, Subject,
     Verb::{Annotate, Bench, Live, Profile, Top},
     reading,
 };
@@ -25,11 +25,11 @@ pub(super) fn version() -> Finding {
         Some(found) if found >= KERNEL_MIN => SUBJECT.works(format!("Linux {release}")),
         Some(_) => SUBJECT.missing(
             format!("Linux {release} is older than 5.15"),
-            Mend::Advice("install a kernel from 5.15 on".to_owned()),
+            NextStep::Advice("install a kernel from 5.15 on".to_owned()),
         ),
         None => SUBJECT.limited(
             format!("the release {release:?} is not in a form that is known"),
-            Mend::Advice("compare it with 5.15, the oldest that wingbeat supports".to_owned()),
+            NextStep::Advice("compare it with 5.15, the oldest that wingbeat supports".to_owned()),
         ),
     }
 }
@@ -47,11 +47,11 @@ pub(super) fn architecture() -> Finding {
         "x86_64" => SUBJECT.works("x86_64"),
         "aarch64" => SUBJECT.limited(
             "aarch64, on which wingbeat is built but not tested",
-            Mend::Advice("compare a first result with that of perf".to_owned()),
+            NextStep::Advice("compare a first result with that of perf".to_owned()),
         ),
         other => SUBJECT.missing(
             format!("{other} is not supported"),
-            Mend::Advice("use a machine with x86_64 or aarch64".to_owned()),
+            NextStep::Advice("use a machine with x86_64 or aarch64".to_owned()),
         ),
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn btf(host: &Host) -> Finding {
         Ok(types) => SUBJECT.works(format!("{} types", types.len())),
         Err(error) => SUBJECT.missing(
             error.to_string(),
-            Mend::Advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".to_owned()),
+            NextStep::Advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".to_owned()),
         ),
     }
 }
@@ -76,13 +76,13 @@ pub(super) fn jit() -> Finding {
     match reading::line("/proc/sys/net/core/bpf_jit_enable").as_deref() {
         Ok("0") => SUBJECT.limited(
             "off: programs are interpreted, many times slower than where they will run",
-            Mend::Command("sudo sysctl net.core.bpf_jit_enable=1".to_owned()),
+            NextStep::Command("sudo sysctl net.core.bpf_jit_enable=1".to_owned()),
         ),
         Ok(value) => SUBJECT.works(format!("on (net.core.bpf_jit_enable={value})")),
         // Linux shows it in the first network namespace only.
         Err(error) => SUBJECT.limited(
             format!("unknown: net.core.bpf_jit_enable cannot be read ({error})"),
-            Mend::Advice("look outside of this container".to_owned()),
+            NextStep::Advice("look outside of this container".to_owned()),
         ),
     }
 }
@@ -95,11 +95,11 @@ pub(super) fn statistics() -> Finding {
         Ok("0") => SUBJECT.works("off (switched on while a verb needs it)"),
         Ok(value) => SUBJECT.limited(
             format!("on (kernel.bpf_stats_enabled={value}): makes every program some 45 ns slower"),
-            Mend::Command("sudo sysctl kernel.bpf_stats_enabled=0".to_owned()),
+            NextStep::Command("sudo sysctl kernel.bpf_stats_enabled=0".to_owned()),
         ),
         Err(error) => SUBJECT.limited(
             format!("unknown: kernel.bpf_stats_enabled cannot be read ({error})"),
-            Mend::Advice("look outside of this container".to_owned()),
+            NextStep::Advice("look outside of this container".to_owned()),
         ),
     }
 }
@@ -129,17 +129,19 @@ pub(super) fn lockdown() -> Finding {
     match (text.as_deref().map(reading::chosen), is_mounted) {
         (Ok(Some("confidentiality")), _) => SUBJECT.missing(
             "confidentiality: programs may not read kernel memory",
-            Mend::Advice("boot with `lockdown=integrity`, or without Secure Boot".to_owned()),
+            NextStep::Advice("boot with `lockdown=integrity`, or without Secure Boot".to_owned()),
         ),
         (Ok(Some(chosen)), _) => SUBJECT.works(format!("{chosen} (does not hinder)")),
         (Ok(None), _) => SUBJECT.limited(
             "unknown: /sys/kernel/security/lockdown is not in a form that is known",
-            Mend::Advice("look for `lockdown` in the kernel's log: `sudo dmesg`".to_owned()),
+            NextStep::Advice("look for `lockdown` in the kernel's log: `sudo dmesg`".to_owned()),
         ),
         (Err(_), true) => SUBJECT.works("not part of this kernel"),
         (Err(_), false) => SUBJECT.limited(
             "unknown: securityfs is not mounted",
-            Mend::Command("sudo mount -t securityfs securityfs /sys/kernel/security".to_owned()),
+            NextStep::Command(
+                "sudo mount -t securityfs securityfs /sys/kernel/security".to_owned(),
+            ),
         ),
     }
 }
@@ -152,7 +154,7 @@ pub(super) fn tracefs() -> Finding {
         Some(mounts) if reading::is_mounted(&mounts, "tracefs") => SUBJECT.works("mounted"),
         _ => SUBJECT.missing(
             "not mounted; `profile` does without",
-            Mend::Command("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned()),
+            NextStep::Command("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned()),
         ),
     }
 }

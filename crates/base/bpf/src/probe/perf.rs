@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    Finding, Host, Mend, Refusal, Subject,
+    Finding, Host, NextStep, Refusal, Subject,
     Verb::{Annotate, Bench, Profile},
     reading,
 };
@@ -25,7 +25,9 @@ pub(super) fn cpu_clock(host: &Host) -> Finding {
             host,
             &[Perfmon],
             refusal,
-            Mend::Advice("see whether seccomp (a container?) forbids perf_event_open".to_owned()),
+            NextStep::Advice(
+                "see whether seccomp (a container?) forbids perf_event_open".to_owned(),
+            ),
         ),
     };
     finding.detail.push_str(&format!("; perf_event_paranoid={paranoid}"));
@@ -44,7 +46,7 @@ pub(super) fn cycles(host: &Host) -> Finding {
         Ok(_) => SUBJECT.works("cycles can be counted"),
         Err(error) if is_absent(&error) => SUBJECT.missing(
             "no counter of cycles; `profile` samples by cpu-clock and does without",
-            Mend::Advice(
+            NextStep::Advice(
                 "in a virtual machine: let the host pass its PMU through (QEMU: -cpu host,pmu=on)"
                     .to_owned(),
             ),
@@ -53,7 +55,7 @@ pub(super) fn cycles(host: &Host) -> Finding {
             host,
             &[Perfmon],
             Refusal::at("perf_event_open")(error),
-            Mend::Advice("every verb does without".to_owned()),
+            NextStep::Advice("every verb does without".to_owned()),
         ),
     }
 }

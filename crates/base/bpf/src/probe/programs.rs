@@ -3,7 +3,7 @@
 use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 
 use super::{
-    Finding, Host, Mend, Refusal, Subject,
+    Finding, Host, NextStep, Refusal, Subject,
     Verb::{Bench, Live, Profile, Top},
     perf,
 };
@@ -103,7 +103,7 @@ pub(super) fn fentry(host: &Host) -> Finding {
             host,
             &FOR_TRACING,
             refusal,
-            Mend::Advice(
+            NextStep::Advice(
                 "this kernel forbids it; only live --distribution and --counters need it"
                     .to_owned(),
             ),
@@ -166,7 +166,7 @@ fn event_source(subject: &Subject, source: &str, option: &str) -> Finding {
         true => subject.works(format!("the kernel has the event source {source}")),
         false => subject.missing(
             format!("the kernel has no event source {source}"),
-            Mend::Advice(format!("boot a kernel built with {option}; every verb does without")),
+            NextStep::Advice(format!("boot a kernel built with {option}; every verb does without")),
         ),
     }
 }
@@ -177,13 +177,13 @@ fn load_and_attach(kind: ProgramKind, tracepoint: Option<&CStr>) -> Result<(), R
     Ok(())
 }
 
-fn forbidden() -> Mend {
-    Mend::Advice(
+fn forbidden() -> NextStep {
+    NextStep::Advice(
         "see whether lockdown, seccomp (a container?) or a security module forbids bpf(2)"
             .to_owned(),
     )
 }
 
-fn types_first() -> Mend {
-    Mend::Advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".to_owned())
+fn types_first() -> NextStep {
+    NextStep::Advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".to_owned())
 }

@@ -87,11 +87,11 @@ fn a_refusal_is_blamed_on_rights_only_when_they_are_missing() {
     fn check(host: &Host, errno: i32, expected: &str) {
         const SUBJECT: Subject = Subject { id: "x", name: "x", needed_by: &[], helps: &[] };
         let refusal = Refusal { step: "loading", error: io::Error::from_raw_os_error(errno) };
-        let otherwise = Mend::Advice("otherwise".to_owned());
+        let otherwise = NextStep::Advice("otherwise".to_owned());
         let finding = SUBJECT.refused(host, &[Capability::Bpf], refusal, otherwise.clone());
         assert_eq!(finding.status, Status::Missing);
         assert!(finding.detail.ends_with(expected), "{}", finding.detail);
-        assert_eq!(finding.mend == Some(otherwise), !expected.starts_with("needs"));
+        assert_eq!(finding.next_step == Some(otherwise), !expected.starts_with("needs"));
     }
     let host = |mask| Host { rights: Ok(Rights::with(mask)), types: KernelTypes::parse(&[]) };
     check(&host("0"), libc::EPERM, "needs CAP_BPF");
@@ -107,10 +107,10 @@ fn only_sudo_gives_the_right_to_everything() {
     fn check(mask: &str, capability: Capability, expected: &str) {
         let host = Host { rights: Ok(Rights::with(mask)), types: KernelTypes::parse(&[]) };
         let lacks = host.lacks(&[capability]);
-        let mend = (!lacks.is_empty()).then(|| host.rights_for(&lacks));
-        let text = match &mend {
+        let next_step = (!lacks.is_empty()).then(|| host.rights_for(&lacks));
+        let text = match &next_step {
             None => "",
-            Some(Mend::Command(text) | Mend::Advice(text)) => text,
+            Some(NextStep::Command(text) | NextStep::Advice(text)) => text,
         };
         assert!(text.starts_with(expected), "{text}");
         assert_eq!(text.is_empty(), expected.is_empty(), "{text}");
@@ -143,7 +143,7 @@ fn every_finding_is_complete() {
     for finding in &findings {
         assert!(!finding.detail.is_empty(), "{finding:?}");
         assert!(finding.concerns().count() > 0, "{finding:?}");
-        assert_eq!(finding.mend.is_none(), finding.status == Status::Works, "{finding:?}");
+        assert_eq!(finding.next_step.is_none(), finding.status == Status::Works, "{finding:?}");
     }
 }
 

@@ -166,7 +166,7 @@ fn for_scripts() {
     let check = |pointer: &str, expected: serde_json::Value| {
         assert_eq!(json.pointer(pointer), Some(&expected), "{pointer} in {text}");
     };
-    check("/schema_version", 1.into());
+    check("/schema_version", 2.into());
     check("/duration_ns", 2_000_000_000_u64.into());
     check("/ended_by", "time".into());
     check("/empty_run_ns", 25.0.into());
@@ -179,8 +179,9 @@ fn for_scripts() {
     check("/programs/1/time_per_run_interval", serde_json::Value::Null);
     check("/programs/1/runs", 3.into());
     check("/total/runs", 2_000_003.into());
+    check("/programs/0/cpu_share", 0.0634.into());
     check("/command/exit_code", 0.into());
-    check("/warnings/0/code", "few_runs".into());
+    check("/warnings/0/code", "few-runs".into());
 }
 
 #[test]

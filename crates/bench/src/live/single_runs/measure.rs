@@ -19,6 +19,7 @@ use super::{
     recorder::{Recorder, RecorderError, Recording},
 };
 use crate::{
+    Warning,
     live::{
         Attachments, LiveError, Options, Outcome, Progress,
         change::Rates,
@@ -31,7 +32,6 @@ use crate::{
         sampler::is_sysctl_on,
         warning,
     },
-    warning::Warning,
 };
 
 /// How often progress is shown. Reading what was recorded takes some 10 µs per CPU and program.

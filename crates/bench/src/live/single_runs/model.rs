@@ -30,6 +30,7 @@ pub struct SingleRuns {
     pub min_ns: u64,
     pub mean_ns: f64,
     /// Width of the bins, as a share of the percentile: 1/32 above 63 ns. Below, they are 1 ns wide.
+    #[serde(rename = "bin_width_share")]
     pub bin_width: f64,
     /// The step in which the clock counts, if it is 4 ns or more.
     pub clock_step_ns: Option<f64>,
@@ -87,6 +88,7 @@ pub struct CounterReport {
     pub net_per_run: Option<f64>,
     pub runs: u64,
     /// Share of the time in which the event really counted, 0 to 1.
+    #[serde(rename = "running_share")]
     pub running: Option<f64>,
 }
 

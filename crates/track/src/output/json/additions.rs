@@ -35,7 +35,7 @@ pub(super) fn of_report(page: &Page<'_>, rows: &[Row<'_>]) -> Value {
         })
     });
     json!({
-        "schema_version": 1,
+        "schema_version": 2,
         "verdict": verdict(page),
         "outcomes": outcomes(rows),
         "adapter": report.adapter,

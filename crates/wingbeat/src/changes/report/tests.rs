@@ -97,10 +97,24 @@ fn levels_have_the_digits_that_tell() {
 #[test]
 fn json_has_every_series_in_order() {
     let all = [found("b", &[(7, 0.0, 2.5, 1e-4)]), found("a", &[])];
-    let expected = "{\n  \"b\": [\n    {\n      \"index\": 7,\n      \"before\": 0.0,\n      \
-        \"after\": 2.5,\n      \"change\": null,\n      \"p\": 0.0001\n    }\n  ],\n  \"a\": []\n}\n";
+    let expected = r#"{
+  "schema_version": 1,
+  "series": {
+    "b": [
+      {
+        "index": 7,
+        "before": 0.0,
+        "after": 2.5,
+        "change": null,
+        "p": 0.0001
+      }
+    ],
+    "a": []
+  }
+}
+"#;
     assert_eq!(json(&all, None).expect("JSON"), expected);
     let labels = vec!["x".to_owned(); 8];
     let text = json(&all, Some(&labels)).expect("JSON");
-    assert!(text.contains("\"index\": 7,\n      \"label\": \"x\","), "{text}");
+    assert!(text.contains("\"index\": 7,\n        \"label\": \"x\","), "{text}");
 }

@@ -1,7 +1,7 @@
 //! Golden screens.
 
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
-use wingbeat_bench::warning::Warning;
+use wingbeat_bench::Warning;
 use wingbeat_bpf::ProgramType;
 
 use super::*;
@@ -141,7 +141,7 @@ fn a_long_name_leaves_room_for_figures() {
 
 fn owners_hidden() -> Warning {
     Warning::new(
-        "owners_hidden",
+        "owners-hidden",
         "the descriptors of 3 processes cannot be seen",
         "programs that only they hold seem to have no owner",
         "CAP_SYS_PTRACE shows most: run it as root",

@@ -1,10 +1,11 @@
-//! What a reader has to know before believing figures.
+//! A warning about figures, as text and as JSON.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What was found, what it does to the figures, and what to do next.
+/// What was found, what it does to the figures, and what to do next. In JSON every warning of wingbeat
+/// has these four fields; an empty one has nothing to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Name for machines, which stays the same from version to version.
@@ -27,7 +28,19 @@ impl Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cause, effect, next_step, .. } = self;
-        write!(f, "{cause}: {effect}; {next_step}")
+        f.write_str(&sentence(&self.cause, &self.effect, &self.next_step))
     }
+}
+
+/// `cause: effect; next step`, without the empty ones.
+#[must_use]
+pub fn sentence(cause: &str, effect: &str, next_step: &str) -> String {
+    let mut text = cause.to_owned();
+    for (separator, part) in [(": ", effect), ("; ", next_step)] {
+        if !part.is_empty() {
+            text.push_str(separator);
+            text.push_str(part);
+        }
+    }
+    text
 }
