@@ -15,7 +15,7 @@ mod ranking;
 mod verdict;
 pub mod veristat;
 
-use std::{fmt, io, str::FromStr};
+use std::io;
 
 use serde::Serialize;
 
@@ -46,41 +46,6 @@ pub enum Format {
     Bmf,
     /// A row per program or case.
     Csv,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Human, Self::Json, Self::Bmf, Self::Csv];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Human => "human",
-            Self::Json => "json",
-            Self::Bmf => "bmf",
-            Self::Csv => "csv",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// No form has this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no format is called {0:?}: there are human, json, bmf and csv")]
-pub struct UnknownFormat(pub String);
-
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|format| format.name() == text);
-        found.ok_or_else(|| UnknownFormat(text.to_owned()))
-    }
 }
 
 /// Writes a result in a form, with a line break at its end. `style` is for people only.

@@ -18,7 +18,7 @@ use crate::{
         id::{Part, short},
         minute, rfc3339,
     },
-    values::Format,
+    values::{Format, FormatArgs},
 };
 
 /// Flags of `wingbeat alerts`.
@@ -36,9 +36,8 @@ pub(crate) struct AlertsArgs {
     #[arg(short, long, value_name = "N", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     number: u32,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -94,7 +93,7 @@ fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     let mut alerts = store.alerts(&filter, most.saturating_add(1))?;
     let is_cut = alerts.len() > most;
     alerts.truncate(most);
-    if args.format == Format::Json {
+    if args.format.get() == Format::Json {
         return print_json(1, &JsonList { alerts: alerts.iter().map(Json::of).collect() });
     }
     if quiet {

@@ -14,7 +14,7 @@ use crate::{
     bench::{InputArgs, told, with_progress},
     output::PendingFile,
     shell::{message, print_by, stdout_has_colours, warning, width_of},
-    values::Format,
+    values::{Format, FormatArgs},
 };
 
 /// Flags of `wingbeat annotate`.
@@ -34,12 +34,8 @@ pub(crate) struct AnnotateArgs {
     /// Show full paths of files in Rust's library and in crates
     #[arg(long)]
     full_paths: bool,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Format,
-    /// Same as --format json
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
     /// Write to FILE; repeatable. The suffix sets the format: .svg flame graph of functions and lines,
     /// .folded collapsed stacks, .lcov or .info coverage, .json all data, .txt text
     #[arg(short, long, value_name = "FILE", value_parser = output)]
@@ -89,7 +85,7 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
             message!("wrote {path} ({form})");
         }
     }
-    let is_json = args.json || args.format == Format::Json;
+    let is_json = args.format.get() == Format::Json;
     if is_json || (args.output.is_empty() && !quiet) {
         print(&found, args, is_json)?;
     }

@@ -19,7 +19,7 @@ use self::input::{Input, Series};
 use crate::{
     output::{PendingFile, deliver},
     shell::{message, row_width},
-    values::share,
+    values::{FormatArgs, share},
 };
 
 /// Flags of `wingbeat changes`.
@@ -41,9 +41,8 @@ pub(crate) struct ChangesArgs {
     /// Exit with 1 if a change is reported
     #[arg(long)]
     err: bool,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -93,7 +92,7 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let labels = labels.as_deref();
-    let text = match args.format {
+    let text = match args.format.get() {
         Format::Human => {
             let width = if output.is_some() { usize::MAX } else { row_width() };
             report::human(&found, labels, width)
@@ -105,7 +104,7 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             report::json(&found, labels)?
         }
     };
-    if output.is_some() || args.format != Format::Human || !quiet {
+    if output.is_some() || args.format.get() != Format::Human || !quiet {
         deliver(output, &text, quiet)?;
     }
     let is_changed = found.iter().any(|found| !found.changes.is_empty());

@@ -26,7 +26,7 @@ use crate::{
     line::refuse_flags_behind,
     output::{PendingFile, deliver},
     shell::{interruptible, stdout_has_colours, width_of},
-    values::{duration, share, share_within},
+    values::{FormatArgs, duration, share, share_within},
 };
 
 /// Flags of `wingbeat compare`.
@@ -63,9 +63,8 @@ pub(crate) struct CompareArgs {
     /// Largest acceptable worsening of an exact measure, such as instructions or sizes, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0")]
     threshold_exact: f64,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -107,8 +106,8 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
             is_verbose: verbose,
         },
     };
-    if output.is_some() || args.format != Format::Human || !quiet {
-        deliver(output, &text(&comparison, args.format, style)?, quiet)?;
+    if output.is_some() || args.format.get() != Format::Human || !quiet {
+        deliver(output, &text(&comparison, args.format.get(), style)?, quiet)?;
     }
     let passes = !comparison.is_worse() && !comparison.is_undecided();
     Ok(if args.err && !passes { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -13,23 +13,22 @@ use wingbeat_bpf::{
     probe::{Kernel, can, findings},
 };
 
-use crate::{shell::print_by, values::Format};
+use crate::{
+    shell::print_by,
+    values::{Format, FormatArgs},
+};
 
 /// Flags of `wingbeat doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// Output format; docs/doctor.md describes the JSON
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Format,
-    /// Same as --format json
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
 }
 
 /// Looks, prints to stdout, and tells by the exit code whether `wingbeat profile` can run here.
 pub(crate) fn run(args: &DoctorArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let findings = findings();
-    if args.json || args.format == Format::Json {
+    if args.format.get() == Format::Json {
         print_by(|out| json::write(&findings, &Kernel::running(), out))?;
     } else if !quiet {
         print_by(|out| table::write(&findings, out))?;

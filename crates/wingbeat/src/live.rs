@@ -3,17 +3,13 @@
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use indicatif::ProgressBar;
-use wingbeat_bench::live::{
-    EndedBy, Options, Progress, Report,
-    format::{Format, UnknownFormat},
-    measure,
-};
+use wingbeat_bench::live::{EndedBy, Options, Progress, Report, format::Format, measure};
 use wingbeat_text::grouped;
 
 use crate::{
     output::{PendingFile, deliver},
     shell::{error, interruptible_by_socket, message, progress_target, warning},
-    values::duration,
+    values::{FormatArgs, TableFormat, duration},
 };
 
 /// How long it takes when neither time nor command says it.
@@ -37,10 +33,8 @@ pub(crate) struct LiveArgs {
     /// software events where the machine has no hardware counters
     #[arg(long)]
     counters: bool,
-    /// Output format: human, json, bmf (Bencher Metric Format) or csv
-    #[arg(long, value_name = "FORMAT", default_value_t)]
-    #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs<TableFormat>,
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -62,8 +56,9 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
         counters: args.counters,
     };
     let report = measured(&options, quiet)?;
-    let text = args.format.write(&report)?;
-    if output.is_some() || args.format != Format::Human || !quiet {
+    let format = Format::from(args.format.get());
+    let text = format.write(&report)?;
+    if output.is_some() || format != Format::Human || !quiet {
         deliver(output, &text, quiet)?;
     }
     Ok(tell_rest(&report, &options, quiet, verbose))

@@ -23,7 +23,7 @@ use crate::{
         id::{Part, short},
         minute,
     },
-    values::Format,
+    values::{Format, FormatArgs},
 };
 
 /// Flags of `wingbeat log`.
@@ -41,9 +41,8 @@ pub(crate) struct LogArgs {
     #[arg(short, long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     number: u32,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -59,11 +58,11 @@ struct Entry {
 /// Lists, or shows.
 pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if args.check {
-        return check::run(&args.store.open_to_save()?, args.format, quiet);
+        return check::run(&args.store.open_to_save()?, args.format.get(), quiet);
     }
     let store = args.store.open()?;
     match &args.report {
-        Some(part) => show(&store, part, args.format, quiet)?,
+        Some(part) => show(&store, part, args.format.get(), quiet)?,
         None => list(&store, args, quiet)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -94,7 +93,7 @@ fn list(store: &Store, args: &LogArgs, quiet: bool) -> anyhow::Result<()> {
     let filter = args.filter.filter(store)?;
     let most = usize::try_from(args.number).unwrap_or(usize::MAX);
     let entries = entries(store, store.reports(&filter, most.saturating_add(1))?, most)?;
-    if args.format == Format::Json {
+    if args.format.get() == Format::Json {
         return json::print(entries.iter().take(most));
     }
     if quiet {

@@ -1,5 +1,7 @@
 //! `wingbeat plot`: the history of a project as a picture. `wingbeat_track::plot` draws.
 
+mod json;
+
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
@@ -13,9 +15,9 @@ use wingbeat_track::{
 
 use crate::{
     output::PendingFile,
-    shell::{message, print, row_width},
+    shell::{message, print, print_json, row_width},
     store::{self, StoreArgs},
-    values::{moment, window},
+    values::{Format, FormatArgs, moment, window},
 };
 
 /// Flags of `wingbeat plot`.
@@ -48,25 +50,27 @@ pub(crate) struct PlotArgs {
     /// Write to FILE; repeatable. The suffix sets the format: .svg a picture of up to 60 series, .html a
     /// page of all series with a search [default: a small chart on stdout]
     #[arg(short, long, value_name = "FILE", value_parser = output)]
-    output: Vec<(PathBuf, Format)>,
+    output: Vec<(PathBuf, FileFormat)>,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
     #[command(flatten)]
     store: StoreArgs,
 }
 
 /// Forms of a picture in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum FileFormat {
     Svg,
     Html,
 }
 
-fn output(text: &str) -> Result<(PathBuf, Format), String> {
+fn output(text: &str) -> Result<(PathBuf, FileFormat), String> {
     let path = PathBuf::from(text);
     let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
     let format = match suffix {
-        "svg" => Format::Svg,
-        "html" | "htm" => Format::Html,
-        _ => return Err("the suffix tells the format: .svg or .html".to_owned()),
+        "svg" => FileFormat::Svg,
+        "html" | "htm" => FileFormat::Html,
+        _ => return Err("the suffix sets the format: .svg or .html".to_owned()),
     };
     Ok((path, format))
 }
@@ -75,7 +79,7 @@ fn output(text: &str) -> Result<(PathBuf, Format), String> {
 pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let store = args.store.open()?;
     let query = query(args, &store)?;
-    let files: Vec<(PendingFile, Format)> = args
+    let files: Vec<(PendingFile, FileFormat)> = args
         .output
         .iter()
         .map(|(path, format)| Ok((PendingFile::create(path)?, *format)))
@@ -85,14 +89,18 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if all.panels.is_empty() {
         bail!("nothing to draw: no results in the store {} fit", store.path().display());
     }
-    if files.is_empty() && !quiet {
+    if args.format.get() == Format::Json {
+        print_json(1, &json::Plot::of(&all))?;
+    } else if files.is_empty() && !quiet {
         let columns = Some(row_width()).filter(|&columns| columns != usize::MAX);
         print(&plot::terminal(&first, columns))?;
     }
     for (file, format) in files {
         let (chart, text) = match format {
-            Format::Svg => (&first, plot::svg(&first)),
-            Format::Html => (&all, plot::html(&all).context("cannot write the data of the page")?),
+            FileFormat::Svg => (&first, plot::svg(&first)),
+            FileFormat::Html => {
+                (&all, plot::html(&all).context("cannot write the data of the page")?)
+            }
         };
         let path = file.path().to_owned();
         let bytes = file.write(|writer| writer.write_all(text.as_bytes()))?;
@@ -106,7 +114,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             );
         }
     }
-    let has_picture = args.output.iter().any(|(_, format)| *format == Format::Svg);
+    let has_picture = args.output.iter().any(|(_, format)| *format == FileFormat::Svg);
     if let Some(text) = first.left_out_text().filter(|_| has_picture && !quiet) {
         message!("{text}");
     }

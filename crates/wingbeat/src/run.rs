@@ -73,7 +73,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         remarks: &finding.remarks,
         store: store.as_ref().filter(|_| !args.dry_run && stored.is_ok()).map(Store::path),
     };
-    if args.format != Format::Human || !quiet {
+    if args.format.get() != Format::Human || !quiet {
         print(&text(&page, args, verbose))?;
     }
     stored?;
@@ -113,7 +113,7 @@ fn path(args: &RunArgs) -> anyhow::Result<std::path::PathBuf> {
 
 fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
     let id = args.ci.ci_id.as_deref();
-    match args.format {
+    match args.format.get() {
         Format::Human => output::human(page, style(verbose)),
         Format::Json => format!("{:#}\n", output::json(page)),
         Format::Markdown => output::markdown(page, id),

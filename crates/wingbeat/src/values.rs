@@ -2,7 +2,9 @@
 
 use std::{ops::Bound, time::Duration};
 
+use clap::ValueEnum;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use wingbeat_bench::report;
 
 /// Forms of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -12,6 +14,49 @@ pub(crate) enum Format {
     Human,
     /// For programs
     Json,
+}
+
+/// Forms of a result of `bench`, `live` and `top`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TableFormat {
+    /// A table
+    #[default]
+    Human,
+    /// All data
+    Json,
+    /// Bencher Metric Format
+    Bmf,
+    /// A row per program or case
+    Csv,
+}
+
+impl From<TableFormat> for report::Format {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Human => Self::Human,
+            TableFormat::Json => Self::Json,
+            TableFormat::Bmf => Self::Bmf,
+            TableFormat::Csv => Self::Csv,
+        }
+    }
+}
+
+/// The flags of a verb with a result: its form, and the short flag for JSON.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FormatArgs<F: ValueEnum + Default + Send + Sync + 'static> {
+    /// Output format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(default_value_if("json", "true", "json"))]
+    format: F,
+    /// Same as --format json
+    #[arg(long = "json", id = "json", overrides_with = "format")]
+    _json: bool,
+}
+
+impl<F: ValueEnum + Default + Send + Sync + 'static> FormatArgs<F> {
+    pub(crate) fn get(&self) -> F {
+        self.format.clone()
+    }
 }
 
 /// A length of time: 10s, 500ms, and without a unit seconds.
@@ -90,6 +135,25 @@ mod tests {
         check("-1", None);
         check("NaN", None);
         check("soon", None);
+    }
+
+    #[test]
+    fn json_is_a_format() {
+        #[derive(clap::Parser)]
+        struct Verb {
+            #[command(flatten)]
+            format: FormatArgs<TableFormat>,
+        }
+        let check = |flags: &[&str], expected: TableFormat| {
+            let words = ["verb"].iter().chain(flags);
+            let verb = <Verb as clap::Parser>::try_parse_from(words).expect("flags");
+            assert_eq!(verb.format.get(), expected, "{flags:?}");
+        };
+        check(&[], TableFormat::Human);
+        check(&["--json"], TableFormat::Json);
+        check(&["--format", "csv"], TableFormat::Csv);
+        check(&["--format", "json", "--json"], TableFormat::Json);
+        check(&["--json", "--format", "bmf"], TableFormat::Bmf);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::io;
 pub use human::{owners, rate};
 
 use super::Report;
-pub use crate::report::{Format, UnknownFormat};
+pub use crate::report::Format;
 
 impl Format {
     /// Writes `report` in this form, with a line break at its end.

@@ -75,10 +75,10 @@ fn all_rows_of_a_csv_are_equally_long() {
 
 #[test]
 fn every_form_can_be_written() {
-    for format in Format::ALL {
+    for format in [Format::Human, Format::Json, Format::Bmf, Format::Csv] {
         let text = write(format, &sample::typical(), Style::default()).unwrap();
-        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{format}: {text}");
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{format:?}: {text}");
         let text = write_comparison(format, &sample::compared(), Style::default()).unwrap();
-        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{format}: {text}");
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{format:?}: {text}");
     }
 }

@@ -6,11 +6,11 @@ use wingbeat_bench::{
     analyse::compare::Thresholds,
     input::{MapSource, Source},
     measure::{TargetSource, allowed_cpus},
-    report::{Format, UnknownFormat},
+    report::Format,
 };
 use wingbeat_bpf::spec::{GlobalSetting, SectionType};
 
-use crate::values::{duration, share};
+use crate::values::{FormatArgs, TableFormat, duration, share};
 
 /// What programs are run on.
 #[derive(Debug, clap::Args)]
@@ -82,10 +82,8 @@ pub(crate) struct BenchArgs {
     /// Largest acceptable increase of an exact count, in percent [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = share, requires = "against")]
     pub(crate) threshold_exact: Option<f64>,
-    /// Output format: human, json, bmf (Bencher Metric Format) or csv (veristat's columns)
-    #[arg(long, value_name = "FORMAT", default_value_t)]
-    #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs<TableFormat>,
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -95,6 +93,10 @@ pub(crate) struct BenchArgs {
 }
 
 impl BenchArgs {
+    pub(super) fn format(&self) -> Format {
+        self.format.get().into()
+    }
+
     pub(super) fn thresholds(&self) -> Thresholds {
         let usual = Thresholds::default();
         Thresholds {

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
                 measure::against(&spec, &other, &plan, thresholds, watcher)
             });
             let found = told(found, verbose)?;
-            let text = report::write_comparison(args.format, &found, style)?;
+            let text = report::write_comparison(args.format(), &found, style)?;
             Done { is_worse: is_worse(&found.cases), text: Some(text), report: found.report }
         }
     };
@@ -62,14 +62,14 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let has_more = !verbose && done.report.failures.iter().any(|failure| failure.log.is_some());
     let text = match done.text {
         Some(text) => text,
-        None => report::write(args.format, &done.report, style)?,
+        None => report::write(args.format(), &done.report, style)?,
     };
     // A table without a row says nothing that the errors do not say.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
-    if output.is_some() || args.format != report::Format::Human || !(is_empty || quiet) {
+    if output.is_some() || args.format() != report::Format::Human || !(is_empty || quiet) {
         deliver(output, &text, quiet)?;
     }
-    if args.format != report::Format::Human && !quiet {
+    if args.format() != report::Format::Human && !quiet {
         tell_warnings(&done.report.warnings);
     }
     if let Some(errors) = report::errors(&done.report, style_of_messages()) {
@@ -131,7 +131,7 @@ fn against_veristat(
         exact_threshold: args.thresholds().exact,
     };
     let text =
-        report::write_comparison(args.format, &found, style(args.output.is_some(), verbose))?;
+        report::write_comparison(args.format(), &found, style(args.output.is_some(), verbose))?;
     Ok(Done { report: found.report, text: Some(text), is_worse })
 }
 

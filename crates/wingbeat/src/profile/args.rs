@@ -8,7 +8,7 @@ use wingbeat_profile::{
     model::Mode,
 };
 
-use crate::values::duration;
+use crate::values::{self, FormatArgs, duration};
 
 /// Flags of `wingbeat profile`.
 #[derive(Debug, Args)]
@@ -56,6 +56,8 @@ pub(crate) struct ProfileArgs {
     /// Write a summary of the recording as JSON; '-' is stdout
     #[arg(long, value_name = "FILE")]
     pub summary_json: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: FormatArgs<values::Format>,
     /// Size of the ring buffer, a power of two from 4K: 512K, 16M
     /// [default: by frequency and CPUs, 1M to 64M; with off-cpu and wall at least 16M]
     #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]

@@ -26,7 +26,8 @@ pub(crate) use self::args::ProfileArgs;
 use self::args::{ProfileMode, StackHalf};
 use crate::{
     output::PendingFile,
-    shell::{error, interruptible_by_socket},
+    shell::{error, interruptible_by_socket, print_by},
+    values,
 };
 
 /// Blocks below this are shorter than what it costs to look at them.
@@ -75,7 +76,14 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         });
         written.failures.extend(bytes.err());
     }
-    report::print(&summary, shown, quiet, verbose);
+    let is_json = args.format.get() == values::Format::Json;
+    report::print(&summary, shown, is_json, quiet, verbose);
+    if is_json {
+        print_by(|out| {
+            serde_json::to_writer_pretty(&mut *out, &document)?;
+            out.write_all(b"\n")
+        })?;
+    }
     failed(written.failures)?;
     Ok(exit_code(&recording, shown))
 }

@@ -21,8 +21,15 @@ const ROWS: usize = 10;
 /// Names longer than this are cut in the middle; the files hold them whole.
 const NAME_WIDTH_MAX: usize = 90;
 
-/// Prints everything to stderr; with `quiet` only what makes the run a failure.
-pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: bool) {
+/// Prints everything to stderr, without the figures if they are printed as JSON; with `quiet` only what
+/// makes the run a failure.
+pub(super) fn print(
+    summary: &Summary,
+    profile: &Profile,
+    is_json: bool,
+    quiet: bool,
+    verbose: bool,
+) {
     let samples = profile.samples.len() as u64;
     let warnings = warnings(summary, samples);
     if quiet {
@@ -31,17 +38,11 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
         }
         return;
     }
-    accounts(summary, verbose);
-    if let Some(accounts) = &summary.off_cpu {
-        for line in off_cpu::tables(summary, accounts, &most_blocked(profile, ROWS)) {
-            message!("{line}");
-        }
-    } else if samples > 0 {
-        let top = Top::of(profile, ROWS);
-        table("Most self time", &top.by_self, |row| row.own, profile);
-        table("Most total time", &top.by_total, |row| row.total, profile);
+    if !is_json {
+        accounts(summary, verbose);
+        tables(summary, profile);
+        message!("");
     }
-    message!("");
     for warning in &warnings {
         if warning.is_failure() {
             error!("{warning}");
@@ -51,6 +52,18 @@ pub(super) fn print(summary: &Summary, profile: &Profile, quiet: bool, verbose: 
     }
     for output in &summary.outputs {
         message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
+    }
+}
+
+fn tables(summary: &Summary, profile: &Profile) {
+    if let Some(accounts) = &summary.off_cpu {
+        for line in off_cpu::tables(summary, accounts, &most_blocked(profile, ROWS)) {
+            message!("{line}");
+        }
+    } else if !profile.samples.is_empty() {
+        let top = Top::of(profile, ROWS);
+        table("Most self time", &top.by_self, |row| row.own, profile);
+        table("Most total time", &top.by_total, |row| row.total, profile);
     }
 }
 

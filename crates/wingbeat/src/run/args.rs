@@ -11,7 +11,7 @@ use wingbeat_track::{
     run::Fold,
 };
 
-use crate::values::share_within;
+use crate::values::{FormatArgs, share_within};
 
 /// Flags of `wingbeat run`.
 #[derive(Debug, Args)]
@@ -91,9 +91,8 @@ pub(crate) struct RunArgs {
     /// Store to use [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    pub format: Format,
+    #[command(flatten)]
+    pub format: FormatArgs<Format>,
     /// Compare without storing
     #[arg(long)]
     pub dry_run: bool,

@@ -75,13 +75,13 @@ pub(super) fn send(
         warning!("{warning}");
     }
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
-    let text = match args.format {
+    let text = match args.format.get() {
         Format::Human => remote::human(&answer, style(verbose)),
         Format::Json => format!("{:#}\n", answer.json),
         Format::Markdown => remote::markdown(&answer, report, id),
         Format::Html => remote::html(&answer, report, id),
     };
-    if args.format != Format::Human || !quiet {
+    if args.format.get() != Format::Human || !quiet {
         print(&text)?;
     }
     github::tell_actions(args, |id| Message::of_answer(&answer, report, id));

@@ -19,10 +19,7 @@ use std::{
 };
 
 use anyhow::bail;
-use wingbeat_bench::live::{
-    Report, Total, Watch,
-    format::{Format, UnknownFormat},
-};
+use wingbeat_bench::live::{Report, Total, Watch, format::Format};
 
 use crate::{
     shell::{print, warning},
@@ -30,7 +27,7 @@ use crate::{
         columns::{Column, Sort, UnknownColumn},
         state::is_wanted,
     },
-    values::duration,
+    values::{TableFormat, duration},
 };
 
 /// Shortest time between two readings: below it, looking would be the load.
@@ -52,10 +49,13 @@ pub(crate) struct TopArgs {
     /// Measure once, for the time of --delay, and print to stdout
     #[arg(long)]
     once: bool,
-    /// Output format of --once: human, json, bmf or csv
-    #[arg(long, value_name = "FORMAT", requires = "once", default_value_t)]
-    #[arg(value_parser = |text: &str| text.parse::<Format>().map_err(|error: UnknownFormat| error))]
-    format: Format,
+    /// Output format of --once
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "once", default_value_t)]
+    #[arg(default_value_if("json", "true", "json"))]
+    format: TableFormat,
+    /// Same as --format json
+    #[arg(long = "json", id = "json", requires = "once", overrides_with = "format")]
+    _json: bool,
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
@@ -93,14 +93,15 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             warning!("{warning}");
         }
     }
-    let text = match args.format {
+    let format = Format::from(args.format);
+    let text = match format {
         Format::Human if report.programs.is_empty() && loaded > 0 => format!(
             "no program has {:?} in its name, type or owners; {loaded} loaded\n",
             args.filter
         ),
         format => format.write(&report)?,
     };
-    if !quiet || args.format != Format::Human {
+    if !quiet || format != Format::Human {
         print(&text)?;
     }
     Ok(ExitCode::SUCCESS)

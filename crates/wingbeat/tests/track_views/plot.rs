@@ -45,6 +45,22 @@ fn in_the_terminal() {
 }
 
 #[test]
+fn json() {
+    let place = Place::with_history();
+    let text = stdout(&place.wingbeat(&["plot", "--branch", "main", "--json"]).success());
+    let plot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(plot["schema_version"], 1);
+    assert_eq!(plot["reports"].as_array().map(Vec::len), Some(24));
+    let series = &plot["series"][0];
+    assert_eq!(
+        (&series["benchmark"], &series["measure"]["slug"]),
+        (&"parse/small".into(), &"latency".into())
+    );
+    let change = series["changes"][0]["index"].as_u64().expect("a change");
+    assert!(series["points"][usize::try_from(change).expect("an index")]["value"].is_f64());
+}
+
+#[test]
 fn filters() {
     let place = Place::with_history();
     let check = |args: &[&str], expected: &str| {

@@ -200,11 +200,3 @@ fn what_is_not_known_is_not_zero() {
     let text = Format::Human.write(&report(vec![unknown])).expect("text");
     assert!(text.contains(" 1  xdp    p        –       –       –    –      –  –"), "{text}");
 }
-
-#[test]
-fn names_of_formats() {
-    for format in Format::ALL {
-        assert_eq!(format.name().parse(), Ok(format));
-    }
-    assert!("xml".parse::<Format>().is_err());
-}
