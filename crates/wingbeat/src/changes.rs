@@ -19,7 +19,7 @@ use self::input::{Input, Series};
 use crate::{
     output::{PendingFile, deliver},
     shell::{message, row_width},
-    values::{FormatArgs, share},
+    values::{FormatArgs, fraction, share},
 };
 
 /// Flags of `wingbeat changes`.
@@ -132,9 +132,9 @@ fn last_points(last: u64) -> usize {
 }
 
 fn chance(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(chance) if chance > 0.0 && chance < 1.0 => Ok(chance),
-        _ => Err("expected a rate between 0 and 1, such as 0.01".to_owned()),
+    match fraction(text) {
+        Some(chance) if chance > 0.0 && chance < 1.0 => Ok(chance),
+        _ => Err("expected a rate between 0 and 1, such as 0.01 or 1%".to_owned()),
     }
 }
 
@@ -150,6 +150,7 @@ mod tests {
         check("0", None);
         check("1", None);
         check("NaN", None);
-        check("5%", None);
+        check("5%", Some(0.05));
+        check("100%", None);
     }
 }

@@ -94,6 +94,14 @@ pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
     })
 }
 
+/// A share, of a flag that takes fractions: `0.05`, or `5%`.
+pub(crate) fn fraction(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => text.parse().ok(),
+    }
+}
+
 /// A percentage from 0 on, as a share.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     share_within(text, (Bound::Included(0.0), Bound::Unbounded))
@@ -102,7 +110,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 /// A percentage within bounds, as a share.
 pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Result<f64, String> {
     use std::ops::RangeBounds as _;
-    match text.trim_end_matches('%').parse::<f64>() {
+    match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
         Ok(percent) if percent.is_finite() && bounds.contains(&percent) => Ok(percent / 100.0),
         _ => {
             let end = |bound: Bound<f64>, inclusive: &str, exclusive: &str| match bound {
@@ -112,7 +120,7 @@ pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Resu
             };
             let from = end(bounds.0, "from", "above");
             let to = end(bounds.1, "up to", "below");
-            Err(format!("expected a percentage{from}{to}, such as 2.5"))
+            Err(format!("expected a percentage{from}{to}, such as 2.5 or 2.5%"))
         }
     }
 }
@@ -172,17 +180,29 @@ mod tests {
     }
 
     #[test]
+    fn fractions() {
+        let check = |text, expected| assert_eq!(fraction(text), expected, "{text}");
+        check("0.05", Some(0.05));
+        check("5%", Some(0.05));
+        check("2.5 %", Some(0.025));
+        check("%", None);
+        check("5%%", None);
+    }
+
+    #[test]
     fn percentages_become_shares() {
         let check = |text, expected| assert_eq!(share(text).ok(), expected, "{text}");
         check("0", Some(0.0));
         check("2.5%", Some(0.025));
+        check("2.5 %", Some(0.025));
+        check("2.5%%", None);
         check("-1", None);
         check("inf", None);
         check("NaN", None);
         check("much", None);
         let bounds = (Bound::Excluded(-100.0), Bound::Excluded(100.0));
         assert_eq!(share_within("-50", bounds), Ok(-0.5));
-        let error = "expected a percentage above -100 below 100, such as 2.5";
+        let error = "expected a percentage above -100 below 100, such as 2.5 or 2.5%";
         assert_eq!(share_within("-100", bounds), Err(error.to_owned()));
     }
 }

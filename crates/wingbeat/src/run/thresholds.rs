@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use wingbeat_track::model::{Measure, Threshold, ThresholdModel, threshold::Test};
 
 use super::args::ThresholdArgs;
+use crate::values::fraction;
 
 /// What leaves a setting out.
 const ELISION: &str = "_";
@@ -45,8 +46,8 @@ pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>>
                 min_sample_size: at(lists[1].0, lists[1].1, index)?,
                 max_sample_size: at(lists[2].0, lists[2].1, index)?,
                 window: at(lists[3].0, lists[3].1, index)?,
-                lower_boundary: at(lists[4].0, lists[4].1, index)?,
-                upper_boundary: at(lists[5].0, lists[5].1, index)?,
+                lower_boundary: boundary(lists[4].0, lists[4].1, index, test)?,
+                upper_boundary: boundary(lists[5].0, lists[5].1, index, test)?,
             };
             model.check().with_context(|| format!("--threshold-measure {name}"))?;
             Ok(Threshold { measure, benchmark: None, model })
@@ -64,6 +65,25 @@ where
             Ok(value) => Ok(Some(value)),
             Err(error) => bail!("{flag} {text}: {error}"),
         },
+    }
+}
+
+/// A boundary, which `5%` gives as well as `0.05`, unless it is a value of the measure.
+fn boundary(
+    flag: &str,
+    values: &[String],
+    index: usize,
+    test: Test,
+) -> anyhow::Result<Option<f64>> {
+    match values.get(index) {
+        Some(text) if text.ends_with('%') && test == Test::Static => {
+            bail!("{flag} {text}: the test static takes a value of the measure, not a percentage")
+        }
+        Some(text) if text.ends_with('%') => match fraction(text) {
+            Some(share) => Ok(Some(share)),
+            None => bail!("{flag} {text}: expected a number, such as 0.05 or 5%"),
+        },
+        _ => at(flag, values, index),
     }
 }
 
@@ -93,7 +113,7 @@ mod tests {
             "--threshold-test",
             "percentage",
             "--threshold-upper-boundary",
-            "0.1",
+            "10%",
         ]);
         let found = found.expect("thresholds");
         let told: Vec<_> = found
@@ -116,6 +136,8 @@ mod tests {
         check(&["--threshold-measure", "a", "--threshold-window", "x"], "--threshold-window x");
         check(&["--threshold-measure", "Latency", "--threshold-measure", "latency"], "given twice");
         let boundary = "--threshold-upper-boundary";
+        let percent = ["--threshold-measure", "a", "--threshold-test", "static", boundary, "5%"];
+        check(&percent, "not a percentage");
         let t_test = ["--threshold-measure", "a", "--threshold-test", "t", boundary, "2"];
         check(&t_test, "does not take upper_boundary = 2");
     }
