@@ -44,8 +44,7 @@ const FLOOR: f64 = 0.1;
 const SAMPLES_WANTED: u64 = 20;
 
 /// Why there is no time.
-pub(crate) const NO_SAMPLES: &str =
-    "the time was over before its first batch; give more of it with --time";
+pub(crate) const NO_SAMPLES: &str = "the time ran out before its first batch; increase --time";
 
 /// Everything that a measurement gives.
 #[derive(Debug)]

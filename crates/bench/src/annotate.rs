@@ -60,7 +60,8 @@ pub enum Form {
 /// No form of an annotation has this suffix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot tell the format of {0:?} by its suffix: .svg flame graph, .folded collapsed stacks, .lcov or .info coverage, .json everything, .txt text"
+    "cannot determine the format of {0:?} from its suffix: .svg flame graph, .folded collapsed \
+     stacks, .lcov or .info coverage, .json everything, .txt text"
 )]
 pub struct UnknownSuffix(pub String);
 

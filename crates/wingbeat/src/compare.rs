@@ -120,7 +120,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         u64::from(now.subsec_nanos()) ^ now.as_secs() << 32
     };
     Ok(Plan {
-        directory: env::current_dir().context("cannot tell the current folder")?,
+        directory: env::current_dir().context("cannot determine the current folder")?,
         base: args.base.clone(),
         head: args.head.clone(),
         command: args.command.clone(),

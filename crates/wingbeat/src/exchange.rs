@@ -72,7 +72,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     error!(
-        "{} is damaged, and what is named above was left out; `wingbeat log --check` says more",
+        "{} is damaged, and the parts named above were left out; see `wingbeat log --check`",
         store.path().display()
     );
     Ok(ExitCode::FAILURE)
@@ -104,7 +104,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
             1 => ", 1 file skipped".to_owned(),
             files => format!(", {files} files skipped"),
         };
-        message!("took {taken} into {path}; {known} there already{skipped}");
+        message!("imported {taken} into {path}; {known} there already{skipped}");
     }
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,8 +13,8 @@ pub(crate) fn refuse_flags_behind(command: &[OsString]) -> anyhow::Result<()> {
     let [line, flag, ..] = command else { return Ok(()) };
     if is_line(line) && is_flag(flag) {
         bail!(
-            "{} stands behind the command {:?}: flags of wingbeat stand before it, and arguments of a \
-             program are given one by one, or with the program in one line",
+            "{} follows the command {:?}: put flags of wingbeat before the command, and pass the \
+             arguments of a program one by one, or with the program in one string",
             flag.display(),
             line.display()
         );

@@ -93,12 +93,12 @@ fn tell_rest(report: &Report, options: &Options, quiet: bool, verbose: bool) -> 
             warning!("{warning}");
         }
         if report.ended_by == EndedBy::Signal {
-            message!("a signal ended it; the result is of the time until then");
+            message!("a signal ended the measurement; the result covers the time until then");
         }
     }
     let never_ran = report.never_ran(options.wanted.is_empty());
     if options.wanted.is_empty() && never_ran.len() > 1 && !verbose {
-        error!("none of the {} loaded programs ran; -v says of each what to do", never_ran.len());
+        error!("none of the {} loaded programs ran; -v shows what to do for each", never_ran.len());
     } else {
         for program in &never_ran {
             error!("{program}");

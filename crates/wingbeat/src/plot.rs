@@ -87,7 +87,7 @@ pub(crate) fn run(args: &PlotArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let all = Chart::new(title(&query), &store.plot(&query)?);
     let first = all.first(CHART_LINES_MAX);
     if all.panels.is_empty() {
-        bail!("nothing to draw: no results in the store {} fit", store.path().display());
+        bail!("nothing to draw: no results in the store {} match", store.path().display());
     }
     if args.format.get() == Format::Json {
         print_json(1, &json::Plot::of(&all))?;
@@ -140,7 +140,7 @@ fn query(args: &PlotArgs, store: &Store) -> anyhow::Result<PlotQuery> {
         benchmarks.extend(known.benchmarks.iter().filter(fits).cloned());
         if benchmarks.len() == before {
             let known = store::listed(&known.benchmarks);
-            bail!("no benchmark of {project} fits {glob:?}; it has {known}");
+            bail!("no benchmark of {project} matches {glob:?}; it has {known}");
         }
     }
     let window = args.window.map(|window| OffsetDateTime::now_utc() - window);

@@ -87,7 +87,7 @@ pub(crate) fn mock(args: &MockArgs) -> anyhow::Result<ExitCode> {
     let text = serde_json::to_string_pretty(&args.mock().results())?;
     print(&format!("{text}\n"))?;
     if args.fails() {
-        anyhow::bail!("this failure was asked for (--fail, or --flaky)");
+        anyhow::bail!("failed as requested (--fail, or --flaky)");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -107,7 +107,7 @@ fn path(args: &RunArgs) -> anyhow::Result<std::path::PathBuf> {
     {
         return Ok(path);
     }
-    let directory = env::current_dir().context("cannot tell the current folder")?;
+    let directory = env::current_dir().context("cannot determine the current folder")?;
     Ok(store::default_path(&directory))
 }
 

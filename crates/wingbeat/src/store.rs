@@ -43,7 +43,7 @@ impl StoreArgs {
         if let Some(path) = self.store.clone().or_else(|| named().map(PathBuf::from)) {
             return Ok(path);
         }
-        let directory = env::current_dir().context("cannot tell the current folder")?;
+        let directory = env::current_dir().context("cannot determine the current folder")?;
         Ok(default_path(&directory))
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn project(named: Option<&ProjectName>, store: &Store) -> anyhow::Res
     }
     match &projects[..] {
         [only] => Ok(only.clone()),
-        [] => bail!("the store {path} has no reports yet; `wingbeat run` makes them"),
+        [] => bail!("the store {path} has no reports yet; `wingbeat run` adds them"),
         several => {
             let several = listed(several);
             bail!("the store {path} has several projects, {several}; --project NAME chooses one")

@@ -34,8 +34,8 @@ impl Record {
             disagreements.extend(found.iter().filter_map(Feature::disagreement));
             if found.is_empty() {
                 disagreements.push(
-                    "`wingbeat doctor --json` tells of no feature whether this kernel should have \
-                     it: is the kernel's configuration beside its image?"
+                    "`wingbeat doctor --json` does not say of any feature whether this kernel \
+                     should have it: is the kernel's configuration beside its image?"
                         .to_owned(),
                 );
             }

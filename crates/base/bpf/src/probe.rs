@@ -155,8 +155,7 @@ impl Host {
         match self.outside_of_namespace() {
             Some(next_step) => next_step,
             None if lacks.contains(&Capability::SysAdmin) => NextStep::Advice(
-                "run it with `sudo`; a binary that is given CAP_SYS_ADMIN is as good as root"
-                    .to_owned(),
+                "run it with `sudo`; a binary with CAP_SYS_ADMIN can do what root can".to_owned(),
             ),
             None => NextStep::Command(how_to_grant()),
         }
@@ -213,7 +212,7 @@ impl Subject {
             return self.missing(format!("needs {}", names.join(" and ")), next_step);
         }
         let despite = match is_for_rights && host.rights.is_ok() {
-            true => ", although the rights are there",
+            true => ", although this process has the rights",
             false => "",
         };
         self.missing(format!("{refusal}{despite}"), otherwise)

@@ -50,7 +50,8 @@ pub enum MissingRights {
     Capabilities(Vec<Capability>),
     /// The process is in a user namespace of its own, such as a rootless container.
     #[error(
-        "this process runs in a user namespace (a rootless container?), whose capabilities the kernel does not count for eBPF and perf events; run it outside, or in a container that is not rootless"
+        "this process runs in a user namespace (a rootless container?), whose capabilities do not \
+         apply to eBPF and perf events; run it outside, or in a container that is not rootless"
     )]
     UserNamespace,
     /// The process is in a PID namespace of its own, such as a container.

@@ -29,7 +29,7 @@ pub(super) fn of(
     }
     let recorded = run.recorded.as_ref().filter(|recorded| recorded.count > 0);
     let Some(recorded) = recorded else {
-        return Part::Unavailable("the time was over before single runs were clocked".to_owned());
+        return Part::Unavailable("the time ran out before single runs were clocked".to_owned());
     };
     let histogram = match histogram(recorded) {
         Ok(histogram) => histogram,
@@ -146,6 +146,6 @@ mod tests {
             assert!(found.reason().is_some_and(|reason| reason.contains(expected)), "{found:?}");
         };
         check(&run(&[40]), Some("it throws"), "it throws");
-        check(&RawRun::default(), None, "the time was over");
+        check(&RawRun::default(), None, "the time ran out");
     }
 }

@@ -40,12 +40,12 @@ fn feeding(cases: &[Case]) -> Option<Warning> {
         .collect();
     warning(
         "runs-feed-each-other",
-        "runs change the maps that later runs find, so that a run in a batch executes another number of \
+        "runs change maps that later runs read, so a run in a batch executes a different number of \
          instructions than the first",
         &those,
         "exact counts are those of the first run, times are those of the later ones",
-        "give maps room (a full queue or hash takes the error path), or read them from another program \
-         while it is measured; see docs/bench.md",
+        "make maps large enough (a full queue or hash takes the error path), or empty them from \
+         another program while it is measured; see docs/bench.md",
     )
 }
 
@@ -66,7 +66,8 @@ fn aborted(cases: &[Case]) -> Option<Warning> {
         "the program ended after its first checks",
         &those,
         "it looks fast because it does not do its work on this input",
-        "give it a packet that it is meant for with --input, and say what it must return with --expect",
+        "pass a packet that it is meant for with --input, and the value it must return with \
+         --expect",
     )
 }
 
@@ -89,8 +90,8 @@ fn cut_off<'a>(cases: impl Iterator<Item = (&'a str, usize, Option<usize>)>) -> 
         ),
         &those,
         "what the program would do with the rest of the packet is not in the figures",
-        "give it packets of at most that length, as it gets them from a network card, too; for longer \
-         ones write it for xdp.frags",
+        "use packets of at most that length, as a network card delivers them, or build it for \
+         xdp.frags",
     )
 }
 
@@ -105,7 +106,7 @@ fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Optio
         &those,
         "the program may take another way than with an event's own arguments, and the figures are those \
          of the way that it took",
-        "give arguments that matter with --ctx, 8 bytes each, or attach it and measure it on its events \
+        "pass real arguments with --ctx, 8 bytes each, or attach it and measure it on its events \
          with `wingbeat live`",
     )
 }
@@ -133,7 +134,7 @@ fn without_target(cases: &[Case]) -> Option<Warning> {
         "tail-call-missing",
         "tail calls lead to slots without a program",
         &calls,
-        "the program goes on behind such a call, and the figures are of that",
+        "the program continues after such a call, and the figures show that path",
         "name the program in a file for --map TABLE=FILE: [{\"key\": SLOT, \"value\": {\"program\": \
          \"NAME\"}}]",
     )

@@ -35,13 +35,14 @@ pub(super) fn text(found: &Annotation, style: Style) -> String {
         );
     }
     if !found.has_lines {
-        text += "The object tells no lines, so these are functions and blocks. For lines compile C with \
-                 `clang -g`, Rust with\n`-C debuginfo=2 -C link-arg=--btf`.\n";
+        text += "The object has no line information, so this shows functions and blocks. To get \
+                 lines, compile C with `clang -g`, Rust with\n`-C debuginfo=2 -C \
+                 link-arg=--btf`.\n";
     }
     if found.has_lines && !has_texts(found) {
-        text += "The object tells numbers of lines without their text, and the files are not here. Compilers \
-                 write the text\nwhen they can read the file by the name that debug information gives it: \
-                 `-fdebug-prefix-map` and the like hide it.\n";
+        text += "The object has line numbers without their text, and the source files were not \
+                 found. Compilers store the text\nif they can read the file by its name in the \
+                 debug information; `-fdebug-prefix-map` and the like prevent that.\n";
     }
     for function in &found.functions {
         write_function(&mut text, found, function, style);

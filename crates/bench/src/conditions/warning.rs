@@ -141,7 +141,7 @@ fn rivals(conditions: &Conditions) -> Option<Warning> {
             format!("another wingbeat measures on CPU {cpu} too (process {list})"),
             "the two compete for the CPU: each gets half of the samples, and finds caches that the other \
              has filled",
-            "let one end first, or give each a CPU of its own with --cpu",
+            "wait for one to end, or use another CPU for each with --cpu",
         )
     })
 }
@@ -243,9 +243,9 @@ fn few_samples(observed: &Observed) -> Option<Warning> {
     (samples < wanted).then(|| {
         Warning::new(
             "few-samples",
-            format!("{taken}, {wanted} make a sound interval"),
+            format!("{taken}; a sound interval needs {wanted}"),
             "intervals are wide, and high percentiles are guesses",
-            "give more time, or fewer programs and inputs at once",
+            "increase --time, or measure fewer programs and inputs at once",
         )
     })
 }

@@ -46,8 +46,8 @@ impl Packet<'_> {
 pub enum CaptureError {
     /// Not one of the formats, though the file's name says so.
     #[error(
-        "this is neither pcap nor pcapng; convert it with `editcap -F pcap FILE OUT.pcap`, or give \
-         it another suffix if it holds the bytes of one packet"
+        "this is neither pcap nor pcapng; convert it with `editcap -F pcap FILE OUT.pcap`, or \
+         change its suffix if it holds the bytes of one packet"
     )]
     NotACapture,
     /// The header is unknown or not whole.
@@ -57,7 +57,7 @@ pub enum CaptureError {
     #[error("it holds no packets; was the filter of the capture too narrow?")]
     NoPackets,
     /// Only the beginning of one in it.
-    #[error("it ends within its first packet; capture it again, and let tcpdump end by itself")]
+    #[error("it ends within its first packet; capture it again, and wait until tcpdump ends")]
     CutOff,
     /// Something that cannot be.
     #[error("it is damaged at byte {offset_bytes}, after {packets} packets: {what}")]

@@ -29,10 +29,10 @@ impl InputError {
 pub enum Problem {
     #[error("{0}")]
     Read(io::Error),
-    #[error("it is a folder; give the files in it")]
+    #[error("it is a folder; pass the files in it")]
     Folder,
     /// Neither a file nor a pipe.
-    #[error("it is a device or a socket; give a file or a pipe")]
+    #[error("it is a device or a socket; pass a file or a pipe")]
     Device,
     #[error("it is empty")]
     Empty,

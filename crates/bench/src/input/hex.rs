@@ -28,8 +28,8 @@ pub enum HexError {
     OddDigits { line: usize, column: usize, digits: usize },
     /// The offset of a line is not the number of bytes before it.
     #[error(
-        "line {line}: its offset is {found:#x}, but {expected:#x} bytes stand before it; give one \
-         packet per file, and the whole of it"
+        "line {line}: its offset is {found:#x}, but {expected:#x} bytes precede it; store one \
+         whole packet per file"
     )]
     WrongOffset { line: usize, found: u64, expected: u64 },
     /// The first word may be an offset.
@@ -38,7 +38,7 @@ pub enum HexError {
          the bytes"
     )]
     AmbiguousOffset { line: usize, word: String },
-    #[error("there are no bytes in it, only blanks and comments")]
+    #[error("it has no bytes, only blanks and comments")]
     NoBytes,
 }
 

@@ -152,7 +152,7 @@ pub enum MapError {
     /// A key that was there before.
     #[error("entry {index}: entry {first} has the same key; a map holds each key once")]
     SameKey { index: usize, first: usize },
-    #[error("entry {index}: up to here the entries take more than 256 MiB; give fewer")]
+    #[error("entry {index}: the entries up to here take more than 256 MiB; use fewer")]
     TooLarge {
         /// Of the first entry that is too much.
         index: usize,

@@ -22,8 +22,8 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
                 plural(taken, "packet"),
                 capture.left_out
             ),
-            "figures say nothing about those",
-            "give a higher limit, or cut the interesting ones out with editcap",
+            "the figures do not cover those",
+            "raise the limit, or extract the relevant ones with editcap",
         ));
     }
     let is_truncated = |packet: &super::capture::Packet| packet.is_truncated();
@@ -46,7 +46,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
             "cut-off",
             format!("{path}: the file ends within a packet, after {whole} whole ones"),
             "that last packet is not measured",
-            "let the capture end by itself, or copy the file again",
+            "wait until the capture ends, or copy the file again",
         ));
     }
     let raw_ip = count(|packet| packet.link == Link::RawIp);

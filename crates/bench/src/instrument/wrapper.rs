@@ -119,7 +119,7 @@ pub enum NotWrappable {
     /// All calls of one run share one allowance of tail calls (`MAX_TAIL_CALL_CNT`). For [`repeat()`].
     #[error(
         "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \
-         calls would soon go another way than single ones"
+         calls would soon behave differently from single ones"
     )]
     TailCall { insn_index: usize },
 }

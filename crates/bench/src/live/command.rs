@@ -91,7 +91,7 @@ fn end_now(mut child: Child) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     pub status: ExitStatus,
-    /// False if the time was over first and the command was asked to end.
+    /// False if the time ran out first and the command was asked to end.
     pub by_itself: bool,
 }
 

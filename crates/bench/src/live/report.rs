@@ -143,7 +143,7 @@ pub struct CommandReport {
     pub words: Vec<String>,
     /// Its exit code; 128 + signal when a signal ended it.
     pub exit_code: i32,
-    /// False when the time was over first and it was asked to end.
+    /// False when the time ran out first and it was asked to end.
     pub ended_by_itself: bool,
 }
 

@@ -58,7 +58,7 @@ pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warni
          stays so afterwards",
         match by_sysctl {
             true => "switch them off with `sysctl kernel.bpf_stats_enabled=0`",
-            false => "end that process if nobody needs it",
+            false => "end that process if it is not needed",
         },
     )
 }
@@ -171,12 +171,12 @@ pub(super) fn no_counters(events: &[&'static str], reason: &str) -> Warning {
         format!("no {} here ({reason})", events.join(", ")),
         match is_all {
             true => {
-                "this machine lets nobody use the processor's counters, as virtual ones often do; the \
-                 kernel's own are read instead"
+                "this machine has no usable hardware counters, as is common for virtual machines; \
+                 the kernel's own events are counted instead"
             }
             false => "the other counters are read",
         },
-        "measure on a machine whose processor's counters can be used",
+        "measure on a machine with hardware counters",
     )
 }
 

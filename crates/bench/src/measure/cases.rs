@@ -260,8 +260,8 @@ fn within<'a, R: Runner<'a>, T>(
     let begun = session.now();
     if !session.budget.allows(begun, estimate, share) {
         return Err(format!(
-            "loading it for that takes some {:.1} s, for which the time is too short; give more of it \
-             with --time",
+            "loading it for that takes some {:.1} s, for which the time is too short; increase \
+             --time",
             estimate.as_secs_f64()
         ));
     }
@@ -270,7 +270,7 @@ fn within<'a, R: Runner<'a>, T>(
     let done = session.runner.within(limit, || job(subject));
     match session.now().saturating_duration_since(begun) > limit {
         true => Err(format!(
-            "it takes more than {:.1} s, several times as long as the program by itself",
+            "it takes more than {:.1} s, several times as long as the program alone",
             limit.as_secs_f64()
         )),
         false => Ok(done),
@@ -298,7 +298,7 @@ fn begin<'a>(
         seen_bytes_max: seen_bytes_max(&subject.linked().program),
         r#type: subject.r#type(),
         first,
-        instructions: Err("the time was over before".to_owned()),
+        instructions: Err("the time ran out before".to_owned()),
         calls: Vec::new(),
         tail_calls: subject.tail_calls(None),
         settled_instructions: None,

@@ -63,7 +63,8 @@ pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError>
 fn why_not(r#type: MapType) -> &'static str {
     match r#type {
         MapType::ARRAY_OF_MAPS | MapType::HASH_OF_MAPS => {
-            ": its values are numbers of maps in the machine where they were read, which say nothing here"
+            ": its values are numbers of maps in the machine where they were read, which are \
+             meaningless here"
         }
         _ => "",
     }

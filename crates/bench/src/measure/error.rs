@@ -37,7 +37,8 @@ pub enum BenchError {
     NoSuchMap { file: String, name: String, known: String },
     /// The types of the kernel cannot be read.
     #[error(
-        "{file} accesses kernel structures by field (CO-RE), but this kernel does not tell its types: {reason}"
+        "{file} accesses kernel structures by field (CO-RE), but the types of this kernel are not \
+         available: {reason}"
     )]
     Target { file: String, reason: String },
     #[error("cannot run on CPU {cpu}: {source}; this process may use {allowed}")]
@@ -102,7 +103,7 @@ fn no_programs(file: &str, other_code: &[OtherCode]) -> String {
             format!("section {section:?} ({})", listed(functions.iter().cloned()))
         }
         OtherCode::NoFunctions { section } => {
-            format!("section {section:?} (no symbol tells where a function begins)")
+            format!("section {section:?} (no symbol marks the start of a function)")
         }
     }));
     match (other_code, untyped) {
@@ -111,8 +112,8 @@ fn no_programs(file: &str, other_code: &[OtherCode]) -> String {
         ),
         (_, None) => format!("{file} has no programs: its code is in {told}"),
         (_, Some(section)) => format!(
-            "{file} has no programs whose type its sections tell: its code is in {told}. Say of what type \
-             it is, as bpftool names it or by a section name of libbpf: --type {section}=xdp"
+            "{file} has no programs of a known type: its code is in {told}. Set the type, as \
+             bpftool names it or by a section name of libbpf: --type {section}=xdp"
         ),
     }
 }
@@ -143,13 +144,14 @@ mod tests {
         );
         check(
             &[odd("prog", &["f", "g"]), odd("1/0x1010", &["h"])],
-            "a.o has no programs whose type its sections tell: its code is in section \"prog\" (f, g), \
-             section \"1/0x1010\" (h). Say of what type it is, as bpftool names it or by a section name \
-             of libbpf: --type prog=xdp",
+            "a.o has no programs of a known type: its code is in section \"prog\" (f, g), section \
+             \"1/0x1010\" (h). Set the type, as bpftool names it or by a section name of \
+             libbpf: --type prog=xdp",
         );
         check(
             &[OtherCode::NoFunctions { section: "xdp".to_owned() }],
-            "a.o has no programs: its code is in section \"xdp\" (no symbol tells where a function begins)",
+            "a.o has no programs: its code is in section \"xdp\" (no symbol marks the start of a \
+             function)",
         );
     }
 }

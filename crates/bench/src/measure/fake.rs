@@ -210,7 +210,7 @@ impl FakeSubject<'_> {
         self.world.note(what, &self.linked.program.name);
         match self.world.pass(self.behaviour.load) {
             true => Ok(()),
-            false => Err("the time was over".to_owned()),
+            false => Err("the time ran out".to_owned()),
         }
     }
 }

@@ -63,7 +63,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         match self.runner.is_over() {
             false => None,
             true if self.runner.is_stopped() => Some(format!("interrupted before {what}")),
-            true => Some(format!("the time was over before {what}; give more of it with --time")),
+            true => Some(format!("the time ran out before {what}; increase --time")),
         }
     }
 

@@ -319,7 +319,7 @@ impl State {
             let descriptors = maps.descriptors();
             let plain = loader.load_with(&linked.program, &linked.code, &descriptors, effort)?;
             let load_time = begun.elapsed();
-            let not_yet = || "the time was over before".to_owned();
+            let not_yet = || "the time ran out before".to_owned();
             let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
             let targets = PlainTargets::default();
             Ok(Self { maps, plain, targets, counted, clocked, load_time })

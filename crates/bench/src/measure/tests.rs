@@ -149,8 +149,8 @@ fn a_short_time_leaves_out_what_does_not_fit() {
         let case = case(&measured, name);
         let check = |reason: Option<&str>, seconds: &str| {
             let expected = format!(
-                "loading it for that takes some {seconds} s, for which the time is too short; give \
-                 more of it with --time"
+                "loading it for that takes some {seconds} s, for which the time is too short; \
+                 increase --time"
             );
             assert_eq!(reason, Some(&*expected), "{name}");
         };
@@ -164,7 +164,7 @@ fn a_short_time_leaves_out_what_does_not_fit() {
     let world = World::new(&[("p", large), ("q", large), ("r", large)]);
     let measured = measure(&world, &plan(Some(3 * SECOND / 2), None), &["p", "q", "r"]);
     assert_took(&measured, 3 * SECOND / 2);
-    let over = "the time was over before it was loaded; give more of it with --time";
+    let over = "the time ran out before it was loaded; increase --time";
     let failures = failures(&measured);
     assert_eq!(failures.iter().map(|it| it.0).collect::<Vec<_>>(), ["q", "r", "on_event"]);
     assert_eq!((failures[1].1, failures[2].1), (over, over));

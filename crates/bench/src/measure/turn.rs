@@ -24,7 +24,7 @@ use crate::{
 const NO_RULER: &str = "no program of its type could take turns with an empty one";
 
 /// Why there are no bursts although there could be.
-const NO_BURSTS_YET: &str = "the time was over before it had taken turns with an empty one";
+const NO_BURSTS_YET: &str = "the time ran out before it had taken turns with an empty one";
 
 /// Batches until the number of runs is right, at most.
 const TRIES: usize = 4;

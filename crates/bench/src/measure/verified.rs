@@ -44,7 +44,8 @@ pub(super) fn load<'a, R: Runner<'a>>(
                     continue;
                 }
                 let reason = RunError::NoHandler(r#type);
-                let reason = format!("{reason}; nor does the verifier tell: {}", failure.reason);
+                let reason =
+                    format!("{reason}; and the verifier has no figures: {}", failure.reason);
                 Failure::new(name, reason)
             }
         };

@@ -71,7 +71,7 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
 
 /// Parts that a row has no figures for, by reason, in the order of the columns.
 fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
-    let untold = "the kernel did not tell";
+    let untold = "the kernel did not report it";
     let no_ruler = "no empty program of its type could be measured";
     let parts = match row {
         Row::Ruler(ruler) => {
@@ -126,7 +126,7 @@ pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
 pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<String> {
     let note = |failure: &Failure| {
         let mut lines = failure.reason.lines();
-        let first = lines.next().unwrap_or("nobody said why");
+        let first = lines.next().unwrap_or("the reason is unknown");
         // What breaks in the middle has figures from before.
         let what = match report.cases.iter().any(|case| case.name == failure.name) {
             true => "was not measured to the end",

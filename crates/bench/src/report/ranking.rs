@@ -138,7 +138,8 @@ fn by_time<'a>(
         slowest(cases.clone()).into_iter().filter_map(with_time).collect();
     let (fastest, _) = ranked.last()?;
     let heading = format!(
-        "inputs of {program} by time of a run, ns; those whose intervals overlap may stand in any order"
+        "inputs of {program} by time of a run, ns; those with overlapping intervals may be in any \
+         order"
     );
     let mut lines = vec![paint.bold(&paragraph(&heading, 2, width))];
     let cells: Vec<[String; 3]> = ranked

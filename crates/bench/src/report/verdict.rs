@@ -12,7 +12,7 @@ const TIME_UNIT: &str = "ns";
 pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
     match measure.verdict {
         Verdict::Same => "same".to_owned(),
-        Verdict::TooFewPairs | Verdict::NotJudged => "too little was measured to say".to_owned(),
+        Verdict::TooFewPairs | Verdict::NotJudged => "too little was measured to decide".to_owned(),
         Verdict::Changed => "another one, which is neither better nor worse".to_owned(),
         Verdict::NoChangeSeen => no_change_seen(measure.interval),
         Verdict::Better => changed(measure),
@@ -164,7 +164,7 @@ mod tests {
         let worse = |change| measure("ns", Some(change), Verdict::Worse);
         check(worse(0.01), "slower by 1.00 %, within the threshold");
         check(worse(0.011), "slower by 1.10 %");
-        check(measure("ns", Some(0.5), Verdict::TooFewPairs), "too little was measured to say");
+        check(measure("ns", Some(0.5), Verdict::TooFewPairs), "too little was measured to decide");
         let within = MeasureComparison {
             is_beyond_threshold: false,
             ..time(0.004, (0.002, 0.006), Verdict::Worse)

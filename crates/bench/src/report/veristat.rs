@@ -55,8 +55,8 @@ pub enum VeristatError {
     NoColumn { missing: &'static str, found: String },
     /// No figures.
     #[error(
-        "it has no column that could be compared, such as total_insns; a comparison that veristat wrote \
-         (`-C`) holds none either: give one of the files that it compared"
+        "it has no column to compare, such as total_insns; instead of a comparison of veristat \
+         (`-C`), pass one of the files that it compared"
     )]
     NoMeasures,
     #[error("it is not CSV: {0}")]

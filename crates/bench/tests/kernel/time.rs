@@ -108,7 +108,7 @@ fn a_run_of_seconds_is_left_behind() {
         assert!(took < Duration::from_millis(1_800), "{took:?}");
         assert!(report.cases.is_empty());
         let failure = &report.failures[0];
-        assert!(failure.reason.contains("the time was over before the run"), "{failure:?}");
+        assert!(failure.reason.contains("the time ran out before the run"), "{failure:?}");
         // What the verifier told is there all the same.
         assert_eq!(report.verified[0].name, "looping");
         // It has its CPU until it ends.

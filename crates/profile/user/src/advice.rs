@@ -230,7 +230,7 @@ fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &
 
 /// What to ask for so that less goes through the buffer: blocks are what fills it where there are any.
 fn less_to_send(summary: &Summary) -> &'static str {
-    if summary.off_cpu.is_some() { "a greater --min-block" } else { "a lower --frequency" }
+    if summary.off_cpu.is_some() { "a longer --min-block" } else { "a lower --frequency" }
 }
 
 /// Samples of targets that sleep tell little: says so, and what to do instead.
@@ -327,11 +327,11 @@ impl Warning {
                 format!("all {below_limit} blocks were shorter than {limit} ({sum} in sum)")
             }
             Self::FellBack { reason } => format!(
-                "the kernel refused to watch the scheduler by tp_btf ({reason}), so a raw tracepoint was \
-                 taken"
+                "the kernel refused tp_btf for the scheduler ({reason}), so a raw tracepoint was \
+                 used"
             ),
             Self::AllHidden { threads } => {
-                format!("all there was, {}, slept all the time", plural(threads, "thread"))
+                format!("{} slept the whole time", plural(threads, "thread"))
             }
             Self::HardlyRan { cpu_ns, duration_ns, .. } => format!(
                 "the target ran for {} of {}, and samples show nothing else",
@@ -367,7 +367,9 @@ impl Warning {
                     named.map(|(file, of)| format!("{file} ({})", share::part(*of, *broken)));
                 let named = named.collect::<Vec<_>>().join(", ");
                 let part = share::part(*broken, *samples);
-                format!("{part} of the stacks end too early, for want of frame pointers in {named}")
+                format!(
+                    "{part} of the stacks end too early, because of missing frame pointers in {named}"
+                )
             }
             Self::Truncated { truncated, samples } => format!(
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
@@ -390,17 +392,18 @@ impl Warning {
             Self::NothingBlocked { below_limit: 0, .. } => "it ran all the time",
             Self::NothingBlocked { .. } => "the target ran nearly all the time",
             Self::FellBack { .. } => {
-                "threads that did not move during the recording are missing, and it costs more"
+                "threads that were not scheduled during the recording are missing, and the cost is \
+                 higher"
             }
-            Self::AllHidden { .. } => "--hide-idle leaves it out, so nothing was written",
+            Self::AllHidden { .. } => "--hide-idle hid it, so nothing was written",
             Self::BlocksLost { .. } => "times off the CPU are too small",
             Self::ReusedWrong { .. } => "outer callers may be wrong",
-            Self::ThreadsOff { .. } => "blocks of these are missing or count twice",
-            Self::Lost { .. } | Self::Failed { .. } => "shares are those of the others",
+            Self::ThreadsOff { .. } => "some of their blocks are missing or counted twice",
+            Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining ones",
             Self::Broken { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::EventsLost(_) => "some frames may lack names",
-            Self::TailsLost { .. } => "stacks may end too early for want of them",
+            Self::TailsLost { .. } => "stacks may end too early",
             Self::ChildrenLost(_) => "the table of targets was full",
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
         };
@@ -410,9 +413,9 @@ impl Warning {
     /// What to do next.
     fn next_step(&self) -> String {
         let text = match self {
-            Self::NothingBlocked { below_limit: 0, .. } => "--mode on-cpu shows where",
+            Self::NothingBlocked { below_limit: 0, .. } => "use --mode on-cpu to see where",
             Self::NothingBlocked { .. } => {
-                "--mode on-cpu shows where, a smaller --min-block shows them"
+                "use --mode on-cpu to see where, or a shorter --min-block to see the blocks"
             }
             Self::FellBack { .. } => "see `wingbeat doctor`",
             Self::AllHidden { .. } => "record without it",
@@ -420,9 +423,9 @@ impl Warning {
                 return format!("to see what it waited for: {instead}");
             }
             Self::BlocksLost { reason, .. } => why_lost(reason).1,
-            Self::StacksLost { .. } => "give a larger --buffer-size or a greater --min-block",
+            Self::StacksLost { .. } => "use a larger --buffer-size or a longer --min-block",
             Self::Lost { or, .. } | Self::TailsLost { or, .. } => {
-                return format!("give a larger --buffer-size or {or}");
+                return format!("use a larger --buffer-size or {or}");
             }
             Self::Broken { .. } => {
                 "rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
@@ -444,7 +447,7 @@ impl Warning {
 fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
     match reason {
         "buffer_full" => {
-            ("because the buffer was full", "give a larger --buffer-size or a greater --min-block")
+            ("because the buffer was full", "use a larger --buffer-size or a longer --min-block")
         }
         "thread_table_full" => (
             "because there were more threads than the table of threads holds",

@@ -14,7 +14,7 @@ pub enum TargetError {
     NoSuchProcess(u32),
     /// The number is that of a thread.
     #[error(
-        "{tid} is a thread of the process {pid}: give --pid {pid}, all its threads are sampled"
+        "{tid} is a thread of the process {pid}: use --pid {pid}, which samples all its threads"
     )]
     Thread { tid: u32, pid: u32 },
     /// A thread of the kernel.
@@ -57,7 +57,7 @@ pub enum RecordError {
     #[error("cannot read the kernel's type information: {0}")]
     Btf(#[from] wingbeat_bpf::btf::BtfError),
     /// The kernel refused one of our programs or maps.
-    #[error("cannot {what}: {reason}; `wingbeat doctor` tells what this kernel allows")]
+    #[error("cannot {what}: {reason}; `wingbeat doctor` shows what this kernel allows")]
     Kernel {
         /// What was tried, e.g. `load the program sample`.
         what: String,

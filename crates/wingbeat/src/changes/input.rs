@@ -70,12 +70,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Input, InputError> {
         let before = &bytes[..error.valid_up_to()];
         let lines = before.iter().filter(|&&byte| byte == b'\n').count();
         let in_line = before.iter().rev().take_while(|&&byte| byte != b'\n').count();
-        InputError::at(lines as u64 + 1, in_line + 1, "this is no text in UTF-8")
+        InputError::at(lines as u64 + 1, in_line + 1, "this is not UTF-8 text")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match text.trim_start().chars().next() {
         None => Err(InputError::new(
-            "the file is empty; CSV with a line of names is wanted, or JSON: {\"name\": [1.5, 1.7]}",
+            "the file is empty; expected CSV with a line of names, or JSON: {\"name\": [1.5, 1.7]}",
         )),
         Some('{' | '[') => json::parse(text),
         Some(_) => csv::parse(text),

@@ -40,7 +40,7 @@ pub(super) fn write(findings: &[Finding], mut out: impl Write) -> io::Result<()>
             findings.iter().take(index).find(|earlier| earlier.next_step == finding.next_step);
         write_next_step(finding, earlier, indent, &mut out)?;
     }
-    writeln!(out, "\nIn brackets: can do without.")?;
+    writeln!(out, "\nIn brackets: optional.")?;
     writeln!(out, "{}", verdict(findings))
 }
 
@@ -149,7 +149,7 @@ limited  three                profile (bench)  found this
 missing  four                 profile (bench)  found this
                                                → wait
 
-In brackets: can do without.
+In brackets: optional.
 `wingbeat profile` cannot run here: see two, four.
 ",
         );

@@ -94,7 +94,8 @@ fn failed(mut failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
     for failure in failures {
         error!("{failure:#}");
     }
-    let next = "the other outputs are written; make room, or give another place, and record again";
+    let next = "the other outputs were written; free some space or choose another path, and record \
+                again";
     bail!("{last:#}: {next}")
 }
 
@@ -153,7 +154,8 @@ fn pending(path: &Path) -> anyhow::Result<PendingFile> {
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
         let (path, folder) = (path.display(), folder.display());
         bail!(
-            "cannot write to {path}: there is no folder {folder}; make it first, or give another"
+            "cannot write to {path}: there is no folder {folder}; create it first, or choose \
+             another path"
         );
     }
     PendingFile::create(path)
@@ -164,7 +166,7 @@ fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> anyhow::Res
     let mut paths = HashSet::new();
     for file in files {
         if file.is_regular() && !paths.insert(file.path()) {
-            bail!("{} is given twice: each output needs a file of its own", file.path().display());
+            bail!("{} is given twice: each output needs its own file", file.path().display());
         }
     }
     Ok(())

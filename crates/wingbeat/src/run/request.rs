@@ -17,7 +17,7 @@ use crate::line::refuse_flags_behind;
 
 /// The request that the flags make.
 pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Request> {
-    let directory = env::current_dir().context("cannot tell the current folder")?;
+    let directory = env::current_dir().context("cannot determine the current folder")?;
     let config = Config::find(&directory)?;
     let named = thresholds(&args.thresholds)?;
     // What the command line says of a measure stands for all that the file says of it.
@@ -117,8 +117,8 @@ fn branch(
         .or_else(|| first(&["GITHUB_REF_NAME"]));
     if name.is_none() && git::head(directory).is_some() {
         remarks.push(format!(
-            "no branch is checked out (detached HEAD), so this is a report of branch {BRANCH}; \
-             --branch NAME says of which it is"
+            "no branch is checked out (detached HEAD), so the report is of branch {BRANCH}; \
+             --branch NAME sets another"
         ));
     }
     Ok(BranchName::new(name.as_deref().unwrap_or(BRANCH))?)
@@ -139,8 +139,8 @@ fn commit(flag: &str, said: Option<&str>, directory: &Path) -> anyhow::Result<Op
     match is_hash {
         true => Ok(Some(said.to_lowercase())),
         false => bail!(
-            "{flag} {said:?} is no commit that git knows here, and no hash: {HASH_MIN} to {HASH_MAX} \
-             hexadecimal digits"
+            "{flag} {said:?} is neither a commit in this repository nor a hash of {HASH_MIN} to \
+             {HASH_MAX} hexadecimal digits"
         ),
     }
 }

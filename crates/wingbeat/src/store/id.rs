@@ -21,7 +21,7 @@ impl std::str::FromStr for Part {
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = text.replace('-', "").to_ascii_lowercase();
         if digits.len() < LENGTH_MIN || digits.len() > 32 {
-            return Err(format!("{LENGTH_MIN} to 32 digits of a UUID are wanted"));
+            return Err(format!("expected {LENGTH_MIN} to 32 digits of a UUID"));
         }
         match digits.chars().all(|c| c.is_ascii_hexdigit()) {
             true => Ok(Self(digits)),
@@ -63,7 +63,7 @@ impl Part {
                 let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
                 let (count, told) = (found.len(), told.concat());
                 bail!(
-                    "{count} {what}s begin or end with {}; more digits tell which is meant:{told}{more}",
+                    "{count} {what}s begin or end with {}; add digits to choose one:{told}{more}",
                     self.0
                 )
             }

@@ -46,8 +46,8 @@ fn csv() -> String {
 #[test]
 fn a_table_with_labels() {
     let Ran { code, stdout, stderr } = changes(&csv(), &[]);
-    let labels =
-        "note: series: column 1, \"commit\", is taken for labels: \"c00\" in line 2 is no number\n";
+    let labels = "note: series: column 1, \"commit\", is used as labels: \"c00\" in line 2 is not a \
+         number\n";
     assert_eq!((code, stderr.as_str()), (0, labels));
     let lines: Vec<Vec<&str>> =
         stdout.lines().map(|line| line.split_whitespace().collect()).collect();

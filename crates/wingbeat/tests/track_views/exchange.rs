@@ -18,7 +18,7 @@ fn there_and_back() {
     check(&place, &["export", folder], 0, "wrote 0 reports to");
     check(&place, &["export", folder], 0, "; 26 were there already");
     let other = Place::empty();
-    check(&other, &["import", folder], 0, "took 25 reports and 1 change of an alert into");
+    check(&other, &["import", folder], 0, "imported 25 reports and 1 change of an alert into");
     check(&other, &["import", folder], 0, "; 26 were there already");
     let log = |place: &Place| stdout(&place.wingbeat(&["log", "-n", "100"]).success());
     assert_eq!(log(&place), log(&other));
@@ -41,8 +41,8 @@ fn one_file() {
         run(&place, &["export", &file], 0, "wrote 25 reports to");
         run(&place, &["export", &file], 1, "it is there");
         let other = Place::empty();
-        run(&other, &["import", &file], 0, "took 25 reports into");
-        run(&other, &["import", &file], 0, "took 0 reports into");
+        run(&other, &["import", &file], 0, "imported 25 reports into");
+        run(&other, &["import", &file], 0, "imported 0 reports into");
         let log = |place: &Place| stdout(&place.wingbeat(&["log", "-n", "100"]).success());
         assert_eq!(log(&place), log(&other));
     }
@@ -72,7 +72,7 @@ fn one_file() {
     check(newer.as_bytes(), "a newer wingbeat has written it");
     // Files of a folder, one after the other.
     fs::write(name("joined"), lines[1..4].concat()).expect("written");
-    run(&Place::empty(), &["import", &name("joined")], 0, "took 3 reports into");
+    run(&Place::empty(), &["import", &name("joined")], 0, "imported 3 reports into");
 }
 
 #[test]

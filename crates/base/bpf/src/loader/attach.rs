@@ -64,13 +64,15 @@ fn not_extended(program: &ProgramSpec, extended: &[Extended]) -> String {
             format!("it replaces the function {name} of another program")
         }
         _ => format!(
-            "it replaces a function of another program (freplace), and its section, {:?}, does not say which one, so that one called {} is looked for",
+            "it replaces a function of another program (freplace), and its section, {:?}, does not \
+             name it, so a function called {} is looked for",
             program.section, program.name
         ),
     };
     match extended {
         [] => format!(
-            "{what}, which is not there: say which has it by --target OBJECT, or by the id or the pin of a loaded program"
+            "{what}, which was not found: name the program that has it with --target OBJECT, or by \
+             the id or pin of a loaded program"
         ),
         _ => format!("{what}, and the program to extend has no such function"),
     }
@@ -150,7 +152,8 @@ fn unnamed(program: &ProgramSpec) -> Result<(), String> {
             "no structure of the object refers to it: a program of struct_ops is loaded for a member of a variable in section \".struct_ops\" or \".struct_ops.link\", which takes type information (clang -g)".to_owned()
         ),
         ProgramType::TRACING | ProgramType::LSM => Err(format!(
-            "its section, {:?}, does not say for what in the kernel; the name goes behind a slash, as in \"fentry/schedule\"",
+            "its section, {:?}, does not name its target in the kernel; add it after a slash, as \
+             in \"fentry/schedule\"",
             program.section
         )),
         _ => Ok(()),

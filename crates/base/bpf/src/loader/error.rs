@@ -51,7 +51,7 @@ pub enum LoadError {
     },
     /// The alarm went off first.
     #[error(
-        "the time was over before {program} was loaded: the verifier had been at it for {:.1} s",
+        "the time ran out before {program} was loaded: the verifier had worked on it for {:.1} s",
         .after.as_secs_f64()
     )]
     TimeOver { program: String, after: Duration },
@@ -70,16 +70,15 @@ pub(super) fn advice() -> Option<String> {
 
 /// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
 fn refused(program: &str, source: &io::Error, advice: Option<&str>) -> String {
-    let begin =
-        format!("cannot load {program}: the kernel refuses ({source}) before it looks at it");
+    let begin = format!("cannot load {program}: the kernel refuses ({source}) before verifying it");
     match advice {
         None => format!(
-            "{begin}, although the rights are there: this kernel forbids programs of this kind; \
-             `wingbeat doctor` tells which it allows"
+            "{begin}, although this process has the rights: this kernel forbids programs of this \
+             kind; `wingbeat doctor` lists what it allows"
         ),
         Some(advice) => format!(
-            "{begin}; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: \
-             {advice}. `wingbeat doctor` tells more"
+            "{begin}; this needs CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the \
+             network: {advice}. See `wingbeat doctor`"
         ),
     }
 }

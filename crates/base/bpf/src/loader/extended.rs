@@ -24,7 +24,7 @@ pub enum ExtendedError {
     )]
     NoTypes,
     /// The kernel does not tell about it.
-    #[error("the kernel does not tell about it: {0}")]
+    #[error("the kernel gives no information about it: {0}")]
     Unknown(#[source] io::Error),
 }
 

@@ -51,7 +51,7 @@ pub(super) fn resolve<'a>(
                 *insn = Insn::new(op::LDIMM64, insn.dst(), 0, 0, (address as u32).cast_signed());
                 next.immediate = ((address >> 32) as u32).cast_signed();
             }
-            _ => return Err(format!("{} is no function", found.name)),
+            _ => return Err(format!("{} is not a function", found.name)),
         }
     }
     Ok(())

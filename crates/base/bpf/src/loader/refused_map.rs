@@ -39,7 +39,7 @@ pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error
         Some(libc::EINVAL | ENOTSUPP) => match fault(spec, entries) {
             Some(fault) => format!("; {fault}"),
             None => format!(
-                "; this kernel may not know maps of this type, or not with flags {:#x}",
+                "; this kernel may not support maps of this type, or not with flags {:#x}",
                 spec.flags
             ),
         },
@@ -91,7 +91,7 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
         Some("its values have 0 bytes; its own loader may set the size before loading".to_owned())
     } else if is_outer && spec.inner.is_none() {
         Some(
-            "the object does not say what the maps in it are like; its own loader may say so before \
+            "the object does not describe the maps inside it; its own loader may do so before \
              loading"
                 .to_owned(),
         )

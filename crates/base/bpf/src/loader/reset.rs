@@ -93,7 +93,7 @@ impl LoadedMap {
                 Err(error) => return Err(self.error("empty", error)),
             }
         }
-        let reason = "it has more entries than it can hold, or somebody else adds some";
+        let reason = "it has more entries than it can hold, or another process adds some";
         Err(self.error("empty", io::Error::other(reason)))
     }
 

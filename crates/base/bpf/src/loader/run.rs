@@ -81,7 +81,7 @@ pub enum RunError {
     )]
     Interrupted(u32),
     /// The alarm went off first.
-    #[error("the time was over before the run, which has taken {:.1} s so far", .0.as_secs_f64())]
+    #[error("the time ran out before the run, which has taken {:.1} s so far", .0.as_secs_f64())]
     TimeOver(Duration),
     #[error("the kernel cannot run the program: {0}")]
     Failed(#[source] io::Error),
@@ -103,10 +103,10 @@ fn hint(r#type: ProgramType, input: RunInput<'_>, error: &io::Error) -> String {
             "; a packet must fit into a page together with its bookkeeping, except for xdp.frags programs".into()
         }
         Some(libc::EINVAL) if rules.is_some_and(|rules| !rules.takes_data) && input.context.is_empty() => {
-            "; the program reads a context, so one has to be given".into()
+            "; the program reads a context: pass one with --ctx".into()
         }
         Some(libc::EINVAL) => "; most fields of a context must be zero, see docs/bench.md".into(),
-        Some(libc::ENODEV) => "; the context names a network interface that is not there".into(),
+        Some(libc::ENODEV) => "; the context names a network interface that does not exist".into(),
         _ => String::new(),
     }
 }

@@ -64,7 +64,7 @@ pub enum TrampolineError {
     #[error("the kernel refuses to attach a program to its {}: {}", entry_or_exit(*.moment), answer(.source, ""))]
     Attach { moment: Moment, source: io::Error },
     /// It cannot be looked at.
-    #[error("the kernel does not tell about it: {0}")]
+    #[error("the kernel gives no information about it: {0}")]
     Unknown(#[source] io::Error),
 }
 

@@ -76,7 +76,7 @@ impl fmt::Display for VerifierLimit {
             Self::Jumps => "the limit of 8,192 pending jumps was hit",
             Self::Stack => "the limit of 512 bytes of stack was hit",
             Self::CallDepth => "the limit of 8 call frames was hit",
-            Self::Loop => "a loop has no end that the verifier can see",
+            Self::Loop => "the verifier cannot prove that a loop ends",
         })
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn capabilities(host: &Host) -> Finding {
     };
     let held = joined(&rights.held(), |one| one.name().to_owned());
     if !rights.count() {
-        let detail = format!("{held} held, but in a user namespace, where they do not count");
+        let detail = format!("{held} held, but in a user namespace, where they do not apply");
         return SUBJECT.missing(detail, host.more_rights());
     }
     let with_purpose = |one: Capability| format!("{} ({})", one.name(), one.purpose());
@@ -64,7 +64,7 @@ pub(super) fn pid_namespace() -> Finding {
     match fs::metadata("/proc/self/ns/pid") {
         Ok(namespace) if namespace.ino() == INITIAL_PID_NAMESPACE => SUBJECT.works("the first"),
         Ok(_) => SUBJECT.missing(
-            "not the first: PIDs here are not those that the kernel half sees",
+            "not the initial one: PIDs here differ from those that the kernel half sees",
             NextStep::Advice(
                 "run on the host, or with its PIDs: `docker run --pid=host …`".to_owned(),
             ),

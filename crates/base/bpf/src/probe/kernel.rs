@@ -28,7 +28,7 @@ pub(super) fn version() -> Finding {
             NextStep::Advice("install a kernel from 5.15 on".to_owned()),
         ),
         None => SUBJECT.limited(
-            format!("the release {release:?} is not in a form that is known"),
+            format!("the release {release:?} has an unknown form"),
             NextStep::Advice("compare it with 5.15, the oldest that wingbeat supports".to_owned()),
         ),
     }
@@ -82,7 +82,7 @@ pub(super) fn jit() -> Finding {
         // Linux shows it in the first network namespace only.
         Err(error) => SUBJECT.limited(
             format!("unknown: net.core.bpf_jit_enable cannot be read ({error})"),
-            NextStep::Advice("look outside of this container".to_owned()),
+            NextStep::Advice("check outside of this container".to_owned()),
         ),
     }
 }
@@ -99,7 +99,7 @@ pub(super) fn statistics() -> Finding {
         ),
         Err(error) => SUBJECT.limited(
             format!("unknown: kernel.bpf_stats_enabled cannot be read ({error})"),
-            NextStep::Advice("look outside of this container".to_owned()),
+            NextStep::Advice("check outside of this container".to_owned()),
         ),
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn unprivileged_bpf() -> Finding {
         helps: &[Profile, Bench],
     };
     SUBJECT.works(match reading::line("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref() {
-        Ok("0") => "on; wingbeat needs CAP_BPF all the same".to_owned(),
+        Ok("0") => "on; wingbeat needs CAP_BPF anyway".to_owned(),
         Ok("1") => "off until reboot; CAP_BPF suffices".to_owned(),
         Ok(value) => format!("off ({value}); CAP_BPF suffices"),
         Err(error) => format!("unknown ({error}); CAP_BPF suffices in any case"),
@@ -133,7 +133,7 @@ pub(super) fn lockdown() -> Finding {
         ),
         (Ok(Some(chosen)), _) => SUBJECT.works(format!("{chosen} (does not hinder)")),
         (Ok(None), _) => SUBJECT.limited(
-            "unknown: /sys/kernel/security/lockdown is not in a form that is known",
+            "unknown: /sys/kernel/security/lockdown has an unknown form",
             NextStep::Advice("look for `lockdown` in the kernel's log: `sudo dmesg`".to_owned()),
         ),
         (Err(_), true) => SUBJECT.works("not part of this kernel"),
@@ -153,7 +153,7 @@ pub(super) fn tracefs() -> Finding {
     match mounts() {
         Some(mounts) if reading::is_mounted(&mounts, "tracefs") => SUBJECT.works("mounted"),
         _ => SUBJECT.missing(
-            "not mounted; `profile` does without",
+            "not mounted; `profile` does not need it",
             NextStep::Command("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned()),
         ),
     }

@@ -45,7 +45,7 @@ pub(super) fn cycles(host: &Host) -> Finding {
     match sys::open_perf_event(Event::Cycles, first_cpu()) {
         Ok(_) => SUBJECT.works("cycles can be counted"),
         Err(error) if is_absent(&error) => SUBJECT.missing(
-            "no counter of cycles; `profile` samples by cpu-clock and does without",
+            "no counter of cycles; `profile` samples by cpu-clock instead",
             NextStep::Advice(
                 "in a virtual machine: let the host pass its PMU through (QEMU: -cpu host,pmu=on)"
                     .to_owned(),
@@ -55,7 +55,7 @@ pub(super) fn cycles(host: &Host) -> Finding {
             host,
             &[Perfmon],
             Refusal::at("perf_event_open")(error),
-            NextStep::Advice("every verb does without".to_owned()),
+            NextStep::Advice("no verb requires it".to_owned()),
         ),
     }
 }

@@ -166,7 +166,7 @@ fn event_source(subject: &Subject, source: &str, option: &str) -> Finding {
         true => subject.works(format!("the kernel has the event source {source}")),
         false => subject.missing(
             format!("the kernel has no event source {source}"),
-            NextStep::Advice(format!("boot a kernel built with {option}; every verb does without")),
+            NextStep::Advice(format!("boot a kernel built with {option}; no verb requires it")),
         ),
     }
 }

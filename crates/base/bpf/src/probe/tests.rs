@@ -96,7 +96,7 @@ fn a_refusal_is_blamed_on_rights_only_when_they_are_missing() {
     let host = |mask| Host { rights: Ok(Rights::with(mask)), types: KernelTypes::parse(&[]) };
     check(&host("0"), libc::EPERM, "needs CAP_BPF");
     check(&host("0"), libc::EINVAL, "loading failed: Invalid argument (os error 22)");
-    check(&host("8000000000"), libc::EPERM, ", although the rights are there");
+    check(&host("8000000000"), libc::EPERM, ", although this process has the rights");
     let unknown =
         Host { rights: Err(io::ErrorKind::NotFound.into()), types: KernelTypes::parse(&[]) };
     check(&unknown, libc::EPERM, "loading failed: Operation not permitted (os error 1)");

@@ -21,8 +21,8 @@ fn advice(rights: &Rights, needed: &[Capability], is_root: bool) -> String {
             .to_owned();
     }
     if !rights.count() {
-        return "this process runs in a user namespace (a rootless container?), whose capabilities the \
-                kernel does not count for eBPF: run it outside"
+        return "this process runs in a user namespace (a rootless container?), whose capabilities \
+                do not apply to eBPF: run it outside"
             .to_owned();
     }
     if !is_root {
@@ -30,8 +30,8 @@ fn advice(rights: &Rights, needed: &[Capability], is_root: bool) -> String {
     }
     let names: Vec<_> = missing.iter().map(ToString::to_string).collect();
     format!(
-        "this process is root, but has no {}: whoever started it (a container, a service) has to leave \
-         it these capabilities, as by `docker run --cap-add`",
+        "this process is root, but has no {}: start its container or service with these \
+         capabilities, for example with `docker run --cap-add`",
         names.join(" and no ")
     )
 }

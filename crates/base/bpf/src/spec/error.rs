@@ -53,7 +53,9 @@ pub enum SpecError {
     NoSuchProgram { file: String, name: String, known: Vec<String> },
     /// There is one of that name, but nothing tells its type.
     #[error(
-        "{file}: {name:?} is in section {section:?}, which is of no type that wingbeat knows; say it with --type {section}=TYPE, or give the section a name of libbpf that tells it, such as \"xdp\", \"tc\" or \"tracepoint/syscalls/sys_enter_open\""
+        "{file}: {name:?} is in section {section:?}, which has no known program type; set it with \
+         --type {section}=TYPE, or use a section name of libbpf, such as \"xdp\", \"tc\" or \
+         \"tracepoint/syscalls/sys_enter_open\""
     )]
     UnknownType { file: String, name: String, section: String },
     /// A type was given for a section that is not there, or holds no code.

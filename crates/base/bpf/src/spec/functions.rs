@@ -101,7 +101,8 @@ fn check_names(survey: &Survey<'_>, extension: &Extension) -> Result<(), Flaw> {
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1] && extension.contains_key(pair[0])) {
         Some(pair) => Err(Flaw::Unsupported(format!(
-            "two sections with code are called {:?}, so that .BTF.ext does not tell which of them it means; link the object once more (`ld.lld -r`, `bpftool gen object`)",
+            "two sections with code are called {:?}, so .BTF.ext is ambiguous; link the object \
+             again (`ld.lld -r`, `bpftool gen object`)",
             pair[0]
         ))),
         None => Ok(()),

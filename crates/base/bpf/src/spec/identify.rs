@@ -81,7 +81,7 @@ fn what_else(bytes: &[u8]) -> String {
     }
     let head = bytes.get(..512).unwrap_or(bytes);
     if is_text(head) {
-        return "it is a text file; give the object that the compiler makes of it".into();
+        return "it is a text file; pass the object file that the compiler makes from it".into();
     }
     let first: Vec<_> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     format!("it is not an ELF file: it begins with {}", first.join(" "))

@@ -87,7 +87,7 @@ impl Spec {
                     target.map(|target| self.loaded(insn, target)).transpose()
                 }
                 (_, Some(target)) => {
-                    Err(format!("instruction {at} is to hold {}, which it cannot", name_of(target)))
+                    Err(format!("instruction {at} cannot hold {}", name_of(target)))
                 }
                 (_, None) => Ok(None),
             };
@@ -117,12 +117,13 @@ impl Spec {
                     Some(ExternKind::Unclear(reason)) => {
                         Err(format!("it calls {}: {reason}", self.extern_name(number)))
                     }
-                    _ => {
-                        Err(format!("it calls {}, which is no function", self.extern_name(number)))
-                    }
+                    _ => Err(format!(
+                        "it calls {}, which is not a function",
+                        self.extern_name(number)
+                    )),
                 }
             }
-            Target::Nowhere(name) => Err(format!("it calls {name:?}, which is nowhere")),
+            Target::Nowhere(name) => Err(format!("it calls {name:?}, which is not defined")),
         }
     }
 
@@ -151,11 +152,11 @@ impl Spec {
             }
             &Target::Extern(number) => return self.loaded_extern(number),
             Target::Nowhere(name) => {
-                return Err(format!("it refers to {name:?}, which is nowhere"));
+                return Err(format!("it refers to {name:?}, which is not defined"));
             }
         };
         let Some((section_name, role)) = self.sections.get(section) else {
-            return Err(format!("it refers to {}, which is nowhere", name_of(target)));
+            return Err(format!("it refers to {}, which is not defined", name_of(target)));
         };
         match (role, offset) {
             (Role::Code { .. }, offset) => self.function(section, offset, target),

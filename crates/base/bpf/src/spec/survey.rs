@@ -269,7 +269,7 @@ fn symbols<'a>(
             Ok(None) => Place::Nowhere,
             _ => {
                 return Err(unreadable(&format!(
-                    "symbol {name:?} is in a section that is not there"
+                    "symbol {name:?} is in a section that does not exist"
                 )));
             }
         };

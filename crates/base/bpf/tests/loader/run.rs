@@ -343,7 +343,7 @@ fn inputs_that_the_kernel_does_not_take() {
     };
     // The length, and the interface's number, of `struct __sk_buff`.
     let zero = "most fields of a context must be zero";
-    for (at, expected) in [(0, zero), (40, "names a network interface that is not there")] {
+    for (at, expected) in [(0, zero), (40, "names a network interface that does not exist")] {
         let (data, context) = (frame(), context(at));
         let input = RunInput { data: &data, context: &context };
         check(ProgramType::SCHED_CLS, 0, &first_word(), input, expected);

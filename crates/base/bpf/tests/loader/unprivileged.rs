@@ -20,9 +20,10 @@ use crate::{
 const MARK: &str = "WINGBEAT_TEST_WITHOUT_RIGHTS";
 
 /// What the refusal of a program says.
-const PROGRAM_HINT: &str = "cannot load by_hand: the kernel refuses (Operation not permitted (os error 1)) before it \
-                            looks at it; this takes CAP_BPF, CAP_PERFMON for tracing and CAP_NET_ADMIN for the network: \
-                            run it with sudo. `wingbeat doctor` tells more";
+const PROGRAM_HINT: &str = "cannot load by_hand: the kernel refuses (Operation not permitted (os \
+                            error 1)) before verifying it; this needs CAP_BPF, CAP_PERFMON for \
+                            tracing and CAP_NET_ADMIN for the network: run it with sudo. See \
+                            `wingbeat doctor`";
 /// That of a map.
 const MAP_HINT: &str = "cannot create map notebook (array): Operation not permitted (os error 1); it takes CAP_BPF, and \
                         CAP_NET_ADMIN for maps of the network: run it with sudo";

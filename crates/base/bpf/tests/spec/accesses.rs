@@ -208,7 +208,7 @@ fn accesses_that_are_wrong() {
     check(
         set(2, 1),
         (3, "0:1", TYPE_EXISTS),
-        "task 0:1 at instruction 0: it asks for a member where only a type can be",
+        "task 0:1 at instruction 0: it names a member where only a type is allowed",
     );
     check(
         set(2, 1),

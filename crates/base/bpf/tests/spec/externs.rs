@@ -186,5 +186,5 @@ fn variables_are_not_called() {
     let variable = object.symbols.iter().position(|symbol| symbol.name == "v").expect("it");
     object.at(1).relocations[1].symbol = variable;
     let text = link_refusal(&object.write(), "main");
-    assert_eq!(text, "a.o: cannot link main: it calls v, which is no function");
+    assert_eq!(text, "a.o: cannot link main: it calls v, which is not a function");
 }

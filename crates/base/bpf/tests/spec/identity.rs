@@ -17,7 +17,7 @@ fn what_is_no_object_is_told_what_it_is() {
         check(bytes, &format!("is not an eBPF object: {expected}"));
     };
     check(b"", "it is empty");
-    let text = "it is a text file; give the object that the compiler makes of it";
+    let text = "it is a text file; pass the object file that the compiler makes from it";
     check(b"#include \"vmlinux.h\"\n", text);
     check(b"#!/bin/sh\n", text);
     check(b"\x00\x01", "it is not an ELF file: it begins with 00 01");

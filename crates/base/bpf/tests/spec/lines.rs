@@ -162,9 +162,8 @@ fn two_sections_of_code_with_one_name() {
     let mut sample = Sample::new();
     let second = sample.object.code("xdp");
     sample.object.function(second, "third", &give(0));
-    let expected = "a.o: two sections with code are called \"xdp\", so that .BTF.ext does not \
-                    tell which of them it means; link the object once more (`ld.lld -r`, \
-                    `bpftool gen object`)";
+    let expected = "a.o: two sections with code are called \"xdp\", so .BTF.ext is ambiguous; link \
+                    the object again (`ld.lld -r`, `bpftool gen object`)";
     assert_eq!(refusal(&sample.bytes()), expected);
     let text = sample.types.text(".text");
     sample.extension.functions.retain(|(name, _)| *name == text);

@@ -200,9 +200,9 @@ fn definitions_as_types_that_are_wrong() {
     };
     check(&typed(huge), "map m: its value has no size");
     let no_table = |types: &mut Types, int| types.structure("", 4, &[("values", int, 0)]);
-    check(&typed(no_table), "map m: its values are no array of pointers");
+    check(&typed(no_table), "map m: its values are not an array of pointers");
     check(&nested(|_, int| int), "map m: its values are neither maps nor programs");
-    check(&nested(|_, _| 0), "map m: its values are no array of pointers");
+    check(&nested(|_, _| 0), "map m: its values are not an array of pointers");
     let untyped = nested(|types, int| types.map(int, &[("key_size", 4)]));
     check(&untyped, "map m: the maps in it: it has no type");
     let deep = nested(|types, int| {

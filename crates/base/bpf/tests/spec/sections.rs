@@ -52,9 +52,8 @@ fn programs_that_are_asked_for_and_not_there() {
     check("", "a.o has no program \"\"; it has main");
     let types = "say it with --type odd=TYPE, or give the section a name of libbpf that tells it, such as \"xdp\", \"tc\" or \
                  \"tracepoint/syscalls/sys_enter_open\"";
-    let expected = format!(
-        "a.o: \"strange\" is in section \"odd\", which is of no type that wingbeat knows; {types}"
-    );
+    let expected =
+        format!("a.o: \"strange\" is in section \"odd\", which has no known program type; {types}");
     check("strange", &expected);
     let empty = parse(&Object::new().write());
     assert!(empty.programs().is_empty() && empty.link(None).unwrap().is_empty());

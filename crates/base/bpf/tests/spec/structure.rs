@@ -123,7 +123,7 @@ fn instructions_are_whole() {
     );
     check(
         symbol(|first| first.section = 500),
-        "symbol \"first\" is in a section that is not there; is the file complete?",
+        "symbol \"first\" is in a section that does not exist; is the file complete?",
     );
 }
 

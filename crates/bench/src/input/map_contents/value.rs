@@ -56,7 +56,8 @@ pub enum EntryError {
     #[error("expected the value of CPU {expected}, as {{\"cpu\": {expected}, \"value\": …}}")]
     Cpu { expected: usize },
     /// The number of something in the kernel of the machine that was dumped.
-    #[error("it is the number of a {what} in the machine where it was read, which says nothing here{}", instead_of_id(.what))]
+    #[error("it is the number of a {what} in the machine where it was read, which is meaningless \
+             here{}", instead_of_id(.what))]
     ForeignId { what: &'static str },
     /// What bpftool could not read.
     #[error("bpftool could not read it: {message}; take the entry out")]

@@ -14,9 +14,9 @@ pub enum GraphError {
     UnknownInsn { index: usize, opcode: u8 },
     /// A call or jump through a register.
     #[error(
-        "instruction {index} calls or jumps through a register, so where it leads cannot be told; \
-         compilers do that for function pointers and for switch tables: replace them by if or match, \
-         or build with -fno-jump-tables"
+        "instruction {index} calls or jumps through a register, so its target is unknown; \
+         compilers do that for function pointers and for switch tables: replace them by if or \
+         match, or build with -fno-jump-tables"
     )]
     Indirect { index: usize },
     /// A `ldimm64` without its second half.
@@ -68,8 +68,8 @@ pub enum GraphError {
     Functions { insn_index: u32 },
     /// A function whose end is neither `exit` nor a jump.
     #[error(
-        "the function that ends with instruction {index} goes on into the next one; \
-         its last instruction has to be exit or a jump"
+        "the function that ends with instruction {index} continues into the next one; its last \
+         instruction has to be exit or a jump"
     )]
     FallsOut {
         /// Index of its last instruction.

@@ -77,7 +77,8 @@ fn notes(report: &Report) -> Vec<String> {
     }
     if let Some(interval) = report.programs.iter().find_map(|one| one.time_per_run_interval) {
         notes.push(format!(
-            "± is half of the {:.0} % interval of the mean, from its {} slices; it says nothing about single runs",
+            "± is half of the {:.0} % interval of the mean, from its {} slices; it does not \
+             describe single runs",
             interval.confidence * 100.0,
             interval.slices
         ));
@@ -101,7 +102,7 @@ fn ends(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(command) = &report.command {
         let how = match (command.ended_by_itself, command.exit_code) {
-            (false, _) => "was asked to end when the time was over".to_owned(),
+            (false, _) => "was asked to end when the time ran out".to_owned(),
             (true, code @ 129..) => format!("was ended by signal {}", code - 128),
             (true, code) => format!("ended with exit code {code}"),
         };

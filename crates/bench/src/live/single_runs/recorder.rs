@@ -19,7 +19,7 @@ pub(super) enum RecorderError {
     Map(#[from] MapError),
     #[error(transparent)]
     Wrong(#[from] WrongLen),
-    #[error("cannot ask for the runs that were left out: {0}")]
+    #[error("cannot read how many runs were left out: {0}")]
     Misses(std::io::Error),
 }
 

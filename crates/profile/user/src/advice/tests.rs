@@ -130,21 +130,21 @@ fn accounts_of_blocks_give_warnings() {
         },
         false,
         "all 1000 blocks were shorter than 1.00 µs (700 µs in sum): the target ran nearly all the \
-           time; --mode on-cpu shows where, a smaller --min-block shows them",
+         time; use --mode on-cpu to see where, or a shorter --min-block to see the blocks",
     );
     check(
         Mode::Wall,
         |it| it.switches.lost = BTreeMap::from([("buffer_full", 20), ("forgotten", 1)]),
         false,
         "21 of 1000 blocks (2.1 %) were lost, most because the buffer was full: times off the CPU \
-           are too small; give a larger --buffer-size or a greater --min-block",
+         are too small; use a larger --buffer-size or a longer --min-block",
     );
     check(
         Mode::OffCpu,
         |it| it.stacks_taken.missing = 5,
         false,
-        "5 of 1000 blocks (0.50 %) lack a part of their stack, because the buffer was full; give a \
-           larger --buffer-size or a greater --min-block",
+        "5 of 1000 blocks (0.50 %) lack a part of their stack, because the buffer was full; use a \
+         larger --buffer-size or a longer --min-block",
     );
     check(
         Mode::OffCpu,
@@ -156,15 +156,15 @@ fn accounts_of_blocks_give_warnings() {
         Mode::Wall,
         |it| it.threads_off = 3,
         false,
-        "the times of 3 of 0 threads miss their elapsed time by more than 1 %: blocks of these are \
-           missing or count twice",
+        "the times of 3 of 0 threads miss their elapsed time by more than 1 %: some of their \
+         blocks are missing or counted twice",
     );
     check(
         Mode::OffCpu,
         |it| it.idle_hidden = 1,
         true,
-        "all there was, 1 thread, slept all the time: --hide-idle leaves it out, so nothing was \
-             written; record without it",
+        "1 thread slept the whole time: --hide-idle hid it, so nothing was written; \
+         record without it",
     );
 }
 
@@ -179,6 +179,6 @@ fn what_fills_the_buffer_is_to_be_made_less() {
         assert!(texts.iter().all(|text| text.ends_with(expected)), "{texts:?}");
     };
     check(Mode::OnCpu, "a larger --buffer-size or a lower --frequency");
-    check(Mode::OffCpu, "a larger --buffer-size or a greater --min-block");
-    check(Mode::Wall, "a larger --buffer-size or a greater --min-block");
+    check(Mode::OffCpu, "a larger --buffer-size or a longer --min-block");
+    check(Mode::Wall, "a larger --buffer-size or a longer --min-block");
 }

@@ -92,7 +92,7 @@ pub struct UnknownFormat {
 
 impl fmt::Display for UnknownFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the name {:?} does not say which format to write; end it in ", self.path)?;
+        write!(f, "the name {:?} has no known suffix; use ", self.path)?;
         for (position, (suffix, format)) in SUFFIXES.iter().enumerate() {
             let separator = match position {
                 0 => "",

@@ -90,7 +90,7 @@ fn number(cell: &str) -> Option<f64> {
 fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError> {
     let wrong_name = |at: usize, problem: String| Err(InputError::at(names_line, at + 1, problem));
     if columns.iter().all(|column| number(&column.name).is_some_and(f64::is_finite)) {
-        let problem = "numbers stand where the names of the series are wanted: add a line of names";
+        let problem = "the first line has numbers instead of names of series: add a line of names";
         return wrong_name(0, problem.to_owned());
     }
     // An unnamed first column is the index that data frames are written with.
@@ -100,9 +100,11 @@ fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError>
     let labels = has_labels.then(|| columns.remove(0));
     let remark = labels.as_ref().map(|Column { name, no_number, .. }| match no_number {
         Some((line, text)) => {
-            format!("column 1, {name:?}, is taken for labels: {text:?} in line {line} is no number")
+            format!(
+                "column 1, {name:?}, is used as labels: {text:?} in line {line} is not a number"
+            )
         }
-        None => "column 1 has no name and is taken for labels".to_owned(),
+        None => "column 1 has no name and is used as labels".to_owned(),
     });
     let labels = labels.map(|labels| labels.texts);
     let mut names = HashSet::new();
@@ -110,7 +112,8 @@ fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError>
     for (at, column) in columns.into_iter().enumerate() {
         let at = at + usize::from(has_labels);
         if let Some((line, text)) = column.no_number {
-            let problem = format!("{text:?} is no finite number; a gap is an empty cell or NaN");
+            let problem =
+                format!("{text:?} is not a finite number; write a gap as an empty cell or NaN");
             return Err(InputError::at(line, at + 1, problem));
         }
         if column.name.is_empty() {

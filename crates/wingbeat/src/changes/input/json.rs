@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
         InputError::at(error.line() as u64, error.column().max(1), problem)
     })?;
     if series.is_empty() {
-        return Err(InputError::new("there is no series in it: {} is empty"));
+        return Err(InputError::new("it has no series: {} is empty"));
     }
     Ok(Input { series, labels: None, remark: None })
 }

@@ -59,9 +59,9 @@ fn labels_are_said() {
         let input = parse(text.as_bytes()).expect("series");
         assert_eq!(input.remark.as_deref(), expected, "{text}");
     };
-    let typo = "column 1, \"latency\", is taken for labels: \"1.5 ms\" in line 3 is no number";
+    let typo = "column 1, \"latency\", is used as labels: \"1.5 ms\" in line 3 is not a number";
     check("latency,b\n1,1\n1.5 ms,2\n", Some(typo));
-    check(",a\n0,1\n", Some("column 1 has no name and is taken for labels"));
+    check(",a\n0,1\n", Some("column 1 has no name and is used as labels"));
     check("time,a\n10,1\n", None);
     check("{\"a\": [1]}", None);
 }
@@ -99,5 +99,5 @@ fn errors_say_where() {
 #[test]
 fn other_bytes_are_no_text() {
     let error = parse(b"a,b\n1,\xff\n").expect_err("no UTF-8");
-    assert_eq!(error.to_string(), "line 2, column 3: this is no text in UTF-8");
+    assert_eq!(error.to_string(), "line 2, column 3: this is not UTF-8 text");
 }

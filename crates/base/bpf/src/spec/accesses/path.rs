@@ -45,7 +45,7 @@ impl<'a> Path<'a> {
         } else if question.is_about_variants() {
             path.read_variant(first, rest)?;
         } else if first != 0 || !rest.is_empty() {
-            return Err("it asks for a member where only a type can be".into());
+            return Err("it names a member where only a type is allowed".into());
         }
         Ok(path)
     }

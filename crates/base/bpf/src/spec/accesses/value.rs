@@ -163,11 +163,11 @@ impl Field {
         match question {
             Question::FieldOffset => Ok(self.byte_offset),
             Question::FieldSize => Ok(self.byte_size.into()),
-            _ if self.is_element => Err("that cannot be asked of an element of an array".into()),
+            _ if self.is_element => Err("it does not apply to an element of an array".into()),
             Question::FieldSigned => Ok(self.is_signed.into()),
             Question::ShiftLeft => shift(end()),
             Question::ShiftRight => shift(self.bit_size),
-            _ => Err("that cannot be asked of a field".into()),
+            _ => Err("it does not apply to a field".into()),
         }
     }
 }

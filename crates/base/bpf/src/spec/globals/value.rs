@@ -101,8 +101,8 @@ impl Shape {
             (Self::Integer { is_signed }, _) => match parse(value) {
                 Some(found) => number(found, size, *is_signed),
                 None => Err(format!(
-                    "{value:?} is no number; write one such as 5, -1 or 0x0a, true, false, or hex: \
-                     and bytes"
+                    "{value:?} is not a number; write one such as 5, -1 or 0x0a, true, false, or \
+                     hex: and bytes"
                 )),
             },
             (Self::Enumeration { is_signed, names }, _) => {
@@ -248,7 +248,7 @@ mod tests {
         check(&ANY, "1", 0, Err("it has 0 bytes"));
         check(&ANY, "1", 17, Err("write them as hex:"));
         for text in ["", "-", "x", "0x", "--1", "+1", "0x-1", "-+1", "1.5", "1 2"] {
-            check(&ANY, text, 4, Err("is no number"));
+            check(&ANY, text, 4, Err("is not a number"));
         }
         check(&ANY, "true", 4, Ok(&[1, 0, 0, 0]));
         check(&Shape::Bool, "true", 1, Ok(&[1]));

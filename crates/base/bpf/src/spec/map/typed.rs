@@ -164,7 +164,7 @@ fn values(types: &TypeTable, member: u32) -> Result<Option<Type<'_>>, String> {
     let pointed = element
         .filter(|element| element.kind == TypeKind::PTR)
         .and_then(|pointer| types.resolve(pointer.link))
-        .ok_or("its values are no array of pointers")?;
+        .ok_or("its values are not an array of pointers")?;
     match pointed.kind {
         TypeKind::STRUCT => Ok(Some(pointed)),
         TypeKind::FUNC_PROTO => Ok(None),

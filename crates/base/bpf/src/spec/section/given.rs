@@ -39,17 +39,20 @@ pub struct SectionType {
 pub enum SectionTypeError {
     /// There is no `=`, or nothing on one side of it.
     #[error(
-        "SECTION=TYPE is wanted, as in \"prog=xdp\": a section of the object, and a type as bpftool names it or a section name of libbpf"
+        "expected SECTION=TYPE, as in \"prog=xdp\": a section of the object, and a type of bpftool \
+         or a section name of libbpf"
     )]
     NoPair,
     /// The type alone is not enough.
     #[error(
-        "programs of type {name} are loaded for something in particular; give the section name that libbpf has for that, such as {example:?}"
+        "programs of type {name} need a target; use libbpf's section name with the target, such as \
+         {example:?}"
     )]
     Ambiguous { name: String, example: &'static str },
     /// It is no type.
     #[error(
-        "{0:?} is no type of programs; a type as bpftool names it is wanted (xdp, sched_cls, socket_filter, kprobe, …), or a section name of libbpf (\"tc\", \"fentry/schedule\", …)"
+        "{0:?} is not a program type; use a type of bpftool (xdp, sched_cls, socket_filter, \
+         kprobe, …), or a section name of libbpf (\"tc\", \"fentry/schedule\", …)"
     )]
     Unknown(String),
 }
@@ -115,9 +118,9 @@ mod tests {
             let error = text.parse::<SectionType>().expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check("xdp", "SECTION=TYPE is wanted");
-        check("=xdp", "SECTION=TYPE is wanted");
-        check("prog=", "SECTION=TYPE is wanted");
+        check("xdp", "expected SECTION=TYPE");
+        check("=xdp", "expected SECTION=TYPE");
+        check("prog=", "expected SECTION=TYPE");
         check("prog=socket_filer", "\"socket_filer\" is no type of programs");
         check("prog=xdp_drop", "\"xdp_drop\" is no type");
         check("prog=tracing", "such as \"fentry/schedule\"");

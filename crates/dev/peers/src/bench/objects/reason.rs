@@ -24,15 +24,15 @@ const RULES: &[(&str, &str)] = &[
         "the kernel refuses its $1 map (error $2)",
     ),
     ("refuses the input.*os error (\\d+)", "the kernel refuses the input (error $1)"),
-    ("does not say for what in the kernel", "its section does not say where it is attached"),
+    ("does not name its target in the kernel", "its section does not say where it is attached"),
     ("no other object was linked", "refers to another object, which was not linked with it"),
     ("in section (\\S+), which is not supported", "refers to section $1"),
-    ("of no type that wingbeat knows", "section of no known type"),
+    ("has no known program type", "section of no known type"),
     ("map \\S+: its definition has", "a map definition of an unknown form"),
     ("has no programs", "no programs"),
     ("is damaged", "damaged object"),
     ("run-time statistics are on", "run-time statistics were on"),
-    ("interrupted|the time was over|did not end", "not reached within the time"),
+    ("interrupted|the time ran out|did not end", "not reached within the time"),
     ("os error (\\d+)", "error $1"),
     ("only the event itself runs them", "only its event runs it"),
 ];
@@ -89,12 +89,12 @@ mod tests {
     fn messages_fall_into_groups() {
         let check = |message: &str, expected: &str| assert_eq!(group(message), expected);
         let event = "programs of type tracing cannot be run on demand: only the event itself runs \
-                     them; nor does the verifier tell: ";
+                     them; and the verifier has no figures: ";
         check(
             &format!(
                 "{event}cannot load a: the kernel refuses (Operation not permitted (os error 1)) \
-                 before it looks at it, although the rights are there: this kernel forbids programs \
-                 of this kind; `wingbeat doctor` tells which it allows"
+                 before verifying it, although this process has the rights: this kernel forbids \
+                 programs of this kind; `wingbeat doctor` lists what it allows"
             ),
             "forbidden by this kernel (EPERM)",
         );
@@ -131,13 +131,13 @@ mod tests {
         );
         check(
             &format!(
-                "{event}cannot load a: its section, \"lsm\", does not say for what in the kernel"
+                "{event}cannot load a: its section, \"lsm\", does not name its target in the kernel"
             ),
             "its section does not say where it is attached",
         );
         check(
             "the kernel refuses the input (64 bytes of packet, 0 of context): Invalid argument (os \
-             error 22); the program reads a context, so one has to be given",
+             error 22); the program reads a context: pass one with --ctx",
             "the kernel refuses the input (error 22)",
         );
         check("interrupted before its first run", "not reached within the time");
