@@ -104,7 +104,7 @@ fn program(spec: &Spec, name: Option<&str>) -> anyhow::Result<String> {
         (None, []) => bail!(BenchError::no_programs(spec)),
         (None, several) => {
             let names: Vec<_> = several.iter().map(|program| program.name.as_str()).collect();
-            bail!("which program of {}? It has {}", spec.file(), names.join(", "))
+            bail!("{} has several programs; name one of {}", spec.file(), names.join(", "))
         }
     }
 }

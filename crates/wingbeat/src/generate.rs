@@ -80,7 +80,7 @@ pub(crate) fn man_pages(
     clap_mangen::Man::new(shown)
         .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
         .render(&mut page)
-        .context("cannot lay out a man page")?;
+        .context("cannot format a man page")?;
     let mut text = String::from_utf8(page)?;
     if let Some(notes) = notes {
         let mut section = Roff::new();

@@ -46,7 +46,7 @@ const EXTRAS_FOR_PROFILE: [Capability; 4] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingRights {
     /// The process lacks capabilities.
-    #[error("{} missing; run it with `sudo`, or give the binary what it needs once: `{}`", names(.0), how_to_grant())]
+    #[error("{} missing; run it with `sudo`, or grant it to the binary once: `{}`", names(.0), how_to_grant())]
     Capabilities(Vec<Capability>),
     /// The process is in a user namespace of its own, such as a rootless container.
     #[error(
@@ -56,7 +56,9 @@ pub enum MissingRights {
     UserNamespace,
     /// The process is in a PID namespace of its own, such as a container.
     #[error(
-        "this process runs in a PID namespace of its own (a container?), where PIDs are not those that programs in the kernel see; run it on the host, or with its PIDs: `docker run --pid=host …`"
+        "this process runs in a PID namespace of its own (a container?), where PIDs differ from \
+         those that programs in the kernel see; run it on the host, or with its PIDs: `docker run \
+         --pid=host …`"
     )]
     PidNamespace,
 }

@@ -104,8 +104,8 @@ fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Optio
         "the arguments of a raw tracepoint come from its event, so that those it was run with here are \
          made up (this task is the measuring thread)",
         &those,
-        "the program may take another way than with an event's own arguments, and the figures are those \
-         of the way that it took",
+        "the program may take another path than with an event's own arguments; the figures are of \
+         the path that it took",
         "pass real arguments with --ctx, 8 bytes each, or attach it and measure it on its events \
          with `wingbeat live`",
     )

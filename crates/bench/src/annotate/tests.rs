@@ -81,7 +81,7 @@ fn lines_without_their_text() {
     let found = Annotation::new("a.o", "main", inputs, &code(), &types, &counts, &mut no_source);
     let text = text(&found, Form::Human);
     let second = text.lines().nth(1).unwrap_or_default();
-    assert!(second.starts_with("The object tells numbers of lines without their text"), "{text}");
+    assert!(second.starts_with("The object has line numbers without their text"), "{text}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
         warnings.push(Warning::new(
             "left-out",
             format!(
-                "{path}: only the first {} of the file were taken, {} were left out",
+                "{path}: only the first {} of the file are used, {} are left out",
                 plural(taken, "packet"),
                 capture.left_out
             ),
@@ -54,8 +54,8 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
         warnings.push(Warning::new(
             "raw-ip",
             format!("{path}: {} of the file begin with an IP header", plural(raw_ip, "packet")),
-            "a program that expects Ethernet (XDP, tc) takes the first bytes for addresses and turns back \
-             early, which looks fast",
+            "a program that expects Ethernet (XDP, tc) reads the first bytes as addresses and \
+             returns early, which looks fast",
             "capture on an Ethernet interface",
         ));
     }
@@ -66,7 +66,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
             format!(
                 "{path}: packets end with {bytes} bytes of frame check sequence, which network cards remove"
             ),
-            "the program sees packets that are longer by that",
+            "the program sees longer packets",
             format!("cut them with `editcap -C -{bytes}`"),
         ));
     }
@@ -92,7 +92,7 @@ pub(super) fn short(path: &Path, inputs: &[Input]) -> Option<Warning> {
 pub(super) fn looks_like_hex(path: &Path) -> Warning {
     Warning::new(
         "looks-like-hex",
-        format!("{}: it was taken as raw bytes, but is hexadecimal text", path.display()),
+        format!("{}: it was read as raw bytes, but is hexadecimal text", path.display()),
         "the program sees the digits themselves",
         "rename it to end in .hex if the text should be read",
     )

@@ -11,7 +11,8 @@ use super::choose::NotFound;
 pub enum LiveError {
     /// The right that it takes is missing.
     #[error(
-        "CAP_SYS_ADMIN is missing: the kernel asks for it to look at the programs of others and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); {}",
+        "CAP_SYS_ADMIN is missing: the kernel requires it to inspect programs of other processes \
+         and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); {}",
         how_to_get(&[Capability::SysAdmin])
     )]
     MissingRight,

@@ -59,16 +59,18 @@ fn cause(r#type: &str) -> &'static str {
         "socket_filter" | "sk_skb" | "sk_msg" | "sk_reuseport" | "sk_lookup" | "sock_ops" => {
             "send traffic to its sockets"
         }
-        "syscall" => "programs of this type run only when a process asks for it",
+        "syscall" => "programs of this type run only when a process requests it",
         "struct_ops" => {
-            "it runs when the kernel uses the structure that it is a function of: register that (`bpftool struct_ops register`), and choose it where it is to be used, as by `sysctl net.ipv4.tcp_congestion_control` and new connections"
+            "register its structure (`bpftool struct_ops register`) and select it, for example \
+             with `sysctl net.ipv4.tcp_congestion_control` and new connections"
         }
-        "ext" => "cause what calls the function that it replaces",
+        "ext" => "trigger the function that it replaces",
         name if name.starts_with("cgroup") => {
-            "do what it watches from within the cgroup that it is attached to"
+            "run what it watches inside the cgroup that it is attached to"
         }
         _ => {
-            "cause the event that it hangs on. If it is reached by tail calls only, its runs and time are in the figures of its caller"
+            "trigger the event that it is attached to. If it is reached by tail calls only, its \
+             runs and time are in the figures of its caller"
         }
     }
 }

@@ -83,7 +83,7 @@ fn recursion(program: &str, misses: u64) -> Warning {
              already on that CPU"
         ),
         "its runs are fewer than its events",
-        "look for what it does that triggers itself",
+        "check what it does that triggers itself",
     )
 }
 
@@ -103,7 +103,7 @@ pub(super) fn no_ruler(reason: &str) -> Warning {
         "no-ruler",
         format!("an empty program cannot be run for comparison ({reason})"),
         "the time of the statistics' own clock reads, some tens of ns per run, is in the figures",
-        "do not read short programs' figures as their own cost",
+        "do not take the figures of short programs as their own cost",
     )
 }
 
@@ -141,7 +141,7 @@ fn beyond_bins(program: &str, runs: u64) -> Warning {
         "beyond-bins",
         format!("{runs} of {program} took 4.29 s or more, where percentiles end"),
         "percentiles that would be among them are not shown",
-        "use mean and max, which are exact all the same",
+        "use mean and max, which are exact anyway",
     )
 }
 

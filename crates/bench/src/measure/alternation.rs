@@ -83,7 +83,7 @@ impl<'a> Image<'a> {
     ) -> Result<Self, String> {
         if run_ns > CALL_NS_MAX {
             return Err(format!(
-                "a run takes {:.1} ms, too long for bursts that meet the same machine",
+                "a run takes {:.1} ms, too long for bursts under the same conditions",
                 run_ns / 1e6
             ));
         }

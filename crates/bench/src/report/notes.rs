@@ -21,9 +21,9 @@ const NAMES_WIDTH: usize = 50;
 pub(super) fn legend(report: &Report, paint: Paint, width: usize) -> Option<String> {
     let has_times = report.cases.iter().any(|case| case.latency.measured().is_some());
     let has_singles = report.cases.iter().any(|case| case.distribution.measured().is_some());
-    let net = has_times
-        .then_some("floor: while nothing disturbs; net: without what an empty program takes");
-    let single = has_singles.then_some("single runs: with the clock that timed them");
+    let net =
+        has_times.then_some("floor: an undisturbed run; net: minus the time of an empty program");
+    let single = has_singles.then_some("single runs: clock reads included");
     let parts: Vec<_> = net.into_iter().chain(single).collect();
     (!parts.is_empty()).then(|| paint.dim(&paragraph(&parts.join("; "), INDENT, width)))
 }
@@ -175,7 +175,7 @@ pub(super) fn warnings(warnings: &[Warning], paint: Paint, width: usize) -> Vec<
 pub(super) fn tally(report: &Report) -> Option<String> {
     match (report.cases.len(), report.failures.len()) {
         (0, 0) if !report.verified.is_empty() => {
-            Some("nothing was run: loading is all that was done".to_owned())
+            Some("nothing was run: programs were only loaded".to_owned())
         }
         (0, 0) => Some("nothing was measured: there was no program to measure".to_owned()),
         (0, failures) => Some(format!("nothing was measured: {}", plural(failures, "failure"))),

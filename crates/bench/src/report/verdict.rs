@@ -13,7 +13,7 @@ pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
     match measure.verdict {
         Verdict::Same => "same".to_owned(),
         Verdict::TooFewPairs | Verdict::NotJudged => "too little was measured to decide".to_owned(),
-        Verdict::Changed => "another one, which is neither better nor worse".to_owned(),
+        Verdict::Changed => "a different value, neither better nor worse".to_owned(),
         Verdict::NoChangeSeen => no_change_seen(measure.interval),
         Verdict::Better => changed(measure),
         Verdict::Worse => match measure.change {
@@ -72,7 +72,7 @@ fn no_change_seen(interval: Option<ChangeInterval>) -> String {
     match interval.smallest_visible {
         Some(smallest) => {
             let decimals = decimals_of(smallest / 2.0);
-            format!("{seen}; one of {} % would have been", signed(smallest, decimals))
+            format!("{seen}; a change of {} % would have been", signed(smallest, decimals))
         }
         None => seen,
     }
@@ -149,7 +149,7 @@ mod tests {
         check(time(0.12, (0.116, 0.124), Verdict::Worse), "slower by 12.0 % (11.6 … 12.4)");
         check(
             time(0.003, (-0.005, 0.011), Verdict::NoChangeSeen),
-            "no change seen (−0.5 … 1.1 %); one of 1.2 % would have been",
+            "no change seen (−0.5 … 1.1 %); a change of 1.2 % would have been",
         );
         check(measure("ns", Some(0.5), Verdict::NoChangeSeen), "no change seen");
         check(
@@ -184,7 +184,7 @@ mod tests {
         check(Some(12.0), Verdict::Worse, "1,200 % more");
         check(None, Verdict::Worse, "1,234 where there was nothing");
         check(Some(0.0), Verdict::Same, "same");
-        check(Some(1.0), Verdict::Changed, "another one, which is neither better nor worse");
+        check(Some(1.0), Verdict::Changed, "a different value, neither better nor worse");
     }
 
     #[test]

@@ -481,7 +481,7 @@ impl fmt::Display for NoSamples {
             ),
             Self::NoneKept => f.write_str("all of them were lost or failed, see below"),
             Self::OtherHalf => {
-                f.write_str("all of them lie in the other half of the stacks; try --stacks both")
+                f.write_str("all of them are in the other half of the stacks; use --stacks both")
             }
         }
     }

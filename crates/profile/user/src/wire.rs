@@ -120,7 +120,7 @@ pub enum DecodeError {
     #[error("unknown state of a thread: {0}")]
     State(u8),
     /// The length does not fit the number of words that the header tells.
-    #[error("record holds {found} words where its header tells {told}")]
+    #[error("record holds {found} words, and its header says {told}")]
     Words { found: usize, told: usize },
 }
 

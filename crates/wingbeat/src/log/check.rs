@@ -46,8 +46,8 @@ fn summary(check: &Check, path: &str) -> String {
     let Check { reports, whole_reports, metrics, alert_changes, damaged } = check;
     if damaged.is_empty() {
         return format!(
-            "{path} is whole: {reports} reports with {metrics} metrics and {alert_changes} changes of \
-             alerts are as they were written"
+            "{path} is whole: {reports} reports with {metrics} metrics and {alert_changes} changes \
+             of alerts match their checksums"
         );
     }
     format!(

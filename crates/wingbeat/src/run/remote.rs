@@ -63,7 +63,7 @@ pub(super) fn send(
         if !quiet {
             let (attempt, attempts) = (retry.attempt, retry.attempts);
             let pause = retry.pause.as_secs_f64();
-            message!("attempt {attempt} of {attempts}: {}; again in {pause:.0} s", retry.reason);
+            message!("attempt {attempt} of {attempts}: {}; retrying in {pause:.0} s", retry.reason);
         }
     })?;
     if !quiet {

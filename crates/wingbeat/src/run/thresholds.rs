@@ -26,8 +26,8 @@ pub(super) fn thresholds(args: &ThresholdArgs) -> anyhow::Result<Vec<Threshold>>
     for (flag, values) in lists {
         if values.len() > count {
             bail!(
-                "{flag} is given {} times, and --threshold-measure {count} times: the n-th of each \
-                 belongs together, and `_` leaves one out",
+                "{flag} is given {} times, and --threshold-measure {count} times: the n-th value \
+                 of each belongs to the n-th measure, and `_` skips one",
                 values.len()
             );
         }

@@ -118,7 +118,7 @@ pub(crate) struct UnknownColumn;
 impl fmt::Display for UnknownColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = Column::ALL.map(Column::name).join(", ");
-        write!(f, "no column has this name; there are {names}")
+        write!(f, "no column has this name; the columns are {names}")
     }
 }
 

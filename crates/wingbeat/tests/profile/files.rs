@@ -29,6 +29,8 @@ fn four_formats_at_once() {
     let output = output.expect("run wingbeat");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).expect("summary on stdout");
+    assert_eq!(summary["schema_version"], 1);
+    assert!(summary["warnings"].is_array());
     assert_eq!(summary["outputs"].as_array().map(Vec::len), Some(5));
 
     let svg = fs::read_to_string(path("a.svg")).expect("svg");

@@ -46,7 +46,7 @@ pub(super) fn fill(value: &mut [u8], externs: &[Extern]) -> Result<(), String> {
         match text {
             Some(text) => write(value, setting, &text).ok_or_else(|| {
                 format!(
-                    "the object takes {} for something else than what it is here: {text}",
+                    "the object expects {} to be something else than it is here: {text}",
                     wanted.name
                 )
             })?,
@@ -98,7 +98,10 @@ fn read_configuration() -> Result<HashMap<String, String>, String> {
         GzDecoder::new(file).take(CONFIGURATION_MAX).read_to_string(&mut text).map(|_| text)
     };
     let text = plain(&beside_kernel).or_else(|_| packed("/proc/config.gz")).map_err(|error| {
-        format!("the object asks for the kernel's configuration, which is neither in {beside_kernel} nor in /proc/config.gz: {error}")
+        format!(
+            "the object needs the kernel's configuration, which is neither in {beside_kernel} \
+                 nor in /proc/config.gz: {error}"
+        )
     })?;
     Ok(parse_configuration(&text))
 }

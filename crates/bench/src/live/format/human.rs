@@ -71,7 +71,8 @@ fn notes(report: &Report) -> Vec<String> {
     let mut notes = vec![took(report)];
     if let Some(empty_run_ns) = report.empty_run_ns {
         notes.push(format!(
-            "ns/run has the statistics' own clock reads in it: an empty program shows {} ns; net is without",
+            "ns/run includes the statistics' own clock reads: an empty program shows {} ns; net \
+             excludes them",
             decimal(empty_run_ns, 1)
         ));
     }

@@ -83,7 +83,7 @@ id  type   name                          runs     runs/s  ns/run  ± 95 %    net
     total                           2,000,003  1,000,002                          6.34
 
 2 programs in 2.00 s; CPU % is of one CPU, in all 3.17 % of 2 CPUs
-ns/run has the statistics' own clock reads in it: an empty program shows 25.0 ns; net is without
+ns/run includes the statistics' own clock reads: an empty program shows 25.0 ns; net excludes them
 ± is half of the 95 % interval of the mean, from its 90 slices; it does not describe single runs
 ping -c3 ended with exit code 0
 ",

@@ -49,7 +49,7 @@ impl<'a> Matching<'a> {
 
     pub(super) fn look(&self) -> Result<(), String> {
         let left = self.looks_left.get().checked_sub(1);
-        self.looks_left.set(left.ok_or("the types are too much entangled")?);
+        self.looks_left.set(left.ok_or("the types are nested too deeply")?);
         Ok(())
     }
 

@@ -101,14 +101,15 @@ pub(super) fn notes(report: &Report, empty: &EmptyRuns) -> Vec<String> {
     let single = &empty.single_runs;
     let mut notes = vec![
         took(report),
-        "times of single runs in ns, with the tracers that time them: (empty) is a program that does nothing, and net p50 is without it".to_owned(),
+        "times of single runs in ns, tracers included: (empty) is a program that does nothing, and \
+         net p50 is without its time".to_owned(),
         format!(
             "percentiles are exact to {} ns below 64 ns, above that to {} %; a dash has less than one run above it",
             single.clock_step_ns.map_or_else(|| "1".to_owned(), |step| decimal(step / 10.0, 1)),
             decimal(single.bin_width * 100.0, 1),
         ),
         format!(
-            "while this measures, each run takes some {} ns longer because of it",
+            "during the measurement, each run takes some {} ns longer",
             decimal(empty.added_ns.max(0.0), 0)
         ),
     ];
@@ -116,8 +117,7 @@ pub(super) fn notes(report: &Report, empty: &EmptyRuns) -> Vec<String> {
     let running = shared.filter_map(|counter| counter.running).fold(1.0, f64::min);
     if !empty.counters.is_empty() {
         notes.push(
-            "counters: in the runs and in what times them; net is without what (empty) shows"
-                .to_owned(),
+            "counters cover the runs and the tracers; net excludes what (empty) shows".to_owned(),
         );
     }
     if running < 0.995 {
