@@ -78,7 +78,7 @@ fn warns_of_what_spoils_figures() {
     let path = files.path("a.pcap");
     let warnings = files.load("a.pcap").expect("inputs").warnings;
     let expected = [
-        "left-out: only the first 2 packets of the file were taken, 1 were left out",
+        "left-out: only the first 2 packets of the file are used, 1 are left out",
         "truncated: the capture kept only the beginning of 1 packet (the first is 2)",
         "cut-off: the file ends within a packet, after 3 whole ones",
         "check-sequence: packets end with 4 bytes of frame check sequence",

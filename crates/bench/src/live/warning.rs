@@ -50,7 +50,7 @@ pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warni
     let sysctl = by_sysctl.then(|| "kernel.bpf_stats_enabled=1".to_owned());
     let process = |owner: &Owner| format!("process {} ({})", owner.pid, printable(&owner.name));
     let by: Vec<String> = sysctl.into_iter().chain(kept_on_by.iter().map(process)).collect();
-    let by = if by.is_empty() { "somebody else".to_owned() } else { by.join(" and ") };
+    let by = if by.is_empty() { "another process".to_owned() } else { by.join(" and ") };
     Warning::new(
         "statistics-were-on",
         format!("run-time statistics were on already, by {by}"),

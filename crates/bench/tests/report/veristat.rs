@@ -88,9 +88,9 @@ fn what_veristat_would_not_write_is_refused() {
     check("\x7fELF\x02\x01\x01", "its first line names no column file_name but \u{7f}ELF");
     check(
         "file_name,prog_name,total_insns_base,total_insns_comp\n",
-        "it has no column that could be compared, such as total_insns; a comparison",
+        "it has no column to compare, such as total_insns; instead of a comparison",
     );
-    check("file_name,prog_name,duration\n", "it has no column that could be compared");
+    check("file_name,prog_name,duration\n", "it has no column to compare");
     let rows = |rows: &str| format!("file_name,prog_name,verdict,total_insns\n{rows}\n");
     check(&rows("a.o,b,success,1\n,b,success,1"), "line 3 has no file_name");
     check(&rows("a.o"), "line 2 has no prog_name");

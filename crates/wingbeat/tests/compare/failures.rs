@@ -47,7 +47,7 @@ fn commands_that_fail_on_one_side() {
 #[test]
 fn flags_behind_a_line() {
     let repository = Repository::new(&script(1000));
-    let expected = "--err stands behind the command \"./bench.sh fast\"";
+    let expected = "--err follows the command \"./bench.sh fast\"";
     check(&repository, &["--base", "main"], &["./bench.sh fast", "--err"], expected);
 }
 

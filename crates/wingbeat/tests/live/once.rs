@@ -80,10 +80,10 @@ fn wrong_usage() {
     check(
         &["top", "--once", "--sort", "colour"],
         2,
-        "there are id, type, name, owners, runs, time, cpu",
+        "the columns are id, type, name, owners, runs, time, cpu",
     );
     check(&["top", "-d", "1ms"], 2, "at least 50 ms");
-    check(&["top", "--once", "--format", "xml"], 2, "there are human, json, bmf and csv");
+    check(&["top", "--once", "--format", "xml"], 2, "possible values: human, json, bmf, csv");
 }
 
 #[test]

@@ -84,7 +84,7 @@ int main(void) {{ long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++
     let program = compile(folder.path(), "bare", &source, &flags);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
-    for text in ["for want of frame pointers in bare", "-fno-omit-frame-pointer"] {
+    for text in ["missing frame pointers in bare", "-fno-omit-frame-pointer"] {
         assert!(run.stderr.contains(text), "{}", run.stderr);
     }
 }

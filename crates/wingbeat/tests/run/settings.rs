@@ -48,8 +48,8 @@ fn a_detached_head_is_told() {
         let ran = ran(command.args(flags).arg(instructions(1)).envs(variables.iter().copied()));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         assert_eq!(repository.reports()[0].branch.as_str(), branch);
-        let told = "no branch is checked out (detached HEAD), so this is a report of branch main; \
-                    --branch NAME says of which it is";
+        let told = "no branch is checked out (detached HEAD), so the report is of branch main; \
+                    --branch NAME sets another";
         assert_eq!(ran.remarks() == told, is_told, "{}", ran.remarks());
     };
     check(&[], &[], "main", true);

@@ -206,16 +206,16 @@ fn what_cannot_be_meant_is_wrong_usage() {
     let line = instructions(1);
     check(
         &["--hash", "zzz", &line],
-        "--hash \"zzz\" is no commit that git knows here, and no hash",
+        "--hash \"zzz\" is neither a commit in this repository nor a hash",
     );
     check(&["--hash", "abc", &line], "4 to 64 hexadecimal digits");
     let start = ["--start-point", "main", "--start-point-hash", "x y", &line];
-    check(&start, "--start-point-hash \"x y\" is no commit");
+    check(&start, "--start-point-hash \"x y\" is neither a commit");
     check(&["--iter", "2"], "--iter 2 needs a command to run");
     check(&["--iter", "2", "--file", "results.json"], "--iter 2 needs a command to run");
     check(&["--brnch", "x", "cargo", "bench"], "unexpected argument '--brnch'");
     check(&["--brnch", "x", "cargo", "bench"], "'--branch'");
-    check(&[&line, "--err"], "--err stands behind the command \"echo");
+    check(&[&line, "--err"], "--err follows the command \"echo");
 }
 
 #[test]

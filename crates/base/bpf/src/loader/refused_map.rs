@@ -124,10 +124,10 @@ mod tests {
         check(1, (4, 0), 1, 0, libc::EINVAL, "its values have 0 bytes");
         check(22, (4, 4), 1, 0, libc::EINVAL, "a queue has no keys");
         check(11, (8, 4), 1, 0, libc::EINVAL, "a lpm_trie needs the flag BPF_F_NO_PREALLOC");
-        check(12, (4, 4), 1, 0, libc::EINVAL, "what the maps in it are like");
+        check(12, (4, 4), 1, 0, libc::EINVAL, "does not describe the maps inside it");
         check(29, (4, 4), 0, 1, libc::EINVAL, "needs the types");
         check(1, (4, 4), 1, 0x8000, libc::EINVAL, "or not with flags 0x8000");
-        check(99, (4, 4), 1, 0, ENOTSUPP, "may not know maps of this type");
+        check(99, (4, 4), 1, 0, ENOTSUPP, "may not support maps of this type");
         check(2, (4, 8), 9, 0, libc::E2BIG, "with 9 entries of 4 and 8 bytes");
         check(2, (4, 8), 9, 0, libc::ENOMEM, "not enough memory");
         check(2, (4, 8), 9, 0, libc::EPERM, "it takes CAP_BPF");

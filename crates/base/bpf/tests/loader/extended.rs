@@ -89,8 +89,8 @@ fn what_is_to_be_replaced_has_to_be_there() {
         let error = loaded(&replacement(section), "inner", target).expect_err(section);
         assert!(error.to_string().contains(expected), "{error}");
     };
-    check("freplace/inner", None, "replaces the function inner of another program, which is not");
-    check("freplace", None, "say which has it by --target");
+    check("freplace/inner", None, "replaces the function inner of another program, which was not");
+    check("freplace", None, "the program that has it with --target");
     check("freplace/outer", Some(&target), "the program to extend has no such function");
     let untyped = load_program(&program(ProgramType::XDP), &give(0), &[]).expect("it loads");
     let error = Extended::new(untyped.as_fd()).expect_err("it has no types");

@@ -50,7 +50,7 @@ fn programs_that_are_asked_for_and_not_there() {
     check("mian", "a.o has no program \"mian\"; did you mean \"main\"?");
     check("inner", "a.o has no program \"inner\"; it has main");
     check("", "a.o has no program \"\"; it has main");
-    let types = "say it with --type odd=TYPE, or give the section a name of libbpf that tells it, such as \"xdp\", \"tc\" or \
+    let types = "set it with --type odd=TYPE, or use a section name of libbpf, such as \"xdp\", \"tc\" or \
                  \"tracepoint/syscalls/sys_enter_open\"";
     let expected =
         format!("a.o: \"strange\" is in section \"odd\", which has no known program type; {types}");

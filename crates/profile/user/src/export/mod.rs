@@ -181,8 +181,7 @@ mod tests {
     fn an_unknown_suffix_lists_the_known_ones() {
         assert_eq!(
             UnknownFormat { path: "out.txt".into() }.to_string(),
-            "the name \"out.txt\" does not say which format to write; end it in .svg (flame \
-             graph), .folded (collapsed stacks), .pb.gz (pprof), .json (Firefox Profiler) or \
+            "the name \"out.txt\" has no known suffix; use .svg (flame graph), .folded (collapsed stacks), .pb.gz (pprof), .json (Firefox Profiler) or \
              .json.gz (Firefox Profiler)"
         );
     }

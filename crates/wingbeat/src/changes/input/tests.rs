@@ -76,17 +76,17 @@ fn json_members_in_their_order() {
 fn errors_say_where() {
     check_error("", "the file is empty; ");
     check_error("\n \n", "the file is empty; ");
-    check_error("a,b\n1,2\n3,x\n", "line 3, column 2: \"x\" is no finite number; ");
-    check_error("a\n1\ninf\n", "line 3, column 1: \"inf\" is no finite number; ");
-    check_error("day,a\nmon,1\ntue,1.5 ms\n", "line 3, column 2: \"1.5 ms\" is no ");
+    check_error("a,b\n1,2\n3,x\n", "line 3, column 2: \"x\" is not a finite number; ");
+    check_error("a\n1\ninf\n", "line 3, column 1: \"inf\" is not a finite number; ");
+    check_error("day,a\nmon,1\ntue,1.5 ms\n", "line 3, column 2: \"1.5 ms\" is not ");
     check_error("a,b\n1,2\n3\n", "line 3, column 2: this line has 1 cell, the line of names 2");
     check_error("a\n1\n3,4\n", "line 3, column 2: this line has 2 cells, the line of names 1");
-    check_error("1,2\n3,4\n", "line 1, column 1: numbers stand where the names");
+    check_error("1,2\n3,4\n", "line 1, column 1: the first line has numbers");
     check_error("a,b,a\n1,2,3\n", "line 1, column 3: two series are called \"a\"");
     check_error("a,,b\n1,2,3\n", "line 1, column 2: this series has no name");
     check_error("\"a\nb\",c\n1,2\n", "line 1, column 1: the name \"a\\nb\" of a series holds");
     check_error("{\"a\\nb\": [1]}", "line 1, column 7: the name \"a\\nb\" of a series holds");
-    check_error("{}", "there is no series in it");
+    check_error("{}", "it has no series");
     check_error("[1, 2]", "line 1, column 1: invalid type: sequence, expected an object");
     check_error("{\"a\": [1,\n\"x\"]}", "line 2, column 3: invalid type: string \"x\"");
     check_error("{\"a\": 1}", "line 1, column 7: invalid type: integer `1`, expected a sequence");
