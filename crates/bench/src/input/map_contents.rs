@@ -160,7 +160,7 @@ pub enum MapError {
     /// Values for another number of CPUs than the machine has.
     #[error(
         "an entry has values for {found} CPUs, but this machine counts {cpus} possible ones \
-         (/sys/devices/system/cpu/possible); give one for each, or one \"value\" for all"
+         (/sys/devices/system/cpu/possible); write one for each, or one \"value\" for all"
     )]
     CpuCount {
         /// Values in the entry.

@@ -85,7 +85,7 @@ pub(super) fn short(path: &Path, inputs: &[Input]) -> Option<Warning> {
             path.display()
         ),
         "the kernel may refuse to run programs on that",
-        "give whole packets",
+        "use whole packets",
     ))
 }
 

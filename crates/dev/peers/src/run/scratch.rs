@@ -130,7 +130,7 @@ fn said_of(report: &Value) -> Option<Said> {
     let notices = of["notices"].as_array().into_iter().flatten();
     let is_open = notices
         .into_iter()
-        .any(|notice| notice["kind"] == "looks-changed" && notice["outcome"] == "worse");
+        .any(|notice| notice["code"] == "looks-changed" && notice["outcome"] == "worse");
     let mut remarks = of["remarks"].as_array().into_iter().flatten();
     let is_in_turns = |remark: &Value| {
         remark.as_str().is_some_and(|text| text.starts_with("measured again in turns"))
@@ -157,7 +157,7 @@ mod tests {
                 assert_eq!(said_of(&report), Some(expected), "{report}");
             }
         };
-        let looks = |outcome| json!([{"kind": "looks-changed", "outcome": outcome}]);
+        let looks = |outcome| json!([{"code": "looks-changed", "outcome": outcome}]);
         check(json!([]), json!([]), false, false);
         check(looks("worse"), json!([]), true, true);
         check(looks("better"), json!(["something else"]), false, false);
