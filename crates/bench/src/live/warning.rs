@@ -204,7 +204,7 @@ mod tests {
         statistics(true, &[], &[by_sysctl, ":", "sysctl kernel.bpf_stats_enabled=0"]);
         statistics(false, &[7, 9], &["by process 7 (top?) and process 9 (top?):"]);
         statistics(true, &[7], &["by kernel.bpf_stats_enabled=1 and process 7 (top?):"]);
-        statistics(false, &[], &["by somebody else:"]);
+        statistics(false, &[], &["by another process:"]);
         let untimed = Untimed { recursion: 1_200, displaced: 3, unmatched: 9, unfinished: 9 };
         check(
             &runs_untimed("p (id 7)", 50_000, untimed),

@@ -218,7 +218,7 @@ fn a_run_that_hangs_takes_no_more_than_the_time() {
     assert_eq!(case(&measured, "p").run.samples_ns.len(), 1);
     let failures = failures(&measured);
     assert_eq!(failures[0].0, "hangs");
-    assert!(failures[1].0 == "late" && failures[1].1.contains("over before it was loaded"));
+    assert!(failures[1].0 == "late" && failures[1].1.contains("out before it was loaded"));
     let verified: Vec<_> = measured.verified.iter().map(|it| (&*it.name, &*it.reason)).collect();
     assert_eq!(verified, [("hangs", "it could not be run")]);
 }

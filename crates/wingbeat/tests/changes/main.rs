@@ -113,7 +113,7 @@ fn errors_are_one_sentence_with_the_place() {
         assert!(stderr.starts_with(&format!("error: series: {expected}")), "{stderr}");
     };
     check("", "the file is empty");
-    check("a,b\n1,2\n1,two\n", "line 3, column 2: \"two\" is no finite number");
+    check("a,b\n1,2\n1,two\n", "line 3, column 2: \"two\" is not a finite number");
     check("{\"a\": [1, true]}", "line 1, column 14: invalid type: boolean `true`");
     let mut command = Command::cargo_bin("wingbeat").expect("wingbeat");
     let missing = ran(command.args(["changes", "/no/such/file"]));

@@ -79,7 +79,7 @@ fn digits_that_do_not_tell() {
     let place = Place::with_history();
     let assert = place.wingbeat(&["log", "01a2"]).failure();
     let error = stderr(&assert);
-    assert!(error.contains("25 reports begin or end with 01a2; more digits tell"), "{error}");
+    assert!(error.contains("25 reports begin or end with 01a2; add digits"), "{error}");
     assert!(error.contains(&uuid(24).to_string()) && error.contains("and 17 more"), "{error}");
     let assert = place.wingbeat(&["log", "abcd"]).failure();
     assert!(stderr(&assert).contains("no report begins or ends with abcd; `wingbeat log` lists"));

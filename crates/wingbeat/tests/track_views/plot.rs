@@ -79,7 +79,7 @@ fn filters() {
     fails(
         &["--benchmark", "x*"],
         1,
-        "no benchmark of parser fits \"x*\"; it has parse/small, print",
+        "no benchmark of parser matches \"x*\"; it has parse/small, print",
     );
     fails(&["--measure", "throughput"], 1, "there is no measure throughput");
     fails(&["--window", "soon"], 2, "such as 30d or 12h");

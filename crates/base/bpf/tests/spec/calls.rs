@@ -215,7 +215,7 @@ fn calls_that_lead_nowhere() {
     check(
         &[set(0, 1), EXIT],
         |object, xdp| object.call(xdp, 0, 0),
-        "instruction 0 is to hold main, which it cannot",
+        "instruction 0 cannot hold main",
     );
     let [first, second] = address(1, 0);
     check(

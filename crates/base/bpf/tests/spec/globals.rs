@@ -69,7 +69,7 @@ fn values_are_written_by_type() {
     };
     check("limt=1", "did you mean \"limit\"?");
     check("limit=4294967296", "4294967296 does not fit");
-    check("table=x", "\"x\" is no number");
+    check("table=x", "\"x\" is not a number");
     check("table=hex:00", "it has 8 bytes, and 1 were given");
 }
 
@@ -152,6 +152,6 @@ fn references_that_lead_nowhere() {
     check(
         0,
         |object| object.symbol(Symbol { section: 0xfff1, ..Symbol::global("absolute", 0) }),
-        "it refers to \"absolute\", which is nowhere",
+        "it refers to \"absolute\", which is not defined",
     );
 }

@@ -118,8 +118,8 @@ fn accounts_of_blocks_give_warnings() {
         Mode::OffCpu,
         |it| it.switches = Switches::default(),
         true,
-        "no thread of the target left the CPU, so nothing was written: it ran all the time; --mode \
-           on-cpu shows where",
+        "no thread of the target left the CPU, so nothing was written: it ran all the time; use \
+         --mode on-cpu to see where",
     );
     check(
         Mode::OffCpu,

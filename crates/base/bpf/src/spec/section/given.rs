@@ -121,8 +121,8 @@ mod tests {
         check("xdp", "expected SECTION=TYPE");
         check("=xdp", "expected SECTION=TYPE");
         check("prog=", "expected SECTION=TYPE");
-        check("prog=socket_filer", "\"socket_filer\" is no type of programs");
-        check("prog=xdp_drop", "\"xdp_drop\" is no type");
+        check("prog=socket_filer", "\"socket_filer\" is not a program type");
+        check("prog=xdp_drop", "\"xdp_drop\" is not a program type");
         check("prog=tracing", "such as \"fentry/schedule\"");
     }
 }
