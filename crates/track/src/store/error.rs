@@ -3,12 +3,18 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rusqlite::ErrorCode;
 use uuid::Uuid;
 
 use super::checksum::Damage;
+
+/// How long a process waits for others that write.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) const OPENING: &str = "opening it";
 
 /// Why a store could not be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +105,7 @@ impl StoreError {
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, doing },
             Some(ErrorCode::DatabaseCorrupt) => corrupt(source.to_string()),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Busy { path, doing, waited_s: super::open::PATIENCE.as_secs() }
+                Self::Busy { path, doing, waited_s: PATIENCE.as_secs() }
             }
             Some(ErrorCode::NotADatabase) => {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
@@ -113,7 +119,7 @@ impl StoreError {
 
 /// What to do next.
 fn after_damage(doing: &str) -> &'static str {
-    match doing == super::open::OPENING {
+    match doing == OPENING {
         true => {
             "no part of it can be read: take a copy or an export from before, or try `.recover` of the \
              SQLite shell on a copy"

@@ -2,17 +2,18 @@
 
 use std::{
     fs::{File, Permissions},
-    io::{BufWriter, Write as _},
+    io::{self, BufRead, BufReader, BufWriter, Read, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
+use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use super::{AlertChange, stream::unpacked};
+use super::AlertChange;
 use crate::model::Report;
 
 /// The format of the files. One that is newer is not read.
@@ -123,14 +124,14 @@ pub(super) fn is_of_others(name: &str) -> bool {
 }
 
 /// A file that has no name yet.
-pub(super) fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+pub(super) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     // As other new files: the umask takes from it.
     let permissions = Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)
 }
 
 /// Writes a new file, whole or not at all. One that is there stays; then `false` is returned.
-pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> std::io::Result<bool> {
+pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> io::Result<bool> {
     let mut file = new_file(folder)?;
     let mut buffer = BufWriter::new(&mut file);
     serde_json::to_writer(&mut buffer, content)?;
@@ -141,7 +142,7 @@ pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> std:
     file.as_file().sync_all()?;
     match file.persist_noclobber(folder.join(name)) {
         Ok(_) => Ok(true),
-        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error.error),
     }
 }
@@ -199,4 +200,15 @@ mod tests {
             assert_eq!(parse_name(other), None, "{other}");
         }
     }
+}
+
+/// What gzip has packed, unpacked; anything else as it is.
+pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    // RFC 1952: these two bytes begin each member. No JSON begins with them.
+    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
+        false => Box::new(from),
+    })
 }

@@ -11,20 +11,16 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
     Store, StoreError,
+    error::{OPENING, PATIENCE},
     migrations::{self, Identity, VERSION},
     place,
 };
-
-/// How long a process waits for others that write.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause between attempts where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Statements that stay prepared: some more than there are.
 const STATEMENTS: usize = 64;
-
-pub(super) const OPENING: &str = "opening it";
 
 impl Store {
     /// Opens the store at `path` for reading and writing; makes it if there is none, with its folder. A

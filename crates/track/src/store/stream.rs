@@ -4,11 +4,11 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufRead, BufWriter, Read, Write},
     path::Path,
 };
 
-use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
+use flate2::{Compression, write::GzEncoder};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
@@ -18,7 +18,7 @@ use super::{
     check::{Listing, list_all},
     error::is_damage,
     exchange::{io_error, is_contradiction},
-    files::{ChangeContent, Document, FORMAT, ReportContent, newer},
+    files::{ChangeContent, Document, FORMAT, ReportContent, newer, unpacked},
     insert::insert,
     read::{Alerts, read},
     validate::validate,
@@ -190,17 +190,6 @@ impl Store {
 fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeError> {
     let written = serde_json::to_writer(&mut *to, &Document::new(content)).map_err(io::Error::from);
     written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))
-}
-
-/// What gzip has packed, unpacked; anything else as it is.
-pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
-    let mut from = BufReader::with_capacity(1 << 16, from);
-    // RFC 1952: these two bytes begin each member. No JSON begins with them.
-    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(match is_gzip {
-        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
-        false => Box::new(from),
-    })
 }
 
 /// Why nothing of a file is taken in.
