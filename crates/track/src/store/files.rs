@@ -178,6 +178,17 @@ pub(super) fn read(path: &Path) -> Result<Content, String> {
     Ok(Content::Report(Box::new(content.report)))
 }
 
+/// What gzip has packed, unpacked; anything else as it is.
+pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    // RFC 1952: these two bytes begin each member. No JSON begins with them.
+    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
+        false => Box::new(from),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,15 +211,4 @@ mod tests {
             assert_eq!(parse_name(other), None, "{other}");
         }
     }
-}
-
-/// What gzip has packed, unpacked; anything else as it is.
-pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
-    let mut from = BufReader::with_capacity(1 << 16, from);
-    // RFC 1952: these two bytes begin each member. No JSON begins with them.
-    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(match is_gzip {
-        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
-        false => Box::new(from),
-    })
 }
