@@ -38,7 +38,8 @@ use self::{
 pub use self::{
     error::CompareError,
     result::{
-        ChangeInterval, Comparison, End, Failed, Revision, Row, SideName, Unmatched, Verdict,
+        ChangeInterval, ComparedRow, Comparison, End, Failed, Revision, SideName, Unmatched,
+        Verdict,
     },
 };
 use crate::{adapter::Adapter, model::Average};

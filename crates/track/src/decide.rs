@@ -25,7 +25,7 @@ mod words;
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
 use self::history::History;
-use crate::model::{Kind, Notice, Outcome, Verdict, threshold::Test};
+use crate::model::{MeasureKind, Notice, Outcome, Verdict, threshold::Test};
 
 /// An empty verdict.
 fn empty(series: &Series<'_>) -> Verdict {
@@ -63,11 +63,11 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
             news.clone_from(&history.news);
         }
         match (model.test, series.measure.kind) {
-            (Test::Auto | Test::ChangePoint, Kind::Exact) => {
+            (Test::Auto | Test::ChangePoint, MeasureKind::Exact) => {
                 exact::judge(&history, verdict);
             }
-            (Test::Auto, Kind::Noisy) => noisy.push(history),
-            (Test::ChangePoint, Kind::Noisy) => {
+            (Test::Auto, MeasureKind::Noisy) => noisy.push(history),
+            (Test::ChangePoint, MeasureKind::Noisy) => {
                 level::judge(&history, &settings.share(levels), verdict);
             }
             _ => formula::judge(&history, verdict),

@@ -165,7 +165,7 @@ fn comment(
     if options.only_thresholds && !message.has_threshold {
         return Ok(None);
     }
-    let place = comment::Place { api, number, marker: &message.marker };
+    let place = comment::CommentPlace { api, number, marker: &message.marker };
     let may_create = !options.only_on_alert || message.alerts > 0;
     place.put(&message.markdown, may_create).map_err(|refusal| {
         let fork = match event.is_fork {

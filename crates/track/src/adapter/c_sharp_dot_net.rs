@@ -9,7 +9,7 @@ use super::{
     line::At,
     naming, once,
 };
-use crate::model::{Average, BenchmarkName, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -167,7 +167,8 @@ fn add(
     results.add(name.clone(), Measure::latency(), latency)?;
     if let Some(memory) = &benchmark.memory {
         // How many collections and operations there are depends on how many the tool chose to run.
-        let count = |title, units| Measure::custom(title, units, Direction::Unknown, Kind::Noisy);
+        let count =
+            |title, units| Measure::custom(title, units, Direction::Unknown, MeasureKind::Noisy);
         let figures = [
             (Measure::named("allocated"), memory.bytes_allocated_per_operation),
             (count("Gen0 Collects", "collects"), memory.gen0_collections),

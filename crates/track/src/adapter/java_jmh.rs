@@ -9,7 +9,7 @@ use super::{
     Adapter, AdapterError, documents::documents, figure::Figure, json::Ordered, line::At, naming,
     once, text::without_colors, unit,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,7 +121,7 @@ fn secondary(label: &str, unit: &str) -> Option<(Measure, f64)> {
     // Older versions write `method·p0.50` and `·gc.alloc.rate.norm`.
     let label = label.rsplit('\u{b7}').next().unwrap_or(label);
     if label == "gc.alloc.rate.norm" {
-        return Some((Measure { kind: Kind::Noisy, ..Measure::named("allocated") }, 1.0));
+        return Some((Measure { kind: MeasureKind::Noisy, ..Measure::named("allocated") }, 1.0));
     }
     if label.starts_with("gc.") {
         return None;

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use super::{Adapter, AdapterError, line::At, objects::objects, unit};
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 const NAME: &str = "perf stat";
 
@@ -104,7 +104,7 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Result<(), AdapterEr
     }
     let name = at.name(&counter.name())?;
     // Also instructions: an interrupt is counted, too.
-    let measure = Measure::custom(event.to_owned(), units, direction, Kind::Noisy);
+    let measure = Measure::custom(event.to_owned(), units, direction, MeasureKind::Noisy);
     Ok(results.add(name, measure, metric)?)
 }
 

@@ -12,7 +12,7 @@ use super::{
     text::without_colors,
     unit::{nanoseconds, number},
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 const FAILED: &str = "asv says that it failed";
 
@@ -122,7 +122,7 @@ fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
 }
 
 fn bytes(name: &'static str) -> Measure {
-    Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Noisy)
+    Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, MeasureKind::Noisy)
 }
 
 /// Prefixes of sizes, which are powers of 1,000.

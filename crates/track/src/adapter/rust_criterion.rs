@@ -9,7 +9,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::model::{Average, BenchmarkName, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
 
 /// Title, factor and measure of a unit of throughput.
 const RATES: &[(&str, f64, &str)] = &[
@@ -100,7 +100,7 @@ fn time(at: At, values: &str) -> Found {
         return Err(at.malformed(format!("[{values}] has units that cannot be converted")));
     }
     let measure =
-        Measure::custom(units.to_owned(), units.to_owned(), Direction::Unknown, Kind::Noisy);
+        Measure::custom(units.to_owned(), units.to_owned(), Direction::Unknown, MeasureKind::Noisy);
     Ok(Some((measure, Metric::new(middle).within(low, high))))
 }
 
@@ -120,7 +120,7 @@ fn rate(at: At, values: &str) -> Found {
     let measure = match measures[1] {
         "bits-per-second" => {
             let units = "bits / second (b/s)";
-            Measure::custom("Bits per Second", units, Direction::HigherIsBetter, Kind::Noisy)
+            Measure::custom("Bits per Second", units, Direction::HigherIsBetter, MeasureKind::Noisy)
         }
         known => Measure::named(known),
     };

@@ -11,7 +11,7 @@ use super::{
     text::without_colors,
     unit,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 /// The columns that are read, in their order.
 const FASTEST: usize = 0;
@@ -205,7 +205,8 @@ fn scaled(cell: &str) -> Option<(f64, &str)> {
 }
 
 fn rate(units: &str) -> Option<Measure> {
-    let custom = |name, units| Measure::custom(name, units, Direction::HigherIsBetter, Kind::Noisy);
+    let custom =
+        |name, units| Measure::custom(name, units, Direction::HigherIsBetter, MeasureKind::Noisy);
     Some(match units {
         "item/s" => Measure::throughput(),
         "B/s" => Measure::named("bytes-per-second"),
@@ -218,14 +219,14 @@ fn rate(units: &str) -> Option<Measure> {
 fn allocations(name: &'static str) -> Measure {
     match name {
         "allocations" => Measure::named(name),
-        _ => Measure::custom(name, "allocations", Direction::LowerIsBetter, Kind::Exact),
+        _ => Measure::custom(name, "allocations", Direction::LowerIsBetter, MeasureKind::Exact),
     }
 }
 
 fn allocated(name: &'static str) -> Measure {
     match name {
         "allocated" => Measure::named(name),
-        _ => Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Exact),
+        _ => Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, MeasureKind::Exact),
     }
 }
 

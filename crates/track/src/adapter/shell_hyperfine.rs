@@ -9,7 +9,7 @@ use serde::{
 };
 
 use super::{Adapter, AdapterError, documents::documents, figure::Figure, line::At, naming, once};
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -191,13 +191,13 @@ fn measure(name: &str, unit: &str) -> Option<(Measure, f64)> {
         ("time_user" | "time_system", _) => return None,
         ("memory_peak_resident", "byte") => (peak_memory(), 1.0),
         // The whole process is counted, with what its loader and the kernel make of it.
-        ("instructions", _) => (Measure { kind: Kind::Noisy, ..Measure::named(name) }, 1.0),
+        ("instructions", _) => (Measure { kind: MeasureKind::Noisy, ..Measure::named(name) }, 1.0),
         _ => (naming::counter(name, unit, Direction::LowerIsBetter), 1.0),
     })
 }
 
 fn peak_memory() -> Measure {
-    Measure::custom("Peak Memory", "bytes (B)", Direction::LowerIsBetter, Kind::Noisy)
+    Measure::custom("Peak Memory", "bytes (B)", Direction::LowerIsBetter, MeasureKind::Noisy)
 }
 
 fn metric(summary: &Summary, average: Average, factor: f64, samples: Vec<f64>) -> Option<Metric> {

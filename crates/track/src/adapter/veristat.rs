@@ -9,7 +9,7 @@ use super::{
     once::Once,
     unit,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 /// Title of a column, measure, and the factor to its units.
 const COLUMNS: &[(&str, &str, f64)] = &[
@@ -128,7 +128,8 @@ fn column(title: &str) -> Column {
     }
     match OWN.iter().find(|own| own.0 == title) {
         Some(&(_, name, units)) => {
-            let measure = Measure::custom(name, units, Direction::LowerIsBetter, Kind::Exact);
+            let measure =
+                Measure::custom(name, units, Direction::LowerIsBetter, MeasureKind::Exact);
             Column::Figure(measure, 1.0)
         }
         None => Column::PassedOver,

@@ -10,10 +10,10 @@ use wingbeat_stats::{
 };
 
 use super::{
-    result::{Row, Unmatched},
+    result::{ComparedRow, Unmatched},
     series::Series,
 };
-use crate::model::Kind;
+use crate::model::MeasureKind;
 
 /// So many that ten lie beyond each side of the least likely interval that is resampled.
 const RESAMPLES: usize = 40_000;
@@ -56,9 +56,9 @@ enum Way {
 
 fn way(series: &Series) -> Way {
     match (series.measure.kind, series.exact_values()) {
-        (Kind::Exact, Some(values)) => Way::Exact(values),
+        (MeasureKind::Exact, Some(values)) => Way::Exact(values),
         // What never differs from 0 has no ratio, and needs none.
-        (Kind::Noisy, Some([base, head])) if base == head && base <= 0.0 => {
+        (MeasureKind::Noisy, Some([base, head])) if base == head && base <= 0.0 => {
             Way::Exact([base, head])
         }
         _ => series.log_ratios().map_or(Way::NotAtAll, Way::Noisy),
@@ -67,16 +67,16 @@ fn way(series: &Series) -> Way {
 
 /// Judges all series. The rows stand in the order in which they matter.
 #[must_use]
-pub fn judge(series: &[Series], settings: &Settings) -> (Vec<Row>, Vec<Unmatched>) {
+pub fn judge(series: &[Series], settings: &Settings) -> (Vec<ComparedRow>, Vec<Unmatched>) {
     let matched = || series.iter().filter(|series| series.only_side().is_none());
     let ways: Vec<(&Series, Way)> =
         matched().filter(|series| !series.pairs.is_empty()).map(|one| (one, way(one))).collect();
     let mut yardstick = yardstick(settings, verdicts(&ways));
     let judged = ways.iter().map(|(series, way)| row::row(series, way, settings, &mut yardstick));
-    let mut rows: Vec<Row> = judged.collect();
-    let size = |row: &Row| row.change.map_or(f64::INFINITY, f64::abs);
+    let mut rows: Vec<ComparedRow> = judged.collect();
+    let size = |row: &ComparedRow| row.change.map_or(f64::INFINITY, f64::abs);
     rows.sort_by(|one, other| {
-        let order = |row: &Row| (!row.is_beyond_threshold, row.verdict);
+        let order = |row: &ComparedRow| (!row.is_beyond_threshold, row.verdict);
         order(one).cmp(&order(other)).then(size(other).total_cmp(&size(one)))
     });
     (rows, unmatched(series))

@@ -45,7 +45,7 @@ pub struct Comparison {
     /// The command and its arguments.
     pub command: Vec<String>,
     /// Each measure of each benchmark that both sides have, what matters most first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedRow>,
     /// Benchmarks that only one side has.
     pub unmatched: Vec<Unmatched>,
     /// Benchmarks that failed in runs that went on, each once.
@@ -89,7 +89,7 @@ pub enum End {
 
 /// One measure of one benchmark, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ComparedRow {
     pub benchmark: BenchmarkName,
     pub measure: Measure,
     /// Value of the base, in the units of the measure: the geometric mean of its runs, or their median

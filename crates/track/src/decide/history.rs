@@ -5,7 +5,7 @@ use wingbeat_stats::sample::median;
 
 use super::{ReportInput, Series};
 use crate::model::{
-    Environment, Kind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
+    Environment, MeasureKind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
 };
 
 /// Points on each side that decide which value of a repeated point counts.
@@ -45,7 +45,7 @@ impl<'a> History<'a> {
             .window
             .and_then(|window| report.start_time.checked_sub(Duration::seconds(i64::from(window))));
         let is_machine_asked = matches!(model.test, Test::Auto | Test::ChangePoint)
-            && series.measure.kind == Kind::Noisy;
+            && series.measure.kind == MeasureKind::Noisy;
         let most = model.max_sample_size.map_or(usize::MAX, |most| most as usize);
         let mut of_other_machines = 0;
         // Several points may be of the same report.

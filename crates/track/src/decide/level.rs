@@ -8,7 +8,7 @@ use super::{
     words::{self, chance},
 };
 use crate::model::{
-    Boundary, Change, Kind, Limit, Outcome, ThresholdModel, Verdict, threshold::Test,
+    Boundary, Change, Limit, MeasureKind, Outcome, ThresholdModel, Verdict, threshold::Test,
 };
 
 /// Maximum length of a new level that is still news, including the newest value.
@@ -17,7 +17,9 @@ pub(super) const FRESH_MAX: usize = 7;
 /// Whether this test judges the series.
 pub(super) fn is_asked(series: &Series<'_>) -> bool {
     let test = series.model.map(|model| model.test);
-    test == Some(Test::ChangePoint) && series.measure.kind == Kind::Noisy && !series.is_ignored
+    test == Some(Test::ChangePoint)
+        && series.measure.kind == MeasureKind::Noisy
+        && !series.is_ignored
 }
 
 /// Least changes that count, downwards and upwards, as shares.

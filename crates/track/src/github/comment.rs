@@ -12,13 +12,13 @@ const PER_PAGE: usize = 100;
 const PAGES_MAX: usize = 30;
 
 /// Where a comment belongs.
-pub(super) struct Place<'a> {
+pub(super) struct CommentPlace<'a> {
     pub(super) api: &'a Api<'a>,
     pub(super) number: u64,
     pub(super) marker: &'a str,
 }
 
-impl Place<'_> {
+impl CommentPlace<'_> {
     /// Updates the comment, or makes it if `may_create`. Gives its address.
     pub(super) fn put(&self, text: &str, may_create: bool) -> Result<Option<String>, Refusal> {
         let body = json!({ "body": text });

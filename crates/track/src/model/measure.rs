@@ -16,7 +16,7 @@ pub struct Measure {
     pub units: Cow<'static, str>,
     pub direction: Direction,
     /// Whether the same code gives the same value.
-    pub kind: Kind,
+    pub kind: MeasureKind,
 }
 
 /// The better direction.
@@ -33,7 +33,7 @@ pub enum Direction {
 /// Whether the same code on the same input gives the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum MeasureKind {
     /// It does: instructions, sizes, counts of allocations. Any difference is a change.
     Exact,
     /// It does not: times. A change must exceed the noise.
@@ -41,10 +41,10 @@ pub enum Kind {
 }
 
 /// Slug, name, units, direction and kind of a measure that is known by its slug.
-type Known = (&'static str, &'static str, &'static str, Direction, Kind);
+type Known = (&'static str, &'static str, &'static str, Direction, MeasureKind);
 
 use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
-use Kind::{Exact, Noisy};
+use MeasureKind::{Exact, Noisy};
 
 /// Measures that adapters produce. Those of Bencher have its slugs, names and units.
 const KNOWN: &[Known] = &[
@@ -135,7 +135,7 @@ impl Measure {
         name: impl Into<Cow<'static, str>>,
         units: impl Into<Cow<'static, str>>,
         direction: Direction,
-        kind: Kind,
+        kind: MeasureKind,
     ) -> Self {
         let name = name.into();
         Self { slug: Slug::of(&name), name, units: units.into(), direction, kind }

@@ -2,10 +2,10 @@
 
 use wingbeat_text::{Scale, share};
 
-use super::row::Row;
+use super::row::ReportRow;
 use crate::model::{Limit, Outcome};
 
-impl Row<'_> {
+impl ReportRow<'_> {
     /// The value with its spread.
     pub(super) fn value_text(&self) -> String {
         let ends = (self.metric.lower_value, self.metric.upper_value);

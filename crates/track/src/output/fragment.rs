@@ -7,7 +7,7 @@ use super::{
     document::{Block, Heading, Line, Span},
     html as html_text, lines, markdown as markdown_text,
     marker::marker,
-    row::Row,
+    row::ReportRow,
     short_hash,
     verdict::verdict,
 };
@@ -34,7 +34,7 @@ pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
 }
 
 fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
-    let rows = Row::by_weight(page);
+    let rows = ReportRow::by_weight(page);
     let verdict = verdict(page);
     fitting(&marker(page.report, id), write, &|limit| blocks(page, &verdict, &rows, limit))
 }
@@ -57,7 +57,7 @@ pub(crate) fn fitting(
     format!("{text}\n{marker}\n")
 }
 
-fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec<Block> {
+fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) -> Vec<Block> {
     let report = page.report;
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
@@ -141,7 +141,7 @@ pub(crate) fn subject(report: &Report) -> Block {
     Block::Table { head, rows: vec![cells] }
 }
 
-fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
+fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     let mut warnings = Vec::new();
     for (iteration, failure) in lines::failures(page) {
         let iteration = lines::iteration(page, u32::try_from(iteration).unwrap_or(u32::MAX));
@@ -168,7 +168,7 @@ fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
     warnings
 }
 
-fn alert(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
+fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
@@ -180,7 +180,7 @@ fn alert(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
 }
 
 /// Why there is an alert, and what became of it; nothing where there is nothing to tell.
-fn reason(page: &Page<'_>, row: &Row<'_>) -> Option<Line> {
+fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
     let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
     let status = row.alert.filter(|_| !row.is_active()).map(|alert| {
         let reason = alert.reason.as_ref().map(|reason| format!(": {reason}"));
@@ -202,7 +202,7 @@ fn reason(page: &Page<'_>, row: &Row<'_>) -> Option<Line> {
     })
 }
 
-fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
+fn metric(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
@@ -216,7 +216,7 @@ fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
     ]
 }
 
-fn interval(row: &Row<'_>) -> String {
+fn interval(row: &ReportRow<'_>) -> String {
     match row.interval_text() {
         interval if interval.is_empty() => interval,
         interval => format!(" ({})", unbroken(&interval)),

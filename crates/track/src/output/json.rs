@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use self::{entities::Entities, ids::Ids};
-use super::{Page, row::Row};
+use super::{Page, row::ReportRow};
 use crate::model::Status;
 
 /// The report as Bencher's `JsonReport`, with what wingbeat adds in members called `wingbeat`.
@@ -24,7 +24,7 @@ use crate::model::Status;
 pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);
-    let rows = Row::all(page);
+    let rows = ReportRow::all(page);
     let active = report.alerts.iter().filter(|alert| alert.status == Status::Active).count();
     // The rows stand in the order of the report.
     let mut rest = rows.iter();
@@ -75,7 +75,7 @@ fn counts(page: &Page<'_>) -> Vec<Value> {
 }
 
 /// One measure of a result.
-fn measure(entities: &Entities<'_>, row: &Row<'_>) -> Value {
+fn measure(entities: &Entities<'_>, row: &ReportRow<'_>) -> Value {
     json!({
         "measure": entities.measure(row.measure),
         "metric": metric(&entities.ids, row),
@@ -85,7 +85,7 @@ fn measure(entities: &Entities<'_>, row: &Row<'_>) -> Value {
     })
 }
 
-fn metric(ids: &Ids, row: &Row<'_>) -> Value {
+fn metric(ids: &Ids, row: &ReportRow<'_>) -> Value {
     json!({
         "uuid": ids.metric(row),
         "value": row.metric.value,
@@ -94,7 +94,7 @@ fn metric(ids: &Ids, row: &Row<'_>) -> Value {
     })
 }
 
-fn boundary(row: &Row<'_>) -> Value {
+fn boundary(row: &ReportRow<'_>) -> Value {
     let boundary = row.verdict.and_then(|verdict| verdict.boundary).unwrap_or_default();
     json!({
         "baseline": boundary.baseline,
@@ -103,7 +103,7 @@ fn boundary(row: &Row<'_>) -> Value {
     })
 }
 
-fn alert(entities: &Entities<'_>, row: &Row<'_>) -> Option<Value> {
+fn alert(entities: &Entities<'_>, row: &ReportRow<'_>) -> Option<Value> {
     let alert = row.alert?;
     let report = entities.page.report;
     Some(json!({

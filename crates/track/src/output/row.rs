@@ -12,7 +12,7 @@ use crate::model::{
 
 /// One metric of one iteration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row<'a> {
+pub(super) struct ReportRow<'a> {
     /// Iteration of the report, from 0.
     pub(super) iteration: u32,
     pub(super) benchmark: &'a BenchmarkResults,
@@ -24,7 +24,7 @@ pub(super) struct Row<'a> {
     pub(super) alert: Option<&'a Alert>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> ReportRow<'a> {
     /// All metrics, in the order of the report.
     pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
         let alerts = page.report.alerts.iter();

@@ -8,7 +8,7 @@ use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{BranchName, Kind, Limit, Measure, Outcome, Status, TestbedName},
+    model::{BranchName, Limit, Measure, MeasureKind, Outcome, Status, TestbedName},
     store::{Plot, PlotPoint, PlotSeries},
 };
 
@@ -196,7 +196,7 @@ impl Line {
         let dots: Vec<Dot> = series.points.iter().map(dot).collect();
         let values: Vec<f64> = dots.iter().map(|dot| dot.value).collect();
         let mut settings = changes::Settings::default();
-        if series.measure.kind == Kind::Exact {
+        if series.measure.kind == MeasureKind::Exact {
             settings.change_min = 0.0;
         }
         let found = changes::find(&values, &settings);

@@ -7,7 +7,7 @@ use super::{
     chart::{Chart, Dot, LINES_MAX, Panel},
     words,
 };
-use crate::model::Kind;
+use crate::model::MeasureKind;
 
 /// Width of a picture.
 pub(super) const WIDTH: f64 = 1120.0;
@@ -78,7 +78,7 @@ impl Layout {
 
 impl Frame {
     fn of(panel: &Panel) -> Self {
-        let span_min = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
+        let span_min = if panel.measure.kind == MeasureKind::Exact { 0.0 } else { NOISY_SPAN_MIN };
         let dots = panel.lines.iter().flat_map(|line| &line.dots);
         let axis = Axis::of(dots, span_min);
         let units = panel.measure.ladder();

@@ -11,7 +11,7 @@ use super::{
     chart::{Chart, Line, Panel, Rank},
     words::LAST_CHANGE,
 };
-use crate::model::Kind;
+use crate::model::MeasureKind;
 
 /// Up to that many series get a graph.
 const GRAPHS_MAX: usize = 4;
@@ -97,7 +97,7 @@ fn name(panel: &Panel, line: &Line) -> String {
 }
 
 fn axis(panel: &Panel, line: &Line) -> Axis {
-    let span = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
+    let span = if panel.measure.kind == MeasureKind::Exact { 0.0 } else { NOISY_SPAN_MIN };
     // Spreads and limits are not drawn, so they take no room.
     let bare = |dot: &super::Dot| super::Dot { value: dot.value, ..super::Dot::default() };
     let dots: Vec<super::Dot> = line.dots.iter().map(bare).collect();

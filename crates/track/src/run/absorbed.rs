@@ -6,7 +6,9 @@ use wingbeat_text::{first_few, share};
 
 use crate::{
     decide::Series,
-    model::{Kind, Notice, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test},
+    model::{
+        MeasureKind, Notice, Outcome, PastPoint, PastReport, Status, Verdict, threshold::Test,
+    },
     output::short_hash,
 };
 
@@ -20,7 +22,7 @@ pub(super) fn notices<'a>(
 ) -> Vec<Notice> {
     let found: Vec<String> = series
         .filter(|(series, verdict)| {
-            series.measure.kind == Kind::Noisy
+            series.measure.kind == MeasureKind::Noisy
                 && verdict.test == Some(Test::Auto)
                 && verdict.outcome == Outcome::NoChange
         })

@@ -12,7 +12,7 @@ use wingbeat_text::{first_few, plural, share};
 
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
-    compare::{self, Comparison, End, Row},
+    compare::{self, ComparedRow, Comparison, End},
     decide::Look,
     model::{BenchmarkName, Boundary, Change, Notice, Outcome},
     output::short_hash,
@@ -89,8 +89,9 @@ fn take_over(
     let mut told: Vec<String> = Vec::new();
     for look in worse {
         let Some(verdict) = finding.report.verdicts.get_mut(look.place) else { continue };
-        let is_it =
-            |row: &&Row| row.benchmark == verdict.benchmark && row.measure.slug == verdict.measure;
+        let is_it = |row: &&ComparedRow| {
+            row.benchmark == verdict.benchmark && row.measure.slug == verdict.measure
+        };
         let row = comparison.rows.iter().find(is_it);
         let Some((row, outcome)) = row.and_then(|row| Some((row, decided(row, look)?))) else {
             undecided.push(*look);
@@ -127,7 +128,7 @@ fn take_over(
 
 /// What a row says about a metric that looks worse; `None` if a change as large as it looks might have
 /// stayed unseen.
-fn decided(row: &Row, look: &Look) -> Option<Outcome> {
+fn decided(row: &ComparedRow, look: &Look) -> Option<Outcome> {
     let is_large = row.change.is_none_or(|change| change.abs() > look.change_min);
     match row.verdict {
         compare::Verdict::Worse if is_large => Some(Outcome::Worse),
@@ -145,7 +146,7 @@ fn decided(row: &Row, look: &Look) -> Option<Outcome> {
 }
 
 /// `worse, +31.0 % (99.7 % interval +29.5 to +32.6)`.
-fn found(row: &Row, outcome: Outcome) -> String {
+fn found(row: &ComparedRow, outcome: Outcome) -> String {
     let change = row.change.map(share::change).unwrap_or_default();
     let interval = row.interval.map(|it| {
         let (confidence, lies) = (share::size(it.confidence), share::interval(it.lower, it.upper));

@@ -8,7 +8,7 @@ use super::{ComparedWith, Finding, Request, RunError, absorbed, idle};
 use crate::{
     decide::{self, Decision, ReportInput, Series},
     model::{
-        Alert, BenchmarkName, Kind, Limit, Outcome, Past, PastReport, Report, Slug, Status,
+        Alert, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report, Slug, Status,
         ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
@@ -131,7 +131,7 @@ pub(super) fn judge(
 /// becomes that nothing changed.
 fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
     // `auto` looks at repeats itself, where there is noise.
-    if verdict.test == Some(Test::Auto) && series.measure.kind == Kind::Noisy {
+    if verdict.test == Some(Test::Auto) && series.measure.kind == MeasureKind::Noisy {
         return true;
     }
     let boundary = verdict.boundary.unwrap_or_default();

@@ -13,7 +13,7 @@ use super::{
     },
     columns::{Id, Time},
     error::{detail, is_damage},
-    sums::{Place, Sums, verify_report},
+    sums::{DamagedPlace, Sums, verify_report},
     total::{Count, Total},
 };
 
@@ -138,7 +138,12 @@ fn metrics_if_whole(
 }
 
 /// Names a place as far as the names can be read.
-fn named(connection: &Connection, report: Uuid, place: Place, error: &rusqlite::Error) -> Damaged {
+fn named(
+    connection: &Connection,
+    report: Uuid,
+    place: DamagedPlace,
+    error: &rusqlite::Error,
+) -> Damaged {
     let text = |table: Table, column: &str, row: Option<i64>| {
         let sql = format!("SELECT {column} FROM {} WHERE id = ?1", table.name);
         let mut statement = connection.prepare_cached(&sql).ok()?;

@@ -18,7 +18,7 @@ use super::{
     check::{Listed, Listing, list_all},
     columns::Id,
     error::is_damage,
-    files::{self, ChangeContent, Content, Document, Kind, ReportContent},
+    files::{self, ChangeContent, Content, Document, FileKind, ReportContent},
     insert::insert,
     prepare,
     read::{Alerts, read},
@@ -99,8 +99,8 @@ impl Store {
         let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
         exported.damaged = damaged;
         for Listed { row, uuid, time } in reports {
-            let name = files::name(Kind::Report, time, uuid);
-            let is_new = !known.contains(&(Kind::Report, uuid))
+            let name = files::name(FileKind::Report, time, uuid);
+            let is_new = !known.contains(&(FileKind::Report, uuid))
                 && match read(&view, row, Alerts::Raised) {
                     Ok(report) => write(folder, &name, ReportContent { report })?,
                     Err(error) if is_damage(&error) => {
@@ -114,8 +114,8 @@ impl Store {
         }
         for alert_change in changes {
             let AlertChange { uuid, time, .. } = alert_change;
-            let name = files::name(Kind::AlertChange, time, uuid);
-            let is_new = !known.contains(&(Kind::AlertChange, uuid))
+            let name = files::name(FileKind::AlertChange, time, uuid);
+            let is_new = !known.contains(&(FileKind::AlertChange, uuid))
                 && write(folder, &name, ChangeContent { alert_change })?;
             let count =
                 if is_new { &mut exported.alert_changes } else { &mut exported.already_there };
@@ -221,10 +221,10 @@ fn valid(content: Content) -> Result<Content, String> {
     Ok(content)
 }
 
-fn is_known(connection: &Connection, kind: Kind, uuid: Uuid) -> rusqlite::Result<bool> {
+fn is_known(connection: &Connection, kind: FileKind, uuid: Uuid) -> rusqlite::Result<bool> {
     let sql = match kind {
-        Kind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
-        Kind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
+        FileKind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
+        FileKind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
     };
     prepare(connection, sql)?.exists([Id(uuid)])
 }

@@ -30,7 +30,7 @@ const UNFINISHED: &str = ".unfinished-";
 
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// A report with its alerts as they were raised.
     Report,
     /// A change of an alert's status.
@@ -93,9 +93,9 @@ impl<T> Document<T> {
 
 /// The name of a file: `2026-11-21T22-04-32Z-<uuid>.json`. It has no character that a file system
 /// refuses, and sorts by time.
-pub(super) fn name(kind: Kind, time: OffsetDateTime, uuid: Uuid) -> String {
+pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
     let time = time.to_offset(UtcOffset::UTC);
-    let (date, end) = (time.date(), if kind == Kind::Report { REPORT_END } else { CHANGE_END });
+    let (date, end) = (time.date(), if kind == FileKind::Report { REPORT_END } else { CHANGE_END });
     format!(
         "{:04}-{:02}-{:02}T{:02}-{:02}-{:02}Z-{uuid}{end}",
         date.year(),
@@ -108,10 +108,10 @@ pub(super) fn name(kind: Kind, time: OffsetDateTime, uuid: Uuid) -> String {
 }
 
 /// What the file of a name holds, if [`name`] made it.
-pub(super) fn parse_name(name: &str) -> Option<(Kind, Uuid)> {
+pub(super) fn parse_name(name: &str) -> Option<(FileKind, Uuid)> {
     let (kind, rest) = match name.strip_suffix(CHANGE_END) {
-        Some(rest) => (Kind::AlertChange, rest),
-        None => (Kind::Report, name.strip_suffix(REPORT_END)?),
+        Some(rest) => (FileKind::AlertChange, rest),
+        None => (FileKind::Report, name.strip_suffix(REPORT_END)?),
     };
     let uuid = rest.get(rest.len().checked_sub(36)?..)?;
     Some((kind, Uuid::try_parse(uuid).ok()?))
@@ -203,8 +203,8 @@ mod tests {
             assert_eq!(name, expected);
             assert_eq!(parse_name(&name), Some((kind, uuid)));
         };
-        check(Kind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
-        check(Kind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
+        check(FileKind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
+        check(FileKind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
         for other in
             ["", "a.json", ".json", "README.md", "ö00000000-0000-0000-0000-0000000000a.json"]
         {

@@ -28,7 +28,7 @@ pub(super) struct Sums {
 
 /// Where a row of a report is damaged: rows of its benchmark and its measure, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DamagedPlace {
     pub(super) table: Table,
     pub(super) benchmark: Option<i64>,
     pub(super) measure: Option<i64>,
@@ -83,7 +83,7 @@ impl Sums {
     pub(super) fn read(
         connection: &Connection,
         report: i64,
-        on_damage: &mut dyn FnMut(Place, rusqlite::Error) -> rusqlite::Result<()>,
+        on_damage: &mut dyn FnMut(DamagedPlace, rusqlite::Error) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Self> {
         let mut sums = Self::default();
         let mut names = Names::default();
@@ -94,7 +94,7 @@ impl Sums {
             let mut statement = prepare(connection, &sql)?;
             let mut rows = statement.query([report])?;
             while let Some(row) = rows.next()? {
-                let place = Place {
+                let place = DamagedPlace {
                     table,
                     benchmark: integer(row, benchmark)?,
                     measure: measure.map_or(Ok(None), |measure| integer(row, measure))?,

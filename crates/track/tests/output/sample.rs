@@ -5,9 +5,9 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     model::{
-        Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Kind, Limit,
-        Measure, Metric, Notice, Outcome, ProjectName, Report, Results, Slug, StartPoint, Status,
-        TestbedName, ThresholdModel, Verdict, threshold::Test,
+        Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Limit, Measure,
+        MeasureKind, Metric, Notice, Outcome, ProjectName, Report, Results, Slug, StartPoint,
+        Status, TestbedName, ThresholdModel, Verdict, threshold::Test,
     },
     output::Page,
 };
@@ -227,7 +227,7 @@ pub(crate) fn quiet(count: usize) -> Sample {
 
 /// A measure of a tool's own.
 pub(crate) fn custom(name: &str) -> Measure {
-    Measure::custom(name.to_owned(), "widgets", Direction::Unknown, Kind::Noisy)
+    Measure::custom(name.to_owned(), "widgets", Direction::Unknown, MeasureKind::Noisy)
 }
 
 /// A slug.

@@ -10,7 +10,7 @@ use super::{
     Case, Settings,
     neighbours::Neighbours,
     others::Others,
-    run::{self, Run},
+    run::{self, NewestRun},
 };
 
 /// Shares of the false-positive rate: for the newest value alone, for the newest values together,
@@ -38,7 +38,7 @@ pub(super) struct Evidence {
     pub(super) p_run: f64,
     pub(super) p_level: f64,
     /// The newest values that are off to the same side, where they are best explained by a new level.
-    pub(super) run: Option<Run>,
+    pub(super) run: Option<NewestRun>,
 }
 
 /// Weighs all metrics.

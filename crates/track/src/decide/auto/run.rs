@@ -33,7 +33,7 @@ const WEIGHT_OF_MORE: f64 = 0.5;
 
 /// The newest values, most of them off to the same side.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Run {
+pub(super) struct NewestRun {
     pub(super) reports: usize,
     /// Whether each value is off, and not only most of them.
     pub(super) are_all_off: bool,
@@ -47,10 +47,10 @@ pub(super) struct Run {
 }
 
 /// The run that is best explained by a new level, and the probability of any so good without one.
-pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<Run>) {
+pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<NewestRun>) {
     let repeats = case.history.series.repeats.len();
     let mut sum = 0.0;
-    let mut best: Option<(f64, Run)> = None;
+    let mut best: Option<(f64, NewestRun)> = None;
     for reports in REPORTS.filter(|reports| reports + repeats > 1) {
         let run = of_reports(reports, case, own, others);
         let Some(run) = run else { continue };
@@ -64,7 +64,7 @@ pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Optio
     (chance.min(1.0), best.map(|(_, run)| run))
 }
 
-fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> Option<Run> {
+fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> Option<NewestRun> {
     let series = case.history.series;
     let pieces = case.pieces.before(reports)?;
     let mut values = case.pieces.newest(reports - 1);
@@ -90,5 +90,5 @@ fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> 
     let middle = wingbeat_stats::sample::median(values);
     let error = (middle - usual.level) / usual.spread;
     let are_all_off = off == errors.len();
-    Some(Run { reports, are_all_off, before: usual.level, middle, error, ratio })
+    Some(NewestRun { reports, are_all_off, before: usual.level, middle, error, ratio })
 }

@@ -12,7 +12,7 @@ use super::{
     },
     Case, Settings, corrected,
     evidence::Evidence,
-    run::Run,
+    run::NewestRun,
 };
 use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
 
@@ -167,7 +167,7 @@ impl Evidence {
     }
 }
 
-fn reason_of_run(run: &Run, repeats: usize, p: f64) -> String {
+fn reason_of_run(run: &NewestRun, repeats: usize, p: f64) -> String {
     let what = match (run.reports, repeats) {
         (1, 1) => "measured twice, it is off".to_owned(),
         (1, _) => format!("measured {} times, it is off", 1 + repeats),

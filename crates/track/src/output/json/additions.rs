@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Page, Row};
+use super::{Page, ReportRow};
 use crate::output::verdict;
 
 /// Of one measure of a result.
-pub(super) fn of_row(row: &Row<'_>) -> Value {
+pub(super) fn of_row(row: &ReportRow<'_>) -> Value {
     let verdict = row.verdict;
     json!({
         "verdict": row.outcome(),
@@ -27,7 +27,7 @@ pub(super) fn of_row(row: &Row<'_>) -> Value {
 }
 
 /// Of the report.
-pub(super) fn of_report(page: &Page<'_>, rows: &[Row<'_>]) -> Value {
+pub(super) fn of_report(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Value {
     let report = page.report;
     let failures = (0u32..).zip(&report.iterations).flat_map(|(iteration, results)| {
         results.failures.iter().map(move |failure| {
@@ -52,7 +52,7 @@ pub(super) fn of_report(page: &Page<'_>, rows: &[Row<'_>]) -> Value {
 }
 
 /// How many metrics had each outcome; those that none had are not there.
-fn outcomes(rows: &[Row<'_>]) -> Value {
+fn outcomes(rows: &[ReportRow<'_>]) -> Value {
     let mut counts = serde_json::Map::new();
     for row in rows {
         let Value::String(name) = json!(row.outcome()) else { continue };

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Page, Row,
+    Page, ReportRow,
     ids::{Ids, hash, slug, time},
 };
 use crate::{
@@ -77,7 +77,7 @@ impl<'a> Entities<'a> {
     }
 
     /// The threshold of a result; `None` for tests that Bencher does not know.
-    pub(super) fn threshold(&self, row: &Row<'_>, model: &ThresholdModel) -> Option<Value> {
+    pub(super) fn threshold(&self, row: &ReportRow<'_>, model: &ThresholdModel) -> Option<Value> {
         let created = time(self.page.report.end_time);
         Some(json!({
             "uuid": self.ids.threshold(row.measure),
@@ -88,7 +88,7 @@ impl<'a> Entities<'a> {
     }
 
     /// The threshold of an alert, which has no model where Bencher does not know the test.
-    pub(super) fn alert_threshold(&self, row: &Row<'_>) -> Value {
+    pub(super) fn alert_threshold(&self, row: &ReportRow<'_>) -> Value {
         let created = time(self.page.report.end_time);
         json!({
             "uuid": self.ids.threshold(row.measure),

@@ -3,7 +3,7 @@
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use uuid::Uuid;
 
-use super::Row;
+use super::ReportRow;
 use crate::model::{BenchmarkName, Measure, Report, Slug, ThresholdModel};
 
 /// Below this all of ours are made. It means nothing else.
@@ -61,7 +61,7 @@ impl Ids {
         below(self.threshold(measure), "model", &format!("{model:?}"))
     }
 
-    pub(super) fn metric(&self, row: &Row<'_>) -> Uuid {
+    pub(super) fn metric(&self, row: &ReportRow<'_>) -> Uuid {
         let place = format!("{}/{}/{}", row.iteration, row.measure.slug, row.benchmark.name);
         below(self.report, "metric", &place)
     }
