@@ -124,16 +124,11 @@ impl Adapter {
     }
 
     /// As it is written on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.entry().1
     }
 
     /// Reads an output.
-    ///
-    /// # Errors
-    ///
-    /// If it is empty, malformed, or does not have the average.
     pub fn parse(self, output: &[u8], average: Option<Average>) -> Result<Results, AdapterError> {
         let Entry(_, _, parse, averages) = self.entry();
         if let Some(asked) = average
@@ -158,10 +153,6 @@ impl Adapter {
 
     /// Reads a file written by a tool, and what the tool printed: some tools name failed benchmarks
     /// only there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Adapter::parse`] of the file.
     pub fn parse_file(
         self,
         file: &[u8],

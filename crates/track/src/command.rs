@@ -65,7 +65,6 @@ pub(crate) struct Printed {
 
 impl Benchmark {
     /// As a person would write it.
-    #[must_use]
     pub fn display(&self) -> String {
         match self {
             Self::Exec(words) => {

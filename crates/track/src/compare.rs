@@ -86,12 +86,6 @@ pub enum Event<'a> {
 }
 
 /// Compares. A raised `stop` ends it within a moment, with the pairs that there are by then.
-///
-/// # Errors
-///
-/// When there is no repository or no such revision, when git, a build or the command fails, when the
-/// output cannot be read, when both sides have no benchmark in common, and when it is stopped before
-/// there is anything to tell. The worktrees are gone in all of these cases.
 pub fn compare(
     plan: &Plan,
     stop: &AtomicBool,

@@ -107,10 +107,6 @@ struct Rule {
 impl Config {
     /// Reads the file in the folder or in one above it, as far as the root of the git repository.
     /// Without one, nothing is configured.
-    ///
-    /// # Errors
-    ///
-    /// When there is one that cannot be used.
     pub fn find(directory: &Path) -> Result<Self, ConfigError> {
         for folder in directory.ancestors() {
             let path = folder.join(FILE);
@@ -127,10 +123,6 @@ impl Config {
     }
 
     /// Reads the text of the file.
-    ///
-    /// # Errors
-    ///
-    /// When it is not understood.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let malformed = |reason| ConfigError::Malformed { path: path.to_owned(), reason };
         let text: Text = toml::from_str(text).map_err(|error| malformed(error.to_string()))?;

@@ -46,7 +46,6 @@ fn empty(series: &Series<'_>) -> Verdict {
 }
 
 /// Judges all metrics of a report. The verdicts are in the order of the series.
-#[must_use]
 pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();
     let mut noisy = Vec::new();

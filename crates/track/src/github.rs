@@ -99,7 +99,6 @@ impl Actions {
     }
 
     /// Appends the job summary, writes or updates the comment, makes the check run, and gives the annotations.
-    #[must_use]
     pub fn tell(&self, message: &Message, options: &Options) -> Told {
         let mut told =
             Told { annotations: annotations(message, options.is_strict), ..Told::default() };

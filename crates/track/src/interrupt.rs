@@ -30,20 +30,17 @@ pub(crate) struct Running<'a> {
 
 impl Interrupt {
     /// The number of the signal that came, 0 for none: a signal handler may store it at any moment.
-    #[must_use]
     pub fn signal(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.signal)
     }
 
     /// The command that runs, as a process descriptor. Once a signal has been stored no other follows.
-    #[must_use]
     pub fn child(&self) -> Option<OwnedFd> {
         self.lock().as_ref().and_then(|child| child.try_clone().ok())
     }
 
     /// Whether a signal ends the measurement only, and what was measured is kept. Then whoever waits for
     /// signals leaves the process alone until a second one comes.
-    #[must_use]
     pub fn keeps_results(&self) -> bool {
         self.keeps_results.load(Ordering::Relaxed)
     }
@@ -54,7 +51,6 @@ impl Interrupt {
     }
 
     /// Whether a signal has come.
-    #[must_use]
     pub fn is_raised(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }

@@ -109,10 +109,6 @@ pub struct Submission<'a> {
 impl Host {
     /// Sends a report and reads the answer. `on_retry` is told of each attempt that failed, before the
     /// pause.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the report, gives no answer in time, or one that is no report.
     pub fn send(
         &self,
         submission: &Submission<'_>,

@@ -135,10 +135,6 @@ pub(crate) struct Measured {
 }
 
 /// Measures, and compares with the history in the store. Nothing is stored.
-///
-/// # Errors
-///
-/// When the command fails, its output holds no results, or the store cannot be read.
 pub fn run(
     request: &Request,
     store: Option<&Store>,
@@ -179,10 +175,6 @@ pub fn run(
 }
 
 /// Stores what a run has found.
-///
-/// # Errors
-///
-/// When the store cannot be written. The report is then not in it.
 pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     store.insert(&finding.report)?;
     for report in &finding.confirmations {

@@ -60,7 +60,6 @@ pub struct Store {
 
 impl Store {
     /// Where it lies.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -105,10 +105,6 @@ pub fn written_since<'a>(
 }
 
 /// Reads the three files of one benchmark, in the order of [`FILES`].
-///
-/// # Errors
-///
-/// When they are not what Criterion writes.
 pub fn read(
     benchmark: &[u8],
     estimates: &[u8],

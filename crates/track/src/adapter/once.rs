@@ -23,10 +23,6 @@ impl Once {
     }
 
     /// The benchmark of that name, to add metrics to, as [`At::benchmark`].
-    ///
-    /// # Errors
-    ///
-    /// If this run of the tool has used the name before.
     pub(super) fn benchmark<'r>(
         &mut self,
         at: At,

@@ -39,7 +39,6 @@ impl Default for Settings {
 }
 
 /// How sure each of so many verdicts has to be.
-#[must_use]
 pub fn yardstick(settings: &Settings, verdicts: usize) -> Yardstick {
     let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::default() };
     Yardstick::shared(settings.false_verdicts, verdicts, bootstrap)
@@ -66,7 +65,6 @@ fn way(series: &Series) -> Way {
 }
 
 /// Judges all series. The rows stand in the order in which they matter.
-#[must_use]
 pub fn judge(series: &[Series], settings: &Settings) -> (Vec<ComparedRow>, Vec<Unmatched>) {
     let matched = || series.iter().filter(|series| series.only_side().is_none());
     let ways: Vec<(&Series, Way)> =
@@ -84,7 +82,6 @@ pub fn judge(series: &[Series], settings: &Settings) -> (Vec<ComparedRow>, Vec<U
 
 /// Whether a change of the wanted size would be seen in every noisy series. Knows the scatter of the
 /// values, and not which way they lie, so that to stop by it favours no verdict.
-#[must_use]
 pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
     let awaited = |one: &&Series| one.only_side().is_none() && !one.is_ignored;
     let ways: Vec<(&Series, Way)> = series.iter().filter(awaited).map(|it| (it, way(it))).collect();
@@ -99,7 +96,6 @@ pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
 }
 
 /// Whether only exact measures are there, of which two pairs tell all.
-#[must_use]
 pub fn is_exact(series: &[Series]) -> bool {
     series.iter().all(|one| one.only_side().is_some() || matches!(way(one), Way::Exact(_)))
 }
@@ -129,7 +125,6 @@ fn unmatched(series: &[Series]) -> Vec<Unmatched> {
 
 /// After how many pairs the width of the intervals is looked at: 6, 8, 12, 16, 24, 32, 48 and so on.
 /// The fewer looks, the less often luck alone makes an interval narrow.
-#[must_use]
 pub fn is_look(pairs: usize) -> bool {
     pairs >= PAIRS_MIN && matches!(pairs >> pairs.trailing_zeros(), 1 | 3)
 }

@@ -17,13 +17,11 @@ pub struct Order(Random);
 
 impl Order {
     /// The same seed gives the same order.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Random::new(seed))
     }
 
     /// The next block. Its first two runs are a pair, and its last two.
-    #[must_use]
     pub fn block(&mut self) -> [SideName; BLOCK] {
         if self.0.coin() { [Base, Head, Head, Base] } else { [Head, Base, Base, Head] }
     }

@@ -15,10 +15,6 @@ use crate::output::{
 const HASH: usize = 10;
 
 /// Everything, as JSON with a line break at its end.
-///
-/// # Errors
-///
-/// Those of the writer, which have no cause here.
 pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
     #[derive(serde::Serialize)]
     struct Document<'a> {
@@ -33,7 +29,6 @@ pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
 }
 
 /// A table for people, with what else there is to say around it. There is one level of detail.
-#[must_use]
 pub fn human(comparison: &Comparison, style: Style) -> String {
     let paint = style.paint();
     let wrapped = |text: &str| paragraph(text, 2, style.width);
@@ -69,7 +64,6 @@ pub fn human(comparison: &Comparison, style: Style) -> String {
 }
 
 /// The same in Markdown, the verdict first.
-#[must_use]
 pub fn markdown(comparison: &Comparison) -> String {
     let mut blocks = vec![Block::Paragraph(vec![Span::Strong(conclusion(comparison))])];
     if !comparison.rows.is_empty() {

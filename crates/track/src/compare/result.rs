@@ -17,7 +17,6 @@ pub enum SideName {
 
 impl SideName {
     /// As it is called on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -64,14 +63,12 @@ pub struct Comparison {
 
 impl Comparison {
     /// Whether something is worse beyond the threshold, or failed in the head.
-    #[must_use]
     pub fn is_worse(&self) -> bool {
         self.rows.iter().any(|row| row.is_beyond_threshold)
             || self.failures.iter().any(|failed| failed.side == SideName::Head)
     }
 
     /// Whether so little was run that no noisy measure got a verdict, though there are some.
-    #[must_use]
     pub fn is_undecided(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == Verdict::TooFewPairs)
     }

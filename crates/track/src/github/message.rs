@@ -28,7 +28,6 @@ pub struct Message {
 
 impl Message {
     /// About a report that was judged here. `id` is the user's own name for the comment (`--ci-id`).
-    #[must_use]
     pub fn of_page(page: &Page<'_>, id: Option<&str>) -> Self {
         let is_active = |alert: &&Alert| alert.status == Status::Active;
         Self {
@@ -42,7 +41,6 @@ impl Message {
     }
 
     /// About a report that a server judged. As there, alerts count whether or not somebody dismissed them.
-    #[must_use]
     pub fn of_answer(answer: &Answer, report: &Report, id: Option<&str>) -> Self {
         let alert =
             |alert: &remote::RemoteAlert| Sentence::Alert(alert.status, words::alert(alert));

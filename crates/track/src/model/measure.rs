@@ -95,7 +95,6 @@ fn known(slug: &str) -> Option<&'static Known> {
 impl Measure {
     /// The measure of that slug: the known one, or else one named after the slug, noisy, with an
     /// unknown direction.
-    #[must_use]
     pub fn from_slug(slug: Slug) -> Self {
         match known(slug.as_str()) {
             Some(&(_, name, units, direction, kind)) => {
@@ -115,7 +114,6 @@ impl Measure {
     }
 
     /// The measure of that name or slug; a name that is not a slug keeps its spelling as the title.
-    #[must_use]
     pub fn named(text: &str) -> Self {
         let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
         let measure = Self::from_slug(Slug::of(by_name.unwrap_or(text)));
@@ -130,7 +128,6 @@ impl Measure {
     }
 
     /// A tool-specific measure, in its own units.
-    #[must_use]
     pub fn custom(
         name: impl Into<Cow<'static, str>>,
         units: impl Into<Cow<'static, str>>,
@@ -142,25 +139,21 @@ impl Measure {
     }
 
     /// The prefixes of its units, in which its values are written.
-    #[must_use]
     pub fn ladder(&self) -> Units {
         Units::new(symbol(self), self.kind == Exact)
     }
 
     /// The scale for `value`. If `other` is a different number, both are written differently.
-    #[must_use]
     pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
         self.ladder().scale(value, other)
     }
 
     /// Time of a run, in nanoseconds.
-    #[must_use]
     pub fn latency() -> Self {
         Self::named("latency")
     }
 
     /// Operations per second.
-    #[must_use]
     pub fn throughput() -> Self {
         Self::named("throughput")
     }

@@ -20,25 +20,21 @@ pub struct Metric {
 
 impl Metric {
     /// A value without a spread.
-    #[must_use]
     pub fn new(value: f64) -> Self {
         Self { value, lower_value: None, upper_value: None, samples: Vec::new() }
     }
 
     /// The same value with both ends of its spread.
-    #[must_use]
     pub fn within(self, lower: f64, upper: f64) -> Self {
         Self { lower_value: Some(lower), upper_value: Some(upper), ..self }
     }
 
     /// The same value with single measurements.
-    #[must_use]
     pub fn with_samples(self, samples: Vec<f64>) -> Self {
         Self { samples, ..self }
     }
 
     /// Whether all numbers are finite.
-    #[must_use]
     pub fn is_finite(&self) -> bool {
         let ends = [self.lower_value, self.upper_value];
         self.value.is_finite()

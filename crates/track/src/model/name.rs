@@ -25,9 +25,6 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// # Errors
-            ///
-            /// When the text breaks the rules above.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
                 let text = text.as_ref();
                 let check: fn(&str) -> Result<(), String> = $check;
@@ -41,7 +38,6 @@ macro_rules! name {
             }
 
             /// The text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -113,7 +109,6 @@ name!(
 
 impl Slug {
     /// The slug of any text. A text without a single letter or digit becomes `x`.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let slug = slugify(text);
         Self(if slug.is_empty() { "x".into() } else { slug.into() })
@@ -131,7 +126,6 @@ pub(crate) fn strip_ignored(text: &str) -> Option<&str> {
 
 impl BenchmarkName {
     /// The name without the ending that asks not to be judged, and whether it had one.
-    #[must_use]
     pub fn strip_ignored(self) -> (Self, bool) {
         match strip_ignored(&self.0) {
             Some(rest) => (Self(rest.into()), true),

@@ -63,7 +63,6 @@ pub struct PastPoint {
 
 impl Past {
     /// The series of a benchmark's measure in the same units.
-    #[must_use]
     pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
         let key = (benchmark, &measure.slug, &measure.units);
         let at = self.series.binary_search_by(|series| {
@@ -75,7 +74,6 @@ impl Past {
 
 impl PastPoint {
     /// A value of the first iteration of a report, which raised no alert.
-    #[must_use]
     pub fn new(report: usize, value: f64) -> Self {
         let (repeats, samples) = (Vec::new(), Vec::new());
         Self { report, iteration: 0, value, repeats, samples, alert: None, outcome: None }

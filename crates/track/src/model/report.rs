@@ -55,7 +55,6 @@ pub struct Report {
 
 impl Report {
     /// Alerts that are neither dismissed nor silenced.
-    #[must_use]
     pub fn active_alerts(&self) -> usize {
         self.alerts.iter().filter(|alert| alert.status == Status::Active).count()
     }

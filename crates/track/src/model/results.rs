@@ -122,17 +122,12 @@ pub enum AddError {
 
 impl Results {
     /// Whether there is neither a metric nor a failure.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.benchmarks.is_empty() && self.failures.is_empty()
     }
 
     /// Adds a metric. A tool that prints the same measure of the same benchmark again (`go test -count`)
     /// has repeated it: the values become samples, and their mean is the value.
-    ///
-    /// # Errors
-    ///
-    /// When the units differ from those before, a number is not finite, or a spread ends before it begins.
     pub fn add(
         &mut self,
         name: BenchmarkName,
@@ -168,7 +163,6 @@ impl Results {
 
     /// What Bencher's client makes of the same output as the name of this benchmark: the name here, if it
     /// was not told otherwise.
-    #[must_use]
     pub fn bencher_name<'r>(&'r self, name: &'r BenchmarkName) -> &'r str {
         self.bencher_names.0.get(name).map_or(name.as_str(), |theirs| theirs)
     }

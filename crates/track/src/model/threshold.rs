@@ -47,7 +47,6 @@ impl Test {
     ];
 
     /// As it is written on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Static => "static",
@@ -117,7 +116,6 @@ pub struct Threshold {
 
 /// The threshold that decides for a metric: of those whose measure and glob match, the one with the
 /// most literal characters, and of equals the last.
-#[must_use]
 pub fn best_of<'a>(
     thresholds: &'a [Threshold],
     benchmark: &str,
@@ -136,7 +134,6 @@ pub fn best_of<'a>(
 }
 
 /// Whether a text matches a glob with `*` (any text) and `?` (any character).
-#[must_use]
 pub fn matches_glob(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut at, mut seen) = (0, 0);
@@ -181,7 +178,6 @@ pub enum ThresholdError {
 
 impl ThresholdModel {
     /// A test without settings.
-    #[must_use]
     pub fn new(test: Test) -> Self {
         Self {
             test,
@@ -194,10 +190,6 @@ impl ThresholdModel {
     }
 
     /// Checks the settings by the rules of the test.
-    ///
-    /// # Errors
-    ///
-    /// The first setting that the test does not allow.
     pub fn check(&self) -> Result<(), ThresholdError> {
         let refuse = |setting, value, reason| {
             Err(ThresholdError::Setting { test: self.test, setting, value, reason })

@@ -89,7 +89,6 @@ pub struct Change {
 
 impl Outcome {
     /// Whether histories and plots show it: a change that was found, or that may be one.
-    #[must_use]
     pub const fn stands_out(self) -> bool {
         match self {
             Self::Worse | Self::Better | Self::Changed => true,
@@ -111,7 +110,6 @@ impl Outcome {
     }
 
     /// Whether it may be a spike, so that measuring again or the next report decides.
-    #[must_use]
     pub fn is_suspect(self) -> bool {
         matches!(self, Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged)
     }

@@ -90,7 +90,6 @@ impl ReportRow<'_> {
 }
 
 /// An outcome as people call it.
-#[must_use]
 pub fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Worse => "worse",

@@ -22,13 +22,11 @@ const ROWS: &[usize] = &[usize::MAX, 500, 200, 100, 50, 20, 10, 5, 1, 0];
 
 /// The report as GitHub's and GitLab's Markdown, at most 65,536 bytes, with the [`marker`] at its end.
 /// `id` is the user's own name for the comment (`--ci-id`).
-#[must_use]
 pub fn markdown(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &markdown_text::write)
 }
 
 /// The same as a self-contained fragment of HTML.
-#[must_use]
 pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &html_text::write)
 }

@@ -24,7 +24,6 @@ const LABEL: usize = 6;
 const QUIET_MIN: usize = 3;
 
 /// The report as a table with its alerts and a last line of verdict, for a terminal.
-#[must_use]
 pub fn human(page: &Page<'_>, style: Style) -> String {
     let paint = style.paint();
     let rows = ReportRow::by_weight(page);

@@ -20,7 +20,6 @@ use crate::model::Status;
 ///
 /// Everything is derived from the report: the same report gives the same JSON, and the same name the same
 /// UUID in every report.
-#[must_use]
 pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);

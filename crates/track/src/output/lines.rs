@@ -17,7 +17,6 @@ pub enum Sentence {
 }
 
 /// All that there is to tell besides the figures, alerts first.
-#[must_use]
 pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
     let rows = ReportRow::by_weight(page);
     let name = |row: &ReportRow<'_>| {

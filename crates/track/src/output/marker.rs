@@ -5,7 +5,6 @@ use crate::model::Report;
 
 /// The hidden element by which a comment is found again. `id` stands for branch, testbed and adapter if the
 /// user names one (`--ci-id`).
-#[must_use]
 pub fn marker(report: &Report, id: Option<&str>) -> String {
     let project = whole(report.project.as_str());
     let rest = match id {

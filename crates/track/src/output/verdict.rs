@@ -6,7 +6,6 @@ use super::{Page, lines, row::ReportRow};
 use crate::model::Outcome;
 
 /// The report in one line: `2 of 14 metrics are worse: …`.
-#[must_use]
 pub fn verdict(page: &Page<'_>) -> String {
     let rows = ReportRow::by_weight(page);
     let failures = lines::failures(page).len();

@@ -103,7 +103,6 @@ pub struct Step {
 
 impl Chart {
     /// The chart of all series, with their changes found.
-    #[must_use]
     pub fn new(title: impl Into<String>, plot: &Plot) -> Self {
         let stamps = Stamps::of(plot);
         let has_testbeds = has_several(plot.series.iter().map(|series| &series.testbed));
@@ -118,7 +117,6 @@ impl Chart {
     }
 
     /// The first panels, with that many lines at most, but at least one panel.
-    #[must_use]
     pub fn first(&self, lines_max: usize) -> Self {
         let mut lines = 0;
         let has_room = |panel: &&Panel| {
@@ -133,7 +131,6 @@ impl Chart {
     }
 
     /// How many series are left out, and how to see them. `None` if none is.
-    #[must_use]
     pub fn left_out_text(&self) -> Option<String> {
         let left_out = grouped(self.left_out);
         (self.left_out > 0).then(|| {
@@ -145,7 +142,6 @@ impl Chart {
     }
 
     /// Place of a value on the horizontal axis, in reports from the first.
-    #[must_use]
     pub fn x(&self, dot: &Dot) -> f64 {
         let iterations = self.stamps.get(dot.stamp).map_or(1, |stamp| stamp.iterations.max(1));
         let share = (f64::from(dot.iteration) + 0.5) / f64::from(iterations) - 0.5;
@@ -154,7 +150,6 @@ impl Chart {
 
     /// A colour for each line of each panel, as a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A
     /// name has the same colour in all panels if there are few enough names.
-    #[must_use]
     pub fn colours(&self) -> Vec<Vec<usize>> {
         let mut names: Vec<&str> = self.lines().map(|line| line.name.as_str()).collect();
         names.sort_unstable();
@@ -177,13 +172,11 @@ impl Chart {
 
 impl Panel {
     /// Benchmark and measure.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{} · {}", self.benchmark, self.measure.name)
     }
 
     /// That of its line that is most in need of a look.
-    #[must_use]
     pub fn rank(&self) -> Rank {
         self.lines.iter().map(Line::rank).min().unwrap_or(Rank::Steady)
     }
@@ -209,7 +202,6 @@ impl Line {
     }
 
     /// How much it is in need of a look.
-    #[must_use]
     pub fn rank(&self) -> Rank {
         match (self.active_alerts(), self.steps.is_empty()) {
             (1.., _) => Rank::Alert,
@@ -235,21 +227,18 @@ impl Line {
     }
 
     /// Alerts that nobody has settled.
-    #[must_use]
     pub fn active_alerts(&self) -> usize {
         let is_active = |dot: &&Dot| matches!(dot.alert, Some((_, Status::Active)));
         self.dots.iter().filter(is_active).count()
     }
 
     /// The newest value.
-    #[must_use]
     pub fn last(&self) -> Option<&Dot> {
         self.dots.last()
     }
 
     /// How far the newest value is from the median of those before it, as a share of that. `None` if it
     /// is the only one, or the median is 0.
-    #[must_use]
     pub fn last_change(&self) -> Option<f64> {
         let (last, before) = self.dots.split_last()?;
         let mut values: Vec<f64> = before.iter().map(|dot| dot.value).collect();
@@ -265,7 +254,6 @@ impl Line {
 
 impl Step {
     /// The change as a share of the level before; `None` if that was 0.
-    #[must_use]
     pub fn relative(&self) -> Option<f64> {
         let share = (self.after - self.before) / self.before.abs();
         share.is_finite().then_some(share)

@@ -24,10 +24,6 @@ const PAGE_STYLE: &str = include_str!("page.css");
 const PICTURES: usize = 20;
 
 /// Draws a chart as a page. The same chart gives the same bytes.
-///
-/// # Errors
-///
-/// None that is known: the data are plain.
 pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
     let layout = Layout::of(chart);
     let notes = svg::notes(chart);

@@ -40,7 +40,6 @@ pub(super) struct Note<'a> {
 }
 
 /// Draws a chart. The same chart gives the same bytes.
-#[must_use]
 pub fn svg(chart: &Chart) -> String {
     let notes = notes(chart);
     let layout = Layout::of(chart);

@@ -40,7 +40,6 @@ const BRAILLE: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80
 
 /// Draws a chart for a terminal of that many columns, with colours as escape sequences; no line is wider.
 /// `None` is no terminal: names are whole.
-#[must_use]
 pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     let columns = columns.map(|columns| columns.max(WIDTH_MIN));
     let width = columns.unwrap_or(WIDTH);

@@ -16,14 +16,12 @@ use crate::{
 
 /// What the server said of a report, as Markdown of at most 65,536 bytes with the [`output::marker`] at its
 /// end. `id` is the user's own name for the comment (`--ci-id`).
-#[must_use]
 pub fn markdown(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
     output::fitting(&output::marker(report, id), &output::write_markdown, &blocks)
 }
 
 /// The same as a self-contained fragment of HTML.
-#[must_use]
 pub fn html(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
     output::fitting(&output::marker(report, id), &output::write_html, &blocks)

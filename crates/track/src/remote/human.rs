@@ -7,7 +7,6 @@ use crate::model::Status;
 
 /// What the server said, for a terminal: alerts, links, one line of verdict. Warnings are
 /// not part of it.
-#[must_use]
 pub fn human(answer: &Answer, style: Style) -> String {
     let paint = style.paint();
     let mut text = String::new();

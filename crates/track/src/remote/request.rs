@@ -15,7 +15,6 @@ const IGNORED: &str = "_bencher_ignore";
 ///
 /// The adapter is `json`: results are in Bencher Metric Format, since what we have parsed need not be
 /// parsed again.
-#[must_use]
 pub fn request(submission: &Submission<'_>) -> Value {
     let report = submission.report;
     let time = |time: time::OffsetDateTime| {

@@ -30,7 +30,6 @@ struct Column {
 impl Fold {
     /// Makes one iteration of all. The single measurements of all iterations stay together. A benchmark
     /// that failed in one iteration is listed as failed.
-    #[must_use]
     pub fn fold(self, iterations: Vec<Results>) -> Results {
         let mut folded = Results::default();
         let mut columns: Vec<Column> = Vec::new();

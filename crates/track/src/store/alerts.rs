@@ -67,10 +67,6 @@ pub struct StoredAlert {
 
 impl Store {
     /// Alerts, of the newest report first, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn alerts(
         &self,
         filter: &AlertFilter,
@@ -91,10 +87,6 @@ impl Store {
 
     /// Changes the status of an alert now. The change that was made is returned. Who says nothing about
     /// why an alert stays what it is does not take back what was said before.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such alert, or the store cannot be written.
     pub fn set_alert_status(
         &mut self,
         alert: Uuid,
@@ -125,10 +117,6 @@ impl Store {
 
     /// Series of a testbed that somebody silenced on one of these branches. A series is silenced by
     /// silencing one of its alerts, until one of its alerts is made active again.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn silenced(
         &self,
         project: &ProjectName,

@@ -58,10 +58,6 @@ impl Damaged {
 
 impl Store {
     /// Reads everything and compares it with its checksums. Damage is no error.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read for another reason than damage.
     pub fn check(&self) -> Result<Check, StoreError> {
         check(&self.connection).map_err(self.error("checking it"))
     }

@@ -83,10 +83,6 @@ pub struct Skipped {
 impl Store {
     /// Writes what has no file yet in a folder, which is made if need be. Files that are there stay as
     /// they are. What is damaged is left out, and named.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read or the folder not be written.
     pub fn export(&self, folder: impl AsRef<Path>) -> Result<Exported, ExchangeError> {
         let folder = folder.as_ref();
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
@@ -131,10 +127,6 @@ impl Store {
     /// not matter. A file that cannot be used does not stop the others.
     ///
     /// Files that begin with a dot or do not end in `.json` are not looked at.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be read or the store not be written.
     pub fn import(&mut self, folder: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let folder = folder.as_ref();
         let mut names = list(folder)?;

@@ -51,7 +51,6 @@ pub struct History {
 
 impl HistoryQuery {
     /// The whole history of a report, with all samples.
-    #[must_use]
     pub fn of(report: &Report) -> Self {
         Self {
             project: report.project.clone(),
@@ -74,10 +73,6 @@ impl HistoryQuery {
 
 impl Store {
     /// The history of a report. Reports that confirm another are not part of it.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         history(&self.connection, query).map_err(self.error("reading a history"))
     }

@@ -33,11 +33,6 @@ type Rows = (i64, i64);
 impl Store {
     /// Stores a report. When this returns, the report is on the disk. A report whose UUID is known changes
     /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// When the report contradicts itself (a verdict about a metric that it does not have, a number that
-    /// is not finite), or the store cannot be written. Nothing of the report is stored then.
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
         self.insert_valid(report).map_err(self.error("storing a report"))

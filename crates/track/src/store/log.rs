@@ -122,10 +122,6 @@ impl ReportFilter {
 
 impl Store {
     /// Reports, newest first, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn reports(
         &self,
         filter: &ReportFilter,
@@ -140,10 +136,6 @@ impl Store {
 
     /// The newest report of a branch, of one testbed or of all, whatever its epoch. Those that confirm
     /// another do not count.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn latest(
         &self,
         project: &ProjectName,
@@ -167,10 +159,6 @@ impl Store {
     }
 
     /// The state of a branch; `None` if it has no report.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn branch_head(
         &self,
         project: &ProjectName,
@@ -186,20 +174,12 @@ impl Store {
     }
 
     /// The projects, in alphabetical order.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn projects(&self) -> Result<Vec<ProjectName>, StoreError> {
         let sql = "SELECT name FROM project ORDER BY name";
         names(&self.connection, sql, None).map_err(self.error("listing projects"))
     }
 
     /// The names that a project has. None if there is no such project.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn known(&self, project: &ProjectName) -> Result<Known, StoreError> {
         let read = || {
             let Some(project) = project_row(&self.connection, project)? else {

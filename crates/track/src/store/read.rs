@@ -27,10 +27,6 @@ pub(super) enum Alerts {
 
 impl Store {
     /// The report of that UUID, its alerts with their present status.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
         let read = || match row_of(&self.connection, uuid)? {
             Some(row) => read(&self.connection, row, Alerts::Present).map(Some),

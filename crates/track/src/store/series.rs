@@ -78,7 +78,6 @@ pub struct PlotPoint {
 
 impl PlotQuery {
     /// All of a project.
-    #[must_use]
     pub fn of(project: ProjectName) -> Self {
         Self {
             project,
@@ -95,10 +94,6 @@ impl PlotQuery {
 
 impl Store {
     /// The series that a query asks for. Names that are not in the store have no series.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn plot(&self, query: &PlotQuery) -> Result<Plot, StoreError> {
         plot(&self.connection, query).map_err(self.error("reading series"))
     }

@@ -72,10 +72,6 @@ fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Err
 
 impl Store {
     /// Writes everything to a new file, whole or not at all. What is damaged is left out, and named.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read or the file not be written, or is there.
     pub fn export_file(
         &self,
         path: impl AsRef<Path>,
@@ -99,10 +95,6 @@ impl Store {
     }
 
     /// As [`Store::export_file`], to wherever it is to go.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read or `to` cannot be written.
     pub fn export_to(&self, to: impl Write, is_gzip: bool) -> Result<Exported, ExchangeError> {
         let to = BufWriter::new(to);
         let finish =
@@ -155,10 +147,6 @@ impl Store {
 
     /// Takes in a file of [`Store::export_file`], or any file of documents as they stand in a folder, one
     /// after the other; all of it or nothing. It may be compressed by gzip.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be used, and when the store cannot be written.
     pub fn import_file(&mut self, path: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(io_error("read the file", path))?;
@@ -166,10 +154,6 @@ impl Store {
     }
 
     /// As [`Store::import_file`], from wherever it comes; `name` stands for it in errors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::import_file`].
     pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
         let mut from = unpacked(from).map_err(io_error("read the file", name))?;
         let wrap = self.error("importing reports");

@@ -33,10 +33,6 @@ pub struct Version {
 impl Store {
     /// The version of a commit on a branch, on one testbed or on any. Reports that confirm another do
     /// not count.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn find_version(
         &self,
         project: &ProjectName,
@@ -50,10 +46,6 @@ impl Store {
 
     /// The number of the version that a report has measured, from 0, counted along the branch and its
     /// start points. `None` if there is no such report.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn version_number(&self, report: Uuid) -> Result<Option<u64>, StoreError> {
         number(&self.connection, report, START_POINTS_MAX).map_err(self.error("counting versions"))
     }
