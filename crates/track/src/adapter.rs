@@ -44,7 +44,6 @@ use std::{borrow::Cow, fmt, str::FromStr};
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results};
 
-/// The signature of an adapter.
 type Parse = fn(&str, Option<Average>) -> Result<Results, AdapterError>;
 
 /// Name, function, and the averages that it offers (none: no choice).
@@ -89,7 +88,6 @@ const ADAPTERS: &[Entry] = &[
 const ALIASES: &[(&str, Adapter)] =
     &[("rust_iai_callgrind", Adapter::RustGungraun), ("rust_callgrind", Adapter::RustGungraun)];
 
-/// Why an output could not be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AdapterError {
     /// No adapter of that name.
@@ -118,7 +116,6 @@ pub enum AdapterError {
 }
 
 impl Adapter {
-    /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
         ADAPTERS.iter().map(|entry| entry.0)
     }
@@ -128,7 +125,6 @@ impl Adapter {
         self.entry().1
     }
 
-    /// Reads an output.
     pub fn parse(self, output: &[u8], average: Option<Average>) -> Result<Results, AdapterError> {
         let Entry(_, _, parse, averages) = self.entry();
         if let Some(asked) = average
@@ -200,7 +196,6 @@ impl FromStr for Adapter {
     }
 }
 
-/// All names, for messages.
 fn names() -> String {
     ADAPTERS.iter().map(|entry| entry.1).collect::<Vec<_>>().join(", ")
 }

@@ -28,7 +28,6 @@ pub enum Benchmark {
     },
 }
 
-/// Why a command has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// It could not be started.
@@ -56,7 +55,6 @@ pub enum CommandError {
     Interrupted { command: String },
 }
 
-/// What a command has printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Printed {
     pub(crate) stdout: Vec<u8>,
@@ -64,7 +62,6 @@ pub(crate) struct Printed {
 }
 
 impl Benchmark {
-    /// As a person would write it.
     pub fn display(&self) -> String {
         match self {
             Self::Exec(words) => {
@@ -117,7 +114,6 @@ impl Benchmark {
         }
     }
 
-    /// What starts it.
     pub(crate) fn command(&self) -> Command {
         match self {
             Self::Exec(words) => {

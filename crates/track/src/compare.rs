@@ -44,7 +44,6 @@ pub use self::{
 };
 use crate::{adapter::Adapter, model::Average};
 
-/// What to compare, and how.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Where the command is run, in each side's own copy of it; anywhere in a working tree of git.
@@ -72,7 +71,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What happens while one waits.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A side is checked out and built, or run for the first time.

@@ -39,7 +39,6 @@ use crate::{
 /// Name of the file.
 pub const FILE: &str = "wingbeat.toml";
 
-/// What the file says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
     pub project: Option<ProjectName>,
@@ -50,7 +49,6 @@ pub struct Config {
     pub settings: Settings,
 }
 
-/// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It is there, and cannot be read.
@@ -122,7 +120,6 @@ impl Config {
         Ok(Self::default())
     }
 
-    /// Reads the text of the file.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let malformed = |reason| ConfigError::Malformed { path: path.to_owned(), reason };
         let text: Text = toml::from_str(text).map_err(|error| malformed(error.to_string()))?;

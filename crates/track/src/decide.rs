@@ -27,7 +27,6 @@ pub use input::{Decision, Look, ReportInput, Series, Settings};
 use self::history::History;
 use crate::model::{MeasureKind, Notice, Outcome, Verdict, threshold::Test};
 
-/// An empty verdict.
 fn empty(series: &Series<'_>) -> Verdict {
     Verdict {
         iteration: series.iteration,

@@ -9,7 +9,6 @@ use std::{io, path::Path, process::Command};
 /// Ancestors that are looked at for a nearest version.
 const ANCESTORS_MAX: usize = 1_000;
 
-/// The commit that is checked out.
 pub fn head(directory: &Path) -> Option<String> {
     ask(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
 }
@@ -25,7 +24,6 @@ pub fn is_dirty(directory: &Path) -> Option<bool> {
     Some(!told.is_empty())
 }
 
-/// The folder of the working tree, as an absolute path.
 pub fn root(directory: &Path) -> Option<String> {
     ask(directory, &["rev-parse", "--show-toplevel"])
 }
@@ -50,7 +48,6 @@ fn descends(directory: &Path, commit: &str, earlier: &str) -> bool {
     run(directory, &["merge-base", "--is-ancestor", earlier, commit]).is_some()
 }
 
-/// The full hash of what the user calls a commit.
 pub fn resolve(directory: &Path, revision: &str) -> Option<String> {
     ask(directory, &["rev-parse", "--verify", "--quiet", &format!("{revision}^{{commit}}")])
 }
@@ -65,7 +62,6 @@ pub fn ancestors(directory: &Path, hash: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The first line of the answer.
 fn ask(directory: &Path, arguments: &[&str]) -> Option<String> {
     let told = run(directory, arguments)?;
     told.lines().next().map(str::to_owned).filter(|line| !line.is_empty())
@@ -77,7 +73,6 @@ fn run(directory: &Path, arguments: &[&str]) -> Option<String> {
     output(command.arg("--no-optional-locks").args(arguments).env("LC_ALL", "C")).ok()?.ok()
 }
 
-/// Git in a folder.
 pub(crate) fn command(directory: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory);

@@ -50,7 +50,6 @@ pub struct Actions {
     pub patience: Patience,
 }
 
-/// What the user wants of it.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Token that may write comments and check runs (`--github-actions`). Without it there are none.
@@ -68,7 +67,6 @@ pub struct Options {
     pub is_strict: bool,
 }
 
-/// What was told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     /// Lines with annotations, to be printed on stdout, or on stderr if stdout is data: GitHub reads both.

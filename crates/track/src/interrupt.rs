@@ -50,7 +50,6 @@ impl Interrupt {
         self.keeps_results.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal has come.
     pub fn is_raised(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }

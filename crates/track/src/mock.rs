@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 use wingbeat_stats::random::Random;
 
-/// Which results to make up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mock {
     /// Seed: the same one gives the same results, to the byte.

@@ -88,7 +88,6 @@ pub struct Retry {
     pub left: Duration,
 }
 
-/// What is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
     /// The report. Its UUID is the idempotency key, so that a repetition makes no second report.

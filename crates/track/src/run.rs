@@ -80,7 +80,6 @@ pub struct Request {
     pub interrupt: Interrupt,
 }
 
-/// What a run has found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub report: Report,
@@ -174,7 +173,6 @@ pub fn run(
     Ok(finding)
 }
 
-/// Stores what a run has found.
 pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     store.insert(&finding.report)?;
     for report in &finding.confirmations {
@@ -183,7 +181,6 @@ pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Runs all iterations.
 fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError> {
     let before = host::Moment::now();
     let questions = host::Questions::ask(&request.directory);

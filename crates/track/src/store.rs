@@ -59,7 +59,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
     }

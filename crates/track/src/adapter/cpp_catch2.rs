@@ -18,7 +18,6 @@ use super::{
 };
 use crate::model::{Average, BenchmarkName, FailedBenchmark, Measure, Metric, Results};
 
-/// The reader's state.
 enum Place {
     Outside,
     /// Between two rules: the name of the test case and of its sections.
@@ -109,7 +108,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a line of a benchmark.
     fn row(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
         if let Some((name, said)) = line.trim_end().split_once("Benchmark failed (") {
             append(&mut self.row.name, name);
@@ -171,7 +169,6 @@ fn is_rule(line: &str) -> bool {
     line.len() >= 20 && line.bytes().all(|byte| byte == b'-')
 }
 
-/// Joins the lines of a name.
 fn append(name: &mut String, line: &str) {
     let line = line.trim();
     if !name.is_empty() && !line.is_empty() {
@@ -180,7 +177,6 @@ fn append(name: &mut String, line: &str) {
     name.push_str(line);
 }
 
-/// The last word of a text, and the text before it.
 fn last_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_end();
     let at = text.rfind(char::is_whitespace).map_or(0, |space| space + 1);

@@ -22,7 +22,6 @@ pub const FILES: [&str; 3] = ["benchmark.json", "estimates.json", "sample.json"]
 /// digits.
 const ROUNDING: f64 = 1e-4;
 
-/// What Criterion measured of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CriterionSamples {
     /// Name, as it is printed: Criterion cuts it after 100 bytes.
@@ -37,7 +36,6 @@ pub struct CriterionSamples {
     pub upper: f64,
 }
 
-/// Why the files of a benchmark cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CriterionDirError {
     /// Not the JSON that Criterion writes.

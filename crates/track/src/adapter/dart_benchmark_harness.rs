@@ -26,7 +26,6 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// What it measures.
 struct Measures {
     latency: Measure,
     cpu_cycles: Measure,

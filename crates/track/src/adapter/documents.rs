@@ -11,7 +11,6 @@ use serde_json::error::Category;
 
 use super::{Adapter, AdapterError, line::At};
 
-/// What was found in an output.
 pub(super) struct Documents<T> {
     /// Each document with the line, from 1, at which it begins.
     pub(super) found: Vec<(usize, T)>,
@@ -103,7 +102,6 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// The first document of a text, and how long it is.
 fn first<T: DeserializeOwned>(text: &str) -> Result<(T, usize), serde_json::Error> {
     let mut stream = serde_json::Deserializer::from_str(text).into_iter();
     match stream.next() {
@@ -137,7 +135,6 @@ fn end_of_line(text: &str, at: usize) -> usize {
     memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |length| at + length + 1)
 }
 
-/// The byte at which the parser stopped.
 fn place_of(text: &str, error: &serde_json::Error) -> usize {
     let mut start = 0;
     for _ in 1..error.line() {

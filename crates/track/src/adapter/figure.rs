@@ -11,7 +11,6 @@ use serde::{
 use super::unit::number;
 use crate::model::Metric;
 
-/// A finite number, or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Figure(pub Option<f64>);
 

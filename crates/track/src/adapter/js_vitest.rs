@@ -15,7 +15,6 @@ use crate::model::{Average, BenchmarkName, Measure, Results};
 
 const NS_PER_MS: f64 = 1e6;
 
-/// A report of either kind.
 #[derive(Deserialize)]
 struct Report {
     files: Option<Vec<File>>,

@@ -7,7 +7,6 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::{Adapter, AdapterError};
 use crate::model::{BenchmarkName, BenchmarkResults, Results};
 
-/// A line of the output that an adapter reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
     pub(super) adapter: Adapter,
@@ -16,12 +15,10 @@ pub(super) struct At {
 }
 
 impl At {
-    /// An error at this line.
     pub(super) fn malformed(self, reason: impl Into<String>) -> AdapterError {
         AdapterError::Malformed { adapter: self.adapter, line: self.line, reason: reason.into() }
     }
 
-    /// The text as the name of a benchmark.
     pub(super) fn name(self, text: &str) -> Result<BenchmarkName, AdapterError> {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }

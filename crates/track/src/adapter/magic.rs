@@ -57,7 +57,6 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     }
 }
 
-/// The adapter that reads a text, and what it finds.
 pub(super) fn find(text: &str) -> Result<(Adapter, Results), AdapterError> {
     let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let mut broken = None;

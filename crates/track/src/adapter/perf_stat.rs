@@ -32,7 +32,6 @@ struct Counter {
 }
 
 impl Counter {
-    /// Name of the benchmark.
     fn name(&self) -> String {
         let places = [
             ("cpu", &self.cpu),

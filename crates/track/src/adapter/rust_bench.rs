@@ -73,7 +73,6 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// libtest's figures of a benchmark.
 struct Figures {
     /// The time of an iteration, in nanoseconds.
     time: Metric,

@@ -53,10 +53,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         {
             results.add(name.clone(), measure, metric)?;
         }
-        above = match content.starts_with("Benchmarking ") {
-            true => "",
-            false => content.trim(),
-        };
+        above = if content.starts_with("Benchmarking ") { "" } else { content.trim() };
     }
     Ok(results)
 }

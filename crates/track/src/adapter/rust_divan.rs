@@ -124,7 +124,6 @@ impl Reader {
         Ok(benchmark.add(&Measure::latency(), metric)?)
     }
 
-    /// A row of throughput or of allocations.
     fn more(&mut self, at: At, columns: &str) -> Result<(), AdapterError> {
         let Some(tree) = &mut self.tree else { return Ok(()) };
         let cells = cells(columns);
@@ -184,7 +183,6 @@ fn branch(names: &str) -> Option<(usize, &str)> {
     matches!(mark, '├' | '╰').then(|| (names[..at].chars().count() / 3, rest))
 }
 
-/// The first four cells.
 fn cells(columns: &str) -> [&str; 4] {
     let mut cells = columns.split('│').map(str::trim);
     std::array::from_fn(|_| cells.next().unwrap_or_default())

@@ -118,7 +118,6 @@ fn parameters(command: &Command) -> String {
     pairs.join(", ")
 }
 
-/// Why a command's times are not of a successful run.
 fn failure(command: &Command) -> Option<String> {
     let of_runs = command.measurements.iter().filter_map(|run| match run.get("exit_code") {
         Some(Entry::Code(code)) => Some(*code),

@@ -13,7 +13,6 @@ use crate::model::{Average, BenchmarkName, Measure, Metric, Results};
 /// Version of the JSON that is read.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The result of `--against`.
 #[derive(Deserialize)]
 struct Comparison {
     report: Report,

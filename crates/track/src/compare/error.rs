@@ -7,7 +7,6 @@ use wingbeat_stats::paired::PAIRS_MIN;
 use super::result::SideName;
 use crate::adapter::AdapterError;
 
-/// Why a comparison cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("there is no command to run in both revisions")]

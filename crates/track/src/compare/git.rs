@@ -11,7 +11,6 @@ use std::{
 use super::{error::CompareError, result::Revision};
 use crate::git;
 
-/// A working tree.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) root: PathBuf,
@@ -19,7 +18,6 @@ pub(super) struct Git {
     pub(super) prefix: String,
 }
 
-/// Files of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) revision: Revision,
@@ -28,7 +26,6 @@ pub(super) struct Snapshot {
 }
 
 impl Git {
-    /// The working tree around a directory.
     pub(super) fn find(directory: &Path) -> Result<Self, CompareError> {
         let ask = |flag: &str| {
             let found = output(git(directory).args(["rev-parse", flag]))?;
@@ -96,7 +93,6 @@ impl Git {
     }
 }
 
-/// Runs git in a directory.
 pub(super) fn run_in<T: AsRef<OsStr>>(
     directory: &Path,
     what: &str,

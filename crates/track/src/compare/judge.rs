@@ -44,7 +44,6 @@ pub fn yardstick(settings: &Settings, verdicts: usize) -> Yardstick {
     Yardstick::shared(settings.false_verdicts, verdicts, bootstrap)
 }
 
-/// How a series is to be judged.
 enum Way {
     /// Each side gave one value, always.
     Exact([f64; 2]),

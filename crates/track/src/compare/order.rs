@@ -11,7 +11,6 @@ pub const BLOCK: usize = 4;
 /// Pairs of neighbouring runs in a block.
 pub const PAIRS_PER_BLOCK: usize = 2;
 
-/// Blocks without end.
 #[derive(Debug, Clone)]
 pub struct Order(Random);
 

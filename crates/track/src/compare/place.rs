@@ -26,7 +26,6 @@ pub(super) const PREFIX: &str = "wingbeat-compare-";
 /// Name of the slot of a working tree with changes; as long as a shortened hash.
 const WORKING_TREE: &str = "working-tree";
 
-/// The folders of a repository.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) trees: PathBuf,

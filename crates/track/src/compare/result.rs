@@ -5,7 +5,6 @@ pub use wingbeat_stats::paired::Verdict;
 
 use crate::model::{BenchmarkName, Measure};
 
-/// One of the two that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SideName {
@@ -16,7 +15,6 @@ pub enum SideName {
 }
 
 impl SideName {
-    /// As it is called on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -25,7 +23,6 @@ impl SideName {
     }
 }
 
-/// What one side was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
     /// As the user named it; `working tree` if nobody did.
@@ -35,7 +32,6 @@ pub struct Revision {
     pub has_uncommitted_changes: bool,
 }
 
-/// Two revisions, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// What was compared with.
@@ -74,7 +70,6 @@ impl Comparison {
     }
 }
 
-/// Why a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -84,7 +79,6 @@ pub enum End {
     Interrupted,
 }
 
-/// One measure of one benchmark, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparedRow {
     pub benchmark: BenchmarkName,
@@ -119,7 +113,6 @@ pub struct ChangeInterval {
     pub confidence: f64,
 }
 
-/// The names of verdicts in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Verdict", rename_all = "kebab-case")]
 enum VerdictName {

@@ -144,7 +144,6 @@ fn is_constant(values: &[f64]) -> bool {
     values.split_first().is_some_and(|(first, rest)| rest.iter().all(|value| value == first))
 }
 
-/// The standard deviation with n − 1.
 fn deviation(values: &[f64], mean: f64) -> Option<f64> {
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (values.len() > 1).then(|| (squares / (values.len() as f64 - 1.0)).sqrt())

@@ -8,7 +8,6 @@ use crate::model::{
     ThresholdModel, Verdict,
 };
 
-/// A report with the history of each of its metrics.
 #[derive(Debug, Clone)]
 pub struct ReportInput<'a> {
     /// When the first iteration began; the age of history is measured from here.
@@ -65,7 +64,6 @@ impl Settings {
     }
 }
 
-/// What was decided about a report.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
     /// One for each series, in their order.

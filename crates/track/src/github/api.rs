@@ -8,7 +8,6 @@ use crate::remote::{
     http::{Call, Response},
 };
 
-/// The API of one repository.
 pub(super) struct Api<'a> {
     /// `https://api.github.com/repos/OWNER/NAME`.
     pub(super) root: String,
@@ -16,7 +15,6 @@ pub(super) struct Api<'a> {
     pub(super) patience: Patience,
 }
 
-/// Why a request came to nothing.
 pub(super) struct Refusal {
     pub(super) reason: String,
     /// Whether the token is good and lacks the permission.

@@ -11,7 +11,6 @@ const PER_PAGE: usize = 100;
 /// Pages that are searched. A pull request with more comments gets a second one of ours.
 const PAGES_MAX: usize = 30;
 
-/// Where a comment belongs.
 pub(super) struct CommentPlace<'a> {
     pub(super) api: &'a Api<'a>,
     pub(super) number: u64,

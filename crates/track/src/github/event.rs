@@ -4,7 +4,6 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// What concerns us of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Event {
     /// Number of the pull request, if it is about one.

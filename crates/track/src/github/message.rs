@@ -6,7 +6,6 @@ use crate::{
     remote::{self, Answer, words},
 };
 
-/// What GitHub is told about a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub project: String,

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A tool whose output can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adapter {

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::name::{BenchmarkName, Slug};
 
-/// Which limit was crossed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -17,7 +16,6 @@ pub enum Limit {
     Upper,
 }
 
-/// The status of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -39,7 +37,6 @@ impl fmt::Display for Status {
     }
 }
 
-/// A metric beyond a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     pub uuid: Uuid,

@@ -19,7 +19,6 @@ pub struct Measure {
     pub kind: MeasureKind,
 }
 
-/// The better direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {

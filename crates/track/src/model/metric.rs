@@ -19,12 +19,10 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// A value without a spread.
     pub fn new(value: f64) -> Self {
         Self { value, lower_value: None, upper_value: None, samples: Vec::new() }
     }
 
-    /// The same value with both ends of its spread.
     pub fn within(self, lower: f64, upper: f64) -> Self {
         Self { lower_value: Some(lower), upper_value: Some(upper), ..self }
     }
@@ -34,7 +32,6 @@ impl Metric {
         Self { samples, ..self }
     }
 
-    /// Whether all numbers are finite.
     pub fn is_finite(&self) -> bool {
         let ends = [self.lower_value, self.upper_value];
         self.value.is_finite()

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{name::Slug, verdict::Outcome};
 
-/// A notice about a whole report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Notice {

@@ -11,7 +11,6 @@ use super::{
     verdict::Outcome,
 };
 
-/// Earlier reports by series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
     /// The reports, oldest first.
@@ -20,7 +19,6 @@ pub struct Past {
     pub series: Vec<PastSeries>,
 }
 
-/// An earlier report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastReport {
     pub uuid: Uuid,
@@ -41,7 +39,6 @@ pub struct PastSeries {
     pub points: Vec<PastPoint>,
 }
 
-/// One value of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastPoint {
     /// Its report: an index of [`Past::reports`].

@@ -75,7 +75,6 @@ impl PartialEq for BencherNames {
     }
 }
 
-/// The metrics of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkResults {
     /// Its name, without the ending that asks not to be judged.
@@ -87,14 +86,12 @@ pub struct BenchmarkResults {
     pub metrics: Vec<(Measure, Metric)>,
 }
 
-/// A benchmark that failed inside of a run that went on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedBenchmark {
     pub name: BenchmarkName,
     pub reason: String,
 }
 
-/// Why a metric cannot be added.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AddError {
     /// The same measure twice, in units that differ.
@@ -181,7 +178,6 @@ impl Results {
         self.bencher_names.0.extend(theirs.map(|(name, theirs)| (name.clone(), theirs.clone())));
     }
 
-    /// Adds a benchmark that failed.
     pub fn fail(&mut self, name: BenchmarkName, reason: impl Into<String>) {
         self.failures.push(FailedBenchmark { name, reason: reason.into() });
     }

@@ -46,7 +46,6 @@ impl Test {
         Self::DeltaIqr,
     ];
 
-    /// As it is written on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Static => "static",
@@ -84,7 +83,6 @@ impl FromStr for Test {
     }
 }
 
-/// A test with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdModel {
     pub test: Test,
@@ -162,7 +160,6 @@ pub fn matches_glob(glob: &str, text: &str) -> bool {
     glob[at..].iter().all(|&c| c == '*')
 }
 
-/// What is wrong with a threshold.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdError {
     /// A test of that name does not exist.
@@ -177,7 +174,6 @@ pub enum ThresholdError {
 }
 
 impl ThresholdModel {
-    /// A test without settings.
     pub fn new(test: Test) -> Self {
         Self {
             test,

@@ -9,7 +9,6 @@ use super::{
     threshold::{Test, ThresholdModel},
 };
 
-/// What was decided about one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Iteration of the report, from 0.
@@ -42,7 +41,6 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// The decision about one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -98,7 +96,6 @@ impl Outcome {
         }
     }
 
-    /// The outcome of crossing a limit.
     pub(crate) fn beyond(limit: Limit, direction: Direction) -> Self {
         match (limit, direction) {
             (_, Direction::Unknown) => Self::Changed,

@@ -6,13 +6,11 @@ use super::row::ReportRow;
 use crate::model::{Limit, Outcome};
 
 impl ReportRow<'_> {
-    /// The value with its spread.
     pub(super) fn value_text(&self) -> String {
         let ends = (self.metric.lower_value, self.metric.upper_value);
         self.scale().with_spread(self.metric.value, ends)
     }
 
-    /// The value alone.
     pub(super) fn bare_value_text(&self) -> String {
         self.scale().with_unit(self.metric.value)
     }
@@ -89,7 +87,6 @@ impl ReportRow<'_> {
     }
 }
 
-/// An outcome as people call it.
 pub fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Worse => "worse",

@@ -35,7 +35,6 @@ pub(crate) enum Block {
     },
 }
 
-/// The name of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(super) name: String,

@@ -2,7 +2,6 @@
 
 use super::document::{Block, Heading, Line, Span};
 
-/// Writes a document.
 pub(crate) fn write(blocks: &[Block]) -> String {
     blocks.iter().map(block).collect()
 }

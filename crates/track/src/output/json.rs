@@ -62,7 +62,6 @@ pub fn json(page: &Page<'_>) -> Value {
     })
 }
 
-/// Benchmarks and measures of each iteration.
 fn counts(page: &Page<'_>) -> Vec<Value> {
     let of = |results: &crate::model::Results| {
         let benchmarks = &results.benchmarks;
@@ -73,7 +72,6 @@ fn counts(page: &Page<'_>) -> Vec<Value> {
     page.report.iterations.iter().map(of).collect()
 }
 
-/// One measure of a result.
 fn measure(entities: &Entities<'_>, row: &ReportRow<'_>) -> Value {
     json!({
         "measure": entities.measure(row.measure),

@@ -43,7 +43,6 @@ pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)>
     iterations.flat_map(|(at, results)| results.failures.iter().map(move |f| (at, f))).collect()
 }
 
-/// A notice as a sentence.
 pub(super) fn notice(notice: &Notice) -> String {
     match notice {
         Notice::MovedTogether { reason, .. }

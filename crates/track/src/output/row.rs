@@ -10,7 +10,6 @@ use crate::model::{
     Alert, BenchmarkResults, Measure, Metric, Outcome, Status, ThresholdModel, Verdict,
 };
 
-/// One metric of one iteration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportRow<'a> {
     /// Iteration of the report, from 0.

@@ -22,7 +22,6 @@ enum Rule {
     Logarithmic,
 }
 
-/// Ticks of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ticks {
     /// Values and their texts, from the lowest.
@@ -97,7 +96,6 @@ impl Axis {
         Self { low: (low - margin).max(floor), high: high + margin, rule: Rule::Linear(scale) }
     }
 
-    /// Whether each step up multiplies.
     pub(super) fn is_logarithmic(&self) -> bool {
         self.rule == Rule::Logarithmic
     }
@@ -113,7 +111,6 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// The value at a place.
     pub(super) fn value(&self, place: f64) -> f64 {
         let value = self.low + (self.high - self.low) * place;
         match self.rule {

@@ -25,7 +25,6 @@ pub struct Chart {
     pub left_out: usize,
 }
 
-/// A report as a place on the horizontal axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stamp {
     pub time: OffsetDateTime,
@@ -53,7 +52,6 @@ pub const LINES_MAX: usize = 12;
 /// Series in an SVG picture or on a terminal at most. A page has all.
 pub const CHART_LINES_MAX: usize = 60;
 
-/// The values of one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// What tells it from the other lines of its panel: the branch, and the testbed if the chart has several.
@@ -72,7 +70,6 @@ pub enum Rank {
     Steady,
 }
 
-/// One value.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Dot {
     /// Its report: an index of [`Chart::stamps`].
@@ -164,14 +161,12 @@ impl Chart {
         self.panels.iter().map(panel).collect()
     }
 
-    /// All lines, panel by panel.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.panels.iter().flat_map(|panel| &panel.lines)
     }
 }
 
 impl Panel {
-    /// Benchmark and measure.
     pub fn name(&self) -> String {
         format!("{} · {}", self.benchmark, self.measure.name)
     }
@@ -201,7 +196,6 @@ impl Line {
         Self { name, dots, steps: found.iter().map(step).collect() }
     }
 
-    /// How much it is in need of a look.
     pub fn rank(&self) -> Rank {
         match (self.active_alerts(), self.steps.is_empty()) {
             (1.., _) => Rank::Alert,
@@ -232,7 +226,6 @@ impl Line {
         self.dots.iter().filter(is_active).count()
     }
 
-    /// The newest value.
     pub fn last(&self) -> Option<&Dot> {
         self.dots.last()
     }

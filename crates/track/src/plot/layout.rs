@@ -33,7 +33,6 @@ pub(super) const FONT: f64 = 12.0;
 /// Size of the text at axes.
 pub(super) const FONT_SMALL: f64 = 11.0;
 
-/// Places of a chart.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) left: f64,
@@ -55,7 +54,6 @@ pub(super) struct Frame {
 }
 
 impl Layout {
-    /// The places of a chart.
     pub(super) fn of(chart: &Chart) -> Self {
         let panels: Vec<Frame> = chart.panels.iter().map(Frame::of).collect();
         let texts = panels.iter().flat_map(|frame| &frame.ticks.marks);
@@ -70,7 +68,6 @@ impl Layout {
         self.left + self.width * (reports + 0.5) / self.stamps.max(1) as f64
     }
 
-    /// Column of pixels of a place.
     pub(super) fn column(&self, x: f64) -> usize {
         (x - self.left).max(0.0) as usize
     }
@@ -92,7 +89,6 @@ impl Frame {
         PLOT_TOP + self.plot_height * (1.0 - self.axis.place(value).clamp(-2.0, 3.0))
     }
 
-    /// Bottom of the part where lines are.
     pub(super) fn bottom(&self) -> f64 {
         PLOT_TOP + self.plot_height
     }
@@ -102,7 +98,6 @@ impl Frame {
         self.bottom() + AXIS_HEIGHT
     }
 
-    /// Place of a value.
     pub(super) fn point(&self, layout: &Layout, chart: &Chart, dot: &Dot) -> (f64, f64) {
         (layout.x(chart.x(dot)), self.y(dot.value))
     }

@@ -25,7 +25,6 @@ const NUMBERS_MAX: usize = 3_000_000;
 /// Characters of a commit.
 const HASH_LENGTH: usize = 12;
 
-/// The data of a page.
 #[derive(Serialize)]
 pub(super) struct Data {
     left: f64,
@@ -85,7 +84,6 @@ struct Places {
 }
 
 impl Data {
-    /// The data of a chart whose first panels are there as pictures.
     pub(super) fn of(
         chart: &Chart,
         layout: &Layout,
@@ -199,7 +197,6 @@ fn kept(line: &Line, share: f64) -> Vec<usize> {
     kept
 }
 
-/// The numbers of a dot.
 fn numbers(dot: &Dot) -> impl Iterator<Item = f64> {
     let all = [Some(dot.value), dot.lower, dot.upper, dot.lower_limit, dot.upper_limit];
     all.into_iter().flatten()

@@ -112,7 +112,6 @@ pub(super) fn signs(chart: &Chart, y: f64) -> String {
     out
 }
 
-/// What is shown, in words.
 pub(super) fn summary(chart: &Chart) -> String {
     let lines = chart.lines().count();
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
@@ -186,7 +185,6 @@ pub(super) fn notes(chart: &Chart) -> Vec<Note<'_>> {
     (1..).zip(all).map(note).collect()
 }
 
-/// The texts below the picture.
 pub(super) fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = notes
         .iter()

@@ -10,7 +10,6 @@ use crate::model::{Limit, Status};
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
 
-/// What the server made of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The report as the server gave it, for `--format json`.
@@ -36,7 +35,6 @@ pub struct Answer {
     pub warnings: Vec<String>,
 }
 
-/// An alert of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteAlert {
     pub benchmark: String,

@@ -6,7 +6,6 @@ use wingbeat_text::plural;
 
 use super::http::Failure;
 
-/// Why a report did not reach the server, or not for certain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     /// `--host` is no address of a server.

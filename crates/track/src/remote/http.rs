@@ -21,7 +21,6 @@ const ANSWER_MAX: u64 = 64 << 20;
 /// What a single attempt may last: one that hangs is not to take the time of all others.
 const ATTEMPT_MAX: Duration = Duration::from_secs(90);
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
@@ -34,7 +33,6 @@ pub(crate) struct Call<'a> {
     pub(crate) is_repeatable: bool,
 }
 
-/// What came back.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -44,7 +42,6 @@ pub(crate) struct Response {
     pub(crate) attempts: u32,
 }
 
-/// Why nothing came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// What went wrong, in words.
@@ -55,7 +52,6 @@ pub(crate) struct Failure {
     pub(crate) may_have_arrived: bool,
 }
 
-/// An attempt without an answer.
 struct Miss {
     reason: String,
     /// Whether another attempt may go better.
@@ -159,7 +155,6 @@ impl Response {
     }
 }
 
-/// The beginning of a text.
 pub(crate) fn excerpt(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     match text.char_indices().nth(CHARS_MAX) {

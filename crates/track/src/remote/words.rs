@@ -21,7 +21,6 @@ pub(crate) fn verdict(answer: &Answer) -> String {
     }
 }
 
-/// An alert as a sentence.
 pub(crate) fn alert(alert: &RemoteAlert) -> String {
     let figures = Figures::of(alert);
     let usual = figures.baseline.map(|baseline| format!(", usually {baseline}"));

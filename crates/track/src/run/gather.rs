@@ -17,7 +17,6 @@ use crate::{
 /// Most files in one report, as Bencher has it.
 const FILES_MAX: usize = 255;
 
-/// Where results come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
     /// What to run. Without it, files or stdin are read.

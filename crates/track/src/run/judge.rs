@@ -50,7 +50,6 @@ impl Background {
         self.silenced.contains(&(verdict.benchmark.clone(), verdict.measure.clone()))
     }
 
-    /// The alert that a verdict raises.
     pub(super) fn alert(&self, verdict: &Verdict) -> Alert {
         let is_silenced = self.is_silenced(verdict);
         Alert {

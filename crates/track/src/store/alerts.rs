@@ -26,7 +26,6 @@ use crate::model::{
     Alert, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug, Status, TestbedName,
 };
 
-/// A change of an alert's status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlertChange {
     pub uuid: Uuid,
@@ -46,7 +45,6 @@ pub struct AlertFilter {
     pub status: Option<Status>,
 }
 
-/// An alert and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredAlert {
     /// The alert, with its present status.
@@ -131,7 +129,6 @@ impl Store {
 /// The smallest step between two changes.
 const TICK: Duration = Duration::NANOSECOND;
 
-/// Checks that a change can be stored.
 pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport> {
     match time_ns(change.time) {
         Some(_) => Ok(()),
@@ -142,7 +139,6 @@ pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport>
     }
 }
 
-/// Adds a change, unless it is there.
 pub(super) fn insert_change(
     connection: &Connection,
     change: &AlertChange,

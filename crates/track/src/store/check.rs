@@ -20,7 +20,6 @@ use super::{
 /// Damaged places that are named of one report at most.
 const PLACES_MAX: usize = 20;
 
-/// What a check has found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Check {
     pub reports: usize,
@@ -33,7 +32,6 @@ pub struct Check {
     pub damaged: Vec<Damaged>,
 }
 
-/// A damaged place.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Damaged {
     /// The report that it belongs to, if it belongs to one.
@@ -157,7 +155,6 @@ fn named(
     }
 }
 
-/// A report that was found.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) row: i64,
@@ -165,7 +162,6 @@ pub(super) struct Listed {
     pub(super) time: OffsetDateTime,
 }
 
-/// All that is in a store.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) reports: Vec<Listed>,

@@ -156,7 +156,6 @@ impl Table {
         format!("SELECT {} FROM {}", self.list(""), self.name)
     }
 
-    /// What adds rows.
     pub(super) fn inserter<'c>(
         &self,
         connection: &'c Connection,
@@ -217,13 +216,11 @@ impl Table {
     }
 }
 
-/// Adds rows to a table, their checksums included.
 pub(super) struct Inserter<'c> {
     statement: CachedStatement<'c>,
 }
 
 impl Inserter<'_> {
-    /// Adds a row of the table's columns, and returns its checksum.
     pub(super) fn insert(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<Checksum> {
         let checksum = Checksum::of(values)?;
         for (number, value) in (1..).zip(values) {
@@ -240,7 +237,6 @@ impl Inserter<'_> {
 pub(super) struct Checksum(i64);
 
 impl Checksum {
-    /// Of values as they are bound.
     pub(super) fn of(values: &[&dyn ToSql]) -> rusqlite::Result<Self> {
         let mut bytes = Bytes::default();
         for value in values {
@@ -256,7 +252,6 @@ impl Checksum {
         Ok(bytes.checksum())
     }
 
-    /// Of values as they are read.
     pub(super) fn of_read(values: &[ValueRef<'_>]) -> Self {
         let mut bytes = Bytes::default();
         values.iter().for_each(|value| bytes.add(*value));
@@ -279,7 +274,6 @@ impl Checksum {
         Self(sum)
     }
 
-    /// Adds to a sum.
     pub(super) fn add(&mut self, other: Self) {
         self.0 = self.0.wrapping_add(other.0);
     }

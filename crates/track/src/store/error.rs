@@ -91,7 +91,6 @@ pub struct InvalidReport {
 }
 
 impl StoreError {
-    /// Puts an error of SQLite into words.
     pub(super) fn of(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         // Not even the file of shared memory could be made longer (SQLITE_IOERR_SHMSIZE).
@@ -117,7 +116,6 @@ impl StoreError {
     }
 }
 
-/// What to do next.
 fn after_damage(doing: &str) -> &'static str {
     match doing == OPENING {
         true => {
@@ -157,7 +155,6 @@ fn is_of_content(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// What is wrong with the content.
 pub(super) fn detail(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::FromSqlConversionFailure(_, _, source) if source.is::<Damage>() => {

@@ -48,7 +48,6 @@ pub enum ExchangeError {
     },
 }
 
-/// What an export has done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exported {
     pub reports: usize,
@@ -60,7 +59,6 @@ pub struct Exported {
     pub damaged: Vec<Damaged>,
 }
 
-/// What an import has done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imported {
     /// Reports that are new in the store.
@@ -73,7 +71,6 @@ pub struct Imported {
     pub skipped: Vec<Skipped>,
 }
 
-/// A file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub path: PathBuf,

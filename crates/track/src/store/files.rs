@@ -28,7 +28,6 @@ const CHANGE_END: &str = ".alert.json";
 /// Start of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 
-/// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum FileKind {
     /// A report with its alerts as they were raised.
@@ -37,7 +36,6 @@ pub(super) enum FileKind {
     AlertChange,
 }
 
-/// The content of a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Document<T> {
     format: u32,
@@ -45,13 +43,11 @@ pub(super) struct Document<T> {
     content: T,
 }
 
-/// The content of a file of a report.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ReportContent {
     pub(super) report: Report,
 }
 
-/// The content of a file of a change.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ChangeContent {
     pub(super) alert_change: AlertChange,
@@ -64,7 +60,6 @@ struct Claim {
     alert_change: Option<IgnoredAny>,
 }
 
-/// What came out of a file.
 #[derive(Debug)]
 pub(super) enum Content {
     Report(Box<Report>),
@@ -155,7 +150,6 @@ pub(super) fn newer(format: u32) -> String {
     )
 }
 
-/// Reads a file. An error says what is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Content, String> {
     // Twice, rather than to keep the text.
     let text = || {

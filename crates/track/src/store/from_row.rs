@@ -30,7 +30,6 @@ pub(super) fn start_point(row: &Row<'_>) -> rusqlite::Result<Option<StartPoint>>
     }))
 }
 
-/// The environment of the columns [`ENVIRONMENT`].
 pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
     Ok(Environment {
         kernel: row.get("kernel")?,
@@ -46,7 +45,6 @@ pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
     })
 }
 
-/// The measure of the columns [`MEASURE`].
 pub(super) fn measure(row: &Row<'_>) -> rusqlite::Result<Measure> {
     Ok(Measure {
         slug: row.get::<_, Text<_>>("slug")?.0,
@@ -69,7 +67,6 @@ pub(super) fn boundary(row: &Row<'_>) -> rusqlite::Result<Option<Boundary>> {
     }))
 }
 
-/// A time.
 pub(super) fn time(row: &Row<'_>, column: &str) -> rusqlite::Result<OffsetDateTime> {
     Ok(row.get::<_, Time>(column)?.0)
 }

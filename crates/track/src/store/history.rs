@@ -113,7 +113,6 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// The newest reports, newest first.
     fn newest(
         &self,
         connection: &Connection,

@@ -174,7 +174,6 @@ fn insert_metrics<'r>(
     Ok(rows)
 }
 
-/// Adds the samples of metrics.
 struct SampleRows<'c> {
     next: i64,
     rows: Inserter<'c>,

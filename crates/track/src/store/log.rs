@@ -57,7 +57,6 @@ pub struct ReportSummary {
     pub confirms: Option<Uuid>,
 }
 
-/// The state of a branch: what its newest report says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchHead {
     /// The last epoch.
@@ -173,7 +172,6 @@ impl Store {
         read().map_err(self.error("reading the state of a branch"))
     }
 
-    /// The projects, in alphabetical order.
     pub fn projects(&self) -> Result<Vec<ProjectName>, StoreError> {
         let sql = "SELECT name FROM project ORDER BY name";
         names(&self.connection, sql, None).map_err(self.error("listing projects"))

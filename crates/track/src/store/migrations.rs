@@ -25,7 +25,6 @@ pub const VERSION: i64 = MIGRATIONS.len() as i64;
 /// `application_id` of a store: "wngb".
 const APPLICATION: i64 = 0x776e_6762;
 
-/// What a database is to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Identity {
     Empty,

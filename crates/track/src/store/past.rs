@@ -204,7 +204,6 @@ pub(super) struct Mark {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// The marks of a report.
 pub(super) fn marks(
     connection: &Connection,
     report: &StoredReport,
@@ -270,7 +269,6 @@ fn name_series(connection: &Connection, raw: Vec<RawSeries>) -> rusqlite::Result
     Ok(named)
 }
 
-/// The name of the benchmark in a row.
 pub(super) fn benchmark_name(connection: &Connection, row: i64) -> rusqlite::Result<BenchmarkName> {
     let sql = format!("{} WHERE id = ?1", BENCHMARK.select());
     prepare(connection, &sql)?.query_row([row], |row| {
@@ -279,7 +277,6 @@ pub(super) fn benchmark_name(connection: &Connection, row: i64) -> rusqlite::Res
     })
 }
 
-/// The measure in a row.
 pub(super) fn measure_of(connection: &Connection, row: i64) -> rusqlite::Result<Measure> {
     let sql = format!("SELECT {MEASURE} FROM measure q WHERE q.id = ?1");
     prepare(connection, &sql)?.query_row([row], measure)

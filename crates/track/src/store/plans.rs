@@ -20,7 +20,6 @@ thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Notes a statement.
 pub(super) fn note(sql: &str) {
     STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
 }
@@ -89,7 +88,6 @@ fn report(number: u128, branch: &str, start_point: Option<StartPoint>) -> Report
     }
 }
 
-/// Asks for all that can be asked for.
 fn use_all(store: &mut Store, folder: &std::path::Path) {
     let main = report(1, "main", None);
     let start = StartPoint {

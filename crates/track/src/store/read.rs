@@ -36,14 +36,12 @@ impl Store {
     }
 }
 
-/// The row of a report.
 fn row_of(connection: &Connection, uuid: Uuid) -> rusqlite::Result<Option<i64>> {
     prepare(connection, "SELECT id FROM report WHERE uuid = ?1")?
         .query_row([Id(uuid)], |row| row.get(0))
         .optional()
 }
 
-/// Verifies and reads the report of a row.
 pub(super) fn read(connection: &Connection, row: i64, which: Alerts) -> rusqlite::Result<Report> {
     // One view of the store, also if somebody writes meanwhile.
     let view =
@@ -99,7 +97,6 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Report> {
     })
 }
 
-/// The results of one iteration of the report.
 fn iteration(report: &mut Report, number: u32) -> rusqlite::Result<&mut Results> {
     let out_of_range = rusqlite::Error::IntegralValueOutOfRange(0, i64::from(number));
     report.iterations.get_mut(number as usize).ok_or(out_of_range)

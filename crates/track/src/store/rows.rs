@@ -21,7 +21,6 @@ impl Conditions {
         }
     }
 
-    /// Adds a condition without a value.
     pub(super) fn require(&mut self, text: &str) {
         self.texts.push(text.to_owned());
     }
@@ -46,7 +45,6 @@ impl Conditions {
     }
 }
 
-/// The condition that a column has one of these values.
 pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
     let rows: Vec<_> = rows.iter().map(i64::to_string).collect();
     format!("{column} IN ({})", rows.join(", "))
@@ -79,7 +77,6 @@ pub(super) fn newest<T>(
     prepare(connection, &sql)?.query_map(values, of_row)?.collect()
 }
 
-/// The row of a project.
 pub(super) fn project_row(
     connection: &Connection,
     project: &ProjectName,
@@ -88,7 +85,6 @@ pub(super) fn project_row(
     prepare(connection, sql)?.query_row([project.as_str()], |row| row.get(0)).optional()
 }
 
-/// The row of a branch.
 pub(super) fn branch_row(
     connection: &Connection,
     project: &ProjectName,
@@ -100,7 +96,6 @@ pub(super) fn branch_row(
     }
 }
 
-/// The row of a name in a table of names.
 pub(super) fn name_row(
     connection: &Connection,
     table: &str,

@@ -58,7 +58,6 @@ pub struct PlotSeries {
     pub points: Vec<PlotPoint>,
 }
 
-/// One value to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlotPoint {
     /// Its report: an index of [`Plot::reports`].
@@ -77,7 +76,6 @@ pub struct PlotPoint {
 }
 
 impl PlotQuery {
-    /// All of a project.
     pub fn of(project: ProjectName) -> Self {
         Self {
             project,

@@ -25,19 +25,16 @@ use super::{
 };
 use crate::{model::Report, store::Insertion};
 
-/// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {
     export: Origin,
 }
 
-/// What wrote it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Origin {
     wingbeat: String,
 }
 
-/// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 struct End {
     end: Counts,
@@ -249,7 +246,6 @@ fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Importe
     }
 }
 
-/// What is wrong with a document.
 fn reason(error: &serde_json::Error, document: usize) -> String {
     let cut = "it is cut off or damaged";
     match (error.classify(), document) {

@@ -35,31 +35,26 @@ pub(super) struct DamagedPlace {
 }
 
 impl Sums {
-    /// Counts a metric.
     pub(super) fn metric(&mut self, row: Checksum, value: Checksum) {
         self.metrics += 1;
         self.content.add(row);
         self.values.add(value);
     }
 
-    /// Counts the samples of a metric.
     pub(super) fn samples(&mut self, row: Checksum) {
         self.content.add(row);
     }
 
-    /// Counts a failure.
     pub(super) fn failure(&mut self, row: Checksum) {
         self.failures += 1;
         self.content.add(row);
     }
 
-    /// Counts a verdict.
     pub(super) fn verdict(&mut self, row: Checksum, mark: Option<Checksum>) {
         self.content.add(row);
         mark.into_iter().for_each(|mark| self.marks.add(mark));
     }
 
-    /// Counts an alert.
     pub(super) fn alert(&mut self, row: Checksum, mark: Checksum) {
         self.alerts += 1;
         self.content.add(row);
@@ -110,7 +105,6 @@ impl Sums {
         Ok(sums)
     }
 
-    /// Counts a row.
     fn count(
         &mut self,
         connection: &Connection,
@@ -171,7 +165,6 @@ pub(super) fn verify_report(connection: &Connection, row: &Row<'_>) -> rusqlite:
 /// The first column of a report that tells sums.
 const FIRST: usize = 21;
 
-/// The checksum of some columns.
 pub(super) fn mark<const N: usize>(
     row: &Row<'_>,
     columns: [usize; N],

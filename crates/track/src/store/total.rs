@@ -12,14 +12,12 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Counts a row.
     pub(super) fn add(&mut self, row: Checksum) {
         self.rows += 1;
         self.sum.add(row);
     }
 }
 
-/// What is in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Total {
     pub(super) reports: Count,
@@ -27,7 +25,6 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// As it is stored.
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum
                    FROM total WHERE id = 1";
@@ -40,7 +37,6 @@ impl Total {
         })
     }
 
-    /// Stores it.
     pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
                        alert_changes = ?3, alert_changes_checksum = ?4 WHERE id = 1";

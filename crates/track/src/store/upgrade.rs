@@ -13,7 +13,6 @@ use super::{
     total::Total,
 };
 
-/// Gives each row its checksum.
 pub(super) fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
     for table in [PROJECT, BRANCH, TESTBED, BENCHMARK, MEASURE, ENVIRONMENT] {
         seal(connection, table, "", &[])?;

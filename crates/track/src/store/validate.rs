@@ -8,7 +8,6 @@ use crate::model::{BenchmarkName, Report, Slug, Verdict};
 /// Names a metric of a report: iteration, benchmark, measure.
 pub(super) type MetricKey<'r> = (u32, &'r BenchmarkName, &'r Slug);
 
-/// Checks that a report does not contradict itself.
 pub(super) fn validate(report: &Report) -> Result<(), InvalidReport> {
     check(report).map_err(|reason| InvalidReport { report: report.uuid, reason })
 }

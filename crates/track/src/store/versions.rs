@@ -17,7 +17,6 @@ use crate::model::{BranchName, ProjectName, TestbedName};
 /// A chain of start points that is longer is cut off.
 pub(super) const START_POINTS_MAX: usize = 64;
 
-/// A commit that was measured on a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     pub hash: String,
@@ -85,7 +84,6 @@ fn find(
     })
 }
 
-/// What the number of a report's version depends on.
 struct Place {
     project: ProjectName,
     branch: i64,

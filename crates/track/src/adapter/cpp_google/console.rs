@@ -29,7 +29,6 @@ const LARGE: &str = "kMGTPEZY";
 const BINARY: &str = "KMGTPEZY";
 const SMALL: &str = "munpfazy";
 
-/// The heading of a table.
 struct Head {
     names_width: usize,
     /// Counters that have columns, with the byte at which each column ends.

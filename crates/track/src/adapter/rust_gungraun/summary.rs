@@ -136,7 +136,6 @@ fn add(
     Ok(())
 }
 
-/// The values of the new run.
 fn values(six: Option<Parts<TotalOf6>>, seven: Option<Parts<TotalOf7>>) -> Vec<(String, f64)> {
     let six = match six.map(|parts| parts.total.summary) {
         Some(ToolSummary::Callgrind(metrics)) => metrics,

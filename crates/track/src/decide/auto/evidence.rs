@@ -19,7 +19,6 @@ const VALUE_SHARE: f64 = 0.35;
 const RUN_SHARE: f64 = 0.5;
 const LEVEL_SHARE: f64 = 0.15;
 
-/// The evidence for one metric.
 pub(super) struct Evidence {
     /// Level and spread of its history.
     pub(super) usual: Usual,
@@ -41,7 +40,6 @@ pub(super) struct Evidence {
     pub(super) run: Option<NewestRun>,
 }
 
-/// Weighs all metrics.
 pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence>> {
     let usual = |case: &Case<'_>| {
         let pieces = case.pieces.before(1)?;

@@ -5,7 +5,6 @@ use wingbeat_stats::usual::Error;
 /// Larger errors, in spreads, count as this one.
 const ERROR_MAX: f64 = 3.0;
 
-/// Sums over adjacent errors in one history or several.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Neighbours {
     /// Sum of the products of neighbours.

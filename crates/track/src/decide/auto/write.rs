@@ -205,7 +205,6 @@ fn reason_of_suspect(evidence: &Evidence, repeats: usize) -> String {
     )
 }
 
-/// Why nothing can be judged.
 fn reason_of_noise(evidence: &Evidence) -> String {
     let why = evidence.spikes().unwrap_or_else(|| {
         let spread = evidence.usual.spread / evidence.usual.level.abs();
@@ -215,7 +214,6 @@ fn reason_of_noise(evidence: &Evidence) -> String {
     format!("history too noisy to judge: {why}; --confirm or more iterations")
 }
 
-/// Why there is no change.
 fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {
     let (error, needed) = (evidence.error.abs(), evidence.limit);
     if error > needed {

@@ -26,7 +26,6 @@ pub(super) fn of_row(row: &ReportRow<'_>) -> Value {
     })
 }
 
-/// Of the report.
 pub(super) fn of_report(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Value {
     let report = page.report;
     let failures = (0u32..).zip(&report.iterations).flat_map(|(iteration, results)| {

@@ -12,7 +12,6 @@ use crate::{
     model::{BenchmarkName, Measure, ThresholdModel, threshold::Test},
 };
 
-/// Makes the things that a report mentions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entities<'a> {
     pub(super) page: &'a Page<'a>,

@@ -51,7 +51,6 @@ impl Ids {
         below(self.project, "measure", measure.slug.as_str())
     }
 
-    /// The threshold of a measure on this branch and testbed.
     pub(super) fn threshold(&self, measure: &Measure) -> Uuid {
         below(self.branch, "threshold", &format!("{}/{}", self.testbed, measure.slug))
     }

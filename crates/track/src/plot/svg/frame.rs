@@ -98,7 +98,6 @@ fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
     );
 }
 
-/// Benchmark and measure, as far as there is room.
 pub(in crate::plot) fn name(panel: &Panel, layout: &Layout) -> String {
     let measure = fit(&format!(" · {}", panel.measure.name), layout.width * 0.4, TITLE_FONT);
     // The measure stays whole where the name of a benchmark does not fit.

@@ -93,7 +93,6 @@ impl Area {
     }
 }
 
-/// Changes of level with how large they are.
 pub(super) fn steps(
     out: &mut String,
     chart: &Chart,
