@@ -41,6 +41,7 @@ mod wingbeat_bench;
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
+use self::text::without_colors;
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results};
 
@@ -90,27 +91,17 @@ const ALIASES: &[(&str, Adapter)] =
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AdapterError {
-    /// No adapter of that name.
     #[error("there is no adapter {0:?}; the adapters are {names}", names = names())]
     NoSuchAdapter(String),
-    /// There is no result in it.
     #[error(
         "the adapter {0} found no result in this output; is it the right one (--adapter), and does the \
          command print its results on stdout?"
     )]
     Nothing(Adapter),
-    /// The tool reports only another average.
     #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
     Average { adapter: Adapter, asked: &'static str, tool_has: &'static str },
-    /// A malformed result of that tool.
     #[error("the adapter {adapter} cannot read line {line}: {reason}")]
-    Malformed {
-        adapter: Adapter,
-        /// Line, from 1.
-        line: usize,
-        reason: String,
-    },
-    /// An invalid metric.
+    Malformed { adapter: Adapter, line: usize, reason: String },
     #[error("{0}")]
     Metric(#[from] AddError),
 }
@@ -143,12 +134,11 @@ impl Adapter {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(output),
         };
-        let results = parse(&text, average)?;
+        let results = parse(&without_colors(&text), average)?;
         if results.is_empty() { Err(AdapterError::Nothing(self)) } else { Ok(results) }
     }
 
-    /// Reads a file written by a tool, and what the tool printed: some tools name failed benchmarks
-    /// only there.
+    /// Reads a file of a tool, and what the tool printed: some name failed benchmarks only there.
     pub fn parse_file(
         self,
         file: &[u8],

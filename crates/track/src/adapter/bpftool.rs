@@ -8,9 +8,8 @@ use serde::Deserialize;
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     objects::objects,
-    text::without_colors,
     unit,
 };
 use crate::model::{Average, Measure, Metric, Results};
@@ -25,10 +24,8 @@ struct Run {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::Bpftool, line };
+    for (at, content) in lines(Adapter::Bpftool, text) {
         if let Some(rest) = content.strip_prefix("Return value: ") {
             let duration = rest.split_once(", duration (average): ").and_then(|(_, time)| {
                 let digits = time.trim().strip_suffix("ns")?;

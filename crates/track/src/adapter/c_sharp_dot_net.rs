@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{
     Adapter, AdapterError,
     documents::documents,
-    figure::{Figure, around},
+    figure::{Figure, around, required},
     line::At,
     naming, once,
 };
@@ -40,12 +40,10 @@ struct Benchmark {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Statistics {
+    #[serde(deserialize_with = "required")]
     mean: Figure,
-    #[serde(default)]
     standard_deviation: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     interquartile_range: Figure,
     #[serde(default)]
     original_values: Vec<Figure>,
@@ -54,15 +52,10 @@ struct Statistics {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Memory {
-    #[serde(default)]
     gen0_collections: Figure,
-    #[serde(default)]
     gen1_collections: Figure,
-    #[serde(default)]
     gen2_collections: Figure,
-    #[serde(default)]
     total_operations: Figure,
-    #[serde(default)]
     bytes_allocated_per_operation: Figure,
 }
 
@@ -72,13 +65,16 @@ struct Memory {
 struct Measurement {
     iteration_mode: String,
     iteration_stage: String,
+    #[serde(deserialize_with = "required")]
     operations: Figure,
+    #[serde(deserialize_with = "required")]
     nanoseconds: Figure,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OfDiagnoser {
+    #[serde(deserialize_with = "required")]
     value: Figure,
     descriptor: Descriptor,
 }

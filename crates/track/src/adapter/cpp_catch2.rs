@@ -10,10 +10,9 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     naming,
     once::Once,
-    text::without_colors,
     unit::{nanoseconds, number},
 };
 use crate::model::{Average, BenchmarkName, FailedBenchmark, Measure, Metric, Results};
@@ -49,7 +48,6 @@ struct Reader {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut reader = Reader {
         place: Place::Outside,
         test_case: String::new(),
@@ -58,9 +56,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         results: Results::default(),
         once: Once::default(),
     };
-    let mut lines = numbered(&text).peekable();
-    while let Some((line, text)) = lines.next() {
-        let at = At { adapter: Adapter::CppCatch2, line };
+    let mut lines = lines(Adapter::CppCatch2, text).peekable();
+    while let Some((at, text)) = lines.next() {
         if text.ends_with(": FAILED:") && !reader.test_case.is_empty() {
             let said = lines.peek().map_or("", |(_, next)| next.trim());
             let reason = format!("{} {said}", text.trim());

@@ -18,8 +18,7 @@ use crate::model::Results;
 /// The files of a folder `new`, each of which must be from this run.
 pub const FILES: [&str; 3] = ["benchmark.json", "estimates.json", "sample.json"];
 
-/// Maximum relative difference between a printed time and its estimate: Criterion prints five
-/// digits.
+/// Relative difference of a printed time from its estimate at most: five digits are printed.
 const ROUNDING: f64 = 1e-4;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,14 +37,12 @@ pub struct CriterionSamples {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CriterionDirError {
-    /// Not the JSON that Criterion writes.
     #[error("{file} is not what Criterion 0.3 to 0.8 writes: {reason}")]
     Json {
         /// Which of [`FILES`].
         file: &'static str,
         reason: String,
     },
-    /// Invalid samples.
     #[error(
         "sample.json has {times} times and {iterations} numbers of iterations; it needs as many of each, above 0"
     )]

@@ -72,8 +72,7 @@ pub(super) fn documents<T: DeserializeOwned>(
     Ok(Documents { found, rest })
 }
 
-/// Where a text ends that looked like a document but is not one of the tool's, or the error if it
-/// is.
+/// Where a text ends that looked like a document of the tool, or the error if it is one.
 fn end_of_foreign(
     text: &str,
     start: usize,

@@ -14,7 +14,7 @@ use super::{
     Adapter, AdapterError,
     line::{At, numbered},
     naming,
-    text::{split_once, without_colors},
+    text::split_once,
     unit::number,
 };
 use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
@@ -45,8 +45,7 @@ struct UnitFacts {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
-    let text = out_of_events(&text);
+    let text = out_of_events(text);
     let mut units = FxHashMap::default();
     let lines = read(&text, &mut units);
     let ambiguous = naming::ambiguous(lines.iter().map(|line| (line.name, line.package)));

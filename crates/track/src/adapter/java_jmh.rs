@@ -6,8 +6,12 @@ use std::{borrow::Cow, collections::HashSet};
 use serde::Deserialize;
 
 use super::{
-    Adapter, AdapterError, documents::documents, figure::Figure, json::Ordered, line::At, naming,
-    once, text::without_colors, unit,
+    Adapter, AdapterError,
+    documents::documents,
+    figure::{Figure, required},
+    json::Ordered,
+    line::At,
+    naming, once, unit,
 };
 use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
@@ -25,6 +29,7 @@ struct Benchmark {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Score {
+    #[serde(deserialize_with = "required")]
     score: Figure,
     #[serde(default)]
     score_confidence: [Figure; 2],
@@ -78,7 +83,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         }
     }
     if !results.is_empty() {
-        add_failures(&mut results, &without_colors(&reports.rest))?;
+        add_failures(&mut results, &reports.rest)?;
     }
     Ok(results)
 }
@@ -155,10 +160,7 @@ fn metric(score: &Score, factor: f64) -> Option<Metric> {
 fn metric_of(score: &Score, factor: f64) -> Option<Metric> {
     let metric = Metric::new(score.score.scaled(factor)?);
     let [lower, upper] = score.score_confidence.map(|end| end.scaled(factor));
-    Some(match lower.zip(upper) {
-        Some((lower, upper)) => metric.within(lower, upper),
-        None => metric,
-    })
+    Some(metric.with_ends(lower.zip(upper)))
 }
 
 /// Finds the benchmarks that failed in JMH's own output:

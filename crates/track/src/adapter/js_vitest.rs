@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{
     Adapter, AdapterError,
     documents::documents,
-    figure::{Figure, around},
+    figure::{Figure, around, required},
     line::At,
     naming, once,
 };
@@ -38,15 +38,10 @@ struct Group {
 #[derive(Deserialize)]
 struct Benchmark {
     name: String,
-    #[serde(default)]
     hz: Figure,
-    #[serde(default)]
     mean: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     sd: Figure,
-    #[serde(default)]
     rme: Figure,
     #[serde(default)]
     samples: Vec<f64>,
@@ -92,12 +87,10 @@ struct Task {
 
 #[derive(Deserialize)]
 struct Statistics {
+    #[serde(deserialize_with = "required")]
     mean: Figure,
-    #[serde(default)]
     p50: Figure,
-    #[serde(default)]
     sd: Figure,
-    #[serde(default)]
     rme: Figure,
     #[serde(default)]
     samples: Option<Vec<f64>>,
@@ -162,8 +155,7 @@ fn add(
     Ok(())
 }
 
-/// Adds the benchmarks of version 5. Their names do not include the file unless two files share
-/// one.
+/// Adds the benchmarks of version 5. The file is in their names only where two files share one.
 fn add_tests(
     results: &mut Results,
     at: At,

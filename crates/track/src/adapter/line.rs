@@ -85,6 +85,11 @@ pub(super) fn without_cargo(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
+/// As [`numbered`], each with its place for errors.
+pub(super) fn lines(adapter: Adapter, text: &str) -> impl Iterator<Item = (At, &str)> {
+    numbered(text).map(move |(line, content)| (At { adapter, line }, content))
+}
+
 fn last_version(line: &str) -> &str {
     let line = line.trim_end_matches('\r');
     memrchr(b'\r', line.as_bytes()).map_or(line, |at| &line[at + 1..])

@@ -16,8 +16,7 @@ pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(parts.join(" "))
 }
 
-/// A measure defined by a benchmark, or by one tool alone. Its slug never collides with a known
-/// one.
+/// A measure of one benchmark or one tool. Its slug never collides with a known one.
 pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure {
     let label = in_one_line(label);
     let units = match units.trim() {
@@ -33,8 +32,7 @@ pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure
     Measure::custom(format!("{label} counter"), units, direction, MeasureKind::Noisy)
 }
 
-/// The keys that occur with more than one qualifier: they name several benchmarks, which the
-/// qualifier must distinguish.
+/// Keys with more than one qualifier: several benchmarks, which the qualifier must distinguish.
 pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     pairs: impl Iterator<Item = (K, Q)>,
 ) -> FxHashSet<K> {

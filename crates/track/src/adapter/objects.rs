@@ -15,8 +15,7 @@ pub(super) struct Object<'a, T> {
     pub(super) content: Result<T, String>,
 }
 
-/// All documents of the text. A document of another form is an error, and reading continues on the
-/// next line.
+/// All documents of the text. After one of another form, reading continues on the next line.
 pub(super) fn objects<T: DeserializeOwned>(text: &str) -> Vec<Object<'_, T>> {
     let mut found = Vec::new();
     let mut line = 1;

@@ -42,8 +42,7 @@ impl Once {
     }
 }
 
-/// Refuses a document with two entries of the same identity. Each comes with its name; entries
-/// count from 1.
+/// Refuses a document with two entries of one identity. Each comes with its name.
 pub(super) fn in_document<K: Hash + Eq, N: fmt::Debug>(
     at: At,
     entries: impl Iterator<Item = (K, N)>,

@@ -96,11 +96,8 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Result<(), AdapterEr
         _ => Direction::LowerIsBetter,
     };
     let value = value * scale.unwrap_or(1.0);
-    let mut metric = Metric::new(value);
-    if let Some(percent) = counter.variance.filter(|percent| *percent > 0.0) {
-        let error = value * percent / 100.0;
-        metric = metric.within(value - error, value + error);
-    }
+    let percent = counter.variance.filter(|percent| *percent > 0.0);
+    let metric = Metric::new(value).with_error(percent.map(|percent| value * percent / 100.0));
     let name = at.name(&counter.name())?;
     // Also instructions: an interrupt is counted, too.
     let measure = Measure::custom(event.to_owned(), units, direction, MeasureKind::Noisy);

@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use self::events::Event;
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     once::Once,
-    text::{rsplit_once, split_once, without_colors},
+    text::{rsplit_once, split_once},
     unit,
 };
 use crate::model::{Average, Measure, Metric, Results};
@@ -24,7 +24,6 @@ const RESULT: &str = " ... bench:";
 const FAILED: &str = " ... FAILED";
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let measures = [Measure::latency(), Measure::named("bytes-per-second")];
     let mut failed = Vec::new();
@@ -32,8 +31,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     // Whether libtest runs a program, which then has each name once. Criterion does not tell where another
     // program begins.
     let mut is_in_program = false;
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::RustBench, line };
+    for (at, content) in lines(Adapter::RustBench, text) {
         let Some(test) = content.strip_prefix("test ") else {
             let event = events::event(content).map_err(|reason| at.malformed(reason))?;
             match event {
@@ -157,7 +155,7 @@ mod tests {
     #[test]
     fn lines_with_a_result() {
         let check = |line: &str, name: &str, value, ends| {
-            let results = parse(line, None).expect(line);
+            let results = Adapter::RustBench.parse(line.as_bytes(), None).expect(line);
             assert_eq!(results.benchmarks[0].name.as_str(), name);
             let metric = &results.benchmarks[0].metrics[0].1;
             assert_eq!(metric.value, value);

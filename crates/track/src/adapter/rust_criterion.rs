@@ -5,8 +5,7 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
-    text::without_colors,
+    line::{At, lines},
     unit,
 };
 use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
@@ -31,15 +30,13 @@ const RATES: &[(&str, f64, &str)] = &[
 ];
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let mut running = Running::default();
     // The line before, if it may be a name.
     let mut above = "";
     // The benchmark that lines of throughput belong to.
     let mut current: Option<BenchmarkName> = None;
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::RustCriterion, line };
+    for (at, content) in lines(Adapter::RustCriterion, text) {
         running.see(&mut results, at, content)?;
         if let Some((name, values)) = labelled(content, "time:") {
             let name = if name.is_empty() { above } else { name };
@@ -155,7 +152,7 @@ mod tests {
     type Row = (String, String, [f64; 3]);
 
     fn rows(text: &str) -> Vec<Row> {
-        let results = parse(text, None).expect(text);
+        let results = Adapter::RustCriterion.parse(text.as_bytes(), None).expect(text);
         let row = |name: &BenchmarkName, (measure, metric): &(Measure, Metric)| {
             let ends = metric.lower_value.zip(metric.upper_value).expect("ends");
             // To ten digits: units are multiplied.

@@ -6,9 +6,8 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     once::Once,
-    text::without_colors,
     unit,
 };
 use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
@@ -32,15 +31,14 @@ const ALLOCATIONS: &[(&str, &str, &str)] = &[
 const SCALES: &str = "KMGTP";
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let average = match average {
         Some(Average::Mean) => MEAN,
         Some(Average::Median) | None => MEDIAN,
     };
     let mut reader =
         Reader { average, results: Results::default(), once: Once::default(), tree: None };
-    for (line, content) in numbered(&text) {
-        reader.line(At { adapter: Adapter::RustDivan, line }, content)?;
+    for (at, content) in lines(Adapter::RustDivan, text) {
+        reader.line(at, content)?;
     }
     Ok(reader.results)
 }
@@ -146,12 +144,7 @@ impl Reader {
             None => {
                 let measure = rate(units).ok_or_else(broken)?;
                 let ends = values[SLOWEST].zip(values[FASTEST]);
-                let metric = Metric::new(value);
-                let metric = match ends {
-                    Some(((lower, _), (upper, _))) => metric.within(lower, upper),
-                    None => metric,
-                };
-                (measure, metric)
+                (measure, Metric::new(value).with_ends(ends.map(|(low, high)| (low.0, high.0))))
             }
         };
         Ok(self.results.add(name, measure, metric)?)

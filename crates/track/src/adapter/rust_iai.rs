@@ -1,11 +1,6 @@
 //! Iai: a name, and below it five counts, each with its change since the last run.
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, numbered},
-    text::without_colors,
-    unit,
-};
+use super::{Adapter, AdapterError, line::lines, unit};
 use crate::model::{Average, Measure, Metric, Results};
 
 /// The counts; their names are those of the measures.
@@ -13,15 +8,13 @@ const COUNTS: [&str; 5] =
     ["Instructions", "L1 Accesses", "L2 Accesses", "RAM Accesses", "Estimated Cycles"];
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let measures = COUNTS.map(Measure::named);
     let mut above = "";
     // The benchmark, and how many of its counts were read.
     let mut current: Option<(&str, usize)> = None;
     let mut first: Option<Metric> = None;
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::RustIai, line };
+    for (at, content) in lines(Adapter::RustIai, text) {
         let count = content.strip_prefix("  ").and_then(|content| content.split_once(':'));
         match count.and_then(|(name, value)| Some((name, metric(value)?))) {
             // Gungraun's results begin alike: only what comes second tells.

@@ -27,6 +27,18 @@ impl Metric {
         Self { lower_value: Some(lower), upper_value: Some(upper), ..self }
     }
 
+    /// Within both ends, if they are known.
+    pub(crate) fn with_ends(self, ends: Option<(f64, f64)>) -> Self {
+        let Some((lower, upper)) = ends else { return self };
+        self.within(lower, upper)
+    }
+
+    /// Within an error on either side, if it is known.
+    pub(crate) fn with_error(self, error: Option<f64>) -> Self {
+        let value = self.value;
+        self.with_ends(error.map(|error| (value - error, value + error)))
+    }
+
     /// The same value with single measurements.
     pub fn with_samples(self, samples: Vec<f64>) -> Self {
         Self { samples, ..self }

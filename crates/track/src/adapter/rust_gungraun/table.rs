@@ -9,7 +9,7 @@ use super::measures::measure;
 use crate::{
     adapter::{
         Adapter, AdapterError,
-        line::{At, numbered},
+        line::{At, lines},
         naming,
         once::Once,
         unit,
@@ -38,8 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     let mut results = Results::default();
     let mut once = Once::default();
     let mut open: Option<Open<'_>> = None;
-    for (line, content) in numbered(text) {
-        let at = At { adapter: Adapter::RustGungraun, line };
+    for (at, content) in lines(Adapter::RustGungraun, text) {
         if is_heading(content) {
             end(&mut results, open.take())?;
             open = Some(Open {
@@ -83,8 +82,7 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
 }
 
 impl Open<'_> {
-    /// The name on one line, and as Bencher has it: the lines unchanged, up to the first indented
-    /// one.
+    /// The name on one line, and as Bencher has it: its lines up to the first indented one.
     fn named(&self, results: &mut Results) -> Result<BenchmarkName, AdapterError> {
         let lines = &self.lines[..self.name_lines];
         let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
