@@ -22,7 +22,6 @@ pub enum Benchmark {
     Exec(Vec<OsString>),
     Shell {
         shell: OsString,
-        /// Its flag before the line.
         flag: OsString,
         line: OsString,
     },
@@ -30,21 +29,10 @@ pub enum Benchmark {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// It could not be started.
     #[error("cannot run `{program}`: {source}")]
-    Start {
-        /// The program, or the shell.
-        program: String,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Its output could not be read.
+    Start { program: String, source: io::Error },
     #[error("cannot read what `{command}` prints: {source}")]
-    Read {
-        command: String,
-        /// Why not.
-        source: io::Error,
-    },
+    Read { command: String, source: io::Error },
     #[error("`{command}` {how}; nothing was stored. --allow-failure passes over runs that fail")]
     Failed {
         command: String,

@@ -51,21 +51,10 @@ pub struct Config {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is there, and cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// It is not TOML, or has a key or value that means nothing.
+    Read { path: PathBuf, source: io::Error },
     #[error("{path} is not understood: {reason}")]
-    Malformed {
-        path: PathBuf,
-        /// Where, and what would be right.
-        reason: String,
-    },
-    /// A threshold has a setting that its test does not allow.
+    Malformed { path: PathBuf, reason: String },
     #[error("{path}: {source}")]
     Threshold { path: PathBuf, source: ThresholdError },
 }

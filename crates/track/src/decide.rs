@@ -28,20 +28,9 @@ use self::history::History;
 use crate::model::{MeasureKind, Notice, Outcome, Verdict, threshold::Test};
 
 fn empty(series: &Series<'_>) -> Verdict {
-    Verdict {
-        iteration: series.iteration,
-        benchmark: series.benchmark.clone(),
-        measure: series.measure.slug.clone(),
-        outcome: Outcome::NotJudged,
-        test: series.model.map(|model| model.test),
-        boundary: None,
-        limit: None,
-        change: None,
-        p: None,
-        smallest_visible: None,
-        points: 0,
-        reason: String::new(),
-    }
+    let verdict =
+        Verdict::new(series.iteration, series.benchmark.clone(), series.measure.slug.clone());
+    Verdict { test: series.model.map(|model| model.test), ..verdict }
 }
 
 /// Judges all metrics of a report. The verdicts are in the order of the series.

@@ -79,8 +79,7 @@ pub(crate) fn command(directory: &Path) -> Command {
     command
 }
 
-/// Takes away the variables by which git tells its hooks where they run. In another worktree they would
-/// mislead.
+/// Removes the variables by which git tells its hooks where they run; elsewhere they would mislead.
 pub(crate) fn forget_hook(command: &mut Command) -> &mut Command {
     let variables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
     for variable in variables.into_iter().chain(["GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]) {

@@ -56,8 +56,7 @@ pub struct Options {
     pub token: Option<String>,
     /// No comment unless a threshold judges a metric of the report (`--ci-only-thresholds`).
     pub only_thresholds: bool,
-    /// A comment is made only when there is an alert; one that exists is updated all the same
-    /// (`--ci-only-on-alert`).
+    /// Without an alert no comment is made, only an existing one updated (`--ci-only-on-alert`).
     pub only_on_alert: bool,
     /// Name of the check run (`--ci-id`), which is also that of the [`Message`].
     pub id: Option<String>,

@@ -39,8 +39,7 @@ impl Interrupt {
         self.lock().as_ref().and_then(|child| child.try_clone().ok())
     }
 
-    /// Whether a signal ends the measurement only, and what was measured is kept. Then whoever waits for
-    /// signals leaves the process alone until a second one comes.
+    /// Whether what was measured is kept after a signal. Then only a second one ends the process.
     pub fn keeps_results(&self) -> bool {
         self.keeps_results.load(Ordering::Relaxed)
     }

@@ -33,8 +33,7 @@ pub(crate) use markdown::write as write_markdown;
 /// All that there is to tell about a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// The report, with its verdicts and alerts. The verdicts are in the order of the iterations and of
-    /// their metrics.
+    /// The report, with its verdicts in the order of the iterations and their metrics, and its alerts.
     pub report: &'a Report,
     /// The threshold behind each verdict, in the same order.
     pub thresholds: &'a [Option<ThresholdModel>],

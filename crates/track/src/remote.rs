@@ -41,8 +41,7 @@ pub struct Host {
     pub url: String,
     /// What proves who we are; without it the project has to be unclaimed.
     pub key: Option<Key>,
-    /// Whether links are to lead to pages that need no account, even those of a private project
-    /// (`--ci-public-links`).
+    /// Whether links lead to pages that need no account (`--ci-public-links`).
     pub has_public_links: bool,
     pub patience: Patience,
 }
@@ -96,8 +95,7 @@ pub struct Submission<'a> {
     pub thresholds: &'a [Threshold],
     /// Whether the server drops thresholds that are not named (`--thresholds-reset`).
     pub thresholds_reset: bool,
-    /// Whether the branch takes over the thresholds of its start point
-    /// (`--start-point-clone-thresholds`).
+    /// Whether the branch takes over thresholds (`--start-point-clone-thresholds`).
     pub clone_thresholds: bool,
     /// Whether the branch begins anew (`--start-point-reset`).
     pub start_point_reset: bool,
@@ -106,8 +104,7 @@ pub struct Submission<'a> {
 }
 
 impl Host {
-    /// Sends a report and reads the answer. `on_retry` is told of each attempt that failed, before the
-    /// pause.
+    /// Sends a report and reads the answer. `on_retry` gets each failed attempt before the pause.
     pub fn send(
         &self,
         submission: &Submission<'_>,

@@ -70,8 +70,7 @@ pub struct Request {
     pub settings: Settings,
     /// How often suspects are measured again.
     pub confirm: u32,
-    /// Whether what looks worse than a history of fewer than five reports is measured in turns with the
-    /// commit of the nearest of them.
+    /// Whether what looks worse than a short history is measured in turns with the nearest commit.
     pub takes_turns: bool,
     /// Folder in which git is asked.
     pub directory: PathBuf,
@@ -109,13 +108,10 @@ pub struct ComparedWith {
 pub enum RunError {
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// Its results could not be read.
     #[error(transparent)]
     Gather(#[from] GatherError),
-    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The time is not one that can be stored.
     #[error(
         "the report would begin at {0}, and only times between the years 1678 and 2261 can be stored; \
          --backdate takes seconds since 1970"
@@ -143,22 +139,15 @@ pub fn run(
         return Err(RunError::Time(time));
     }
     let measured = measure(request, echo)?;
+    let Request { project, branch, testbed, hash, adapter, .. } = request.clone();
+    let uuid = Uuid::now_v7();
     let mut report = Report {
-        uuid: Uuid::now_v7(),
-        project: request.project.clone(),
-        branch: request.branch.clone(),
-        hash: request.hash.clone(),
-        epoch: 0,
-        start_point: None,
-        testbed: request.testbed.clone(),
-        start_time: measured.start_time,
+        hash,
         end_time: measured.end_time,
-        adapter: request.adapter,
+        adapter,
         environment: measured.environment,
         iterations: measured.iterations,
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project, branch, testbed, measured.start_time)
     };
     let mut remarks = request.remarks.clone();
     remarks.extend(measured.remarks);

@@ -37,7 +37,7 @@ mod versions;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, Result as SqlResult};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
@@ -70,8 +70,8 @@ impl Store {
 }
 
 /// All statements that read or write reports pass here, so that a test can look at their query plans.
-fn prepare<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
+fn prepare<'c>(db: &'c Connection, sql: &str) -> SqlResult<CachedStatement<'c>> {
     #[cfg(test)]
     plans::note(sql);
-    connection.prepare_cached(sql)
+    db.prepare_cached(sql)
 }

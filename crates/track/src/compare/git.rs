@@ -51,8 +51,7 @@ impl Git {
         Ok(Snapshot { revision: Revision { asked, commit, has_uncommitted_changes: false }, tree })
     }
 
-    /// The working tree as it is, files that git does not know yet included, ignored ones not. The index
-    /// stays as it is.
+    /// The working tree with files that git does not know yet, without ignored ones. The index stays.
     pub(super) fn working_tree(&self) -> Result<Snapshot, CompareError> {
         let head = self.revision("HEAD")?;
         let what = "take the working tree as it is";

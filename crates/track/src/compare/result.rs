@@ -83,8 +83,7 @@ pub enum End {
 pub struct ComparedRow {
     pub benchmark: BenchmarkName,
     pub measure: Measure,
-    /// Value of the base, in the units of the measure: the geometric mean of its runs, or their median
-    /// if one is not above 0.
+    /// Geometric mean of the runs, or their median if one is not above 0, in units of the measure.
     pub base: f64,
     pub head: f64,
     /// `head / base − 1`; `None` from 0.

@@ -70,8 +70,7 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
-    /// Metrics that look changed by their raw samples, with too few reports of history to decide.
-    /// They raise no alert.
+    /// Metrics whose raw samples look changed, with too little history to decide. They raise no alert.
     #[serde(default)]
     pub looks: Vec<Look>,
     /// Notices about the whole report.

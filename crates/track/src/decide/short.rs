@@ -14,8 +14,7 @@ use super::{
 };
 use crate::model::{Change, Limit, Outcome, Verdict};
 
-/// Least relative difference to consider: runs of the same program on a shared machine often differ
-/// by as much.
+/// Least relative difference to consider: runs of one program on a shared machine differ as much.
 const RUN_TO_RUN: f64 = 0.2;
 
 /// Writes the verdicts, and lists what looks changed.

@@ -5,7 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::name::{BenchmarkName, Slug};
+use super::{
+    name::{BenchmarkName, Slug},
+    verdict::Verdict,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,4 +52,20 @@ pub struct Alert {
     /// The reason given with the change of status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl Alert {
+    /// The active alert that a verdict raises.
+    pub fn of(uuid: Uuid, verdict: &Verdict) -> Self {
+        Self {
+            uuid,
+            iteration: verdict.iteration,
+            benchmark: verdict.benchmark.clone(),
+            measure: verdict.measure.clone(),
+            // An alert without a limit that was crossed is one of exact measures that rose.
+            limit: verdict.limit.unwrap_or(Limit::Upper),
+            status: Status::Active,
+            reason: None,
+        }
+    }
 }

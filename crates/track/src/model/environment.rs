@@ -26,8 +26,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The facts that are the same in every run on an unchanged machine, by name. Load, steal and
-    /// commit are not.
+    /// The facts that stay the same on an unchanged machine: not load, steal and commit.
     pub fn lasting(&self) -> Vec<(&'static str, String)> {
         let cores = self.cores.map(|cores| cores.to_string());
         [

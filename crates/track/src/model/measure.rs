@@ -92,8 +92,7 @@ fn known(slug: &str) -> Option<&'static Known> {
 }
 
 impl Measure {
-    /// The measure of that slug: the known one, or else one named after the slug, noisy, with an
-    /// unknown direction.
+    /// The known measure of that slug, or a noisy one named after it, of unknown direction.
     pub fn from_slug(slug: Slug) -> Self {
         match known(slug.as_str()) {
             Some(&(_, name, units, direction, kind)) => {

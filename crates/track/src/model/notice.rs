@@ -7,8 +7,7 @@ use super::{name::Slug, verdict::Outcome};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Notice {
-    /// Most benchmarks moved alike: the host, the toolchain or something else that they share
-    /// changed.
+    /// Most benchmarks moved alike: the host, the toolchain or something else they share changed.
     MovedTogether {
         /// Iteration of the report, from 0.
         iteration: u32,
@@ -21,7 +20,6 @@ pub enum Notice {
         change: f64,
         /// Known changes of the environment: `kernel 6.12.1 → 6.18.4`.
         environment: Vec<String>,
-        /// All of it in one sentence.
         reason: String,
     },
     /// A threshold that the user named judges nothing in this report.

@@ -47,8 +47,7 @@ pub struct PastPoint {
     pub iteration: u32,
     /// The measured value; finite.
     pub value: f64,
-    /// The values when it was measured again to confirm an alert. A value that a repeat refuted is never
-    /// the first of a new level.
+    /// The values when it was measured again. One that these refute never begins a new level.
     pub repeats: Vec<f64>,
     /// Single measurements, if the report is among the newest, for which samples are read.
     pub samples: Vec<f64>,

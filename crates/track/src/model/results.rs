@@ -94,25 +94,15 @@ pub struct FailedBenchmark {
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AddError {
-    /// The same measure twice, in units that differ.
     #[error(
         "benchmark {benchmark:?} has the measure {measure} twice, once in {first} and once in {second}; \
          values in different units cannot be one metric"
     )]
-    Units {
-        benchmark: String,
-        measure: Slug,
-        /// Units of the first value.
-        first: String,
-        /// Units of the second.
-        second: String,
-    },
-    /// A spread that ends before it begins.
+    Units { benchmark: String, measure: Slug, first: String, second: String },
     #[error(
         "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
     )]
     Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
-    /// Infinite, or not a number.
     #[error("benchmark {benchmark:?} has a {measure} that is no finite number")]
     NotFinite { benchmark: String, measure: Slug },
 }

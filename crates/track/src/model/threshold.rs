@@ -162,13 +162,11 @@ pub fn matches_glob(glob: &str, text: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdError {
-    /// A test of that name does not exist.
     #[error(
         "there is no threshold test {0:?}; the tests are auto, change_point, static, percentage, z_score, \
          t_test, log_normal, iqr, delta_iqr"
     )]
     NoSuchTest(String),
-    /// A setting that its test does not allow.
     #[error("the threshold test {test} does not take {setting} = {value}: {reason}")]
     Setting { test: Test, setting: &'static str, value: f64, reason: &'static str },
 }

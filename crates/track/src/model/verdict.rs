@@ -27,12 +27,10 @@ pub struct Verdict {
     /// The change from the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// The p-value of the change, corrected for the number of judged metrics; `None` if the test
-    /// has none.
+    /// The p-value, corrected for the number of judged metrics; `None` if the test has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
-    /// The smallest change, as a share of the baseline, that nine of ten such reports would have
-    /// detected.
+    /// The smallest share of the baseline that nine of ten such reports would have detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_visible: Option<f64>,
     /// Number of history points used.
@@ -50,8 +48,7 @@ pub enum Outcome {
     Better,
     /// Beyond a limit, for a measure without a known better direction.
     Changed,
-    /// Beyond the limit on the bad side, and perhaps only a spike. Raises no alert: measuring again or the
-    /// next report decides.
+    /// As `Worse`, but perhaps a spike. Raises no alert: measuring again or the next report decides.
     MaybeWorse,
     /// The same on the good side.
     MaybeBetter,
@@ -121,6 +118,24 @@ impl Change {
 }
 
 impl Verdict {
+    /// The verdict about a metric that was not judged.
+    pub fn new(iteration: u32, benchmark: BenchmarkName, measure: Slug) -> Self {
+        Self {
+            iteration,
+            benchmark,
+            measure,
+            outcome: Outcome::NotJudged,
+            test: None,
+            boundary: None,
+            limit: None,
+            change: None,
+            p: None,
+            smallest_visible: None,
+            points: 0,
+            reason: String::new(),
+        }
+    }
+
     /// The same, beyond a limit.
     pub(crate) fn cross(&mut self, limit: Limit, direction: Direction) {
         self.limit = Some(limit);

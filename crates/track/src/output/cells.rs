@@ -65,8 +65,7 @@ impl ReportRow<'_> {
         }
     }
 
-    /// The decision in a word or two: `worse`, or `no change ≥ 1.3 %` where a smaller one would not have been
-    /// seen.
+    /// The decision in a word or two: `worse`, or `no change ≥ 1.3 %` if less would not have been seen.
     pub(super) fn verdict_text(&self) -> String {
         let word = outcome_word(self.outcome());
         if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {

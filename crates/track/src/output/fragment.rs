@@ -37,8 +37,7 @@ fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> Stri
     fitting(&marker(page.report, id), write, &|limit| blocks(page, &verdict, &rows, limit))
 }
 
-/// The longest form that GitHub takes, with the marker at its end. `blocks` makes the document with so many
-/// rows in each table at most.
+/// The longest form that GitHub takes, with the marker. `blocks` gets the most rows of a table.
 pub(crate) fn fitting(
     marker: &str,
     write: &dyn Fn(&[Block]) -> String,

@@ -49,13 +49,11 @@ const DECIMALS_MAX: f64 = 3.0;
 /// Empty part above and below.
 const MARGIN: f64 = 0.06;
 
-/// Least height of a panel as a part of its values, so that noise of a thousandth does not look like a
-/// storm.
+/// Least height of a panel as a part of its values: noise of a thousandth is not to look large.
 pub(super) const NOISY_SPAN_MIN: f64 = 0.02;
 
 impl Axis {
-    /// The axis on which all values are to be seen. `span_min` is the least height of a linear one, as a
-    /// part of the largest value.
+    /// The axis that shows all values. `span_min` is a linear one's least height as a part of the largest.
     pub(super) fn of<'a>(dots: impl Iterator<Item = &'a Dot> + Clone, span_min: f64) -> Self {
         let (low, high) = ends(dots.clone().map(|dot| dot.value)).unwrap_or((0.0, 0.0));
         let around =

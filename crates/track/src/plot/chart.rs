@@ -230,8 +230,7 @@ impl Line {
         self.dots.last()
     }
 
-    /// How far the newest value is from the median of those before it, as a share of that. `None` if it
-    /// is the only one, or the median is 0.
+    /// The newest value against the median before it; `None` if it is the only one or the median is 0.
     pub fn last_change(&self) -> Option<f64> {
         let (last, before) = self.dots.split_last()?;
         let mut values: Vec<f64> = before.iter().map(|dot| dot.value).collect();

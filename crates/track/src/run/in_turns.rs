@@ -24,8 +24,7 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// How long the runs may take, unless the six pairs that a verdict needs take longer.
 const RUNS: Duration = Duration::from_secs(2 * 60);
 
-/// A change of this share is seen in nine of ten cases when the runs end early. Those in question are
-/// twice as large.
+/// Seen in nine of ten cases when the runs end early. Changes in question are twice as large.
 const PRECISION: f64 = 0.1;
 
 /// Measures again what looks worse. What was decided becomes verdicts and alerts, the rest notices.
@@ -126,8 +125,7 @@ fn take_over(
     tell(finding, &undecided, &format!("{beside} {open}"));
 }
 
-/// What a row says about a metric that looks worse; `None` if a change as large as it looks might have
-/// stayed unseen.
+/// What a row says about a metric that looks worse; `None` if such a change might stay unseen.
 fn decided(row: &ComparedRow, look: &Look) -> Option<Outcome> {
     let is_large = row.change.is_none_or(|change| change.abs() > look.change_min);
     match row.verdict {

@@ -51,17 +51,11 @@ impl Background {
     }
 
     pub(super) fn alert(&self, verdict: &Verdict) -> Alert {
-        let is_silenced = self.is_silenced(verdict);
-        Alert {
-            uuid: Uuid::now_v7(),
-            iteration: verdict.iteration,
-            benchmark: verdict.benchmark.clone(),
-            measure: verdict.measure.clone(),
-            // An alert without a limit that was crossed is one of exact measures that rose.
-            limit: verdict.limit.unwrap_or(Limit::Upper),
-            status: if is_silenced { Status::Silenced } else { Status::Active },
-            reason: None,
-        }
+        let status = match self.is_silenced(verdict) {
+            true => Status::Silenced,
+            false => Status::Active,
+        };
+        Alert { status, ..Alert::of(Uuid::now_v7(), verdict) }
     }
 
     /// The newest report of history that has a value of one of these benchmarks.

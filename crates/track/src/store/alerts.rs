@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    InvalidReport, ReportFilter, Store, StoreError,
+    InvalidReport, ReportFilter, SqlResult, Store, StoreError,
     census::check_indexes,
     checksum::ALERT_CHANGE,
     columns::{Id, Text, Time, Word, time_ns},
@@ -139,39 +139,33 @@ pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport>
     }
 }
 
-pub(super) fn insert_change(
-    connection: &Connection,
-    change: &AlertChange,
-) -> rusqlite::Result<bool> {
+pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<bool> {
     let known = "SELECT 1 FROM alert_change WHERE uuid = ?1";
-    if prepare(connection, known)?.exists([Id(change.uuid)])? {
+    if prepare(db, known)?.exists([Id(change.uuid)])? {
         return Ok(false);
     }
-    let checksum = ALERT_CHANGE.inserter(connection)?.insert(params![
+    let checksum = ALERT_CHANGE.inserter(db)?.insert(params![
         Id(change.uuid),
         Id(change.alert),
         Time(change.time),
         Word(change.status),
         change.reason,
     ])?;
-    let mut total = Total::read(connection)?;
+    let mut total = Total::read(db)?;
     total.alert_changes.add(checksum);
-    total.write(connection)?;
+    total.write(db)?;
     Ok(true)
 }
 
 /// The change that tells the status of an alert.
-pub(super) fn last_change(
-    connection: &Connection,
-    alert: Uuid,
-) -> rusqlite::Result<Option<AlertChange>> {
+pub(super) fn last_change(db: &Connection, alert: Uuid) -> SqlResult<Option<AlertChange>> {
     let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change
                WHERE alert = ?1 ORDER BY time_ns DESC, uuid DESC LIMIT 1";
-    prepare(connection, sql)?.query_row([Id(alert)], change).optional()
+    prepare(db, sql)?.query_row([Id(alert)], change).optional()
 }
 
 /// The change of columns named as in the table.
-pub(super) fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
+pub(super) fn change(row: &Row<'_>) -> SqlResult<AlertChange> {
     Ok(AlertChange {
         uuid: row.get::<_, Id>("uuid")?.0,
         alert: row.get::<_, Id>("alert")?.0,
@@ -181,12 +175,8 @@ pub(super) fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
     })
 }
 
-fn alerts(
-    connection: &Connection,
-    filter: &AlertFilter,
-    limit: usize,
-) -> rusqlite::Result<Vec<StoredAlert>> {
-    let Some(mut conditions) = filter.reports.conditions(connection)? else {
+fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<StoredAlert>> {
+    let Some(mut conditions) = filter.reports.conditions(db)? else {
         return Ok(Vec::new());
     };
     // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
@@ -223,10 +213,10 @@ fn alerts(
         conditions.sql()
     );
     let values = params_from_iter(conditions.values(limit));
-    prepare(connection, &sql)?.query_map(values, stored)?.collect()
+    prepare(db, &sql)?.query_map(values, stored)?.collect()
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredAlert> {
+fn stored(row: &Row<'_>) -> SqlResult<StoredAlert> {
     Ok(StoredAlert {
         alert: alert(row)?,
         changed: row.get::<_, Option<Time>>("changed_ns")?.map(|time| time.0),
@@ -243,13 +233,13 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredAlert> {
 }
 
 fn silenced(
-    connection: &Connection,
+    db: &Connection,
     project: &ProjectName,
     branches: &[BranchName],
     testbed: &TestbedName,
-) -> rusqlite::Result<HashSet<(BenchmarkName, Slug)>> {
-    let Some(project) = project_row(connection, project)? else { return Ok(HashSet::new()) };
-    let testbed = name_row(connection, "testbed", project, testbed.as_str())?;
+) -> SqlResult<HashSet<(BenchmarkName, Slug)>> {
+    let Some(project) = project_row(db, project)? else { return Ok(HashSet::new()) };
+    let testbed = name_row(db, "testbed", project, testbed.as_str())?;
     // People made the changes, so they are few.
     let sql = "SELECT n.name AS benchmark, q.slug, c.status
                FROM alert_change c
@@ -261,10 +251,10 @@ fn silenced(
                ORDER BY c.time_ns, c.uuid";
     let mut all = HashSet::new();
     for branch in branches {
-        let branch = name_row(connection, "branch", project, branch.as_str())?;
+        let branch = name_row(db, "branch", project, branch.as_str())?;
         let (Some(branch), Some(testbed)) = (branch, testbed) else { continue };
         let mut last = HashMap::new();
-        let mut statement = prepare(connection, sql)?;
+        let mut statement = prepare(db, sql)?;
         let mut rows = statement.query([branch, testbed])?;
         while let Some(row) = rows.next()? {
             let status = row.get::<_, Word<Status>>("status")?.0;

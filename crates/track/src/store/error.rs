@@ -21,62 +21,43 @@ pub(super) const OPENING: &str = "opening it";
 pub enum StoreError {
     #[error("there is no store at {}; `wingbeat run` makes one, and --store names another", .path.display())]
     Missing { path: PathBuf },
-    /// The file or its folder could not be made.
     #[error("cannot create the store {}: {source}; name another place with --store", .path.display())]
-    Create {
-        /// The file or folder.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// Something else lies there.
+    Create { path: PathBuf, source: io::Error },
     #[error("{} is not a store of wingbeat: {found}; it was left as it is", .path.display())]
     NotAStore { path: PathBuf, found: String },
-    /// A newer wingbeat has written it.
     #[error(
         "the store {} has version {found}, and this wingbeat knows versions up to {known}; \
          a newer wingbeat has written it and can read it", .path.display()
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
-    /// It has to be brought to the present version, and cannot be written.
     #[error(
         "the store {} has the older version {found} and cannot be written, so it cannot be brought to \
          version {known}; copy it to a place that can be written", .path.display()
     )]
     OlderReadOnly { path: PathBuf, found: i64, known: i64 },
-    /// The file or its folder cannot be written.
     #[error(
         "the store {} cannot be written while {doing}: the file, its folder or the file system is \
          read-only; name another place with --store", .path.display()
     )]
     ReadOnly { path: PathBuf, doing: &'static str },
-    /// The disk is full.
     #[error(
         "the disk is full: {doing} in the store {} was given up, and what was there before is untouched; \
          make room and try again", .path.display()
     )]
     Full { path: PathBuf, doing: &'static str },
-    /// Other processes kept it locked.
     #[error(
         "the store {} stayed locked by other processes for {waited_s} s while {doing}; try again when \
          they are done", .path.display()
     )]
-    Busy {
-        path: PathBuf,
-        doing: &'static str,
-        /// How long it was waited for, in seconds.
-        waited_s: u64,
-    },
-    /// Its content is damaged.
+    Busy { path: PathBuf, doing: &'static str, waited_s: u64 },
     #[error(
         "the store {} is damaged, seen while {doing}: {detail}; {}", .path.display(), after_damage(doing)
     )]
     Corrupt { path: PathBuf, doing: &'static str, detail: String },
     #[error("{doing} failed in the store {}: {source}", .path.display())]
     Sqlite { path: PathBuf, doing: &'static str, source: rusqlite::Error },
-    /// The report contradicts itself.
     #[error(transparent)]
     Invalid(#[from] InvalidReport),
-    /// No alert has that UUID.
     #[error("there is no alert {alert} in the store {}; `wingbeat alerts` lists them", .path.display())]
     NoSuchAlert { path: PathBuf, alert: Uuid },
 }

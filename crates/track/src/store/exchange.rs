@@ -13,7 +13,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    AlertChange, Damaged, Insertion, Store, StoreError,
+    AlertChange, Damaged, Insertion, SqlResult, Store, StoreError,
     alerts::{insert_change, validate_change},
     check::{Listed, Listing, list_all},
     columns::Id,
@@ -36,16 +36,10 @@ const BATCH_METRICS: usize = 4_096;
 pub enum ExchangeError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The folder or a file in it.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
-    /// A file that is taken in whole or not at all cannot be used.
     #[error("{} was not taken in, nothing of it: {reason}", .path.display())]
-    File {
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    File { path: PathBuf, reason: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -161,11 +155,11 @@ impl Store {
 
 /// Stores the contents of files in one transaction, and empties the batch.
 fn take_in(
-    connection: &Connection,
+    db: &Connection,
     batch: &mut Vec<(PathBuf, Content)>,
     imported: &mut Imported,
-) -> rusqlite::Result<()> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+) -> SqlResult<()> {
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
     let mut done = Imported::default();
     for (path, content) in batch.drain(..) {
         transaction.execute_batch("SAVEPOINT file")?;
@@ -210,12 +204,12 @@ fn valid(content: Content) -> Result<Content, String> {
     Ok(content)
 }
 
-fn is_known(connection: &Connection, kind: FileKind, uuid: Uuid) -> rusqlite::Result<bool> {
+fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {
     let sql = match kind {
         FileKind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
         FileKind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
     };
-    prepare(connection, sql)?.exists([Id(uuid)])
+    prepare(db, sql)?.exists([Id(uuid)])
 }
 
 fn write(folder: &Path, name: &str, content: impl Serialize) -> Result<bool, ExchangeError> {

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::upgrade;
+use super::{SqlResult, upgrade};
 
 /// What makes each version of the one before it. What was released is never edited.
 const MIGRATIONS: &[Migration] = &[
@@ -16,7 +16,7 @@ const MIGRATIONS: &[Migration] = &[
 struct Migration {
     sql: &'static str,
     /// What SQL cannot do, after it.
-    then: fn(&Connection) -> rusqlite::Result<()>,
+    then: fn(&Connection) -> SqlResult<()>,
 }
 
 /// The version of the tables that this wingbeat writes.
@@ -36,8 +36,8 @@ pub(super) enum Identity {
 
 /// Looks what a database is, without changing it. It takes several looks, so the connection is in a
 /// transaction: all of them see the same.
-pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+pub(super) fn identify(db: &Connection) -> SqlResult<Identity> {
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
     let entries = number("SELECT count(*) FROM sqlite_schema")?;
@@ -51,13 +51,13 @@ pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
 /// Brings a store to the present version, or an empty database to a store; several processes may try at
 /// once. Says what the database was found to be once nobody else could change it: anything but an older
 /// store or an empty database is left alone.
-pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Identity> {
-    migrate_by(connection, MIGRATIONS)
+pub(super) fn migrate(db: &mut Connection) -> SqlResult<Identity> {
+    migrate_by(db, MIGRATIONS)
 }
 
-fn migrate_by(connection: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<Identity> {
+fn migrate_by(db: &mut Connection, migrations: &[Migration]) -> SqlResult<Identity> {
     let newest = migrations.len() as i64;
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
     let identity = identify(&transaction)?;
     let version = match identity {
         Identity::Empty => 0,
@@ -88,57 +88,56 @@ mod tests {
 
     fn version_1() -> Connection {
         let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures/version-1.db");
-        let mut connection = Connection::open_in_memory().expect("a database");
+        let mut db = Connection::open_in_memory().expect("a database");
         let bytes = std::fs::read(fixture).expect("the fixture");
         let copy = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(copy.path(), bytes).expect("written");
         let attach = format!("ATTACH '{}' AS fixture", copy.path().display());
-        connection.execute_batch(&attach).expect("attached");
-        migrate_by(&mut connection, &MIGRATIONS[..1]).expect("version 1");
+        db.execute_batch(&attach).expect("attached");
+        migrate_by(&mut db, &MIGRATIONS[..1]).expect("version 1");
         for table in ["project", "branch", "testbed", "environment", "report"] {
             let copy = format!("INSERT INTO main.{table} SELECT * FROM fixture.{table}");
-            connection.execute_batch(&copy).expect("copied");
+            db.execute_batch(&copy).expect("copied");
         }
-        connection.execute_batch("DETACH fixture").expect("detached");
-        connection
+        db.execute_batch("DETACH fixture").expect("detached");
+        db
     }
 
     #[test]
     fn a_later_version_is_made_of_version_1() {
-        let mut connection = version_1();
+        let mut db = version_1();
         let reports = "SELECT count(*) FROM report";
-        let before: i64 = connection.query_row(reports, [], |row| row.get(0)).expect("a count");
+        let before: i64 = db.query_row(reports, [], |row| row.get(0)).expect("a count");
         assert!(before > 0, "the fixture has reports");
-        let found = migrate_by(&mut connection, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
+        let found = migrate_by(&mut db, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
         assert_eq!(found, Identity::Store(1));
-        assert_eq!(identify(&connection), Ok(Identity::Store(2)));
+        assert_eq!(identify(&db), Ok(Identity::Store(2)));
         let with_note = "SELECT count(*) FROM report WHERE note = 'from version 1'";
-        assert_eq!(connection.query_row(with_note, [], |row| row.get(0)), Ok(before));
+        assert_eq!(db.query_row(with_note, [], |row| row.get(0)), Ok(before));
         // Once more changes nothing.
-        let found =
-            migrate_by(&mut connection, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
+        let found = migrate_by(&mut db, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
         assert_eq!(found, Identity::Store(2));
     }
 
     #[test]
     fn a_migration_that_fails_leaves_the_version_before() {
-        let mut connection = version_1();
+        let mut db = version_1();
         let broken = "ALTER TABLE report ADD COLUMN note TEXT; SELECT * FROM nowhere;";
-        migrate_by(&mut connection, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
-        assert_eq!(identify(&connection), Ok(Identity::Store(1)));
+        migrate_by(&mut db, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
+        assert_eq!(identify(&db), Ok(Identity::Store(1)));
         let column = "SELECT note FROM report";
-        assert!(connection.prepare(column).is_err(), "the column went with the rest");
+        assert!(db.prepare(column).is_err(), "the column went with the rest");
     }
 
     #[test]
     fn newer_and_foreign_databases_are_left_alone() {
         let check = |make: &str, expected: Identity| {
-            let mut connection = Connection::open_in_memory().expect("a database");
-            connection.execute_batch(make).expect("made");
-            assert_eq!(migrate(&mut connection), Ok(expected.clone()), "{make}");
+            let mut db = Connection::open_in_memory().expect("a database");
+            db.execute_batch(make).expect("made");
+            assert_eq!(migrate(&mut db), Ok(expected.clone()), "{make}");
             let after =
                 if expected == Identity::Empty { Identity::Store(VERSION) } else { expected };
-            assert_eq!(identify(&connection), Ok(after), "{make}");
+            assert_eq!(identify(&db), Ok(after), "{make}");
         };
         check("", Identity::Empty);
         check("PRAGMA application_id = 2003724130; PRAGMA user_version = 99", Identity::Store(99));

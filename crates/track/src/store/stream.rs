@@ -185,7 +185,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refusal> {
+fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refusal> {
     let mut imported = Imported::default();
     let mut counts = Counts::default();
     let (mut is_begun, mut is_ended) = (false, false);
@@ -200,7 +200,7 @@ fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Importe
             Line { report: Some(report), .. } => {
                 counts.reports += 1;
                 validate(&report).map_err(|error| Refusal::File(error.to_string()))?;
-                match insert(connection, &report) {
+                match insert(db, &report) {
                     Ok(Insertion::Stored) => imported.reports += 1,
                     Ok(Insertion::AlreadyThere) => imported.already_there += 1,
                     Err(error) if is_contradiction(&error) => {
@@ -215,7 +215,7 @@ fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Importe
             Line { alert_change: Some(change), .. } => {
                 counts.alert_changes += 1;
                 validate_change(&change).map_err(|error| Refusal::File(error.to_string()))?;
-                match insert_change(connection, &change)? {
+                match insert_change(db, &change)? {
                     true => imported.alert_changes += 1,
                     false => imported.already_there += 1,
                 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
-use super::{checksum::Checksum, prepare};
+use super::{SqlResult, checksum::Checksum, prepare};
 
 /// A count with the sum of the checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,11 +25,11 @@ pub(super) struct Total {
 }
 
 impl Total {
-    pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+    pub(super) fn read(db: &Connection) -> SqlResult<Self> {
         let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum
                    FROM total WHERE id = 1";
-        prepare(connection, sql)?.query_row([], |row| {
-            let count = |row: &Row<'_>, first: usize| -> rusqlite::Result<Count> {
+        prepare(db, sql)?.query_row([], |row| {
+            let count = |row: &Row<'_>, first: usize| -> SqlResult<Count> {
                 let sum = Checksum::stored(row.get(first + 1)?);
                 Ok(Count { rows: row.get(first)?, sum })
             };
@@ -37,11 +37,11 @@ impl Total {
         })
     }
 
-    pub(super) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn write(&self, db: &Connection) -> SqlResult<()> {
         let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
                        alert_changes = ?3, alert_changes_checksum = ?4 WHERE id = 1";
         let Self { reports, alert_changes } = self;
-        prepare(connection, sql)?.execute([
+        prepare(db, sql)?.execute([
             reports.rows,
             reports.sum.whole(),
             alert_changes.rows,

@@ -4,6 +4,7 @@
 use rusqlite::{Connection, Row, ToSql, params_from_iter, types::Value};
 
 use super::{
+    SqlResult,
     checksum::{
         ALERT, ALERT_CHANGE, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC,
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT, damage,
@@ -13,28 +14,28 @@ use super::{
     total::Total,
 };
 
-pub(super) fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn add_checksums(db: &Connection) -> SqlResult<()> {
     for table in [PROJECT, BRANCH, TESTBED, BENCHMARK, MEASURE, ENVIRONMENT] {
-        seal(connection, table, "", &[])?;
+        seal(db, table, "", &[])?;
     }
     let mut total = Total::default();
-    let reports = numbers(connection, "SELECT id FROM report", &[])?;
+    let reports = numbers(db, "SELECT id FROM report", &[])?;
     for report in reports {
         let samples = "SELECT samples FROM metric WHERE report = ?1 AND samples IS NOT NULL";
-        for row in numbers(connection, samples, &[&report])? {
-            seal(connection, SAMPLES, "WHERE id = ?1", &[&row])?;
+        for row in numbers(db, samples, &[&report])? {
+            seal(db, SAMPLES, "WHERE id = ?1", &[&row])?;
         }
         for table in [METRIC, FAILURE, VERDICT, ALERT] {
-            seal(connection, table, "WHERE report = ?1", &[&report])?;
+            seal(db, table, "WHERE report = ?1", &[&report])?;
         }
         // A damaged row must not keep the whole store from being opened: later reads find the report damaged.
-        let sums = Sums::read(connection, report, &mut |_, error| {
+        let sums = Sums::read(db, report, &mut |_, error| {
             if is_damage(&error) { Ok(()) } else { Err(error) }
         })?;
         let sql = "UPDATE report SET metrics = ?2, failures = ?3, alerts = ?4,
                        content_checksum = ?5, values_checksum = ?6, marks_checksum = ?7
                    WHERE id = ?1";
-        connection.prepare_cached(sql)?.execute([
+        db.prepare_cached(sql)?.execute([
             report,
             sums.metrics,
             sums.failures,
@@ -43,36 +44,36 @@ pub(super) fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
             sums.values.whole(),
             sums.marks.whole(),
         ])?;
-        for row in seal(connection, REPORT, "WHERE id = ?1", &[&report])? {
+        for row in seal(db, REPORT, "WHERE id = ?1", &[&report])? {
             total.reports.add(row);
         }
     }
-    for row in seal(connection, ALERT_CHANGE, "", &[])? {
+    for row in seal(db, ALERT_CHANGE, "", &[])? {
         total.alert_changes.add(row);
     }
-    total.write(connection)
+    total.write(db)
 }
 
 /// Gives rows their checksums, and returns these.
 fn seal(
-    connection: &Connection,
+    db: &Connection,
     table: Table,
     condition: &str,
     values: &[&dyn ToSql],
-) -> rusqlite::Result<Vec<Checksum>> {
+) -> SqlResult<Vec<Checksum>> {
     let sql = format!("{} {condition}", table.select());
-    let keys = |row: &Row<'_>| -> rusqlite::Result<Vec<Value>> {
+    let keys = |row: &Row<'_>| -> SqlResult<Vec<Value>> {
         (0..table.keys).map(|key| row.get(key)).collect()
     };
     // All are read before any is written.
-    let rows = connection
+    let rows = db
         .prepare_cached(&sql)?
         .query_map(values, |row| Ok((keys(row)?, table.checksum(row, 0)?)))?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    let names = table.columns.iter().take(table.keys).zip(2..);
+        .collect::<SqlResult<Vec<_>>>()?;
+    let names = table.columns().take(table.keys).zip(2..);
     let names: Vec<_> = names.map(|(name, number)| format!("{name} = ?{number}")).collect();
     let sql = format!("UPDATE {} SET checksum = ?1 WHERE {}", table.name, names.join(" AND "));
-    let mut update = connection.prepare_cached(&sql)?;
+    let mut update = db.prepare_cached(&sql)?;
     let mut checksums = Vec::with_capacity(rows.len());
     for (keys, checksum) in rows {
         let short = Value::from(checksum.short());
@@ -84,10 +85,6 @@ fn seal(
     Ok(checksums)
 }
 
-fn numbers(
-    connection: &Connection,
-    sql: &str,
-    values: &[&dyn ToSql],
-) -> rusqlite::Result<Vec<i64>> {
-    connection.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
+fn numbers(db: &Connection, sql: &str, values: &[&dyn ToSql]) -> SqlResult<Vec<i64>> {
+    db.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
 }

@@ -5,9 +5,9 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     model::{
-        Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Limit, Measure,
-        MeasureKind, Metric, Notice, Outcome, ProjectName, Report, Results, Slug, StartPoint,
-        Status, TestbedName, ThresholdModel, Verdict, threshold::Test,
+        Alert, BenchmarkName, Boundary, Change, Direction, Environment, Limit, Measure,
+        MeasureKind, Metric, Notice, Outcome, Report, Results, Slug, StartPoint, Status,
+        ThresholdModel, Verdict, threshold::Test,
     },
     output::Page,
 };
@@ -64,20 +64,16 @@ impl Sample {
     /// A report of one iteration with these metrics.
     pub(crate) fn of(cases: Vec<Case>) -> Self {
         let time = OffsetDateTime::from_unix_timestamp(1_767_225_600).expect("a time");
+        let project = "Simple Profiler".parse().expect("a name");
+        let (branch, testbed) = ("feature/x".parse(), "ci-runner".parse());
         let report = Report {
-            uuid: Uuid::from_u128(7),
-            project: ProjectName::new("Simple Profiler").expect("a name"),
-            branch: BranchName::new("feature/x").expect("a name"),
             hash: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
-            epoch: 0,
             start_point: Some(StartPoint {
-                branch: BranchName::new("main").expect("a name"),
+                branch: "main".parse().expect("a name"),
                 hash: Some("fedcba9876543210fedcba9876543210fedcba98".to_owned()),
                 until: None,
                 max_versions: 255,
             }),
-            testbed: TestbedName::new("ci-runner").expect("a name"),
-            start_time: time,
             end_time: time + time::Duration::seconds(5),
             adapter: Adapter::RustDivan,
             environment: Environment {
@@ -85,9 +81,13 @@ impl Sample {
                 ..Environment::default()
             },
             iterations: vec![Results::default()],
-            verdicts: Vec::new(),
-            alerts: Vec::new(),
-            confirms: None,
+            ..Report::new(
+                Uuid::from_u128(7),
+                project,
+                branch.expect("a name"),
+                testbed.expect("a name"),
+                time,
+            )
         };
         let mut sample =
             Self { report, thresholds: Vec::new(), notices: Vec::new(), remarks: Vec::new() };
@@ -107,10 +107,7 @@ impl Sample {
         let higher = case.measure.direction == Direction::HigherIsBetter;
         let limit = if higher { Limit::Lower } else { Limit::Upper };
         let is_beyond = matches!(case.outcome, Outcome::Worse | Outcome::Changed);
-        self.report.verdicts.push(Verdict {
-            iteration,
-            benchmark: name.clone(),
-            measure: case.measure.slug.clone(),
+        let verdict = Verdict {
             outcome: case.outcome,
             test: case.test,
             boundary: case.baseline.map(|baseline| Boundary {
@@ -128,19 +125,16 @@ impl Sample {
             smallest_visible: case.smallest_visible,
             points: 12,
             reason: case.reason.to_owned(),
-        });
+            ..Verdict::new(iteration, name, case.measure.slug)
+        };
         self.thresholds.push(case.test.map(ThresholdModel::new));
         if let Some(status) = case.status {
-            self.report.alerts.push(Alert {
-                uuid: Uuid::from_u128(100 + self.report.alerts.len() as u128),
-                iteration,
-                benchmark: name,
-                measure: case.measure.slug,
-                limit,
-                status,
-                reason: (status != Status::Active).then(|| "known".to_owned()),
-            });
+            let uuid = Uuid::from_u128(100 + self.report.alerts.len() as u128);
+            let reason = (status != Status::Active).then(|| "known".to_owned());
+            let alert = Alert { limit, status, reason, ..Alert::of(uuid, &verdict) };
+            self.report.alerts.push(alert);
         }
+        self.report.verdicts.push(verdict);
     }
 
     pub(crate) fn page(&self) -> Page<'_> {

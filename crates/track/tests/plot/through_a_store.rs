@@ -3,7 +3,6 @@
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    adapter::Adapter,
     model::{Environment, Measure, Metric, ProjectName, Report, Results},
     plot::{Chart, Rank},
     store::{PlotQuery, Store},
@@ -17,22 +16,12 @@ fn report(number: u64, branch: &str, benchmarks: &[(&str, f64)], kernel: &str) -
         let name = name.parse().expect("a name");
         results.add(name, Measure::latency(), Metric::new(*value)).expect("added");
     }
+    let (project, testbed) = ("p".parse(), "here".parse().expect("a name"));
+    let (uuid, branch) = (Uuid::from_u64_pair(7, number), branch.parse().expect("a name"));
     Report {
-        uuid: Uuid::from_u64_pair(7, number),
-        project: "p".parse().expect("a name"),
-        branch: branch.parse().expect("a name"),
-        hash: None,
-        epoch: 0,
-        start_point: None,
-        testbed: "here".parse().expect("a name"),
-        start_time: time,
-        end_time: time,
-        adapter: Adapter::Json,
         environment: Environment { kernel: Some(kernel.to_owned()), ..Environment::default() },
         iterations: vec![results],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project.expect("a name"), branch, testbed, time)
     }
 }
 

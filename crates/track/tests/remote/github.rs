@@ -8,8 +8,7 @@ use uuid::Uuid;
 use wingbeat_track::{
     github::{Actions, Message, Options, Told},
     model::{
-        Alert, BenchmarkName, Limit, Outcome, Report, Status, ThresholdModel, Verdict,
-        threshold::Test,
+        Alert, BenchmarkName, Limit, Outcome, Report, ThresholdModel, Verdict, threshold::Test,
     },
     output::{Page, marker},
     remote::{Host, Patience, Submission},
@@ -71,29 +70,16 @@ impl Job {
     fn alarm(mut self) -> Self {
         let benchmark = self.report.iterations[0].benchmarks[0].name.clone();
         let measure = self.report.iterations[0].benchmarks[0].metrics[0].0.slug.clone();
-        self.report.verdicts.push(Verdict {
-            iteration: 0,
-            benchmark: benchmark.clone(),
-            measure: measure.clone(),
+        let verdict = Verdict {
             outcome: Outcome::Worse,
             test: Some(Test::Auto),
-            boundary: None,
             limit: Some(Limit::Upper),
-            change: None,
-            p: None,
-            smallest_visible: None,
             points: 9,
             reason: "100 % off: far\n".to_owned(),
-        });
-        self.report.alerts.push(Alert {
-            uuid: Uuid::from_u128(1),
-            iteration: 0,
-            benchmark,
-            measure,
-            limit: Limit::Upper,
-            status: Status::Active,
-            reason: None,
-        });
+            ..Verdict::new(0, benchmark, measure)
+        };
+        self.report.alerts.push(Alert::of(Uuid::from_u128(1), &verdict));
+        self.report.verdicts.push(verdict);
         self
     }
 

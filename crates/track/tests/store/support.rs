@@ -3,11 +3,9 @@
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    adapter::Adapter,
     model::{
         Alert, BenchmarkName, Boundary, BranchName, Change, Environment, Limit, Measure, Metric,
-        Outcome, ProjectName, Report, Results, StartPoint, Status, TestbedName, Verdict,
-        threshold::Test,
+        Outcome, ProjectName, Report, Results, StartPoint, TestbedName, Verdict, threshold::Test,
     },
     store::Store,
 };
@@ -50,22 +48,11 @@ pub(crate) fn report(branch_name: &str, second: i64, value: f64) -> Report {
     let mut results = Results::default();
     results.add(benchmark("a"), Measure::latency(), Metric::new(value)).expect("added");
     let name = branch_name.bytes().fold(0_u64, |sum, byte| sum * 31 + u64::from(byte));
+    let uuid = Uuid::from_u64_pair(name, second.unsigned_abs());
     Report {
-        uuid: Uuid::from_u64_pair(name, second.unsigned_abs()),
-        project: project(),
-        branch: branch(branch_name),
-        hash: None,
-        epoch: 0,
-        start_point: None,
-        testbed: testbed(),
-        start_time: at(second),
         end_time: at(second) + Duration::milliseconds(1500),
-        adapter: Adapter::Json,
-        environment: Environment::default(),
         iterations: vec![results],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project(), branch(branch_name), testbed(), at(second))
     }
 }
 
@@ -79,12 +66,8 @@ pub(crate) fn start_point(
 
 /// The same report with a verdict and an alert about its only metric.
 pub(crate) fn with_alert(mut report: Report) -> Report {
-    let measure = Measure::latency().slug;
     let (low, high) = report.uuid.as_u64_pair();
-    report.verdicts.push(Verdict {
-        iteration: 0,
-        benchmark: benchmark("a"),
-        measure: measure.clone(),
+    let verdict = Verdict {
         outcome: Outcome::Worse,
         test: Some(Test::TTest),
         boundary: Some(Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(2.0) }),
@@ -94,16 +77,10 @@ pub(crate) fn with_alert(mut report: Report) -> Report {
         smallest_visible: Some(0.1),
         points: 7,
         reason: "beyond the limit".to_owned(),
-    });
-    report.alerts.push(Alert {
-        uuid: Uuid::from_u64_pair(high, !low),
-        iteration: 0,
-        benchmark: benchmark("a"),
-        measure,
-        limit: Limit::Upper,
-        status: Status::Active,
-        reason: None,
-    });
+        ..Verdict::new(0, benchmark("a"), Measure::latency().slug)
+    };
+    report.alerts.push(Alert::of(Uuid::from_u64_pair(high, !low), &verdict));
+    report.verdicts.push(verdict);
     report
 }
 

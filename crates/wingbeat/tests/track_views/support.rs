@@ -7,7 +7,6 @@ use tempfile::TempDir;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    adapter::Adapter,
     model::{
         Alert, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric, Outcome,
         Report, Results, StartPoint, Status, Verdict,
@@ -96,25 +95,17 @@ fn report(number: u64) -> Report {
         let name = name.parse().expect("a name");
         results.add(name, Measure::latency(), metric).expect("added");
     }
+    let (project, branch) = ("parser".parse(), "main".parse().expect("a name"));
+    let testbed = "ci-runner".parse().expect("a name");
     let mut report = Report {
-        uuid: uuid(number),
-        project: "parser".parse().expect("a name"),
-        branch: "main".parse().expect("a name"),
         hash: Some(format!("{:016x}", (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
-        epoch: 0,
-        start_point: None,
-        testbed: "ci-runner".parse().expect("a name"),
-        start_time,
         end_time: start_time + Duration::seconds(3),
-        adapter: Adapter::Json,
         environment: Environment {
             kernel: Some(if number < 8 { "Linux 6.12" } else { "Linux 6.18" }.to_owned()),
             ..Environment::default()
         },
         iterations: vec![results],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid(number), project.expect("a name"), branch, testbed, start_time)
     };
     if number == 14 {
         worse(&mut report);

@@ -27,8 +27,7 @@ const EQUAL_PART: f64 = 0.1;
 /// Minimum spread, as a share of the least change that counts.
 const CHANGE_PART: f64 = 0.1;
 
-/// Minimum number of reports of a new level, including the newest: the iterations of one report
-/// always belong together.
+/// Minimum number of reports of a new level, the newest included: iterations belong together.
 const NEW_LEVEL_REPORTS: usize = 4;
 
 /// Minimum degrees of freedom of a spread.
@@ -197,8 +196,7 @@ fn at_least(least: usize, count: usize, p: f64) -> f64 {
     chance.min(1.0)
 }
 
-/// The spread is at least a share of the step of rounded values, and of the least change that
-/// counts.
+/// At least a share of the step of rounded values, and of the least change that counts.
 fn least_spread(values: &[f64], settings: &Settings) -> f64 {
     let level = sample::median(values.to_vec());
     let by_digits = || {

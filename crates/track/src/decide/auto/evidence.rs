@@ -13,8 +13,7 @@ use super::{
     run::{self, NewestRun},
 };
 
-/// Shares of the false-positive rate: for the newest value alone, for the newest values together,
-/// for a new level in the whole series.
+/// Shares of the false-positive rate: of the newest value, the newest together, a new level.
 const VALUE_SHARE: f64 = 0.35;
 const RUN_SHARE: f64 = 0.5;
 const LEVEL_SHARE: f64 = 0.15;

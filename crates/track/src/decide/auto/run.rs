@@ -10,8 +10,7 @@ use wingbeat_stats::{
 
 use super::{Case, neighbours::Neighbours, others::Others};
 
-/// Maximum number of the newest reports to judge together. A report that was measured again has
-/// several values.
+/// Newest reports to judge together. A report that was measured again has several values.
 const REPORTS: RangeInclusive<usize> = 1..=4;
 
 /// Minimum error of the newest value and of most others, in spreads.
@@ -26,8 +25,7 @@ const CORRELATION_OF_REPEATS: f64 = 0.9;
 const RATIO_CHANCE: f64 = 0.02;
 const RATIO_POWER: f64 = 0.6;
 
-/// Weights of a ratio of two values, and of more: two spikes that agree are far more frequent than
-/// three.
+/// Weights of two values, and of more: two spikes agree far more often than three.
 const WEIGHT_OF_TWO: f64 = 0.02;
 const WEIGHT_OF_MORE: f64 = 0.5;
 
