@@ -190,6 +190,14 @@ fn names() -> String {
     ADAPTERS.iter().map(|entry| entry.1).collect::<Vec<_>>().join(", ")
 }
 
+/// Checks that an output could not be read, and what was said.
+#[cfg(test)]
+#[track_caller]
+fn check_error(read: Result<Results, AdapterError>, expected: &str) {
+    let error = read.expect_err(expected).to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,6 @@
 
 mod annotations;
 mod api;
-mod check;
-mod comment;
 mod event;
 mod message;
 
@@ -119,7 +117,7 @@ impl Actions {
         }
         // What GitHub checked out for a pull request is no commit that anybody sees.
         let Some(commit) = event.commit.or_else(|| self.commit.clone()) else { return told };
-        match check::make(&api, message, options.id.as_deref(), &commit, options.is_strict) {
+        match api.check(message, options.id.as_deref(), &commit, options.is_strict) {
             Ok(check) => told.check = Some(check),
             // The permission is how the user says whether a check run is wanted.
             Err(Refusal { is_forbidden: true, .. }) => {
@@ -161,9 +159,8 @@ fn comment(
     if options.only_thresholds && !message.has_threshold {
         return Ok(None);
     }
-    let place = comment::CommentPlace { api, number, marker: &message.marker };
     let may_create = !options.only_on_alert || message.alerts > 0;
-    place.put(&message.markdown, may_create).map_err(|refusal| {
+    api.comment(number, message, may_create).map_err(|refusal| {
         let fork = match event.is_fork {
             true => {
                 "; the pull request comes from a fork, whose jobs may not write: docs/ci.md tells how a \

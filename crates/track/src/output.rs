@@ -27,7 +27,8 @@ pub use verdict::verdict;
 pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{fitting, subject, table as limited_table};
-pub(crate) use html::write as write_html;
+pub(crate) use html::{escaped, write as write_html};
+pub(crate) use json::{sha1, time};
 pub(crate) use markdown::write as write_markdown;
 
 /// All that there is to tell about a report.

@@ -112,15 +112,9 @@ impl Host {
     ) -> Result<Answer, RemoteError> {
         let root = self.root()?;
         let url = format!("{root}/v0/run");
-        let call = Call {
-            method: Method::POST,
-            url: &url,
-            headers: &[("accept", "application/json")],
-            key: self.key.as_ref(),
-            body: Some(&request(submission)),
-            // The server knows a report that it has by its idempotency key.
-            is_repeatable: true,
-        };
+        // The server knows a report that it has by its idempotency key.
+        let (key, body) = (self.key.as_ref(), request(submission));
+        let call = Call { key, body: Some(&body), ..Call::new(Method::POST, &url) };
         let response = call
             .send(&self.patience, on_retry)
             .map_err(|failure| RemoteError::unreachable(&url, failure))?;
@@ -178,20 +172,15 @@ impl Host {
         if root == BENCHER.0 {
             return Ok(BENCHER.1.to_owned());
         }
-        let call = Call {
-            method: Method::GET,
-            url: &format!("{root}/v0/server/config/console"),
-            headers: &[("accept", "application/json")],
-            key: None,
-            body: None,
-            is_repeatable: true,
-        };
+        let url = format!("{root}/v0/server/config/console");
         let patience = Patience {
             attempts: self.patience.attempts.min(3),
             total: self.patience.total.min(CONSOLE_TOTAL),
             ..self.patience
         };
-        let response = call.send(&patience, &mut |_| {}).map_err(|failure| failure.reason)?;
+        let response = Call::new(Method::GET, &url)
+            .send(&patience, &mut |_| {})
+            .map_err(|failure| failure.reason)?;
         if response.status != 200 {
             return Err(response.said());
         }

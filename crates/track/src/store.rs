@@ -30,7 +30,6 @@ mod rows;
 mod series;
 mod stream;
 mod sums;
-mod total;
 mod upgrade;
 mod validate;
 mod versions;

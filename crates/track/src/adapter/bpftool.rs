@@ -64,6 +64,7 @@ fn add(results: &mut Results, at: At, duration_ns: f64) -> Result<(), AdapterErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     fn check(text: &str, expected: Option<f64>) {
         let results = parse(text, None).expect(text);
@@ -97,8 +98,6 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let error =
-            parse("Return value: 2, duration (average): xns", None).expect_err("x").to_string();
-        assert!(error.contains("line 1"), "{error}");
+        check_error(parse("Return value: 2, duration (average): xns", None), "line 1");
     }
 }

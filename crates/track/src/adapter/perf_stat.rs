@@ -4,7 +4,10 @@
 //! `--per-socket` and the like, the place follows. Times are converted to nanoseconds. Events that
 //! the machine cannot count are ignored; repetitions (`-r`) are a mean and its standard error.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Adapter, AdapterError, line::At, objects::objects, unit};
 use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
@@ -20,34 +23,19 @@ struct Counter {
     unit: String,
     /// Standard error of the mean of repetitions, in percent of it.
     variance: Option<f64>,
-    cpu: Option<String>,
-    core: Option<String>,
-    cluster: Option<String>,
-    cache: Option<String>,
-    die: Option<String>,
-    socket: Option<String>,
-    node: Option<String>,
-    thread: Option<String>,
-    cgroup: Option<String>,
+    /// Where it was counted, and what else perf tells.
+    #[serde(flatten)]
+    more: HashMap<String, Value>,
 }
+
+/// Places that perf counts in, from the smallest.
+const PLACES: [&str; 9] =
+    ["cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup"];
 
 impl Counter {
     fn name(&self) -> String {
-        let places = [
-            ("cpu", &self.cpu),
-            ("core", &self.core),
-            ("cluster", &self.cluster),
-            ("cache", &self.cache),
-            ("die", &self.die),
-            ("socket", &self.socket),
-            ("node", &self.node),
-            ("thread", &self.thread),
-            ("cgroup", &self.cgroup),
-        ];
-        places
-            .iter()
-            .filter_map(|(kind, place)| Some((kind, place.as_ref()?)))
-            .fold(NAME.to_owned(), |name, (kind, place)| format!("{name}/{kind} {place}"))
+        let place = |kind: &&str| Some(format!("/{kind} {}", self.more.get(*kind)?.as_str()?));
+        NAME.to_owned() + &PLACES.iter().filter_map(place).collect::<String>()
     }
 }
 

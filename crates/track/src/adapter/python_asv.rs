@@ -133,6 +133,7 @@ fn size(suffix: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     #[test]
     fn values() {
@@ -172,7 +173,6 @@ mod tests {
     fn several_commits_do_not_mix() {
         let text = "[ 0.00%] · For hive commit 8ebeead3 <a>:\n[50.00%] ··· t.time_a  1±0ms\n\
                     [50.00%] · For hive commit 00000000 <b>:\n[99.00%] ··· t.time_a  2±0ms\n";
-        let error = parse(text, None).expect_err("two commits").to_string();
-        assert!(error.contains("line 3: results of several commits"), "{error}");
+        check_error(parse(text, None), "line 3: results of several commits");
     }
 }

@@ -151,6 +151,7 @@ fn panic_in<'t>(lines: impl Iterator<Item = &'t str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     #[test]
     fn lines_with_a_result() {
@@ -204,9 +205,7 @@ mod tests {
             " 1 ns/iter (+/- x)",
             " 1 ns/iter (+/- 1",
         ] {
-            let error =
-                parse(&format!("\ntest a ... bench:{text}"), None).expect_err(text).to_string();
-            assert!(error.contains("line 2"), "{error}");
+            check_error(parse(&format!("\ntest a ... bench:{text}"), None), "line 2");
         }
     }
 
@@ -230,8 +229,7 @@ mod tests {
             parse(&[run, run, of_criterion, of_criterion].concat(), None).expect("results");
         assert_eq!(results.benchmarks[0].metrics[0].1.samples, [1.0, 1.0, 3.0, 3.0]);
         let twice = run.replace("\n\n", "\ntest a ... bench: 2 ns/iter (+/- 0)\n\n");
-        let error = parse(&twice, None).expect_err("twice").to_string();
-        assert!(error.contains("line 3: \"a\" has a result in line 2 already"), "{error}");
+        check_error(parse(&twice, None), "line 3: \"a\" has a result in line 2 already");
     }
 
     #[test]
@@ -254,11 +252,12 @@ mod tests {
         assert_eq!(failures.collect::<Vec<_>>(), expected);
         assert_eq!(results.benchmarks.len(), 1);
 
-        let error = parse(&format!("{}{good}{good}", suite("started")), None).expect_err("twice");
-        assert!(error.to_string().contains("line 3: \"a\" has a result in line 2"), "{error}");
+        check_error(
+            parse(&format!("{}{good}{good}", suite("started")), None),
+            "line 3: \"a\" has a result in line 2",
+        );
         for broken in [good.replace("12.5", "x"), good.replace("\"median\": 12.5, ", "")] {
-            let error = parse(&broken, None).expect_err("broken").to_string();
-            assert!(error.contains("line 1"), "{error}");
+            check_error(parse(&broken, None), "line 1");
         }
     }
 

@@ -147,6 +147,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     /// Benchmark, measure and the metric's three values.
     type Row = (String, String, [f64; 3]);
@@ -223,10 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text, None).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
         check("a  time:   [1 ns 2 ns]", "line 1: [1 ns 2 ns] is not three numbers");
         check("a  time:   [x ns 2 ns 3 ns]", "is not three numbers");
         check("a  time:   [1 ns 2 eons 3 ns]", "units that cannot be converted");

@@ -190,6 +190,7 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     #[test]
     fn columns_in_any_order() {
@@ -229,10 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text, None).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
         let head = "file_name,prog_name,verdict,total_insns\n";
         check(&format!("x\n{head}a.o,p,success,x"), "line 3: Verified Instructions is \"x\"");
         check(&format!("{head}a.o,p,success"), "line 2: it has 3 columns, and the first line 4");

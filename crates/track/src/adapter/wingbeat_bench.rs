@@ -251,6 +251,7 @@ fn named(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     const CASE: &str = r#"{"name": "p", "outcome": {"return_value": 2, "unmet_expectation": null},
         "latency": {"measured": {"median_ns": 24.5, "mean_ns": 25.0, "lower_ns": 24.0, "upper_ns": 26.0,
@@ -327,10 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text, None).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
         check(&report(CASE, "").replace("version\": 1", "version\": 2"), "schema_version is 2");
         let whole = report(CASE, "");
         check(&whole[..whole.len() - 1], "EOF");

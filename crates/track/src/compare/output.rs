@@ -68,11 +68,8 @@ pub fn markdown(comparison: &Comparison) -> String {
     let mut blocks = vec![Block::Paragraph(vec![Span::Strong(conclusion(comparison))])];
     if !comparison.rows.is_empty() {
         let Table { names_heading, columns, .. } = table(comparison);
-        let mut head = vec![Heading::text(names_heading)];
-        head.extend(columns.iter().map(|column| match column.is_number {
-            true => Heading::number(&column.heading),
-            false => Heading::text(&column.heading),
-        }));
+        let mut head = Heading::row(&[names_heading]);
+        head.extend(columns.iter().map(|it| Heading::new(&it.heading, it.is_number)));
         let cells = |(at, row): (usize, &ComparedRow)| {
             let mut cells: Vec<Line> = vec![vec![Span::code(&row.benchmark)]];
             cells.extend(columns.iter().map(|column| {

@@ -68,15 +68,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
     let alerts: Vec<_> = rows.iter().filter(|row| row.alert.is_some()).collect();
     if !alerts.is_empty() {
         let cells = alerts.iter().map(|row| alert(page, row)).collect();
-        let (text, number) = (Heading::text, Heading::number);
-        let head = vec![
-            text("alert"),
-            text("measure"),
-            number("value"),
-            number("baseline"),
-            number("change"),
-            text("limit"),
-        ];
+        let head = Heading::row(&["alert", "measure", "=value", "=baseline", "=change", "limit"]);
         blocks.extend(table(head, cells, limit, "alert"));
         // A column of sentences would leave the figures no room.
         let reasons: Vec<_> =
@@ -87,15 +79,8 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
     }
     if !rows.is_empty() && limit > 0 {
         let cells = rows.iter().map(|row| metric(page, row)).collect();
-        let (text, number) = (Heading::text, Heading::number);
-        let head = vec![
-            text("benchmark"),
-            text("measure"),
-            number("value"),
-            number("baseline"),
-            number("change"),
-            text("verdict"),
-        ];
+        let head =
+            Heading::row(&["benchmark", "measure", "=value", "=baseline", "=change", "verdict"]);
         let summary = match rows.len() {
             1 => "The metric".to_owned(),
             count => format!("All {}", plural(count, "metric")),
@@ -109,10 +94,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
         .map(|(name, value)| vec![vec![Span::text(name)], vec![Span::code(value)]])
         .collect();
     if !environment.is_empty() {
-        let table = Block::Table {
-            head: vec![Heading::text("environment"), Heading::text("")],
-            rows: environment,
-        };
+        let table = Block::Table { head: Heading::row(&["environment", ""]), rows: environment };
         blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
     }
     blocks
@@ -125,14 +107,14 @@ pub(crate) fn subject(report: &Report) -> Block {
     if let Some(hash) = &report.hash {
         branch.extend([Span::text(" at "), commit(hash)]);
     }
-    let mut head = vec![Heading::text("branch"), Heading::text("testbed")];
+    let mut head = Heading::row(&["branch", "testbed"]);
     let mut cells = vec![branch, vec![Span::code(&report.testbed)]];
     if let Some(start) = &report.start_point {
         let mut cell = vec![Span::code(&start.branch)];
         if let Some(hash) = &start.hash {
             cell.extend([Span::text(" at "), commit(hash)]);
         }
-        head.push(Heading::text("compared with"));
+        head.push(Heading::new("compared with", false));
         cells.push(cell);
     }
     Block::Table { head, rows: vec![cells] }

@@ -63,8 +63,9 @@ pub(super) fn link(inside: &str, url: &str) -> String {
     }
 }
 
-/// Text that is no markup, inside of elements and of attributes.
-pub(super) fn escaped(text: &str) -> String {
+/// Text that is no markup, inside of elements and of attributes of HTML and XML. What these cannot hold is
+/// replaced.
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -73,8 +74,22 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
+            '\t' | '\n' | '\r' => escaped.push(' '),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             _ => escaped.push(c),
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xml_holds_any_text() {
+        let check = |text, expected| assert_eq!(escaped(text), expected);
+        check("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+        check("\u{1}\u{ffff}\n", "\u{fffd}\u{fffd} ");
+    }
 }

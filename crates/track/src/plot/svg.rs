@@ -11,9 +11,9 @@ use super::{
     axis::full_time,
     chart::{Chart, Stamp},
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
-    words::{LAST_CHANGE, escape, fit, width},
+    words::{LAST_CHANGE, fit, width},
 };
-use crate::model::Status;
+use crate::{model::Status, output::escaped};
 
 pub(super) use self::frame::{label, name};
 
@@ -54,11 +54,11 @@ pub fn svg(chart: &Chart) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {height}\" \
          width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n\
          <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
-        escape(&chart.title)
+        escaped(&chart.title)
     );
-    let title = escape(&fit(&chart.title, WIDTH - 40.0, 18.0));
+    let title = escaped(&fit(&chart.title, WIDTH - 40.0, 18.0));
     let _ = writeln!(out, "<text class=\"headline\" x=\"20\" y=\"30\">{title}</text>");
-    let text = escape(&fit(&summary(chart), WIDTH - 40.0, FONT));
+    let text = escaped(&fit(&summary(chart), WIDTH - 40.0, FONT));
     let _ = writeln!(out, "<text class=\"quiet\" x=\"20\" y=\"50\">{text}</text>");
     out.push_str(&signs(chart, 70.0));
     let mut top = TOP;
@@ -70,7 +70,7 @@ pub fn svg(chart: &Chart) -> String {
     }
     for (line, text) in footer.iter().enumerate() {
         let y = bottom + 14.0 + LINE * line as f64;
-        let text = escape(&fit(text, WIDTH - 40.0, FONT));
+        let text = escaped(&fit(text, WIDTH - 40.0, FONT));
         let _ = writeln!(out, "<text class=\"note\" x=\"20\" y=\"{y}\">{text}</text>");
     }
     out.push_str("</svg>\n");
@@ -89,7 +89,7 @@ pub(super) fn figure(
     let mut out = format!(
         "<svg class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n",
         px(height),
-        escape(&name)
+        escaped(&name)
     );
     frame::panel(&mut out, chart, layout, index, colours, notes);
     out.push_str("</svg>");

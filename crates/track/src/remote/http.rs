@@ -59,7 +59,13 @@ struct Miss {
     may_have_arrived: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A request for JSON, without a key and a body, that may be repeated.
+    pub(crate) fn new(method: Method, url: &'a str) -> Self {
+        let headers = &[("accept", "application/json")];
+        Self { method, url, headers, key: None, body: None, is_repeatable: true }
+    }
+
     /// Sends it until there is an answer other than 5xx. When patience is at its end, the last 5xx counts.
     pub(crate) fn send(
         &self,

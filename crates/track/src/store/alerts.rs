@@ -19,8 +19,7 @@ use super::{
     from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
     prepare,
     rows::{name_row, project_row},
-    sums::verify,
-    total::Total,
+    sums::{Total, verify},
 };
 use crate::model::{
     Alert, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug, Status, TestbedName,

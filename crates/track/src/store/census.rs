@@ -12,7 +12,7 @@ use super::{
     checksum::{
         ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, damage,
     },
-    total::{Count, Total},
+    sums::{Count, Total},
 };
 
 impl Store {

@@ -13,8 +13,7 @@ use super::{
     },
     columns::{Id, Time},
     error::{detail, is_damage},
-    sums::{DamagedPlace, Sums, verify_report},
-    total::{Count, Total},
+    sums::{Count, DamagedPlace, Sums, Total, verify_report},
 };
 
 /// Damaged places that are named of one report at most.

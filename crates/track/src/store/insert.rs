@@ -12,8 +12,7 @@ use super::{
     },
     columns::{Id, Numbers, Time, Word},
     prepare,
-    sums::Sums,
-    total::Total,
+    sums::{Sums, Total},
     validate::{MetricKey, validate},
 };
 use crate::model::{Alert, Environment, Measure, Metric, Report, Verdict};

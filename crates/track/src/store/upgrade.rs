@@ -10,8 +10,7 @@ use super::{
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT, damage,
     },
     error::is_damage,
-    sums::Sums,
-    total::Total,
+    sums::{Sums, Total},
 };
 
 pub(super) fn add_checksums(db: &Connection) -> SqlResult<()> {

@@ -157,6 +157,7 @@ fn values(six: Option<Parts<TotalOf6>>, seven: Option<Parts<TotalOf7>>) -> Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     fn document(version: &str, profile: &str) -> String {
         format!(
@@ -188,10 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text), expected);
         check(&format!("text\n{}", document("8", "")), "line 2: the summary has version 8");
         let whole = document("6", "");
         check(&whole[..whole.len() - 2], "the summary is broken: EOF");
@@ -206,8 +204,10 @@ mod tests {
         let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
         assert_eq!(names, ["a::b::c::x", "a::b::c::x y"]);
         assert_eq!(results.bencher_name(&results.benchmarks[1].name), "a::b::c::x\ny");
-        let error = parse(&format!("{one}\n\n{one}")).expect_err("twice").to_string();
-        assert!(error.contains("line 3: \"a::b::c::x\" has a result in line 1 already"), "{error}");
+        check_error(
+            parse(&format!("{one}\n\n{one}")),
+            "line 3: \"a::b::c::x\" has a result in line 1 already",
+        );
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn has_two_values(new: &str, old: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     fn rows(text: &str) -> Vec<(String, String, f64)> {
         let results = parse(text).expect(text);
@@ -259,11 +260,7 @@ mod tests {
     #[test]
     fn one_name_of_two_benchmarks_is_refused() {
         let text = "a::b::c x:1\n  Instructions:  1|N/A (***)\na::b::c x:1\n  Instructions:  7|N/A (***)\n";
-        let error = parse(text).expect_err("twice").to_string();
-        assert!(
-            error.contains("line 3: \"a::b::c x:1\" has a result in line 1 already"),
-            "{error}"
-        );
+        check_error(parse(text), "line 3: \"a::b::c x:1\" has a result in line 1 already");
     }
 
     #[test]

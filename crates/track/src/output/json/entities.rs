@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     Page, ReportRow,
-    ids::{Ids, hash, slug, time},
+    ids::{Ids, sha1, slug, time},
 };
 use crate::{
     adapter::Adapter,
@@ -138,7 +138,7 @@ impl<'a> Entities<'a> {
 }
 
 fn version(number: u64, commit: Option<&str>) -> Value {
-    json!({ "number": number, "hash": hash(commit) })
+    json!({ "number": number, "hash": sha1(commit) })
 }
 
 /// Bencher's name for an adapter: its own, or one that takes anything.

@@ -83,12 +83,12 @@ pub(super) fn slug(name: &str, uuid: Uuid) -> String {
 }
 
 /// A time as Bencher writes it.
-pub(super) fn time(time: OffsetDateTime) -> String {
+pub(crate) fn time(time: OffsetDateTime) -> String {
     // Only years beyond 9999 have no such form.
     time.format(&Rfc3339).unwrap_or_else(|_| time.unix_timestamp().to_string())
 }
 
 /// A commit as Bencher takes it: the 40 digits of SHA-1.
-pub(super) fn hash(hash: Option<&str>) -> Option<&str> {
+pub(crate) fn sha1(hash: Option<&str>) -> Option<&str> {
     hash.filter(|hash| hash.len() == 40 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
