@@ -15,7 +15,6 @@ mod command;
 mod error;
 mod git;
 pub mod judge;
-mod lock;
 mod measure;
 pub mod order;
 pub mod output;
@@ -32,7 +31,11 @@ use std::{
 };
 
 use self::{
-    command::Runner, git::Git, judge::Settings, lock::Lock, measure::Measured, place::Places,
+    command::Runner,
+    git::Git,
+    judge::Settings,
+    measure::Measured,
+    place::{Lock, Places},
     worktree::Worktree,
 };
 pub use self::{

@@ -8,7 +8,6 @@ mod human;
 mod json;
 mod lines;
 mod markdown;
-mod marker;
 mod row;
 mod verdict;
 
@@ -19,10 +18,10 @@ use crate::model::{Notice, Report, ThresholdModel};
 pub use crate::model::{short_hash, short_id};
 pub use cells::outcome_word;
 pub use fragment::{html, markdown};
+pub use html::marker;
 pub use human::human;
 pub use json::json;
 pub use lines::{Sentence, sentences};
-pub use marker::marker;
 pub use verdict::verdict;
 pub use wingbeat_text::Style;
 
@@ -50,4 +49,20 @@ pub struct Page<'a> {
     pub remarks: &'a [String],
     /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
     pub store: Option<&'a Path>,
+}
+
+impl<'a> Page<'a> {
+    /// A report and the thresholds behind its verdicts alone.
+    pub fn of(report: &'a Report, thresholds: &'a [Option<ThresholdModel>]) -> Self {
+        Self {
+            report,
+            thresholds,
+            version_number: None,
+            start_point_number: None,
+            start_point_hash: None,
+            notices: &[],
+            remarks: &[],
+            store: None,
+        }
+    }
 }

@@ -103,6 +103,20 @@ pub struct Submission<'a> {
     pub context: &'a BTreeMap<String, String>,
 }
 
+impl<'a> Submission<'a> {
+    /// A report alone.
+    pub fn of(report: &'a Report) -> Self {
+        Self {
+            report,
+            thresholds: &[],
+            thresholds_reset: false,
+            clone_thresholds: false,
+            start_point_reset: false,
+            context: const { &BTreeMap::new() },
+        }
+    }
+}
+
 impl Host {
     /// Sends a report and reads the answer. `on_retry` gets each failed attempt before the pause.
     pub fn send(

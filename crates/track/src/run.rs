@@ -6,16 +6,15 @@
 //! history that is too short. [`git`](crate::git) and [`host`] tell where all of this happens, and an [`Interrupt`]
 //! ends it.
 
-mod absorbed;
 mod confirm;
 mod criterion;
 mod fold;
 mod gather;
 mod head;
 pub mod host;
-mod idle;
 mod in_turns;
 mod judge;
+mod notices;
 
 use std::{ops::RangeInclusive, path::PathBuf};
 

@@ -30,8 +30,6 @@ mod rows;
 mod series;
 mod stream;
 mod sums;
-mod upgrade;
-mod validate;
 mod versions;
 
 use std::path::{Path, PathBuf};

@@ -2,11 +2,10 @@
 //! each other about their noise.
 //!
 //! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for
-//! several of them together and `neighbours` for their correlation. `write` makes the verdict.
+//! several of them together and `others` for their correlation. `write` makes the verdict.
 
 mod case;
 mod evidence;
-mod neighbours;
 mod others;
 mod run;
 mod write;

@@ -5,8 +5,8 @@ use wingbeat_text::{glued, plural, unbroken};
 use super::{
     Page,
     document::{Block, Heading, Line, Span},
-    html as html_text, lines, markdown as markdown_text,
-    marker::marker,
+    html::{self as html_text, marker},
+    lines, markdown as markdown_text,
     row::ReportRow,
     short_hash,
     verdict::verdict,

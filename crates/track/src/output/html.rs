@@ -1,6 +1,7 @@
 //! A document as a fragment of HTML that needs nothing else.
 
 use super::document::{Block, Heading, Line, Span};
+use crate::model::Report;
 
 pub(crate) fn write(blocks: &[Block]) -> String {
     blocks.iter().map(block).collect()
@@ -80,6 +81,26 @@ pub(crate) fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// The hidden element by which a comment is found again. `id` stands for branch, testbed and adapter if the
+/// user names one (`--ci-id`).
+pub fn marker(report: &Report, id: Option<&str>) -> String {
+    let project = whole(report.project.as_str());
+    let rest = match id {
+        Some(id) => format!("id/{}", whole(id)),
+        None => {
+            let testbed = whole(report.testbed.as_str());
+            format!("{}/{testbed}/{}", report.branch, report.adapter)
+        }
+    };
+    format!("<div id=\"{}\"></div>", escaped(&format!("wingbeat/{project}/{rest}")))
+}
+
+/// Without slashes, so that different names never give the same path. Branches keep theirs: they stand
+/// between parts that have none.
+fn whole(part: &str) -> String {
+    part.replace('%', "%25").replace('/', "%2F")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::{ComparedWith, Finding, Request, RunError, absorbed, idle};
+use super::{ComparedWith, Finding, Request, RunError, notices};
 use crate::{
     decide::{self, Decision, ReportInput, Series},
     model::{
@@ -89,10 +89,10 @@ pub(super) fn judge(
     };
     let Decision { mut verdicts, mut alerts, looks, mut notices } =
         decide::decide(&input, &request.settings);
-    notices.extend(idle::notices(&request.thresholds, &report));
+    notices.extend(notices::of_idle(&request.thresholds, &report));
     let told = input.series.iter().zip(&verdicts);
     let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
-    notices.extend(absorbed::notices(&background.past.reports, told));
+    notices.extend(notices::of_absorbed(&background.past.reports, told));
     alerts.retain(|&index| match (input.series.get(index), verdicts.get_mut(index)) {
         (Some(series), Some(verdict)) => recurs(series, verdict),
         _ => true,

@@ -19,10 +19,9 @@ use super::{
     columns::Id,
     error::is_damage,
     files::{self, ChangeContent, Content, Document, FileKind, ReportContent},
-    insert::insert,
+    insert::{insert, validate},
     prepare,
     read::{Alerts, read},
-    validate::validate,
 };
 
 /// Files that are stored in one transaction: others that write wait for it.

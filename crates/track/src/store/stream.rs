@@ -19,9 +19,8 @@ use super::{
     error::is_damage,
     exchange::{io_error, is_contradiction},
     files::{ChangeContent, Document, FORMAT, ReportContent, newer, unpacked},
-    insert::insert,
+    insert::{insert, validate},
     read::{Alerts, read},
-    validate::validate,
 };
 use crate::{model::Report, store::Insertion};
 

@@ -1,6 +1,6 @@
 //! Job summary, annotations, the one comment, and the check run.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -11,12 +11,12 @@ use wingbeat_track::{
         Alert, BenchmarkName, Limit, Outcome, Report, ThresholdModel, Verdict, threshold::Test,
     },
     output::{Page, marker},
-    remote::{Host, Patience, Submission},
+    remote::{Host, Submission},
 };
 
 use crate::{
     sample::{HASH, alarming, report},
-    stub::{Reply, Stub},
+    stub::{QUICK, Reply, Stub},
 };
 
 /// A job for a pull request.
@@ -36,13 +36,7 @@ impl Job {
             commit: Some(CHECKED_OUT.to_owned()),
             event_path: None,
             summary_path: Some(folder.path().join("summary.md")),
-            patience: Patience {
-                connect: Duration::from_secs(2),
-                attempts: 3,
-                pause: Duration::from_millis(5),
-                pause_max: Duration::from_millis(20),
-                total: Duration::from_secs(10),
-            },
+            patience: QUICK,
         };
         let mut job = Self { folder, actions, report: report(), thresholds: vec![None; 3] };
         job.thresholds[0] = Some(ThresholdModel::new(Test::Auto));
@@ -84,16 +78,7 @@ impl Job {
     }
 
     fn tell(&self, options: &Options) -> Told {
-        let page = Page {
-            report: &self.report,
-            thresholds: &self.thresholds,
-            version_number: None,
-            start_point_number: None,
-            start_point_hash: None,
-            notices: &[],
-            remarks: &[],
-            store: None,
-        };
+        let page = Page::of(&self.report, &self.thresholds);
         self.actions.tell(&Message::of_page(&page, options.id.as_deref()), options)
     }
 
@@ -282,21 +267,9 @@ fn what_a_server_said_is_told_too() {
     });
     let stub = github(vec![]);
     let job = Job::new(&stub.url);
-    let host = Host {
-        url: server.url.clone(),
-        key: None,
-        has_public_links: false,
-        patience: job.actions.patience,
-    };
-    let submission = Submission {
-        report: &job.report,
-        thresholds: &[],
-        thresholds_reset: false,
-        clone_thresholds: false,
-        start_point_reset: false,
-        context: &BTreeMap::new(),
-    };
-    let answer = host.send(&submission, &mut |_| {}).expect("sent");
+    let (url, patience) = (server.url.clone(), job.actions.patience);
+    let host = Host { url, key: None, has_public_links: false, patience };
+    let answer = host.send(&Submission::of(&job.report), &mut |_| {}).expect("sent");
     let message = Message::of_answer(&answer, &job.report, None);
     let told = job.actions.tell(&message, &Options { is_strict: true, ..with_token() });
     assert_eq!(told.warnings, Vec::<String>::new());

@@ -9,6 +9,15 @@ use std::{
 };
 
 use serde_json::Value;
+use wingbeat_track::remote::Patience;
+
+pub(crate) const QUICK: Patience = Patience {
+    connect: Duration::from_secs(2),
+    attempts: 3,
+    pause: Duration::from_millis(5),
+    pause_max: Duration::from_millis(20),
+    total: Duration::from_secs(10),
+};
 
 /// A request as it came.
 #[derive(Debug, Clone)]

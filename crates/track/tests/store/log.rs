@@ -66,9 +66,7 @@ fn the_newest_report_and_the_state_of_a_branch() {
         report("feature", 3, 1.0),
         Report { confirms: Some(Uuid::nil()), ..report("feature", 4, 1.0) },
     ];
-    for report in &reports {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert(&reports);
     let (project, feature) = (project(), branch("feature"));
     let latest = temporary.store.latest(&project, &feature, Some(&testbed())).expect("read");
     assert_eq!(latest.expect("a report").uuid, reports[2].uuid);
@@ -130,9 +128,7 @@ fn series_are_drawn_with_boundaries_and_alerts() {
         report("feature", 3, 7.0),
         Report { confirms: Some(Uuid::nil()), ..report("main", 4, 8.0) },
     ];
-    for report in &reports {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert(&reports);
     let plot = temporary.store.plot(&PlotQuery::of(project())).expect("a plot");
     let names: Vec<_> = plot.series.iter().map(|series| series.branch.as_str()).collect();
     assert_eq!(names, ["feature", "main"]);
@@ -151,9 +147,7 @@ fn series_are_drawn_with_boundaries_and_alerts() {
 #[test]
 fn series_are_chosen() {
     let mut temporary = temporary();
-    for number in 1..=3 {
-        temporary.store.insert(&rich(number, 2)).expect("stored");
-    }
+    temporary.insert((1..=3).map(|number| rich(number, 2)));
     let check = |change: fn(&mut PlotQuery), series, points| {
         let mut query = PlotQuery::of(project());
         change(&mut query);

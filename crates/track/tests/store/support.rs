@@ -1,5 +1,7 @@
 //! Reports to store.
 
+use std::borrow::Borrow;
+
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
@@ -14,6 +16,14 @@ use wingbeat_track::{
 pub(crate) struct Temporary {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: Store,
+}
+
+impl Temporary {
+    pub(crate) fn insert(&mut self, reports: impl IntoIterator<Item = impl Borrow<Report>>) {
+        for report in reports {
+            self.store.insert(report.borrow()).expect("stored");
+        }
+    }
 }
 
 pub(crate) fn temporary() -> Temporary {

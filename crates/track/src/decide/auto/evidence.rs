@@ -8,8 +8,7 @@ use wingbeat_stats::{
 
 use super::{
     Case, Settings,
-    neighbours::Neighbours,
-    others::Others,
+    others::{Neighbours, Others},
     run::{self, NewestRun},
 };
 

@@ -8,7 +8,10 @@ use wingbeat_stats::{
     usual::Usual,
 };
 
-use super::{Case, neighbours::Neighbours, others::Others};
+use super::{
+    Case,
+    others::{Neighbours, Others},
+};
 
 /// Newest reports to judge together. A report that was measured again has several values.
 const REPORTS: RangeInclusive<usize> = 1..=4;
