@@ -8,9 +8,11 @@ use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{BranchName, Limit, Measure, MeasureKind, Outcome, Status, TestbedName},
-    store::{Plot, PlotPoint, PlotSeries},
+    model::{BranchName, Measure, MeasureKind, Status, TestbedName},
+    store::{Plot, PlotSeries},
 };
+
+pub use crate::store::PlotPoint as Dot;
 
 /// A picture without its pixels.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,7 +58,7 @@ pub const CHART_LINES_MAX: usize = 60;
 pub struct Line {
     /// What tells it from the other lines of its panel: the branch, and the testbed if the chart has several.
     pub name: String,
-    /// Oldest first; at least one.
+    /// Oldest first; at least one. The report of each is an index of [`Chart::stamps`].
     pub dots: Vec<Dot>,
     pub steps: Vec<Step>,
 }
@@ -68,23 +70,6 @@ pub enum Rank {
     Alert,
     Changed,
     Steady,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Dot {
-    /// Its report: an index of [`Chart::stamps`].
-    pub stamp: usize,
-    /// Iteration of that report, from 0.
-    pub iteration: u32,
-    /// The value, in the units of the measure.
-    pub value: f64,
-    pub lower: Option<f64>,
-    pub upper: Option<f64>,
-    pub lower_limit: Option<f64>,
-    pub upper_limit: Option<f64>,
-    /// The decision, if it stood out.
-    pub outcome: Option<Outcome>,
-    pub alert: Option<(Limit, Status)>,
 }
 
 /// A lasting change of the level.
@@ -140,9 +125,9 @@ impl Chart {
 
     /// Place of a value on the horizontal axis, in reports from the first.
     pub fn x(&self, dot: &Dot) -> f64 {
-        let iterations = self.stamps.get(dot.stamp).map_or(1, |stamp| stamp.iterations.max(1));
+        let iterations = self.stamps.get(dot.report).map_or(1, |stamp| stamp.iterations.max(1));
         let share = (f64::from(dot.iteration) + 0.5) / f64::from(iterations) - 0.5;
-        dot.stamp as f64 + 0.8 * share
+        dot.report as f64 + 0.8 * share
     }
 
     /// A colour for each line of each panel, as a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A
@@ -180,7 +165,7 @@ impl Panel {
 impl Line {
     /// `places` has the place of each report in the chart.
     fn of(name: String, series: &PlotSeries, places: &[usize]) -> Self {
-        let dot = |point: &PlotPoint| Dot { stamp: places[point.report], ..Dot::of(point) };
+        let dot = |dot: &Dot| Dot { report: places[dot.report], ..*dot };
         let dots: Vec<Dot> = series.points.iter().map(dot).collect();
         let values: Vec<f64> = dots.iter().map(|dot| dot.value).collect();
         let mut settings = changes::Settings::default();
@@ -249,23 +234,6 @@ impl Step {
     pub fn relative(&self) -> Option<f64> {
         let share = (self.after - self.before) / self.before.abs();
         share.is_finite().then_some(share)
-    }
-}
-
-impl Dot {
-    fn of(point: &PlotPoint) -> Self {
-        let boundary = point.boundary.unwrap_or_default();
-        Self {
-            stamp: point.report,
-            iteration: point.iteration,
-            value: point.value,
-            lower: point.lower,
-            upper: point.upper,
-            lower_limit: boundary.lower_limit,
-            upper_limit: boundary.upper_limit,
-            outcome: point.outcome,
-            alert: point.alert,
-        }
     }
 }
 
@@ -349,7 +317,7 @@ fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> 
 /// What needs a look first; among equals by measure and benchmark.
 fn sort_panels(panels: &mut [Panel]) {
     for panel in panels.iter_mut() {
-        let newest = |line: &Line| line.last().map(|dot| dot.stamp);
+        let newest = |line: &Line| line.last().map(|dot| dot.report);
         panel.lines.sort_by_cached_key(|line| (line.rank(), Reverse(newest(line))));
     }
     panels.sort_by_cached_key(|panel| {

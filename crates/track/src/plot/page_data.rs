@@ -226,11 +226,11 @@ impl Places {
         let mut runs: Vec<usize> = Vec::new();
         for dot in dots {
             match runs[..] {
-                [.., first, count] if first + count == dot.stamp => {
+                [.., first, count] if first + count == dot.report => {
                     let last = runs.len() - 1;
                     runs[last] += 1;
                 }
-                _ => runs.extend([dot.stamp, 1]),
+                _ => runs.extend([dot.report, 1]),
             }
         }
         let has_several = dots.iter().any(|dot| dot.iteration > 0);
@@ -287,7 +287,7 @@ mod tests {
     fn neighbours_are_runs() {
         let check = |stamps: &[usize], expected: &[usize]| {
             let dots: Vec<Dot> =
-                stamps.iter().map(|&stamp| Dot { stamp, ..Dot::default() }).collect();
+                stamps.iter().map(|&report| Dot { report, ..Dot::default() }).collect();
             assert_eq!(Places::of(&dots.iter().collect::<Vec<_>>()).runs, expected, "{stamps:?}");
         };
         check(&[], &[]);

@@ -58,7 +58,7 @@ pub struct PlotSeries {
     pub points: Vec<PlotPoint>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PlotPoint {
     /// Its report: an index of [`Plot::reports`].
     pub report: usize,
@@ -67,8 +67,8 @@ pub struct PlotPoint {
     pub value: f64,
     pub lower: Option<f64>,
     pub upper: Option<f64>,
-    /// What it was compared with.
-    pub boundary: Option<Boundary>,
+    pub lower_limit: Option<f64>,
+    pub upper_limit: Option<f64>,
     /// The decision, if it stood out.
     pub outcome: Option<Outcome>,
     /// The alert that it raised, with its present status.
@@ -223,13 +223,15 @@ impl<'c> Metrics<'c> {
             let value = row.get(6)?;
             sum.add(Checksum::of_value(key.0, key.1, key.2, value));
             let mark = marks.get(&key).copied().unwrap_or_default();
+            let boundary = boundaries.get(&key).copied().unwrap_or_default();
             let point = PlotPoint {
                 report: at,
                 iteration: key.2,
                 value,
                 lower: row.get(7)?,
                 upper: row.get(8)?,
-                boundary: boundaries.get(&key).copied(),
+                lower_limit: boundary.lower_limit,
+                upper_limit: boundary.upper_limit,
                 outcome: mark.outcome,
                 alert: mark.alert,
             };

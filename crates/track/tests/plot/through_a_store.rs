@@ -66,7 +66,7 @@ fn only_reports_in_sight_have_a_place_and_changes_are_told_between_them() {
     let chart = chart(&reports, only_a);
     let news: Vec<&[String]> = chart.stamps.iter().map(|stamp| &*stamp.news).collect();
     assert_eq!(news, [&[][..], &["kernel 1 → 3".to_owned()]]);
-    let places: Vec<usize> = chart.panels[0].lines[0].dots.iter().map(|dot| dot.stamp).collect();
+    let places: Vec<usize> = chart.panels[0].lines[0].dots.iter().map(|dot| dot.report).collect();
     assert_eq!(places, [0, 1]);
 }
 

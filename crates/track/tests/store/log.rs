@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{Boundary, Limit, Measure, Outcome, Report, Status},
+    model::{Limit, Measure, Outcome, Report, Status},
     store::{PlotQuery, ReportFilter},
 };
 
@@ -136,11 +136,11 @@ fn series_are_drawn_with_boundaries_and_alerts() {
     assert_eq!((&main.benchmark, &main.measure), (&benchmark("a"), &Measure::latency()));
     let values: Vec<_> = main.points.iter().map(|point| point.value).collect();
     assert_eq!(values, [5.0, 6.0]);
-    let boundary = Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(2.0) };
     let [first, second] = &main.points[..] else { panic!("two points") };
-    assert_eq!((first.boundary, first.outcome), (Some(boundary), Some(Outcome::Worse)));
+    assert_eq!((first.lower_limit, first.upper_limit), (None, Some(2.0)));
+    assert_eq!(first.outcome, Some(Outcome::Worse));
     assert_eq!(first.alert, Some((Limit::Upper, Status::Active)));
-    assert_eq!((second.boundary, second.outcome, second.alert), (None, None, None));
+    assert_eq!((second.upper_limit, second.outcome, second.alert), (None, None, None));
     assert_eq!(plot.reports[second.report].uuid, reports[1].uuid);
 }
 
