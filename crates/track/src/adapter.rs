@@ -85,7 +85,6 @@ const ADAPTERS: &[Entry] = &[
     Entry(Adapter::Veristat, "veristat", veristat::parse, &[]),
 ];
 
-/// Other spellings.
 const ALIASES: &[(&str, Adapter)] =
     &[("rust_iai_callgrind", Adapter::RustGungraun), ("rust_callgrind", Adapter::RustGungraun)];
 

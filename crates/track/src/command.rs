@@ -18,13 +18,8 @@ pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
 /// [keeps it off the terminal](crate::compare), in the worktree of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Benchmark {
-    /// A program with its arguments.
     Exec(Vec<OsString>),
-    Shell {
-        shell: OsString,
-        flag: OsString,
-        line: OsString,
-    },
+    Shell { shell: OsString, flag: OsString, line: OsString },
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -51,7 +51,6 @@ use crate::{adapter::Adapter, model::Average};
 pub struct Plan {
     /// Where the command is run, in each side's own copy of it; anywhere in a working tree of git.
     pub directory: PathBuf,
-    /// The revision to compare with.
     pub base: String,
     /// The revision under test; `None` is the working tree as it is.
     pub head: Option<String>,
@@ -59,7 +58,6 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// A line for the shell that builds what the command runs.
     pub build: Option<String>,
-    /// Reads what the command prints on stdout.
     pub adapter: Adapter,
     /// The average to take where a tool tells two.
     pub average: Option<Average>,
@@ -68,9 +66,7 @@ pub struct Plan {
     /// When it has to end. If the pairs that a verdict takes will not be complete by then, that is an error
     /// after the first ones. To stop a build or a run by then is for the caller, by `stop`.
     pub until: Option<Instant>,
-    /// What counts as a change, and as narrow enough.
     pub settings: Settings,
-    /// Where the random order of the runs begins.
     pub seed: u64,
 }
 

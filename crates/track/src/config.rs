@@ -36,7 +36,6 @@ use crate::{
     },
 };
 
-/// Name of the file.
 pub const FILE: &str = "wingbeat.toml";
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -45,7 +44,6 @@ pub struct Config {
     pub testbed: Option<TestbedName>,
     pub adapter: Option<Adapter>,
     pub thresholds: Vec<Threshold>,
-    /// How `auto` decides.
     pub settings: Settings,
 }
 

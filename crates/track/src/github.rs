@@ -40,11 +40,8 @@ pub struct Actions {
     /// `owner/name` of the repository.
     pub repository: Option<String>,
     pub commit: Option<String>,
-    /// File that describes the event, as JSON.
     pub event_path: Option<PathBuf>,
-    /// File to which the job summary is appended.
     pub summary_path: Option<PathBuf>,
-    /// How long to go on trying, for each request.
     pub patience: Patience,
 }
 
@@ -68,13 +65,10 @@ pub struct Options {
 pub struct Told {
     /// Lines with annotations, to be printed on stdout, or on stderr if stdout is data: GitHub reads both.
     pub annotations: String,
-    /// Address of the comment, if one was made or updated.
     pub comment: Option<String>,
-    /// Address of the check run, if one was made.
     pub check: Option<String>,
     /// What was left out because the token may not, in sentences.
     pub notes: Vec<String>,
-    /// What did not work, in sentences.
     pub warnings: Vec<String>,
 }
 

@@ -43,7 +43,6 @@ pub struct Page<'a> {
     pub start_point_number: Option<u64>,
     /// The commit of that version. It is not that of the start point where another report stands in.
     pub start_point_hash: Option<&'a str>,
-    /// What concerns the report as a whole.
     pub notices: &'a [Notice],
     /// What the user should know besides: which version stands in for a missing one, what was left out.
     pub remarks: &'a [String],

@@ -77,12 +77,9 @@ impl Default for Patience {
 /// An attempt that failed and will be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Attempts in all.
     pub attempts: u32,
     pub reason: String,
-    /// Pause before the next.
     pub pause: Duration,
     pub left: Duration,
 }

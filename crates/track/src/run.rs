@@ -48,24 +48,19 @@ pub struct Request {
     pub project: ProjectName,
     pub branch: BranchName,
     pub hash: Option<String>,
-    /// Where the branch comes from.
     pub branching: Branching,
     pub testbed: TestbedName,
-    /// Where results come from.
     pub source: Source,
     pub adapter: Adapter,
-    /// Which figure stands for a benchmark.
     pub average: Option<Average>,
     /// How often the command is run, at least 1.
     pub iterations: u32,
     pub fold: Option<Fold>,
     /// Whether a command that fails is passed over.
     pub allow_failure: bool,
-    /// When the report is to have begun, instead of now.
     pub backdate: Option<OffsetDateTime>,
     /// What decides. Empty: [`Test::Auto`](crate::model::threshold::Test::Auto) for every measure.
     pub thresholds: Vec<Threshold>,
-    /// How `auto` decides.
     pub settings: Settings,
     /// How often suspects are measured again.
     pub confirm: u32,
@@ -83,13 +78,10 @@ pub struct Finding {
     pub report: Report,
     /// Reports of the runs that were to confirm its alerts.
     pub confirmations: Vec<Report>,
-    /// The threshold behind each verdict.
     pub thresholds: Vec<Option<ThresholdModel>>,
-    /// What concerns the report as a whole.
     pub notices: Vec<Notice>,
     /// Verdicts that history is too short for, and that look changed.
     pub looks: Vec<Look>,
-    /// What the user should know besides.
     pub remarks: Vec<String>,
     /// The newest report of the history that it was compared with.
     pub compared_with: Option<ComparedWith>,

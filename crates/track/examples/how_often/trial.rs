@@ -62,7 +62,6 @@ pub(crate) struct Seen {
     pub(crate) shown: [f64; REPORTS],
 }
 
-/// The counts behind [`Seen`].
 #[derive(Default)]
 struct Counts {
     wrong: AtomicUsize,
@@ -158,7 +157,6 @@ impl Trial {
         counts.wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
     }
 
-    /// So many trials.
     pub(crate) fn run(&self, trials: usize) -> Seen {
         let (counts, next) = (Counts::default(), AtomicUsize::new(0));
         let threads = std::thread::available_parallelism().map_or(1, usize::from);

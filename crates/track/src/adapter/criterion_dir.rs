@@ -29,20 +29,14 @@ pub struct CriterionSamples {
     pub samples: Vec<f64>,
     /// The estimate that is printed: the slope, or the mean if the samples are all of one length.
     pub estimate: f64,
-    /// Lower end of its confidence interval.
     pub lower: f64,
-    /// Upper end of its confidence interval.
     pub upper: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CriterionDirError {
     #[error("{file} is not what Criterion 0.3 to 0.8 writes: {reason}")]
-    Json {
-        /// Which of [`FILES`].
-        file: &'static str,
-        reason: String,
-    },
+    Json { file: &'static str, reason: String },
     #[error(
         "sample.json has {times} times and {iterations} numbers of iterations; it needs as many of each, above 0"
     )]

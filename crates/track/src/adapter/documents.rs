@@ -14,7 +14,6 @@ use super::{Adapter, AdapterError, line::At};
 pub(super) struct Documents<T> {
     /// Each document with the line, from 1, at which it begins.
     pub(super) found: Vec<(usize, T)>,
-    /// The text outside them.
     pub(super) rest: String,
 }
 

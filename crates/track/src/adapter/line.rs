@@ -10,7 +10,6 @@ use crate::model::{BenchmarkName, BenchmarkResults, Results};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
     pub(super) adapter: Adapter,
-    /// Line, from 1.
     pub(super) line: usize,
 }
 

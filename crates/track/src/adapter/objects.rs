@@ -7,9 +7,7 @@ const HEAD_BYTES: usize = 4096;
 
 /// What follows an opening brace at the beginning of a line.
 pub(super) struct Object<'a, T> {
-    /// Line of the brace, from 1.
     pub(super) line: usize,
-    /// The first kilobytes from the brace on.
     pub(super) head: &'a str,
     /// The document, or why it does not have that form.
     pub(super) content: Result<T, String>,

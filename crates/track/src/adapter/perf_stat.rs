@@ -28,7 +28,6 @@ struct Counter {
     more: HashMap<String, Value>,
 }
 
-/// Places that perf counts in, from the smallest.
 const PLACES: [&str; 9] =
     ["cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup"];
 

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
 
-/// Title, factor and measure of a unit of throughput.
 const RATES: &[(&str, f64, &str)] = &[
     ("elem/s", 1.0, "throughput"),
     ("Kelem/s", 1e3, "throughput"),

@@ -53,13 +53,11 @@ struct Reader {
 
 /// The tree that the lines belong to.
 struct Tree {
-    /// Characters before the first column.
     names_width: usize,
     /// Names from the root to the row.
     path: Vec<String>,
     /// Whether the last row with a name has figures, so that rows below it may have more.
     is_measured: bool,
-    /// Which allocations the rows below are about.
     allocations: Option<(&'static str, &'static str)>,
 }
 

@@ -22,7 +22,6 @@ const COLUMNS: &[(&str, &str, f64)] = &[
     ("prog_size_jited", "jited-size", 1.0),
 ];
 
-/// Columns of veristat's own: title, name, units.
 const OWN: &[(&str, &str, &str)] = &[
     ("max_states_per_insn", "Verifier States per Instruction", "states"),
     ("max_mark_read_len", "Verifier Mark Read Length", "states"),

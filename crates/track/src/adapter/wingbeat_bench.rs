@@ -10,7 +10,6 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::{Adapter, AdapterError, line::At, objects::objects};
 use crate::model::{Average, BenchmarkName, Measure, Metric, Results};
 
-/// Version of the JSON that is read.
 const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Deserialize)]

@@ -45,9 +45,7 @@ pub fn yardstick(settings: &Settings, verdicts: usize) -> Yardstick {
 }
 
 enum Way {
-    /// Each side gave one value, always.
     Exact([f64; 2]),
-    /// By the logarithms of ratios.
     Noisy(Vec<f64>),
     NotAtAll,
 }

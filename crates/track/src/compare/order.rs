@@ -5,10 +5,8 @@ use wingbeat_stats::random::Random;
 
 use super::SideName::{self, Base, Head};
 
-/// Runs in a block.
 pub const BLOCK: usize = 4;
 
-/// Pairs of neighbouring runs in a block.
 pub const PAIRS_PER_BLOCK: usize = 2;
 
 #[derive(Debug, Clone)]

@@ -128,7 +128,6 @@ fn course(comparison: &Comparison) -> String {
     format!("{} of runs by turns in {elapsed_s:.0} s, {end}", plural(*pairs, "pair"))
 }
 
-/// The heading of the last column.
 const VERDICT: &str = "verdict";
 
 fn table(comparison: &Comparison) -> Table {

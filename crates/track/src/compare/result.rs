@@ -8,9 +8,7 @@ use crate::model::{BenchmarkName, Measure};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SideName {
-    /// The revision to compare with.
     Base,
-    /// The revision under test.
     Head,
 }
 
@@ -34,18 +32,14 @@ pub struct Revision {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What was compared with.
     pub base: Revision,
     pub head: Revision,
-    /// The command and its arguments.
     pub command: Vec<String>,
     /// Each measure of each benchmark that both sides have, what matters most first.
     pub rows: Vec<ComparedRow>,
-    /// Benchmarks that only one side has.
     pub unmatched: Vec<Unmatched>,
     /// Benchmarks that failed in runs that went on, each once.
     pub failures: Vec<Failed>,
-    /// Pairs of runs, one of each side.
     pub pairs: usize,
     /// How long the runs of these pairs took, in seconds.
     pub elapsed_s: f64,
@@ -92,11 +86,9 @@ pub struct ComparedRow {
     pub interval: Option<ChangeInterval>,
     /// The smallest change that would have been seen in nine of ten such comparisons.
     pub smallest_visible: Option<f64>,
-    /// Pairs of runs in which both sides had it.
     pub pairs: usize,
     #[serde(with = "VerdictName")]
     pub verdict: Verdict,
-    /// Whether it is worse by more than the threshold.
     pub is_beyond_threshold: bool,
     /// What else there is to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

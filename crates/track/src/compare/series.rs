@@ -13,7 +13,6 @@ pub struct Series {
     pub measure: Measure,
     /// Values of a pair of neighbouring runs, base and head, where both had one.
     pub pairs: Vec<[f64; 2]>,
-    /// In how many runs of each side it was there.
     pub seen: [usize; 2],
 }
 

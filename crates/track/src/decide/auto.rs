@@ -26,9 +26,7 @@ const THREAD_CASES_MIN: usize = 64;
 pub(super) struct Moved<'a> {
     pub(super) history: History<'a>,
     pub(super) log_ratio: f64,
-    /// Spread as a share of the baseline.
     pub(super) log_spread: f64,
-    /// Distance from the baseline in spreads.
     pub(super) error: f64,
 }
 

@@ -22,7 +22,6 @@ pub struct ReportInput<'a> {
 /// One metric of the report, and its history.
 #[derive(Debug, Clone)]
 pub struct Series<'a> {
-    /// Iteration of the report, from 0.
     pub iteration: u32,
     pub benchmark: &'a BenchmarkName,
     pub measure: &'a Measure,
@@ -32,7 +31,6 @@ pub struct Series<'a> {
     pub repeats: Vec<f64>,
     /// Whether the benchmark asked not to be judged: only its boundary is computed.
     pub is_ignored: bool,
-    /// The threshold that judges it; `None` if there is none.
     pub model: Option<ThresholdModel>,
     /// Points of earlier reports, the oldest first. The report's own iterations are not among them.
     pub history: &'a [PastPoint],
@@ -73,7 +71,6 @@ pub struct Decision {
     /// Metrics whose raw samples look changed, with too little history to decide. They raise no alert.
     #[serde(default)]
     pub looks: Vec<Look>,
-    /// Notices about the whole report.
     pub notices: Vec<Notice>,
 }
 

@@ -136,7 +136,6 @@ impl Api<'_> {
     }
 }
 
-/// What comments take.
 const COMMENTS: &str = "pull-requests: write";
 
 fn address(answer: &Value) -> String {

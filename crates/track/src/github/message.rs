@@ -16,12 +16,10 @@ pub struct Message {
     pub markdown: String,
     /// By what the comment is found again.
     pub marker: String,
-    /// Alerts, failed benchmarks and notices.
     pub sentences: Vec<Sentence>,
     /// Alerts for which `--err` fails the run.
     pub alerts: u64,
     pub failures: usize,
-    /// Whether a threshold judges any metric.
     pub has_threshold: bool,
 }
 

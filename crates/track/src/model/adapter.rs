@@ -13,29 +13,23 @@ pub enum Adapter {
     RustCriterion,
     RustDivan,
     RustIai,
-    /// Gungraun, formerly iai-callgrind.
     #[serde(alias = "rust_iai_callgrind")]
     RustGungraun,
-    /// Google Benchmark, JSON.
     CppGoogle,
-    /// Catch2.
     CppCatch2,
     /// `go test -bench`.
     GoBench,
     JavaJmh,
-    /// BenchmarkDotNet, JSON.
     CSharpDotNet,
     JsBenchmark,
     /// `console.time`.
     JsTime,
     JsVitest,
     PythonAsv,
-    /// pytest-benchmark, JSON.
     PythonPytest,
     /// Ruby's benchmark module and benchmark-ips.
     RubyBenchmark,
     ShellHyperfine,
-    /// Dart's benchmark_harness.
     DartBenchmarkHarness,
     /// `wingbeat bench --format json`.
     WingbeatBench,

@@ -13,16 +13,13 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The value is below the lower limit.
     Lower,
-    /// The value is above the upper limit.
     Upper,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Raised, neither dismissed nor silenced.
     Active,
     /// Dismissed: settled.
     Dismissed,
@@ -43,13 +40,11 @@ impl fmt::Display for Status {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     pub uuid: Uuid,
-    /// Iteration of the report, from 0.
     pub iteration: u32,
     pub benchmark: BenchmarkName,
     pub measure: Slug,
     pub limit: Limit,
     pub status: Status,
-    /// The reason given with the change of status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -3,7 +3,6 @@
 
 use uuid::Uuid;
 
-/// Digits that are shown.
 const LENGTH: usize = 8;
 
 /// The last eight digits of a UUID, which every verb takes that takes a UUID.

@@ -12,10 +12,8 @@ use super::name::Slug;
 pub struct Measure {
     pub slug: Slug,
     pub name: Cow<'static, str>,
-    /// Units of the values, for people: `nanoseconds (ns)`.
     pub units: Cow<'static, str>,
     pub direction: Direction,
-    /// Whether the same code gives the same value.
     pub kind: MeasureKind,
 }
 

@@ -10,7 +10,6 @@ pub struct Metric {
     /// Lower end of the spread that the tool reported; its meaning depends on the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_value: Option<f64>,
-    /// Upper end of the spread that the tool reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_value: Option<f64>,
     /// The single measurements, in the order of measuring, if the tool reports them.

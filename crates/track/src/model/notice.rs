@@ -9,9 +9,7 @@ use super::{name::Slug, verdict::Outcome};
 pub enum Notice {
     /// Most benchmarks moved alike: the host, the toolchain or something else they share changed.
     MovedTogether {
-        /// Iteration of the report, from 0.
         iteration: u32,
-        /// Measure in which they moved.
         measure: Slug,
         benchmarks: usize,
         /// Benchmarks of the measure that could be judged.

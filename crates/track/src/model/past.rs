@@ -13,7 +13,6 @@ use super::{
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
-    /// The reports, oldest first.
     pub reports: Vec<PastReport>,
     /// In the order of benchmark, measure and units.
     pub series: Vec<PastSeries>,
@@ -35,7 +34,6 @@ pub struct PastSeries {
     pub benchmark: BenchmarkName,
     /// As the newest report has it.
     pub measure: Measure,
-    /// The values, oldest first.
     pub points: Vec<PastPoint>,
 }
 
@@ -43,7 +41,6 @@ pub struct PastSeries {
 pub struct PastPoint {
     /// Its report: an index of [`Past::reports`].
     pub report: usize,
-    /// Iteration of that report, from 0.
     pub iteration: u32,
     /// The measured value; finite.
     pub value: f64,
@@ -51,7 +48,6 @@ pub struct PastPoint {
     pub repeats: Vec<f64>,
     /// Single measurements, if the report is among the newest, for which samples are read.
     pub samples: Vec<f64>,
-    /// The alert that it raised, with its present status.
     pub alert: Option<(Limit, Status)>,
     /// The decision about it, if it [stands out](Outcome::stands_out).
     pub outcome: Option<Outcome>,

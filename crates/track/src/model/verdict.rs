@@ -11,7 +11,6 @@ use super::{
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Iteration of the report, from 0.
     pub iteration: u32,
     pub benchmark: BenchmarkName,
     pub measure: Slug,
@@ -24,7 +23,6 @@ pub struct Verdict {
     pub boundary: Option<Boundary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// The change from the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// The p-value, corrected for the number of judged metrics; `None` if the test has none.
@@ -33,9 +31,7 @@ pub struct Verdict {
     /// The smallest share of the baseline that nine of ten such reports would have detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_visible: Option<f64>,
-    /// Number of history points used.
     pub points: usize,
-    /// Why, in words.
     pub reason: String,
 }
 

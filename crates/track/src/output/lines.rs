@@ -6,13 +6,10 @@ use crate::model::{FailedBenchmark, Notice, Outcome, Status};
 /// What there is to tell besides the figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {
-    /// A metric beyond a limit, and what became of it.
     Alert(Status, String),
-    /// A benchmark that failed.
     Failure(String),
     /// A metric that may be a spike, or whose history is too noisy to judge it.
     Doubt(Outcome, String),
-    /// What concerns the report as a whole.
     Notice(String),
 }
 

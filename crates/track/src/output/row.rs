@@ -12,7 +12,6 @@ use crate::model::{
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportRow<'a> {
-    /// Iteration of the report, from 0.
     pub(super) iteration: u32,
     pub(super) benchmark: &'a BenchmarkResults,
     pub(super) measure: &'a Measure,

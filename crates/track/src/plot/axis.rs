@@ -46,7 +46,6 @@ const EXTRA_MAX_LOG: f64 = 0.25;
 /// Decimals of ticks at most, where there is a smaller unit.
 const DECIMALS_MAX: f64 = 3.0;
 
-/// Empty part above and below.
 const MARGIN: f64 = 0.06;
 
 /// Least height of a panel as a part of its values: noise of a thousandth is not to look large.

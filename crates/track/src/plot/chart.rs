@@ -17,7 +17,6 @@ pub use crate::store::PlotPoint as Dot;
 /// A picture without its pixels.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
-    /// What is shown, for the headline.
     pub title: String,
     /// The reports along the horizontal axis, oldest first, evenly spaced.
     pub stamps: Vec<Stamp>,
@@ -77,9 +76,7 @@ pub enum Rank {
 pub struct Step {
     /// The first value of the new level: an index of [`Line::dots`].
     pub dot: usize,
-    /// Level before.
     pub before: f64,
-    /// Level after.
     pub after: f64,
 }
 

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::model::MeasureKind;
 
-/// Width of a picture.
 pub(super) const WIDTH: f64 = 1120.0;
 
 /// Room for the labels of the lines, right of a panel.
@@ -27,10 +26,8 @@ pub(super) const PLOT_TOP: f64 = 34.0;
 /// Room below that part for times and commits.
 const AXIS_HEIGHT: f64 = 44.0;
 
-/// Size of ordinary text.
 pub(super) const FONT: f64 = 12.0;
 
-/// Size of the text at axes.
 pub(super) const FONT_SMALL: f64 = 11.0;
 
 #[derive(Debug)]
@@ -44,7 +41,6 @@ pub(super) struct Layout {
 /// Places of a panel, from its own top.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Height of the part where lines are.
     pub(super) plot_height: f64,
     pub(super) axis: Axis,
     pub(super) ticks: Ticks,

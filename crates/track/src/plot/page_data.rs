@@ -22,7 +22,6 @@ use crate::{
 /// extremes, alerts and changes.
 const NUMBERS_MAX: usize = 3_000_000;
 
-/// Characters of a commit.
 const HASH_LENGTH: usize = 12;
 
 #[derive(Serialize)]
@@ -60,7 +59,6 @@ struct LineData {
     /// Name as it fits, newest value, its change.
     label: [String; 3],
     colour: usize,
-    /// Index of [`Data::places`].
     places: usize,
     /// Value, lower and upper end of the spread, lower and upper limit.
     columns: [Option<String>; 5],

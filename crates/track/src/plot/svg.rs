@@ -26,10 +26,8 @@ const NOTES_MAX: usize = 12;
 /// Room above the first panel.
 const TOP: f64 = 84.0;
 
-/// Width of a sign in the key.
 const SIGN_WIDTH: f64 = 18.0;
 
-/// Height of a line of text.
 const LINE: f64 = 18.0;
 
 /// A change of the environment that is told below the picture.

@@ -25,7 +25,6 @@ const WIDTH_MIN: usize = 40;
 /// Columns of a picture that is not for a terminal.
 const WIDTH: usize = 100;
 
-/// Blanks between columns of text.
 const GAP: usize = 2;
 
 /// Columns of the picture in a row: fewer show nothing, more are no clearer.
@@ -105,11 +104,8 @@ fn axis(panel: &Panel, line: &Line) -> Axis {
 
 /// What is told about a line in words.
 struct Facts {
-    /// The last value.
     value: String,
-    /// How far it is from those before it.
     change: Option<String>,
-    /// The last change of level.
     level: Option<String>,
     alerts: Option<String>,
 }

@@ -25,7 +25,6 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(90);
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a str,
-    /// Name and value.
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) key: Option<&'a Key>,
     pub(crate) body: Option<&'a Value>,
@@ -44,11 +43,9 @@ pub(crate) struct Response {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What went wrong, in words.
     pub(crate) reason: String,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
-    /// Whether a request may have arrived all the same.
     pub(crate) may_have_arrived: bool,
 }
 

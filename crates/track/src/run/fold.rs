@@ -10,9 +10,7 @@ use crate::model::{BenchmarkName, BenchmarkResults, Measure, Metric, Results};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fold {
-    /// The metric with the least value.
     Min,
-    /// The metric with the greatest value.
     Max,
     /// The mean of all parts over the iterations that have the metric.
     Mean,

@@ -58,7 +58,6 @@ pub struct StoredAlert {
     pub hash: Option<String>,
     pub measure: Measure,
     pub value: f64,
-    /// What it was compared with.
     pub boundary: Option<Boundary>,
 }
 

@@ -25,9 +25,7 @@ pub struct Check {
     /// Reports that are whole, so that they can be exported.
     pub whole_reports: usize,
     pub metrics: u64,
-    /// Changes of alerts that are whole.
     pub alert_changes: usize,
-    /// What is damaged or missing.
     pub damaged: Vec<Damaged>,
 }
 
@@ -35,9 +33,7 @@ pub struct Check {
 pub struct Damaged {
     /// The report that it belongs to, if it belongs to one.
     pub report: Option<Uuid>,
-    /// The benchmark, if it is known.
     pub benchmark: Option<String>,
-    /// The measure, if it is known.
     pub measure: Option<String>,
     pub what: String,
 }

@@ -67,7 +67,6 @@ pub enum StoreError {
 #[error("the report {report} cannot be stored: {reason}")]
 pub struct InvalidReport {
     pub report: Uuid,
-    /// What is wrong with it.
     pub reason: String,
 }
 

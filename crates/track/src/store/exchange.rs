@@ -44,7 +44,6 @@ pub enum ExchangeError {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exported {
     pub reports: usize,
-    /// Changes of alerts that were written.
     pub alert_changes: usize,
     /// Reports and changes that had a file.
     pub already_there: usize,
@@ -54,13 +53,10 @@ pub struct Exported {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// Reports that are new in the store.
     pub reports: usize,
-    /// Changes of alerts that are new in the store.
     pub alert_changes: usize,
     /// Files whose content was in the store.
     pub already_there: usize,
-    /// Files that could not be used.
     pub skipped: Vec<Skipped>,
 }
 

@@ -32,7 +32,6 @@ const UNFINISHED: &str = ".unfinished-";
 pub(super) enum FileKind {
     /// A report with its alerts as they were raised.
     Report,
-    /// A change of an alert's status.
     AlertChange,
 }
 

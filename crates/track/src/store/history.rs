@@ -27,7 +27,6 @@ pub struct HistoryQuery {
     pub project: ProjectName,
     pub branch: BranchName,
     pub epoch: u32,
-    /// Where its branch comes from.
     pub start_point: Option<StartPoint>,
     pub testbed: TestbedName,
     /// Its start time and its UUID: history is what comes before, in this order.

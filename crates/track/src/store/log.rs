@@ -25,9 +25,7 @@ pub struct ReportFilter {
     pub branch: Option<BranchName>,
     pub testbed: Option<TestbedName>,
     pub hash: Option<String>,
-    /// Begun at this time or later.
     pub since: Option<OffsetDateTime>,
-    /// Begun at this time or earlier.
     pub until: Option<OffsetDateTime>,
 }
 
@@ -41,9 +39,7 @@ pub struct ReportSummary {
     /// How often the history of the branch was begun anew.
     pub epoch: u32,
     pub testbed: TestbedName,
-    /// When the first iteration began.
     pub start_time: OffsetDateTime,
-    /// When the last iteration ended.
     pub end_time: OffsetDateTime,
     pub adapter: Adapter,
     pub environment: Environment,
@@ -59,11 +55,9 @@ pub struct ReportSummary {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchHead {
-    /// The last epoch.
     pub epoch: u32,
     /// Where the branch comes from in that epoch.
     pub start_point: Option<StartPoint>,
-    /// The newest report of that epoch.
     pub report: Uuid,
     pub start_time: OffsetDateTime,
     pub hash: Option<String>,

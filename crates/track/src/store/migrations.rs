@@ -39,9 +39,7 @@ const APPLICATION: i64 = 0x776e_6762;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Identity {
     Empty,
-    /// A store of that version.
     Store(i64),
-    /// A database of something else.
     Foreign,
 }
 

@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder of the default place.
 const FOLDER: &str = ".wingbeat";
 
 /// The store of a working directory: `.wingbeat/results.db` at the root of its git repository, or in the

@@ -30,9 +30,7 @@ pub struct PlotQuery {
     pub testbeds: Vec<TestbedName>,
     pub benchmarks: Vec<BenchmarkName>,
     pub measures: Vec<Slug>,
-    /// Reports that began at this time or later.
     pub since: Option<OffsetDateTime>,
-    /// Reports that began at this time or earlier.
     pub until: Option<OffsetDateTime>,
     /// Newest reports that count at most, of all branches and testbeds together.
     pub reports_max: usize,
@@ -54,7 +52,6 @@ pub struct PlotSeries {
     pub testbed: TestbedName,
     pub benchmark: BenchmarkName,
     pub measure: Measure,
-    /// The values, oldest first.
     pub points: Vec<PlotPoint>,
 }
 
@@ -62,14 +59,12 @@ pub struct PlotSeries {
 pub struct PlotPoint {
     /// Its report: an index of [`Plot::reports`].
     pub report: usize,
-    /// Iteration of that report, from 0.
     pub iteration: u32,
     pub value: f64,
     pub lower: Option<f64>,
     pub upper: Option<f64>,
     pub lower_limit: Option<f64>,
     pub upper_limit: Option<f64>,
-    /// The decision, if it stood out.
     pub outcome: Option<Outcome>,
     /// The alert that it raised, with its present status.
     pub alert: Option<(Limit, Status)>,
@@ -181,7 +176,6 @@ struct Metrics<'c> {
     db: &'c Connection,
     metrics: CachedStatement<'c>,
     boundaries: CachedStatement<'c>,
-    /// Whether all metrics of a report are read.
     is_all: bool,
 }
 

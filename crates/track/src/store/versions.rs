@@ -22,7 +22,6 @@ pub struct Version {
     pub hash: String,
     /// Epoch of the branch in which it was measured last.
     pub epoch: u32,
-    /// When it was measured first.
     pub first: OffsetDateTime,
     /// When it was measured last: what [`StartPoint::until`](crate::model::StartPoint::until) wants.
     pub last: OffsetDateTime,

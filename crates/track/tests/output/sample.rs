@@ -12,7 +12,6 @@ use wingbeat_track::{
     output::Page,
 };
 
-/// A report and what belongs to its page.
 pub(crate) struct Sample {
     pub(crate) report: Report,
     pub(crate) thresholds: Vec<Option<ThresholdModel>>,
@@ -20,7 +19,6 @@ pub(crate) struct Sample {
     pub(crate) remarks: Vec<String>,
 }
 
-/// One metric and its verdict.
 pub(crate) struct Case {
     pub(crate) benchmark: &'static str,
     pub(crate) measure: Measure,
@@ -202,7 +200,6 @@ pub(crate) fn mixed() -> Sample {
     sample
 }
 
-/// So many unchanged metrics.
 pub(crate) fn quiet(count: usize) -> Sample {
     let mut sample = Sample::of(Vec::new());
     for number in 0..count {
@@ -224,7 +221,6 @@ pub(crate) fn custom(name: &str) -> Measure {
     Measure::custom(name.to_owned(), "widgets", Direction::Unknown, MeasureKind::Noisy)
 }
 
-/// A slug.
 pub(crate) fn slug(text: &str) -> Slug {
     Slug::of(text)
 }

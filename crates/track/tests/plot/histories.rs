@@ -51,7 +51,6 @@ pub(crate) fn line(name: &str, values: impl IntoIterator<Item = f64>) -> Line {
     }
 }
 
-/// Without a spread.
 pub(crate) fn bare(mut line: Line) -> Line {
     for dot in &mut line.dots {
         (dot.lower, dot.upper) = (None, None);
@@ -177,7 +176,6 @@ pub(crate) fn steps_together() -> Chart {
     chart("steps", 40, Duration::hours(1), vec![panel("latency", lines.collect())])
 }
 
-/// One report only.
 pub(crate) fn single() -> Chart {
     let lines = vec![line("alone", [42.0]), bare(line("without spread", [57.0]))];
     chart("one report", 1, Duration::hours(1), vec![panel("latency", lines)])

@@ -19,7 +19,6 @@ pub(crate) const QUICK: Patience = Patience {
     total: Duration::from_secs(10),
 };
 
-/// A request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     /// Method and path: `POST /v0/run`.
@@ -28,10 +27,8 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// What to answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// Status and body.
     Text(u16, String),
     /// Status, a header, and no body.
     Header(u16, &'static str),
@@ -68,12 +65,10 @@ impl Stub {
         Self { url, asked }
     }
 
-    /// What it was asked until now.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("the log").clone()
     }
 
-    /// The lines of what it was asked.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.line).collect()
     }

@@ -7,7 +7,6 @@ use wingbeat_track::store::{Store, StoreError, VERSION};
 
 use crate::support::{content, rich, temporary};
 
-/// A way to open a store.
 type Open = fn(&Path) -> Result<Store, StoreError>;
 
 /// The errors of both ways to open what `make` has put at a path, which stays as it was.

@@ -30,7 +30,6 @@ const CHANGE_PART: f64 = 0.1;
 /// Minimum number of reports of a new level, the newest included: iterations belong together.
 const NEW_LEVEL_REPORTS: usize = 4;
 
-/// Minimum degrees of freedom of a spread.
 const DEGREES_MIN: f64 = 3.0;
 
 /// A level that has become visible with the newest value.
@@ -40,7 +39,6 @@ pub(super) struct NewLevel {
     pub(super) after: f64,
     /// Values at the new level, the newest included.
     pub(super) points: usize,
-    /// Values at the level before.
     pub(super) points_before: usize,
     /// Values of the shorter of the two levels that are nearer to it than to the other.
     pub(super) far: usize,

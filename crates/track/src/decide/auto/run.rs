@@ -38,7 +38,6 @@ pub(super) struct NewestRun {
     pub(super) reports: usize,
     /// Whether each value is off, and not only most of them.
     pub(super) are_all_off: bool,
-    /// Level before them.
     pub(super) before: f64,
     /// Their middle value, and its distance from the level in spreads.
     pub(super) middle: f64,

@@ -21,7 +21,6 @@ const TICK_DISTANCE: f64 = 92.0;
 /// Lines beyond this many have the colours of the first again, and are dashed.
 const COLOURS: usize = LINES_MAX / 2;
 
-/// Size of the text of titles.
 const TITLE_FONT: f64 = 14.0;
 
 /// Commits are cut off to that many characters.
