@@ -197,6 +197,19 @@ fn check_error(read: Result<Results, AdapterError>, expected: &str) {
     assert!(error.contains(expected), "{error}");
 }
 
+/// The names of the benchmarks, for tests.
+#[cfg(test)]
+fn benchmarks(results: &Results) -> Vec<&str> {
+    results.benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect()
+}
+
+/// The measures of a benchmark with their values, for tests.
+#[cfg(test)]
+fn values(benchmark: &crate::model::BenchmarkResults) -> Vec<(&str, f64)> {
+    let metrics = benchmark.metrics.iter();
+    metrics.map(|(measure, metric)| (measure.slug.as_str(), metric.value)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,8 +37,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             results.fail(at.name(NAME)?, reason);
         }
     }
-    for object in objects::<Run>(&text) {
-        let at = At { adapter: Adapter::Bpftool, line: object.line };
+    for object in objects::<Run>(Adapter::Bpftool, text) {
+        let at = object.at;
         match object.content {
             Ok(Run { retval: Some(_), duration: Some(duration), .. }) => {
                 add(&mut results, at, duration)?;

@@ -6,7 +6,6 @@ use super::{
     Adapter, AdapterError,
     documents::documents,
     figure::{Figure, around, required},
-    line::At,
     naming, once,
 };
 use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
@@ -96,11 +95,10 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let summaries = documents::<Summary>(adapter, text, &["\"Benchmarks\"", "\"Method\""])?;
     let average = average.unwrap_or(Average::Mean);
     let mut results = Results::default();
-    for (line, summary) in summaries.found {
+    for (at, summary) in summaries.found {
         let pairs = summary.benchmarks.iter().map(|b| (name(b), b.display_info.as_str()));
         let ambiguous = naming::ambiguous(pairs);
         let entries = summary.benchmarks.iter();
-        let at = At { adapter, line };
         once::in_document(at, entries.map(|b| ((name(b), job(&b.display_info)), name(b))))?;
         for benchmark in &summary.benchmarks {
             let mut text = name(benchmark);

@@ -12,8 +12,8 @@ use serde_json::error::Category;
 use super::{Adapter, AdapterError, line::At};
 
 pub(super) struct Documents<T> {
-    /// Each document with the line, from 1, at which it begins.
-    pub(super) found: Vec<(usize, T)>,
+    /// Each document with the place at which it begins.
+    pub(super) found: Vec<(At, T)>,
     pub(super) rest: String,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn documents<T: DeserializeOwned>(
                 let end = start + length;
                 // Shapes are lenient: another tool's document may have this one.
                 match has_marks(&text[start..end]) {
-                    true => found.push((line, document)),
+                    true => found.push((At { adapter, line }, document)),
                     false => rest.push_str(&text[start..end]),
                 }
                 end
@@ -218,7 +218,7 @@ mod tests {
     fn documents_among_text() {
         let check = |text: &str, expected: &[(usize, f64)], rest: &str| {
             let documents = bees(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-            let bee = |(line, bee): &(usize, Bee)| (*line, bee.bee.0.expect("a number"));
+            let bee = |(at, bee): &(At, Bee)| (at.line, bee.bee.0.expect("a number"));
             let found: Vec<_> = documents.found.iter().map(bee).collect();
             assert_eq!(found, expected, "{text:?}");
             assert_eq!(documents.rest, rest, "{text:?}");
@@ -241,7 +241,7 @@ mod tests {
                 format!("say \"\n{{\"a\": {strings}, \"bee\": {none}}}\n{{\"bee\": {none}}}");
             let documents = bees(&text).unwrap_or_else(|error| panic!("{none}: {error}"));
             let found: Vec<_> =
-                documents.found.iter().map(|(line, bee)| (*line, bee.bee.0)).collect();
+                documents.found.iter().map(|(at, bee)| (at.line, bee.bee.0)).collect();
             assert_eq!(found, [(2, None), (3, None)], "{none}");
         }
     }

@@ -43,8 +43,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let reports =
         documents::<Vec<Benchmark>>(adapter, text, &["\"primaryMetric\"", "\"scoreUnit\""])?;
     let mut results = Results::default();
-    for (line, benchmarks) in reports.found {
-        let at = At { adapter, line };
+    for (at, benchmarks) in reports.found {
         let pairs = benchmarks
             .iter()
             .map(|b| ((name(b), b.primary_metric.score_unit.starts_with("ops/")), b.mode.clone()));

@@ -101,8 +101,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullName\""])?;
     let average = average.unwrap_or(Average::Mean);
     let mut results = Results::default();
-    for (line, report) in reports.found {
-        let at = At { adapter, line };
+    for (at, report) in reports.found {
         let groups = report.files.iter().flatten().flat_map(|file| &file.groups);
         let names = groups.flat_map(|group| {
             group.benchmarks.iter().map(|one| joined([group.full_name.as_str(), &one.name]))

@@ -137,7 +137,7 @@ fn keys(text: &str) -> Vec<(usize, usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::check_error;
+    use crate::adapter::{benchmarks, check_error};
 
     #[test]
     fn a_document() {
@@ -146,8 +146,7 @@ mod tests {
             "a": {"latency": {"value": 1.5, "lower_value": null}, "my score": {"value": 2}}
         }"#;
         let results = parse(text, None).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["b", "a"], "in the order of the text");
+        assert_eq!(benchmarks(&results), ["b", "a"], "in the order of the text");
         let expected = Metric::new(88.0).within(87.5, 88.5);
         assert_eq!(results.benchmarks[0].metrics, [(Measure::latency(), expected)]);
         assert_eq!(results.benchmarks[1].metrics[1].0.slug.as_str(), "my-score");

@@ -40,8 +40,8 @@ impl Counter {
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let mut results = Results::default();
-    for object in objects::<Counter>(text) {
-        let at = At { adapter: Adapter::PerfStat, line: object.line };
+    for object in objects::<Counter>(Adapter::PerfStat, text) {
+        let at = object.at;
         let is_ours =
             object.head.lines().next().is_some_and(|line| line.contains("\"counter-value\""));
         match object.content {

@@ -52,8 +52,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let failures = failures(&reports.rest);
     let mut is_known = vec![false; failures.len()];
     let mut results = Results::default();
-    for (line, report) in reports.found {
-        let at = At { adapter, line };
+    for (at, report) in reports.found {
         let names = report.benchmarks.iter().map(|benchmark| benchmark.fullname.as_str());
         once::in_document(at, names.map(|name| (name, name)))?;
         for benchmark in report.benchmarks {

@@ -222,7 +222,7 @@ fn allocated(name: &'static str) -> Measure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::check_error;
+    use crate::adapter::{benchmarks, check_error};
 
     const HEAD: &str = "b          fastest       │ slowest       │ median        │ mean          │ samples │ iters\n";
 
@@ -299,8 +299,7 @@ mod tests {
         let next = HEAD.replace("b   ", "next");
         let text = format!("{HEAD}{good}├─ bad     {next}{add}");
         let results = parse(&text, None).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["b::good", "next::add"]);
+        assert_eq!(benchmarks(&results), ["b::good", "next::add"]);
         assert_eq!(results.failures[0].name.as_str(), "b::bad");
         for end in
             ["├─ bad     ", "├─ bad     \nthread 'main' (1) panicked at b.rs:1:2:\nno luck\n"]

@@ -53,6 +53,7 @@ fn metric(value: &str) -> Option<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{benchmarks, values};
 
     const FIVE: &str = "  Instructions:      1,733 (No change)\n  L1 Accesses:       2359 (+1.5%)\n  \
                         L2 Accesses:          0\n  RAM Accesses:         3 (-0.1%)\n  \
@@ -62,10 +63,8 @@ mod tests {
     fn five_counts() {
         let results =
             parse(&format!("chatter\nshort\n{FIVE}\nlong one\n{FIVE}"), None).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["short", "long one"]);
-        let metrics = results.benchmarks[1].metrics.iter();
-        let found: Vec<_> = metrics.map(|(measure, m)| (measure.slug.as_str(), m.value)).collect();
+        assert_eq!(benchmarks(&results), ["short", "long one"]);
+        let found = values(&results.benchmarks[1]);
         let expected = [
             ("instructions", 1733.0),
             ("l1-accesses", 2359.0),

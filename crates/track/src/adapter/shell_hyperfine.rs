@@ -10,7 +10,6 @@ use super::{
     Adapter, AdapterError,
     documents::documents,
     figure::{Figure, required},
-    line::At,
     naming, once,
 };
 use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
@@ -63,11 +62,10 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let adapter = Adapter::ShellHyperfine;
     let exports = documents::<Export>(adapter, text, &["\"results\"", "\"command\""])?;
     let mut results = Results::default();
-    for (line, export) in exports.found {
+    for (at, export) in exports.found {
         let commands = export.results;
         let pairs = commands.iter().map(|command| (command.command.clone(), parameters(command)));
         let ambiguous = naming::ambiguous(pairs);
-        let at = At { adapter, line };
         once::in_document(at, commands.iter().map(|c| ((&c.command, parameters(c)), &c.command)))?;
         for command in commands {
             let mut name = naming::in_one_line(&command.command).into_owned();

@@ -189,7 +189,7 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::check_error;
+    use crate::adapter::{check_error, values};
 
     #[test]
     fn columns_in_any_order() {
@@ -197,8 +197,7 @@ mod tests {
                     p,12,a.o,success,20,xdp,N/A\nDone. Processed 1 files, 0 programs. Skipped 1 files, 0 programs.\n";
         let results = parse(text, None).expect("results");
         assert_eq!(results.benchmarks[0].name.as_str(), "a.o/p");
-        let metrics = results.benchmarks[0].metrics.iter();
-        let found: Vec<_> = metrics.map(|(measure, m)| (measure.slug.as_str(), m.value)).collect();
+        let found = values(&results.benchmarks[0]);
         assert_eq!(found, [("verification-time", 12e3), ("verified-instructions", 20.0)]);
     }
 

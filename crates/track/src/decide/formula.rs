@@ -22,9 +22,7 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     }
     let least = points_min(model.test);
     if !history.suffices(least) {
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage(least);
-        return;
+        return verdict.wait(history.shortage(least));
     }
     let values = history.values();
     let Some(boundary) = boundary(model, &values) else {

@@ -25,8 +25,7 @@ pub(super) fn judge(
 ) -> Vec<Look> {
     let looks = histories.iter().filter_map(|history| {
         let verdict = &mut verdicts[history.index];
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage_in_reports(REPORTS_MIN);
+        verdict.wait(history.shortage_in_reports(REPORTS_MIN));
         look(history, settings, verdict)
     });
     looks.collect()

@@ -105,6 +105,14 @@ impl Outcome {
     }
 }
 
+impl Boundary {
+    /// Limits on both sides of a baseline.
+    pub fn around(baseline: f64, lower: f64, upper: f64) -> Self {
+        let [baseline, lower_limit, upper_limit] = [baseline, lower, upper].map(Some);
+        Self { baseline, lower_limit, upper_limit }
+    }
+}
+
 impl Change {
     /// The change of a value from a baseline, without an interval; `None` from 0.
     pub(crate) fn exactly(value: f64, baseline: f64) -> Option<Self> {
@@ -130,6 +138,11 @@ impl Verdict {
             points: 0,
             reason: String::new(),
         }
+    }
+
+    /// There is too little history, for that reason.
+    pub(crate) fn wait(&mut self, reason: String) {
+        (self.outcome, self.reason) = (Outcome::TooLittleHistory, reason);
     }
 
     /// The same, beyond a limit.

@@ -108,11 +108,7 @@ impl Sample {
         let verdict = Verdict {
             outcome: case.outcome,
             test: case.test,
-            boundary: case.baseline.map(|baseline| Boundary {
-                baseline: Some(baseline),
-                lower_limit: Some(baseline * 0.95),
-                upper_limit: Some(baseline * 1.05),
-            }),
+            boundary: case.baseline.map(|it| Boundary::around(it, it * 0.95, it * 1.05)),
             limit: is_beyond.then_some(limit),
             change: case.change.map(|[relative, lower, upper]| Change {
                 relative,

@@ -33,11 +33,7 @@ pub(super) fn write(
     let (level, scale) = (usual.level, usual.scale());
     let bound = |level: f64, limit: f64| {
         let distance = |least: f64| (limit * scale).max(least * level.abs());
-        Boundary {
-            baseline: Some(level),
-            lower_limit: Some(level - distance(least.0)),
-            upper_limit: Some(level + distance(least.1)),
-        }
+        Boundary::around(level, level - distance(least.0), level + distance(least.1))
     };
     verdict.boundary = Some(bound(level, *limit));
     verdict.change = evidence.change(*value >= 0.0 && case.pieces.are_positive());
