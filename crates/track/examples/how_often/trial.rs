@@ -117,14 +117,9 @@ impl Trial {
             let metrics: Vec<Metric> =
                 made.iter().map(|(values, _)| Metric::new(values[at])).collect();
             let series = (0..self.benchmarks).map(|i| Series {
-                iteration: 0,
-                repeats: Vec::new(),
-                benchmark: &names[i],
-                measure: &measure,
-                metric: &metrics[i],
-                is_ignored: false,
                 model: Some(model),
                 history: &points[i][..at],
+                ..Series::new(&names[i], &measure, &metrics[i])
             });
             let mut input = ReportInput {
                 start_time: time(at),

@@ -36,6 +36,15 @@ pub struct Series<'a> {
     pub history: &'a [PastPoint],
 }
 
+impl<'a> Series<'a> {
+    /// The metric of the first iteration, measured once, without a threshold and a history.
+    pub fn new(benchmark: &'a BenchmarkName, measure: &'a Measure, metric: &'a Metric) -> Self {
+        let (repeats, history) = (Vec::new(), &[][..]);
+        let (iteration, is_ignored, model) = (0, false, None);
+        Self { iteration, benchmark, measure, metric, repeats, is_ignored, model, history }
+    }
+}
+
 /// How `auto` and `change_point` decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {

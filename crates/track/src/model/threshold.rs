@@ -47,19 +47,14 @@ impl Test {
     ];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Percentage => "percentage",
-            Self::ZScore => "z_score",
-            Self::TTest => "t_test",
-            Self::LogNormal => "log_normal",
-            Self::Iqr => "iqr",
-            Self::DeltaIqr => "delta_iqr",
-            Self::ChangePoint => "change_point",
-            Self::Auto => "auto",
-        }
+        let place = Self::ALL.iter().position(|test| *test == self);
+        place.and_then(|place| NAMES.split(", ").nth(place)).unwrap_or_default()
     }
 }
+
+/// The names of [`Test::ALL`].
+const NAMES: &str =
+    "auto, change_point, static, percentage, z_score, t_test, log_normal, iqr, delta_iqr";
 
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,10 +157,7 @@ pub fn matches_glob(glob: &str, text: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdError {
-    #[error(
-        "there is no threshold test {0:?}; the tests are auto, change_point, static, percentage, z_score, \
-         t_test, log_normal, iqr, delta_iqr"
-    )]
+    #[error("there is no threshold test {0:?}; the tests are {NAMES}")]
     NoSuchTest(String),
     #[error("the threshold test {test} does not take {setting} = {value}: {reason}")]
     Setting { test: Test, setting: &'static str, value: f64, reason: &'static str },

@@ -35,7 +35,8 @@ pub struct Verdict {
     pub reason: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// In the order in which reports show them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Beyond the limit on the bad side. Raises an alert.
@@ -46,16 +47,13 @@ pub enum Outcome {
     Changed,
     /// As `Worse`, but perhaps a spike. Raises no alert: measuring again or the next report decides.
     MaybeWorse,
-    /// The same on the good side.
-    MaybeBetter,
-    /// The same, for a measure without a known better direction.
     MaybeChanged,
-    NoChange,
-    /// Within limits so wide that even twice the value would have been.
-    TooNoisy,
+    MaybeBetter,
     /// Moved together with most others of the report: the host or the toolchain changed.
     MovedTogether,
-    /// There is no history, or not enough.
+    /// Within limits so wide that even twice the value would have been.
+    TooNoisy,
+    NoChange,
     TooLittleHistory,
     /// It has no threshold, or it asked not to be judged.
     NotJudged,
@@ -81,12 +79,7 @@ pub struct Change {
 impl Outcome {
     /// Whether histories and plots show it: a change that was found, or that may be one.
     pub const fn stands_out(self) -> bool {
-        match self {
-            Self::Worse | Self::Better | Self::Changed => true,
-            Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged => true,
-            Self::MovedTogether => true,
-            Self::NoChange | Self::TooNoisy | Self::TooLittleHistory | Self::NotJudged => false,
-        }
+        (self as u8) <= Self::MovedTogether as u8
     }
 
     pub(crate) fn beyond(limit: Limit, direction: Direction) -> Self {

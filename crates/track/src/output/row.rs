@@ -53,7 +53,8 @@ impl<'a> ReportRow<'a> {
     /// rest; the larger change first.
     pub(super) fn by_weight(page: &Page<'a>) -> Vec<Self> {
         let mut rows = Self::all(page);
-        rows.sort_by(|a, b| a.weight().cmp(&b.weight()).then_with(|| b.size_cmp(a)));
+        let weight = |row: &Self| (Reverse(row.is_active()), row.outcome());
+        rows.sort_by(|a, b| weight(a).cmp(&weight(b)).then_with(|| b.size_cmp(a)));
         rows
     }
 
@@ -82,23 +83,6 @@ impl<'a> ReportRow<'a> {
 
     pub(super) fn baseline(&self) -> Option<f64> {
         self.verdict?.boundary?.baseline
-    }
-
-    fn weight(&self) -> (Reverse<bool>, u8) {
-        let outcome = match self.outcome() {
-            Outcome::Worse => 0,
-            Outcome::Better => 1,
-            Outcome::Changed => 2,
-            Outcome::MaybeWorse => 3,
-            Outcome::MaybeChanged => 4,
-            Outcome::MaybeBetter => 5,
-            Outcome::MovedTogether => 6,
-            Outcome::TooNoisy => 7,
-            Outcome::NoChange => 8,
-            Outcome::TooLittleHistory => 9,
-            Outcome::NotJudged => 10,
-        };
-        (Reverse(self.is_active()), outcome)
     }
 
     /// By the size of the change. Quiet rows stay in the order of the report.

@@ -73,32 +73,19 @@ fn quiet(rows: &[ReportRow<'_>]) -> String {
         };
         return text;
     }
-    let is = |count| if count == 1 { "is" } else { "are" };
     let suspects = rows.iter().filter(|row| row.outcome().is_suspect()).count();
-    let (better, moved) = (counted(Outcome::Better), counted(Outcome::MovedTogether));
-    let young = counted(Outcome::TooLittleHistory);
-    let unnamed = counted(Outcome::NotJudged);
-    for (count, words) in [
-        (settled, format!("{} {} dismissed or silenced", grouped(settled), is(settled))),
-        (
-            suspects,
-            format!(
-                "{} may be {}",
-                grouped(suspects),
-                if suspects == 1 { "a spike" } else { "spikes" }
-            ),
-        ),
-        (
-            counted(Outcome::TooNoisy),
-            format!("{} too noisy to judge", grouped(counted(Outcome::TooNoisy))),
-        ),
-        (better, format!("{} {} better", grouped(better), is(better))),
-        (moved, format!("{} moved together", grouped(moved))),
-        (young, format!("{} had too little history", grouped(young))),
-        (unnamed, format!("{} not judged", grouped(unnamed))),
+    // How many, and the words about one and about several.
+    for (count, [one, several]) in [
+        (settled, ["is dismissed or silenced", "are dismissed or silenced"]),
+        (suspects, ["may be a spike", "may be spikes"]),
+        (counted(Outcome::TooNoisy), ["too noisy to judge"; 2]),
+        (counted(Outcome::Better), ["is better", "are better"]),
+        (counted(Outcome::MovedTogether), ["moved together"; 2]),
+        (counted(Outcome::TooLittleHistory), ["had too little history"; 2]),
+        (counted(Outcome::NotJudged), ["not judged"; 2]),
     ] {
         if count > 0 {
-            text += &format!(", {words}");
+            text += &format!(", {} {}", grouped(count), if count == 1 { one } else { several });
         }
     }
     match visible(rows) {
