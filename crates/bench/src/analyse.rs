@@ -62,7 +62,6 @@ pub struct Raw {
     pub cases: Vec<RawCase>,
     pub failures: Vec<Failure>,
     pub skipped: Vec<Failure>,
-    /// What was loaded and not run.
     pub verified: Vec<Verified>,
     pub before: Conditions,
     pub after: Conditions,
@@ -112,7 +111,6 @@ pub struct RawCase {
     /// Executed instructions of the first run, or why they are not known.
     pub instructions: Result<u64, String>,
     pub calls: Vec<Calls>,
-    /// What is known of its tail calls.
     pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,

@@ -49,9 +49,7 @@ pub enum Form {
     /// Source with counts, for people.
     Human,
     Json,
-    /// Collapsed stacks: function, then line.
     Folded,
-    /// Flame graph over functions and lines.
     FlameGraph,
     /// Coverage, as `genhtml` and editors read it.
     Lcov,

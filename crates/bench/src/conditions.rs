@@ -40,7 +40,6 @@ pub struct Conditions {
     pub architecture: Option<String>,
     pub cpu_model: Option<String>,
     pub microcode: Option<String>,
-    /// CPUs in use.
     pub cpus_online: Option<u32>,
     /// CPUs that maps with a value per CPU have values for.
     pub cpus_possible: Option<u32>,

@@ -128,7 +128,6 @@ pub struct TailCalled {
     /// Executed instructions, all entries together. Those of a program that jumps to itself are in the
     /// counts of the case, and here 0.
     pub instructions: u64,
-    /// Calls of helpers and kfuncs.
     pub calls: Vec<Calls>,
 }
 

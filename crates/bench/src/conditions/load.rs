@@ -150,7 +150,6 @@ pub struct Shares {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Load {
     pub measured_cpu: Shares,
-    /// Those that share its core.
     pub sibling_cpus: Shares,
     pub all_cpus: Shares,
     /// Length of a tick: differences of one or two mean nothing.

@@ -53,10 +53,8 @@ pub enum CaptureError {
     /// The header is unknown or not whole.
     #[error("its header is cut off, or of a version that is not read; convert it with `editcap`")]
     Header,
-    /// Nothing in it.
     #[error("it holds no packets; was the filter of the capture too narrow?")]
     NoPackets,
-    /// Only the beginning of one in it.
     #[error("it ends within its first packet; capture it again, and let tcpdump end by itself")]
     CutOff,
     /// Something that cannot be.

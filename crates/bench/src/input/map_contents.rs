@@ -105,7 +105,6 @@ pub struct MapShape {
 pub enum Part {
     Key,
     Value,
-    /// The value of one CPU.
     ValueOfCpu(usize),
 }
 
@@ -149,7 +148,6 @@ pub enum MapError {
         /// What entries of this map look like.
         expected: &'static str,
     },
-    /// A key that was there before.
     #[error("entry {index}: entry {first} has the same key; a map holds each key once")]
     SameKey { index: usize, first: usize },
     #[error("entry {index}: up to here the entries take more than 256 MiB; give fewer")]
@@ -162,11 +160,7 @@ pub enum MapError {
         "an entry has values for {found} CPUs, but this machine counts {cpus} possible ones \
          (/sys/devices/system/cpu/possible); give one for each, or one \"value\" for all"
     )]
-    CpuCount {
-        /// Values in the entry.
-        found: usize,
-        cpus: usize,
-    },
+    CpuCount { found: usize, cpus: usize },
 }
 
 impl MapContents {

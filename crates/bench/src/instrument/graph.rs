@@ -70,7 +70,6 @@ pub enum EdgeKind {
     /// The next instruction.
     FallThrough,
     Taken,
-    /// An `exit`.
     Leave,
     /// A call that does not return, or a packet load out of bounds.
     Escape,

@@ -72,13 +72,11 @@ pub enum RewriteError {
     /// The graph was made of another program.
     #[error("the control-flow graph is that of another program; make one of this program")]
     OtherGraph,
-    /// There is no such instruction.
     #[error("nothing can be inserted at instruction {index}: the program has {insns}")]
     NoSuchInsn { index: usize, insns: usize },
     /// The place is in the middle of a `ldimm64`.
     #[error("nothing can be inserted at instruction {index}, the second half of a 64-bit load")]
     InsideLoad { index: usize },
-    /// The place is said to be a jump.
     #[error("instruction {index} does not jump, so nothing can be inserted on the way")]
     NoJump { index: usize },
     /// The insertion has a jump, a call within the program or an `exit` in it.

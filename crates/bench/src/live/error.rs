@@ -9,7 +9,6 @@ use super::choose::NotFound;
 /// Why programs that are loaded cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The right that it takes is missing.
     #[error(
         "CAP_SYS_ADMIN is missing: the kernel asks for it to look at the programs of others and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); {}",
         how_to_get(&[Capability::SysAdmin])
@@ -26,13 +25,10 @@ pub enum LiveError {
     /// Anything else that the system would not do.
     #[error("cannot {what}: {source}")]
     System { what: String, source: io::Error },
-    /// No program is as asked for.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// A path has no program.
     #[error("cannot take the program from {}: {source}; a pin lies in a bpffs, often below /sys/fs/bpf", path.display())]
     Pin { path: PathBuf, source: io::Error },
-    /// There is nothing to measure.
     #[error("no eBPF program is loaded, so there is nothing to measure")]
     NothingLoaded,
     /// Single runs cannot be timed in this kernel.
@@ -44,12 +40,7 @@ pub enum LiveError {
     #[error(
         "cannot time the single runs of {program}: {reason}; `wingbeat live` without --distribution and --counters tells their mean, and `wingbeat bench OBJECT` times single runs before the program is loaded"
     )]
-    NotTraceable {
-        program: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The command cannot be started.
+    NotTraceable { program: String, reason: String },
     #[error("cannot start {program}: {source}")]
     Launch {
         /// Its first word.

@@ -20,7 +20,6 @@ pub struct Options {
 /// How far it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Time since the beginning.
     pub elapsed: Duration,
     /// Time in all, if it is known.
     pub total: Option<Duration>,

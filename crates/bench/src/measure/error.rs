@@ -17,7 +17,6 @@ use crate::{
 pub enum BenchError {
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// An input, or the contents of a map.
     #[error(transparent)]
     Input(#[from] InputError),
     #[error(transparent)]
@@ -26,13 +25,10 @@ pub enum BenchError {
     Map(#[from] MapError),
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The contents of a map do not fit it.
     #[error("{path}: {reason}")]
     Contents { path: PathBuf, reason: String },
-    /// The object has no programs.
     #[error("{}", no_programs(.file, .other_code))]
     NoPrograms { file: String, other_code: Vec<OtherCode> },
-    /// `--map` names a map that is not there.
     #[error("{file} has no map {name:?}; it has {known}")]
     NoSuchMap { file: String, name: String, known: String },
     /// The types of the kernel cannot be read.
@@ -49,7 +45,6 @@ pub enum BenchError {
         target: String,
         reason: String,
     },
-    /// Run-time statistics are on.
     #[error(
         "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"
     )]

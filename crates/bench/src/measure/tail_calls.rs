@@ -76,10 +76,7 @@ impl Targets {
         if names.is_empty() {
             return Ok(found);
         }
-        let types = match spec.needs_target_types() {
-            true => KernelTypes::from_kernel().ok(),
-            false => None,
-        };
+        let types = if spec.needs_target_types() { KernelTypes::from_kernel().ok() } else { None };
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for ((table, slot), name) in names {
             let program = *known.entry(name.clone()).or_insert_with(|| {

@@ -28,7 +28,6 @@ const BPF_FS: FsWord = 0xcafe_4a11;
 /// Which program is to be extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSource {
-    /// One that is loaded, by its id.
     Id(u32),
     /// An object file, or the pin of one that is loaded.
     Path(PathBuf),

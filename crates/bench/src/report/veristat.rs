@@ -53,7 +53,6 @@ pub enum VeristatError {
          `veristat -o csv FILE.o`"
     )]
     NoColumn { missing: &'static str, found: String },
-    /// No figures.
     #[error(
         "it has no column that could be compared, such as total_insns; a comparison that veristat wrote \
          (`-C`) holds none either: give one of the files that it compared"
@@ -61,13 +60,10 @@ pub enum VeristatError {
     NoMeasures,
     #[error("it is not CSV: {0}")]
     Csv(#[from] csv::Error),
-    /// A row without a file or a program.
     #[error("line {line} has no {column}")]
     NoName { line: u64, column: &'static str },
-    /// Something else in place of a number.
     #[error("line {line}, column {column}: found {found:?} where a number should be")]
     NotANumber { line: u64, column: &'static str, found: String },
-    /// Something else in place of a verdict.
     #[error("line {line}, column verdict: found {0:?} where success or failure should be", .found)]
     NotAVerdict { line: u64, found: String },
 }

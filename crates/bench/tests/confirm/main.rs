@@ -103,7 +103,6 @@ fn programs_with_a_map_of_maps() {
     check_all(&["-DOUTER"], 5);
 }
 
-/// Confirms so many programs.
 fn check_all(flags: &[&str], cases: u32) {
     if !is_possible() {
         return;

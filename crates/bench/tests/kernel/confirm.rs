@@ -70,7 +70,6 @@ fn what_the_interpreter_does_not_know_is_named() {
     if !can_load() {
         return;
     }
-    /// Its number.
     const GET_PRANDOM_U32: i32 = 7;
     let mut it = Assembler::new();
     it.call(GET_PRANDOM_U32).alu_immediate(op::AND, 0, 1).exit();

@@ -96,7 +96,6 @@ struct Group {
 /// What a group is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Sort {
-    /// Noise alone.
     Noise(Kind),
     /// Noise with steps at this distance.
     Steps(Kind, usize),
@@ -104,9 +103,7 @@ enum Sort {
     Project,
     /// Two levels that alternate every so many points.
     Turns(usize),
-    /// Noise with outages.
     Outages(Kind),
-    /// Noise with drift.
     Drift(Kind),
 }
 

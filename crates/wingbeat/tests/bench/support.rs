@@ -34,7 +34,6 @@ pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
 /// What the program of [`looping`] is called.
 pub(crate) const PROGRAM: &str = "count_down";
 
-/// `XDP_PASS`.
 pub(crate) const PASS: u32 = 2;
 
 /// Turns of the loop, where it does not matter how many.
@@ -48,7 +47,6 @@ pub(crate) fn executed(turns: u16) -> u64 {
 /// Line of [`looping`] that packets of IPv4 do not reach.
 pub(crate) const NEVER_LINE: u32 = 16;
 
-/// Line of the loop in [`looping`].
 pub(crate) const LOOP_LINE: u32 = 13;
 
 /// An object with one XDP program, which loops `turns` times and lets packets of IPv4 pass.

@@ -102,7 +102,6 @@ impl Repository {
         assert_eq!(self.worktrees(), Vec::<PathBuf>::new());
     }
 
-    /// Folders of worktrees.
     pub(crate) fn worktrees(&self) -> Vec<PathBuf> {
         let inside = |folder: PathBuf| {
             fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -141,7 +140,6 @@ pub(crate) fn printing(line: &str, name: &str, measure: &str, value: &str) -> St
     )
 }
 
-/// Waits for something.
 pub(crate) fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_there() {

@@ -46,7 +46,6 @@ pub(crate) struct Dropper {
 }
 
 impl Dropper {
-    /// Loads it.
     pub(crate) fn load(name: &str) -> Self {
         let mut ebpf = Ebpf::load(&dropper(name)).expect("it loads");
         let program: &mut Xdp = program(&mut ebpf, name);
@@ -73,14 +72,12 @@ fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
     ebpf.program_mut(name).expect("it is in the object").try_into().expect("it is of type XDP")
 }
 
-/// `wingbeat` with arguments.
 pub(crate) fn wingbeat(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
     command.args(arguments);
     command
 }
 
-/// `wingbeat live` with arguments.
 pub(crate) fn live(arguments: &[&str]) -> Command {
     let mut command = wingbeat(LIVE);
     command.args(arguments);

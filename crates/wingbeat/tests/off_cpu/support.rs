@@ -223,7 +223,6 @@ impl Run {
         rows.unwrap_or_else(|| panic!("no {key}:\n{}", self.all()))
     }
 
-    /// The only thread with a name.
     pub(crate) fn thread(&self, name: &str) -> &Value {
         let threads = self.threads(name);
         assert_eq!(threads.len(), 1, "{name} in {}", self.summary["off_cpu"]["threads"]);

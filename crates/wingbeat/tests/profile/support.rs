@@ -76,7 +76,6 @@ impl Run {
         self.folded.iter().filter(|(stack, _)| stack.contains(text)).map(|(_, count)| count).sum()
     }
 
-    /// All samples.
     pub(crate) fn samples(&self) -> u64 {
         self.samples_with("")
     }

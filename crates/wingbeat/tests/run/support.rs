@@ -41,7 +41,6 @@ impl Repository {
         self.folder.path()
     }
 
-    /// Where its store lies.
     pub(crate) fn store_path(&self) -> PathBuf {
         self.path().join(".wingbeat/results.db")
     }
@@ -88,7 +87,6 @@ impl Repository {
         command
     }
 
-    /// `wingbeat run` with these arguments.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         let arguments: Vec<&str> = ["run"].iter().chain(arguments).copied().collect();
         ran(&mut self.wingbeat(&arguments))
@@ -125,7 +123,6 @@ fn uuid_of(at: i64) -> String {
 }
 
 impl Ran {
-    /// Stdout as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}{}", self.stdout, self.stderr))

@@ -61,7 +61,6 @@ impl Place {
         self.folder.path().join("results.db")
     }
 
-    /// `wingbeat ARGS --store STORE`.
     pub(crate) fn wingbeat(&self, args: &[&str]) -> Assert {
         self.command().args(args).arg("--store").arg(self.store()).assert()
     }
@@ -118,7 +117,6 @@ pub(crate) fn uuid(number: u64) -> Uuid {
     Uuid::from_u64_pair(0x01a2_0043_e53a_7391, 0x9000_0000_0000_0000 | number << 4 | 0xf)
 }
 
-/// The UUID of the only alert.
 pub(crate) fn alert() -> Uuid {
     Uuid::from_u128(0xa1e7_0000_0000_0000_0000_0000_0000_beef)
 }

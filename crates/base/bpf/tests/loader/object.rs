@@ -107,7 +107,6 @@ impl ObjectFile {
         self.object.add_relocation(section, relocation).expect("a relocation");
     }
 
-    /// The file, understood.
     pub(crate) fn spec(mut self) -> Spec {
         // Length of a record, then the records by section.
         let records = self.records.clone();

@@ -19,7 +19,6 @@ use crate::bytecode::give;
 /// One at a time of those tests that something common to all processes would disturb.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for this test's turn.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -33,7 +33,6 @@ fn count() -> Vec<Insn> {
     .concat()
 }
 
-/// The sum over all CPUs.
 fn counted(notebook: &LoadedMap) -> u64 {
     let values = notebook.read_notebook().expect("values");
     let words = values.as_chunks().0.iter();

@@ -104,7 +104,6 @@ impl Types {
         self.only_variable(".maps", name, definition, size);
     }
 
-    /// The section's bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let len = 4 * self.types.len() as u32;
         let header = [MAGIC, 24, 0, len, len, self.strings.len() as u32];

@@ -35,7 +35,6 @@ pub enum EntryError {
     /// A fraction, or a number of more than 64 bits.
     #[error("{0} is not a whole number of at most 64 bits; write longer ones as hexadecimal text")]
     NotWhole(String),
-    /// A text that is not hexadecimal.
     #[error("the text is not hexadecimal: {0}; write {{\"text\": …}} for the letters themselves")]
     Hex(HexError),
     /// Nothing that stands for bytes.
@@ -61,7 +60,6 @@ pub enum EntryError {
     /// What bpftool could not read.
     #[error("bpftool could not read it: {message}; take the entry out")]
     Unread { message: String },
-    /// `values` is not a list.
     #[error("\"values\" is a list with a value for each CPU, found {found}")]
     NotAListOfValues { found: &'static str },
 }

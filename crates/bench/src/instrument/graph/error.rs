@@ -12,14 +12,12 @@ pub enum GraphError {
          wingbeat, or the bytecode is damaged: check with llvm-objdump -d"
     )]
     UnknownInsn { index: usize, opcode: u8 },
-    /// A call or jump through a register.
     #[error(
         "instruction {index} calls or jumps through a register, so where it leads cannot be told; \
          compilers do that for function pointers and for switch tables: replace them by if or match, \
          or build with -fno-jump-tables"
     )]
     Indirect { index: usize },
-    /// A `ldimm64` without its second half.
     #[error(
         "the 64-bit load at instruction {index} lacks its second half; the bytecode is damaged"
     )]
@@ -27,7 +25,6 @@ pub enum GraphError {
         /// Index of the first half.
         index: usize,
     },
-    /// A jump out of its function.
     #[error(
         "the jump at instruction {index} leads to {target}, outside of its function \
          ({first}..{end}); the bytecode is damaged or was not linked"

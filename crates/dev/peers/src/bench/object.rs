@@ -26,7 +26,6 @@ const EXIT: u8 = 0x95;
 /// instruction more costs a fraction of a cycle, always the same; and none has to be saved on entry.
 const REGISTERS: [u8; 4] = [2, 3, 4, 5];
 
-/// The register that counts the turns.
 const COUNTER: u8 = 1;
 
 /// How much work a program does.
@@ -57,7 +56,6 @@ impl Work {
         frame + self.turns * TURN + u64::from(self.turns > 0) + self.straight
     }
 
-    /// The object file.
     pub(super) fn object(self) -> anyhow::Result<Vec<u8>> {
         let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
         let section = object.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);

@@ -23,7 +23,6 @@ pub(super) enum Fate {
     Untimed(String),
     /// It was loaded; only its event can run it.
     Verified,
-    /// Its time was measured.
     Timed,
 }
 

@@ -90,7 +90,6 @@ impl Tried {
         !self.wingbeat.is_late && self.wingbeat.wall_s <= time_s + ALLOWANCE_S
     }
 
-    /// Sums of this object.
     pub(super) fn sums(&self, time_s: f64) -> Sums {
         let programs = self.programs();
         let count = |is: fn(&Fate) -> bool| programs.values().filter(|fate| is(fate)).count();
@@ -108,7 +107,6 @@ impl Tried {
 }
 
 impl Sums {
-    /// Both together.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             objects: self.objects + other.objects,

@@ -15,13 +15,11 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Whether libbpf loads it.
     pub(super) fn loads(&self, program: &str) -> bool {
         self.programs.get(program) == Some(&true)
     }
 }
 
-/// Loads all programs of an object.
 pub(super) fn load(veristat: &Path, object: &Path, limit: Duration) -> anyhow::Result<Loaded> {
     let mut command = Command::new(veristat);
     command.args(["-o", "csv", "-e", "prog,verdict"]).arg(object);
