@@ -10,16 +10,16 @@ use wingbeat_bpf::{
 };
 
 use crate::{
+    btf::GLOBAL,
     bytecode::{EXIT, call_local, copy, give, set},
     object::{Function, ObjectFile},
     support::{can_load, load as load_program, program},
-    types::GLOBAL,
 };
 
 /// `int name(int number)`.
 fn with_type(file: &mut ObjectFile, name: &str) -> u32 {
     let int = file.types.int("int", 4);
-    file.types.function(name, GLOBAL, int, &[("number", int)])
+    file.types.taking(name, GLOBAL, int, &[("number", int)])
 }
 
 /// An XDP program that calls its global function `inner`.

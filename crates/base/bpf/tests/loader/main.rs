@@ -5,7 +5,13 @@
 //! skipped only when the kernel refuses this process the least program; with `CI` set that is a failure.
 
 mod accesses;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../spec/support/btf.rs"]
+mod btf;
 mod bytecode;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../spec/support/elf.rs"]
+mod elf;
 mod extended;
 mod features;
 mod found;
@@ -22,5 +28,5 @@ mod statistics;
 mod struct_ops;
 mod support;
 mod traced;
-mod types;
+
 mod unprivileged;

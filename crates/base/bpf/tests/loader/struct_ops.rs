@@ -23,7 +23,7 @@ fn object(structure: &str, member: &str, insns: &[Insn]) -> Spec {
     file.variable("filled", data, 0, 16);
     file.refer(data, 1, own);
     let pointer = file.types.pointer(0);
-    let members = [("other", pointer, 0), (member, pointer, 8)];
+    let members = [("other", pointer, 0), (member, pointer, 64)];
     let structure = file.types.structure(structure, 16, &members);
     file.types.only_variable(".struct_ops.link", "filled", structure, 16);
     file.spec()
