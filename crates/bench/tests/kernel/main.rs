@@ -14,7 +14,7 @@ mod confirm;
 mod elf;
 mod generated;
 mod methods;
-#[path = "../../../wingbeat/tests/bench/object.rs"]
+#[path = "../../../wingbeat/tests/common/object.rs"]
 mod object;
 mod support;
 mod tail_calls;

@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::process::CommandExt as _, process::Command};
 
-use crate::support::{Folder, PROGRAM, finished, looping, turn};
+use crate::{
+    elf::Object,
+    support::{Folder, PROGRAM, finished, looping, turn},
+};
 
 /// Fails unless `wingbeat` ends with this code and says all this.
 #[track_caller]
@@ -68,11 +71,9 @@ fn big_endian(object: &[u8]) -> Vec<u8> {
 
 /// An object with a license alone.
 fn no_programs() -> Vec<u8> {
-    use object::{Architecture, BinaryFormat, Endianness, SectionKind, write::Object};
-    let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
-    let license = object.add_section(Vec::new(), b"license".to_vec(), SectionKind::Data);
-    object.append_section_data(license, b"GPL\0", 1);
-    object.write().expect("an object file")
+    let mut object = Object::new();
+    object.note("license", b"GPL\0");
+    object.write()
 }
 
 #[test]

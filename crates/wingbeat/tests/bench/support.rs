@@ -4,32 +4,15 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::{Mutex, MutexGuard, PoisonError},
+    process::Command,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
-use wingbeat_bench::live::check_rights;
 use wingbeat_bpf::code::{Insn, op};
 
 use crate::object::Program;
-
-/// One test at a time.
-static TURN: Mutex<()> = Mutex::new(());
-
-/// Waits for this test's turn; `None` without the rights, which in CI is a failure.
-pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match check_rights() {
-        Ok(()) => Some(turn),
-        Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
-}
+pub(crate) use crate::runs::{Run, finished, turn};
 
 /// What the program of [`looping`] is called.
 pub(crate) const PROGRAM: &str = "count_down";
@@ -147,36 +130,7 @@ impl Folder {
     }
 }
 
-/// What a run left.
-pub(crate) struct Run {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-/// Checks what must hold for each run.
-pub(crate) fn finished(output: Output) -> Run {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
-        assert!(!stderr.contains(trace), "{stderr}");
-    }
-    Run { code: output.status.code(), stdout, stderr }
-}
-
 impl Run {
-    /// Fails unless it ended with this code.
-    #[track_caller]
-    pub(crate) fn ended_with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
-        self
-    }
-
-    /// Its output as JSON.
-    pub(crate) fn json(&self) -> Value {
-        json(&self.stdout)
-    }
-
     /// Everything it said, each run of white space a single space: tables wrap long texts.
     pub(crate) fn said(&self) -> String {
         let both = format!("{} {}", self.stdout, self.stderr);

@@ -111,8 +111,7 @@ fn processes_that_come_and_go() {
     let folder = folder();
     let _shells = bustle(folder.path());
     thread::sleep(Duration::from_millis(100));
-    let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "1s"], &[]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "1s"], &[]).ended_with(0);
     assert!(run.number("/off_cpu/switches/born") > 50, "{}", run.stderr);
     assert!(run.number("/off_cpu/switches/ended") > 50, "{}", run.stderr);
     assert_eq!(run.number("/off_cpu/switches/lost/thread_gone"), 0, "{}", run.stderr);

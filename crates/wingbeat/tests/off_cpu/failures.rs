@@ -1,10 +1,10 @@
 //! Wrong usage, missing rights, nothing to show, a full buffer: one sentence, the right exit code.
 
-use std::{os::unix::process::CommandExt as _, process::Command};
+use std::process::Command;
 
 use crate::{
     support::{build, build_with, launch, profile},
-    target::{folder, turn},
+    target::{check_without_rights, folder, turn},
 };
 
 #[test]
@@ -43,26 +43,8 @@ fn the_help_names_the_modes() {
 
 #[test]
 fn without_rights_it_says_which_and_how() {
-    let folder = folder();
-    let copy = folder.path().join("wingbeat");
-    // By a child: a descriptor that is open for writing here while another test forks would make
-    // the copy "busy" for exec.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
-    assert!(copied.expect("cp").success());
     for mode in ["off-cpu", "wall"] {
-        let mut wingbeat = Command::new(&copy);
-        wingbeat.args(["profile", "--mode", mode]);
-        wingbeat.args(["-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
-        if rustix::process::geteuid().is_root() {
-            wingbeat.uid(65534).gid(65534);
-        }
-        let output = wingbeat.output().expect("run wingbeat");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        for text in ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"] {
-            assert!(stderr.contains(text), "{stderr}");
-        }
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        check_without_rights(&["--mode", mode]);
     }
 }
 
@@ -84,8 +66,7 @@ int main(void) { works(); return 0; }"#;
     assert_eq!(run.code, Some(i32::from(run.folded.is_empty())), "{}", run.stderr);
     assert!(run.stderr.contains("--mode"), "what to do next: {}", run.stderr);
     // Its time on the CPU is there all the same.
-    let run = launch(folder.path(), "wall", &limit, &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "wall", &limit, &program).ended_with(0);
     assert!(run.time_ns(&["works"]) > 450_000_000, "{}", run.all());
     assert_eq!(run.number("/off_cpu/threads_off"), 0, "{}", run.all());
 }
@@ -153,8 +134,7 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
     let svg = folder.path().join("a.svg");
     let flags = ["-o", full, "-o", svg.to_str().expect("UTF-8")];
     for mode in ["off-cpu", "wall"] {
-        let run = launch(folder.path(), mode, &flags, &program);
-        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let run = launch(folder.path(), mode, &flags, &program).ended_with(1);
         for text in ["Most blocked time", "cannot write", "No space left", "record again"] {
             assert!(run.stderr.contains(text), "{text} in {}", run.stderr);
         }
@@ -203,8 +183,7 @@ OWN void naps(void) { doze(5000000); }
 int main(void) { for (int i = 0; i < 20; i++) naps(); return 0; }"#;
     let flags = ["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"];
     let program = build_with(folder.path(), "naps", source, &flags);
-    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program).ended_with(0);
     assert!(!run.stderr.contains("frame pointers"), "{}", run.stderr);
     assert_eq!(run.number("/stacks/broken"), 0, "{}", run.all());
 }

@@ -63,8 +63,7 @@ fn a_thread_that_waited_before_the_recording_and_after() {
         near(&run, worker_ns, main_ns, 0.1, 1_000_000);
         near(&run, worker_ns, run.number("/duration_ns"), 3.0, 10_000_000);
     }
-    let run = profile(folder.path(), "off-cpu", &["--hide-idle"], &words);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "off-cpu", &["--hide-idle"], &words).ended_with(0);
     assert_eq!(run.time_with_ns("[idle]") + run.time_with_ns("waits_for_ever"), 0, "{}", run.all());
     assert!(run.time_ns(&["naps", "[sleeping]"]) > 0, "{}", run.all());
     assert_eq!(run.number("/off_cpu/idle_hidden"), 1, "{}", run.all());
@@ -102,8 +101,7 @@ int main(void) { say("ready", 1); waits_for_ever(); return 0; }"#;
     // With the idle ones away nothing is left: it says so, and leaves no picture.
     std::fs::remove_file(folder.path().join("out.folded")).expect("remove");
     let output = command(folder.path(), &["--mode", "off-cpu", "--hide-idle"]).args(words).output();
-    let run = finished(folder.path(), output.expect("run wingbeat"));
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let run = finished(folder.path(), output.expect("run wingbeat")).ended_with(1);
     assert!(run.stderr.contains("--hide-idle"), "{}", run.stderr);
     assert!(run.folded.is_empty(), "{}", run.all());
     assert_eq!(run.number("/off_cpu/idle_hidden"), 1, "{}", run.all());

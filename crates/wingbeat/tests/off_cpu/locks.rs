@@ -53,8 +53,7 @@ fn a_waiter_for_a_mutex_is_seen_in_its_function_and_in_the_kernel_s() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let program = build(folder.path(), "contention", CONTENTION);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
     let blocks = run.blocks("wants", "sleeping");
     // On a busy machine the waiter may come so late that the mutex is free.
     assert!((50..=60).contains(&blocks.count), "{}", run.all());

@@ -46,8 +46,7 @@ int main(void) {
     return 0;
 }"#;
     let program = build(folder.path(), "come-and-go", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
     as_measured(&run, "waits_for", "sleeping", 30, run.said("joined"));
     assert_eq!(run.blocks("rests", "sleeping").count, 30, "{}", run.all());
     assert_eq!(run.threads("brief").len(), 30, "{}", run.all());
@@ -118,8 +117,7 @@ fn exec_begins_another_program_in_the_same_thread() {
     let folder = folder();
     let program = build(folder.path(), "second", NAPPER);
     let script = format!("sleep 0.3; exec {} 20", program.display());
-    let run = profile(folder.path(), "off-cpu", &[], &["--", "sh", "-c", &script]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "off-cpu", &[], &["--", "sh", "-c", &script]).ended_with(0);
     assert_eq!(run.blocks("naps", "sleeping").count, 20, "{}", run.all());
     near(&run, run.blocks("naps", "sleeping").total_ns, run.said("napped"), 3.0, 0);
     // The shell waited for its child, and sleep(1) slept as long.
@@ -141,8 +139,8 @@ fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
     let (one, two) = (build(folder.path(), "one", NAPPER), build(folder.path(), "two", NAPPER));
     let _targets = [Background::start(&one, &["4000"]), Background::start(&two, &["4000"])];
     thread::sleep(Duration::from_millis(50));
-    let run = profile(folder.path(), "off-cpu", &["--all", "--hide-idle", "-d", "1s"], &[]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run =
+        profile(folder.path(), "off-cpu", &["--all", "--hide-idle", "-d", "1s"], &[]).ended_with(0);
     let duration_ns = run.number("/duration_ns");
     for process in ["one;", "two;"] {
         let naps = |stack: &str| {

@@ -32,8 +32,7 @@ fn a_hundred_naps_are_counted_and_timed() {
     let Some(_turn) = turn() else { return };
     let folder = folder();
     let program = build(folder.path(), "napper", NAPS);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
     as_measured(&run, "naps", "sleeping", 100, run.said("total"));
     let blocks = run.blocks("naps", "sleeping");
     // Quantiles are known to a 32nd; after it woke the target may have been preempted.
@@ -120,8 +119,7 @@ OWN void sleeps(void) { for (;;) doze(50000000); }
 int main(void) { sleeps(); return 0; }"#;
     let program = build(folder.path(), "sleeper", source);
     for mode in ["off-cpu", "wall"] {
-        let run = launch(folder.path(), mode, &["-d", "1s"], &program);
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let run = launch(folder.path(), mode, &["-d", "1s"], &program).ended_with(0);
         let duration_ns = run.number("/duration_ns");
         assert!((1_000_000_000..1_500_000_000).contains(&duration_ns), "{duration_ns}");
         near(&run, run.time_ns(&["sleeps", "[sleeping]"]), duration_ns, 3.0, 10_000_000);

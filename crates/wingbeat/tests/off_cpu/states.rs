@@ -37,8 +37,7 @@ int main(void) {
     return 0;
 }"#;
     let program = build(folder.path(), "starved", source);
-    let run = launch(folder.path(), "wall", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "wall", &[], &program).ended_with(0);
     let mut off_ns = 0;
     for name in ["left", "right"] {
         let off = run.said(&format!("{name}.off"));
@@ -88,8 +87,7 @@ int main(void) {
     return 0;
 }"#;
     let program = build(folder.path(), "stopped", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
     let blocks = run.blocks("works", "stopped");
     assert_eq!(blocks.count, 1, "{}", run.all());
     near(&run, blocks.total_ns, run.said("stood"), 2.0, 0);
@@ -131,8 +129,7 @@ int main(int count, char **words) {
     return 0;
 }"#;
     let program = build(folder.path(), "reader", source);
-    let run = launch(folder.path(), "off-cpu", &["--min-block", "0"], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &["--min-block", "0"], &program).ended_with(0);
     if run.said.contains_key("refused") {
         eprintln!("skipped: the file system of temporary files reads through its cache only");
         return;

@@ -116,8 +116,7 @@ fn time_on_the_cpu_too_short_for_a_sample_is_not_lost() {
     let source = r#"
 int main(void) { for (int i = 0; i < 20; i++) { spin(1000); doze(5000000); } return 0; }"#;
     let program = build(folder.path(), "glimpse", source);
-    let run = launch(folder.path(), "wall", &["-F", "1"], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "wall", &["-F", "1"], &program).ended_with(0);
     if run.number("/ticks/sampled") == 0 {
         let on_cpu_ns = run.thread("glimpse")["on_cpu_ns"].as_u64().expect("a number");
         assert_eq!(run.time_ns(&["[running]"]), on_cpu_ns, "{}", run.all());

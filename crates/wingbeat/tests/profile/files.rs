@@ -81,8 +81,7 @@ fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
     thread::sleep(Duration::from_millis(1_500));
     let kill = Command::new("kill").args(["-s", "INT", &session.id().to_string()]).status();
     assert!(kill.expect("kill").success());
-    let run = finished(folder.path(), session.wait_with_output().expect("wait"));
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);
     assert!(run.samples_with(";busy_work") > 100);
     wait_until("the command is gone", || {
         let name = program.to_str().expect("UTF-8");
@@ -96,8 +95,7 @@ fn nothing_is_left_in_the_folder_but_what_was_asked_for() {
     let folder = folder();
     let output = command(folder.path(), &["--", "true"]).output().expect("run wingbeat");
     // No samples: the summary is written, the empty picture is not.
-    let run = finished(folder.path(), output);
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    finished(folder.path(), output).ended_with(1);
     let names: Vec<_> = fs::read_dir(folder.path())
         .expect("list")
         .map(|entry| entry.expect("entry").file_name())

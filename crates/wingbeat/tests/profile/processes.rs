@@ -139,8 +139,7 @@ fn a_process_in_another_mount_namespace_has_names() {
         program.display()
     );
     let words = ["--", "unshare", "-m", "sh", "-c", &script];
-    let run = profile(folder.path(), &["-F", "499"], &words);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), &["-F", "499"], &words).ended_with(0);
     let (named, all) = (run.samples_with(";busy_work"), run.samples_with("inside;"));
     assert!(all > 300 && named * 100 >= all * 95, "{named} of {all}");
 }
@@ -168,8 +167,7 @@ int main(int count, char **words) {{
     let program =
         compile(folder.path(), "loader", &source, &[WITH_FRAME_POINTERS, &["-ldl"]].concat());
     let words = ["--", program.to_str().expect("UTF-8"), library.to_str().expect("UTF-8")];
-    let run = profile(folder.path(), &["-F", "499"], &words);
-    assert_eq!(run.code, Some(0));
+    let run = profile(folder.path(), &["-F", "499"], &words).ended_with(0);
     assert!(run.percent_with(";library_work") > 75.0, "{:?}", run.folded);
 }
 
