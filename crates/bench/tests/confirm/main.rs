@@ -4,22 +4,20 @@
 //! Without clang they are skipped; with `CI=true` that is a failure, as are missing rights.
 
 mod generate;
+#[path = "../common/packets.rs"]
+mod packets;
 
 use std::{
     env, fs,
     process::{Command, Stdio},
 };
 
+use packets::plan;
 use proptest::{
     prelude::*,
     test_runner::{TestCaseError, TestRunner},
 };
-use wingbeat_bench::{
-    input::{Input, Link},
-    live::check_rights,
-    measure::confirm,
-    plan::Plan,
-};
+use wingbeat_bench::{live::check_rights, measure::confirm};
 use wingbeat_bpf::{probe, spec::Spec};
 
 const PRELUDE: &str = include_str!("prelude.c");
@@ -56,19 +54,6 @@ fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
         .status();
     assert!(status.expect("clang").success(), "clang failed on\n{source}");
     fs::read(to).expect("an object")
-}
-
-fn plan(packets: &[Vec<u8>]) -> Plan {
-    let input = |(number, data): (usize, &Vec<u8>)| Input {
-        name: format!("packet-{number}"),
-        data: data.clone(),
-        link: Link::Ethernet,
-    };
-    Plan {
-        inputs: packets.iter().enumerate().map(input).collect(),
-        allow_statistics: true,
-        ..Plan::default()
-    }
 }
 
 fn check(source: &str, flags: &[&str], packets: &[Vec<u8>]) -> Result<(), TestCaseError> {

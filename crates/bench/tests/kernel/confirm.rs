@@ -1,27 +1,14 @@
 //! Counts of a real object, confirmed: counters beside the interpreter, and both beside the kernel.
 
 use wingbeat_bench::{
-    input::{Input, Link},
+    input::Input,
     measure::{Confirmation, Difference, confirm},
     plan::Plan,
 };
 use wingbeat_bpf::{code::op, spec::Spec};
 use wingbeat_programs::assemble::Assembler;
 
-use crate::{object::Program, support::can_load};
-
-fn plan(packets: &[Vec<u8>]) -> Plan {
-    let input = |(number, data): (usize, &Vec<u8>)| Input {
-        name: format!("packet-{number}"),
-        data: data.clone(),
-        link: Link::Ethernet,
-    };
-    Plan {
-        inputs: packets.iter().enumerate().map(input).collect(),
-        allow_statistics: true,
-        ..Plan::default()
-    }
-}
+use crate::{object::Program, packets::plan, support::can_load};
 
 /// Confirms a program on all inputs; executed instructions of each.
 fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {

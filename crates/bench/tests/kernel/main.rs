@@ -16,6 +16,8 @@ mod generated;
 mod methods;
 #[path = "../../../wingbeat/tests/common/object.rs"]
 mod object;
+#[path = "../common/packets.rs"]
+mod packets;
 mod support;
 mod tail_calls;
 mod time;

@@ -4,7 +4,7 @@ use std::{fs, os::unix::process::CommandExt as _, process::Command};
 
 use crate::{
     elf::Object,
-    support::{Folder, PROGRAM, finished, looping, turn},
+    support::{Folder, PROGRAM, QUICK, finished, looping, turn},
 };
 
 /// Fails unless `wingbeat` ends with this code and says all this.
@@ -101,9 +101,7 @@ fn arguments_that_do_not_fit() {
 fn a_full_disk_is_told_with_what_was_written() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
-    let bench = ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
-    let annotate = ["annotate", "looping.o"];
-    for arguments in [&bench[..], &annotate] {
+    for arguments in [&QUICK[..], &["annotate", "looping.o"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
         let found = finished(output).ended_with(1);
@@ -124,18 +122,7 @@ fn packets_that_the_kernel_refuses() {
     folder.file("long.bin", vec![0; 100_000]);
     folder.file("short.bin", [0; 5]);
     let check = |file: &str, expected: &[&str]| {
-        let bench = [
-            "bench",
-            "looping.o",
-            "--input",
-            file,
-            "--samples",
-            "3",
-            "--time",
-            "20s",
-            "--allow-stats",
-        ];
-        check(&folder, &bench, 1, expected);
+        check(&folder, &[&QUICK, &["--input", file][..]].concat(), 1, expected);
         check(&folder, &["annotate", "looping.o", "--input", file], 1, expected);
     };
     check("long.bin", &["refuses the input (100000 bytes of packet", "must fit into a page"]);

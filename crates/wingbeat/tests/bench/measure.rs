@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Folder, PASS, PROGRAM, TURNS, executed, finished, json, probe, turn};
+use crate::support::{Folder, PASS, PROGRAM, QUICK, TURNS, executed, finished, json, probe, turn};
 
 #[test]
 fn the_result_as_json() {
@@ -45,19 +45,7 @@ fn the_result_as_json() {
 fn an_unexpected_return_value_fails() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
-    let expecting = |value| {
-        folder.run(&[
-            "bench",
-            "looping.o",
-            "--samples",
-            "3",
-            "--time",
-            "20s",
-            "--allow-stats",
-            "--expect",
-            value,
-        ])
-    };
+    let expecting = |value| folder.run(&[&QUICK, &["--expect", value][..]].concat());
     expecting("2").ended_with(0);
     let said = expecting("1").ended_with(1).said();
     assert!(said.contains("returned XDP_PASS (2), but 1 was expected"), "{said}");
@@ -68,18 +56,7 @@ fn the_forms_of_the_result() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
     let written = |format: &str, more: &[&str]| {
-        let arguments = [
-            "bench",
-            "looping.o",
-            "--samples",
-            "3",
-            "--time",
-            "20s",
-            "--allow-stats",
-            "--format",
-            format,
-        ];
-        folder.run(&[&arguments, more].concat()).ended_with(0)
+        folder.run(&[&QUICK, &["--format", format], more].concat()).ended_with(0)
     };
 
     let table = written("human", &[]).stdout;

@@ -19,6 +19,10 @@ pub(crate) const PROGRAM: &str = "count_down";
 
 pub(crate) const PASS: u32 = 2;
 
+/// Measures the object of [`Folder::with_object`] a few times only.
+pub(crate) const QUICK: [&str; 7] =
+    ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
+
 /// Turns of the loop, where it does not matter how many.
 pub(crate) const TURNS: u16 = 300;
 

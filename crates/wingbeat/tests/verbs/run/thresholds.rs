@@ -41,26 +41,11 @@ fn one_place_each_and_an_underscore_for_none() {
     let repository = Repository::new();
     let line =
         "echo '{\"a\": {\"x\": {\"value\": 10}, \"y\": {\"value\": 10}, \"z\": {\"value\": 10}}}'";
-    let ran = repository.run(&[
-        "--threshold-measure",
-        "x",
-        "--threshold-test",
-        "static",
-        "--threshold-lower-boundary",
-        "_",
-        "--threshold-upper-boundary",
-        "5",
-        "--threshold-measure",
-        "y",
-        "--threshold-test",
-        "static",
-        "--threshold-lower-boundary",
-        "-5",
-        "--threshold-upper-boundary",
-        "_",
-        line,
-    ]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let flags = "--threshold-measure x --threshold-test static --threshold-lower-boundary _ \
+                 --threshold-upper-boundary 5 --threshold-measure y --threshold-test static \
+                 --threshold-lower-boundary -5 --threshold-upper-boundary _";
+    let flags: Vec<&str> = flags.split(' ').chain([line]).collect();
+    repository.run(&flags).ended_with(0);
     let report = &repository.reports()[0];
     let told: Vec<_> = report.verdicts.iter().map(|it| (it.measure.as_str(), it.outcome)).collect();
     let expected = [("x", Outcome::Changed), ("y", Outcome::NoChange), ("z", Outcome::NotJudged)];
