@@ -22,23 +22,23 @@ use wingbeat_bpf::{probe, spec::Spec};
 
 const PRELUDE: &str = include_str!("prelude.c");
 
-fn is_possible() -> bool {
+fn is_possible() -> Option<()> {
     // `bpf_csum_diff` folds what it returns since then.
     if !probe::Kernel::running().is_at_least(6, 13) || !cfg!(target_arch = "x86_64") {
         eprintln!(
             "skipped: the interpreter has helpers as Linux 6.13 on x86-64 and newer has them"
         );
-        return false;
+        return None;
     }
     let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
     let missing = match (clang, check_rights()) {
         (Err(_), _) => "there is no clang; install the package clang".to_owned(),
         (_, Err(error)) => error.to_string(),
-        (Ok(_), Ok(())) => return true,
+        (Ok(_), Ok(())) => return Some(()),
     };
     assert!(env::var_os("CI").is_none(), "CI must be able to do this: {missing}");
     eprintln!("skipped: {missing}");
-    false
+    None
 }
 
 fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
@@ -89,9 +89,7 @@ fn programs_with_a_map_of_maps() {
 }
 
 fn check_all(flags: &[&str], cases: u32) {
-    if !is_possible() {
-        return;
-    }
+    let Some(()) = is_possible() else { return };
     let config = ProptestConfig {
         cases,
         max_global_rejects: cases,

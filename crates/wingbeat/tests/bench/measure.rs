@@ -56,7 +56,7 @@ fn the_forms_of_the_result() {
     let Some(_turn) = turn() else { return };
     let folder = Folder::with_object();
     let written = |format: &str, more: &[&str]| {
-        folder.run(&[&QUICK, &["--format", format], more].concat()).ended_with(0)
+        folder.run(&[&QUICK[..], &["--format", format], more].concat()).ended_with(0)
     };
 
     let table = written("human", &[]).stdout;

@@ -118,9 +118,7 @@ fn run_tc(loaded: &Loaded) -> u32 {
 
 #[test]
 fn a_spin_lock() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let body = [
         copy(1, 6),
         call(helper::SPIN_LOCK),
@@ -144,9 +142,7 @@ fn a_spin_lock() {
 
 #[test]
 fn a_timer() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // r1 = timer, r2 = map, r3 = CLOCK_MONOTONIC; then the callback, then at once.
     let body = [
         &[copy(1, 6)],
@@ -205,9 +201,7 @@ fn trusting(linkage: u32) -> Spec {
 
 #[test]
 fn a_global_function_is_checked_on_its_own() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let (loaded, _) = load_only(&trusting(STATIC), false).expect("the verifier follows the call");
     assert_eq!(value(&loaded), 0x55);
     let (_, text) =

@@ -101,9 +101,7 @@ fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> S
 
 #[test]
 fn nothing_is_pinned_and_no_pin_is_used() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
     // What another program would have left there, under the names that loaders go by.
     let theirs = LoadedMap::notebook(8).expect("a map");

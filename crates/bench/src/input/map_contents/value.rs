@@ -168,15 +168,14 @@ fn typed(value: &Value, size: usize, bytes: &mut Vec<u8>) -> Result<(), EntryErr
     let text = value.as_str();
     match name.as_str() {
         "ipv4" => {
-            let address: Option<Ipv4Addr> = text.and_then(|text| text.parse().ok());
-            bytes
-                .extend(address.ok_or_else(|| wrong("an address such as \"192.0.2.1\""))?.octets());
+            let address = text.and_then(|text| text.parse::<Ipv4Addr>().ok());
+            let address = address.ok_or_else(|| wrong("an address such as \"192.0.2.1\""))?;
+            bytes.extend(address.octets());
         }
         "ipv6" => {
-            let address: Option<Ipv6Addr> = text.and_then(|text| text.parse().ok());
-            bytes.extend(
-                address.ok_or_else(|| wrong("an address such as \"2001:db8::1\""))?.octets(),
-            );
+            let address = text.and_then(|text| text.parse::<Ipv6Addr>().ok());
+            let address = address.ok_or_else(|| wrong("an address such as \"2001:db8::1\""))?;
+            bytes.extend(address.octets());
         }
         "prefix" => {
             let prefix = text.and_then(prefix);
@@ -210,18 +209,13 @@ struct NumberType {
 
 impl NumberType {
     fn of_name(name: &str) -> Option<Self> {
-        let (width, is_signed, order) = match name {
-            "u8" => (1, false, Order::Little),
-            "u16" => (2, false, Order::Little),
-            "u32" => (4, false, Order::Little),
-            "u64" => (8, false, Order::Little),
-            "i8" => (1, true, Order::Little),
-            "i16" => (2, true, Order::Little),
-            "i32" => (4, true, Order::Little),
-            "i64" => (8, true, Order::Little),
-            "be16" => (2, false, Order::Big),
-            "be32" => (4, false, Order::Big),
-            "be64" => (8, false, Order::Big),
+        let (kind, bits) = name.split_at_checked(name.find(|c: char| c.is_ascii_digit())?)?;
+        let width =
+            [("8", 1), ("16", 2), ("32", 4), ("64", 8)].into_iter().find(|it| it.0 == bits)?.1;
+        let (is_signed, order) = match kind {
+            "u" => (false, Order::Little),
+            "i" => (true, Order::Little),
+            "be" if width > 1 => (false, Order::Big),
             _ => return None,
         };
         Some(Self { width, is_signed, order })
