@@ -2,8 +2,6 @@
 
 pub(crate) mod clock;
 pub mod compare;
-#[cfg(feature = "testing")]
-mod medians;
 mod outcome;
 mod single_runs;
 mod warning;
@@ -22,7 +20,7 @@ use wingbeat_stats::{
 };
 
 #[cfg(feature = "testing")]
-pub use self::medians::medians_ns;
+pub use self::clock::medians_ns;
 pub(crate) use self::outcome::has_changed_packet;
 use crate::{
     conditions::{Conditions, Load, Observed},

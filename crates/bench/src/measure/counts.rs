@@ -10,8 +10,8 @@ use wingbeat_bpf::{
 use super::{
     BenchError,
     contents::contents,
+    kernel,
     link::link_one,
-    place,
     runner::{Runner as _, Subject as _},
 };
 use crate::{
@@ -42,7 +42,7 @@ pub fn count_program(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<CountedProgram, BenchError> {
-    place::on_thread_of_its_own(plan.cpu, stop, |kernel| {
+    kernel::on_thread_of_its_own(plan.cpu, stop, |kernel| {
         let linked = link_one(spec, &find(spec, program)?.name)?;
         let mut loader = Loader::new(spec, LoaderOptions::default())?;
         loader.make_up_contexts(std::iter::once(&linked.program));
