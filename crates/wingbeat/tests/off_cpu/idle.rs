@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use crate::{
-    support::{Run, build, command, finished, launch, near, profile, said, start},
+    support::{Run, build, command, finished, launch_built, near, profile, said, start},
     target::{folder, turn, wait_until},
 };
 
@@ -75,9 +75,7 @@ fn a_thread_that_waited_before_the_recording_and_after() {
 #[test]
 fn a_thread_that_begins_to_wait_in_the_recording() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "half-idle", HALF_IDLE);
-    let run = launch(folder.path(), "off-cpu", &["-d", "1s"], &program);
+    let run = launch_built("half-idle", HALF_IDLE, "off-cpu", &["-d", "1s"]);
     check_idle(&run, "waits_for_ever");
 }
 

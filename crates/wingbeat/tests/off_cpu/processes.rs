@@ -3,14 +3,13 @@
 use std::{thread, time::Duration};
 
 use crate::{
-    support::{as_measured, build, launch, near, profile},
+    support::{as_measured, build, launch, launch_built, near, profile},
     target::{Background, folder, turn},
 };
 
 #[test]
 fn threads_that_end_while_others_wait() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     let source = r#"
 static pthread_mutex_t never = PTHREAD_MUTEX_INITIALIZER;
 OWN void waits_to_the_end(void) { pthread_mutex_lock(&never); }
@@ -45,8 +44,7 @@ int main(void) {
     say("end", now_ns());
     return 0;
 }"#;
-    let program = build(folder.path(), "come-and-go", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
+    let run = launch_built("come-and-go", source, "off-cpu", &[]).ended_with(0);
     as_measured(&run, "waits_for", "sleeping", 30, run.said("joined"));
     assert_eq!(run.blocks("rests", "sleeping").count, 30, "{}", run.all());
     assert_eq!(run.threads("brief").len(), 30, "{}", run.all());

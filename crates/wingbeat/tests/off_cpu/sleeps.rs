@@ -1,7 +1,7 @@
 //! Known sleeps: how many, how long, where.
 
 use crate::{
-    support::{as_measured, build, launch, near, profile},
+    support::{as_measured, build, launch, launch_built, near, profile},
     target::{folder, turn},
 };
 
@@ -30,9 +30,7 @@ int main(void) {
 #[test]
 fn a_hundred_naps_are_counted_and_timed() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "napper", NAPS);
-    let run = launch(folder.path(), "off-cpu", &[], &program).ended_with(0);
+    let run = launch_built("napper", NAPS, "off-cpu", &[]).ended_with(0);
     as_measured(&run, "naps", "sleeping", 100, run.said("total"));
     let blocks = run.blocks("naps", "sleeping");
     // Quantiles are known to a 32nd; after it woke the target may have been preempted.
@@ -102,9 +100,7 @@ int main(void) {
 #[test]
 fn without_a_limit_every_block_is_there() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "napper", NAPS);
-    let run = launch(folder.path(), "off-cpu", &["--min-block", "0"], &program);
+    let run = launch_built("napper", NAPS, "off-cpu", &["--min-block", "0"]);
     assert_eq!(run.number("/off_cpu/min_block_ns"), 0);
     assert_eq!(run.number("/off_cpu/switches/below_limit"), 0, "{}", run.all());
     assert_eq!(run.blocks("naps", "sleeping").count, 100, "{}", run.all());
@@ -130,7 +126,6 @@ int main(void) { sleeps(); return 0; }"#;
 #[test]
 fn callers_of_one_place_are_told_apart() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     // The same code at the same depth: only return addresses differ.
     let source = r#"
 OWN void nap(long ns) { doze(ns); }
@@ -146,8 +141,7 @@ int main(void) {
     say("late", of_late);
     return 0;
 }"#;
-    let program = build(folder.path(), "callers", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
+    let run = launch_built("callers", source, "off-cpu", &[]);
     for function in ["early", "late"] {
         as_measured(&run, function, "sleeping", 100, run.said(function));
     }

@@ -12,7 +12,8 @@ use std::{
 use serde_json::Value;
 
 use crate::target::{
-    Background, SPIN, WITH_FRAME_POINTERS, compile, emulation_percent, read_said, wait_until,
+    Background, SPIN, WITH_FRAME_POINTERS, compile, emulation_percent, folder, read_said,
+    wait_until,
 };
 
 pub(crate) use crate::{
@@ -87,6 +88,12 @@ pub(crate) fn let_record(session: &Child) {
     });
     // The first is there; the others follow in less time than the loading took.
     thread::sleep(begun.elapsed() + Duration::from_millis(1_500));
+}
+
+/// Builds a target, and launches it.
+pub(crate) fn launch_built(name: &str, source: &str, mode: &str, flags: &[&str]) -> Run {
+    let folder = folder();
+    launch(folder.path(), mode, flags, &build(folder.path(), name, source))
 }
 
 /// Launches a program under it.
