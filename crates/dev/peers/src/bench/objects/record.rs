@@ -107,17 +107,17 @@ impl Tried {
 }
 
 impl Sums {
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            objects: self.objects + other.objects,
-            programs: self.programs + other.programs,
-            timed: self.timed + other.timed,
-            verified: self.verified + other.verified,
-            refused: self.refused + other.refused,
-            loaded_by_libbpf: self.loaded_by_libbpf + other.loaded_by_libbpf,
-            refused_here_alone: self.refused_here_alone + other.refused_here_alone,
-            in_time: self.in_time + other.in_time,
+    pub(super) fn and(mut self, other: Self) -> Self {
+        for (sum, more) in self.all().into_iter().zip({ other }.all()) {
+            *sum += *more;
         }
+        self
+    }
+
+    fn all(&mut self) -> [&mut usize; 8] {
+        let Self { objects, programs, timed, verified, refused, .. } = self;
+        let (loaded, alone) = (&mut self.loaded_by_libbpf, &mut self.refused_here_alone);
+        [objects, programs, timed, verified, refused, loaded, alone, &mut self.in_time]
     }
 }
 
