@@ -94,10 +94,7 @@ pub fn is_capture(bytes: &[u8]) -> bool {
 }
 
 /// Reads a capture file; of its packets the first `packets_max`, which should not be 0.
-///
-/// # Errors
-///
-/// When it is none, holds no packets, is damaged, or has packets that cannot be used.
+/// Fails when it is none, holds no packets, is damaged, or has packets that cannot be used.
 pub fn parse(bytes: &[u8], packets_max: usize) -> Result<Capture<'_>, CaptureError> {
     let mut collector = Collector::new(packets_max);
     if blocks::is_pcapng(bytes) {

@@ -43,10 +43,7 @@ pub enum HexError {
 }
 
 /// Reads the text of a file.
-///
-/// # Errors
-///
-/// When it is not hexadecimal, or not without doubt. Never returns an empty list.
+/// Fails when it is not hexadecimal, or not without doubt. Never returns an empty list.
 pub fn parse(text: &[u8]) -> Result<Vec<u8>, HexError> {
     let text = String::from_utf8_lossy(text);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

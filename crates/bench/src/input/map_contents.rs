@@ -165,10 +165,7 @@ pub enum MapError {
 
 impl MapContents {
     /// Reads JSON for a map of this shape.
-    ///
-    /// # Errors
-    ///
-    /// When it is not JSON, or an entry does not fit the map.
+    /// Fails when it is not JSON, or an entry does not fit the map.
     pub fn parse(json: &[u8], shape: MapShape) -> Result<Self, MapError> {
         Self::parse_within(json, shape, BYTES_MAX)
     }
@@ -200,10 +197,7 @@ impl MapContents {
 impl Entry {
     /// The value as `BPF_MAP_UPDATE_ELEM` takes it. For maps with a value per CPU: those of all possible
     /// CPUs, each filled up to 8 bytes (`bpf_map_value_size` in kernel/bpf/syscall.c, Linux 6.12).
-    ///
-    /// # Errors
-    ///
-    /// When the entry has values for another number of CPUs.
+    /// Fails when the entry has values for another number of CPUs.
     pub fn value_for_kernel(&self, kind: MapKind, cpus: usize) -> Result<Vec<u8>, MapError> {
         let filled = |bytes: &Vec<u8>| {
             let mut bytes = bytes.clone();

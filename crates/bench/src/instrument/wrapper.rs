@@ -128,10 +128,7 @@ pub enum NotWrappable {
 ///
 /// The result returns what the original returns. Function and line information move along; where there
 /// are lines, the wrapper gets the first line of the original entry.
-///
-/// # Errors
-///
-/// For programs that cannot be called like a function, see [`NotWrappable`].
+/// Refuses programs that cannot be called like a function, see [`NotWrappable`].
 pub fn wrap(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
     check(code, options)?;
     prepend(timer(options.map_fd), code, histogram::VALUE_SIZE_BYTES)

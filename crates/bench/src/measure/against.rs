@@ -57,10 +57,7 @@ const OTHER_UNTIL: f64 = 0.6;
 const TRIMMED: f64 = 0.25;
 
 /// Measures `new` and compares it with `old`.
-///
-/// # Errors
-///
-/// When one of them cannot be measured at all.
+/// Fails when one of them cannot be measured at all.
 pub fn against(
     new: &Spec,
     old: &Spec,

@@ -58,10 +58,7 @@ impl Confirmation {
 }
 
 /// Counts a program in both ways, on each input of a plan, on fresh maps each time.
-///
-/// # Errors
-///
-/// When it cannot be counted at all; for each input, when the interpreter does not know what it does.
+/// Fails when it cannot be counted at all; for each input, when the interpreter does not know what it does.
 pub fn confirm(
     spec: &Spec,
     program: &str,

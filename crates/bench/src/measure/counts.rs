@@ -32,10 +32,7 @@ pub struct CountedProgram {
 }
 
 /// Counts what `program` executes: one run on each input of `plan`, each on fresh maps.
-///
-/// # Errors
-///
-/// When it cannot be linked, loaded, given counters, or run.
+/// Fails when it cannot be linked, loaded, given counters, or run.
 pub fn count_program(
     spec: &Spec,
     program: &str,

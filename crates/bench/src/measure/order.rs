@@ -46,10 +46,7 @@ const ROUNDS_PER_CLOCKING_OF_BURSTS: usize = 12;
 const LAST_RUN_MAX: Duration = Duration::from_millis(100);
 
 /// Measures the programs of `spec` that `plan` names, on all its inputs.
-///
-/// # Errors
-///
-/// When nothing can be measured at all. What concerns single programs is in the report.
+/// Fails when nothing can be measured at all. What concerns single programs is in the report.
 pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, BenchError> {
     kernel::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
         on_kernel(spec, plan, watcher, kernel)

@@ -42,10 +42,7 @@ pub(super) struct TableSlot {
 
 impl Targets {
     /// What the object says, save where `entries` from files say something else.
-    ///
-    /// # Errors
-    ///
-    /// When an entry names a program that is not there.
+    /// Fails when an entry names a program that is not there.
     pub(super) fn find<'a>(
         spec: &Spec,
         entries: impl Iterator<Item = (&'a str, &'a Vec<Entry>)>,

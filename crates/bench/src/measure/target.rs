@@ -51,10 +51,7 @@ impl fmt::Display for TargetSource {
 }
 
 /// Gives `loader` what the `programs` of an object are for, where that is another program.
-///
-/// # Errors
-///
-/// When what the plan names cannot be loaded or has none of the functions. That the object itself has
+/// Fails when what the plan names cannot be loaded or has none of the functions. That the object itself has
 /// none is told later, by the program that misses it.
 pub(super) fn provide(
     loader: &mut Loader,

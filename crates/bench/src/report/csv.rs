@@ -17,10 +17,6 @@ const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_st
 /// Writes cases and, below them, what was not measured, with the reason: programs that were only
 /// loaded, with the verifier's figures; those that it rejected, with the verdict `failure`; and without a
 /// verdict where something else stands in the way. What is not known is empty.
-///
-/// # Errors
-///
-/// Those of the writer, which have no cause here.
 pub fn csv(report: &Report) -> io::Result<String> {
     let file = file_name(&report.object);
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -98,10 +98,7 @@ const NUMBERS: [NumberColumn; 9] = [
 const COMPARED: usize = 7;
 
 /// Reads a CSV file that veristat wrote: columns in any order, those that are not known left out.
-///
-/// # Errors
-///
-/// When it is not CSV, does not say which programs it is about or nothing of them, or has something
+/// Fails when it is not CSV, does not say which programs it is about or nothing of them, or has something
 /// else where a number should be.
 pub fn read(bytes: &[u8]) -> Result<Vec<VeristatRow>, VeristatError> {
     let mut reader =
