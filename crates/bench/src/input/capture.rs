@@ -44,20 +44,17 @@ impl Packet<'_> {
 /// Why the packets of a file cannot be used. Packets count from 1, offsets from the file's beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CaptureError {
-    /// Not one of the formats, though the file's name says so.
     #[error(
         "this is neither pcap nor pcapng; convert it with `editcap -F pcap FILE OUT.pcap`, or give \
          it another suffix if it holds the bytes of one packet"
     )]
     NotACapture,
-    /// The header is unknown or not whole.
     #[error("its header is cut off, or of a version that is not read; convert it with `editcap`")]
     Header,
     #[error("it holds no packets; was the filter of the capture too narrow?")]
     NoPackets,
     #[error("it ends within its first packet; capture it again, and let tcpdump end by itself")]
     CutOff,
-    /// Something that cannot be.
     #[error("it is damaged at byte {offset_bytes}, after {packets} packets: {what}")]
     Damaged {
         /// Where the record or block begins.
@@ -66,7 +63,6 @@ pub enum CaptureError {
         packets: u64,
         what: &'static str,
     },
-    /// Packets that begin with something other than Ethernet or IP.
     #[error("packet {packet} has link type {link_type} ({}), {}", link_name(*.link_type), link_advice(*.link_type))]
     LinkType {
         /// The first such packet.

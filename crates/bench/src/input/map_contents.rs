@@ -121,18 +121,14 @@ impl fmt::Display for Part {
 /// Why a text is not the contents of a map. Entries count from 0, as in JSON's own paths.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MapError {
-    /// Not JSON. The message tells line and column.
     #[error("it is not JSON: {0}")]
     Json(String),
-    /// Something other than a list.
     #[error(
         "found {found} where the list of entries should be; write [{{\"key\": 1, \"value\": 2}}, …]"
     )]
     NotAList { found: &'static str },
-    /// Bytes that are not written as they should be.
     #[error("entry {index}, {part}: {error}")]
     Bytes { index: usize, part: Part, error: EntryError },
-    /// An entry without a part of it.
     #[error("entry {index}: it has no \"{missing}\"; {expected}")]
     Missing {
         index: usize,
@@ -140,7 +136,6 @@ pub enum MapError {
         /// What entries of this map look like.
         expected: &'static str,
     },
-    /// An entry with more than it can have.
     #[error("entry {index}: \"{found}\" does not belong there; {expected}")]
     Unexpected {
         index: usize,
@@ -155,7 +150,6 @@ pub enum MapError {
         /// Of the first entry that is too much.
         index: usize,
     },
-    /// Values for another number of CPUs than the machine has.
     #[error(
         "an entry has values for {found} CPUs, but this machine counts {cpus} possible ones \
          (/sys/devices/system/cpu/possible); give one for each, or one \"value\" for all"

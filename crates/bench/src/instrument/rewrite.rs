@@ -69,7 +69,6 @@ pub struct Rewritten {
 /// Insertions that do not fit the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
-    /// The graph was made of another program.
     #[error("the control-flow graph is that of another program; make one of this program")]
     OtherGraph,
     #[error("nothing can be inserted at instruction {index}: the program has {insns}")]
@@ -82,7 +81,6 @@ pub enum RewriteError {
     /// The insertion has a jump, a call within the program or an `exit` in it.
     #[error("what is to be inserted at instruction {index} does not run straight through")]
     NotStraight { index: usize },
-    /// A line that is said to begin behind the end.
     #[error(
         "line information begins at instruction {insn_index}, but the program has {insns}; \
          drop the line information"
@@ -92,7 +90,6 @@ pub enum RewriteError {
         insn_index: u32,
         insns: usize,
     },
-    /// The program gets longer than jumps reach.
     #[error("the program would get too long for its jumps; split it by tail calls")]
     TooLong,
 }

@@ -14,15 +14,12 @@ pub enum LiveError {
         how_to_get(&[Capability::SysAdmin])
     )]
     MissingRight,
-    /// The process is in a user namespace of its own, such as a rootless container.
     #[error(
         "this process runs in a user namespace (a rootless container?), whose capabilities the kernel does not count for eBPF; run it outside, or in a container that is not rootless"
     )]
     UserNamespace,
-    /// The kernel refuses although the right is there.
     #[error("cannot {what}: {source}, although CAP_SYS_ADMIN is there (a seccomp filter?)")]
     Refused { what: String, source: io::Error },
-    /// Anything else that the system would not do.
     #[error("cannot {what}: {source}")]
     System { what: String, source: io::Error },
     #[error(transparent)]
@@ -31,12 +28,10 @@ pub enum LiveError {
     Pin { path: PathBuf, source: io::Error },
     #[error("no eBPF program is loaded, so there is nothing to measure")]
     NothingLoaded,
-    /// Single runs cannot be timed in this kernel.
     #[error(
         "cannot time single runs in place: that takes programs at the entry and exit of another program (fentry, fexit), tried on an empty program of wingbeat's own, and {0}; `wingbeat bench OBJECT` times single runs without them, by a function in front of the program, and `wingbeat live` without --distribution and --counters tells means"
     )]
     NoTracing(String),
-    /// The single runs of one program cannot be timed.
     #[error(
         "cannot time the single runs of {program}: {reason}; `wingbeat live` without --distribution and --counters tells their mean, and `wingbeat bench OBJECT` times single runs before the program is loaded"
     )]

@@ -31,7 +31,6 @@ pub enum BenchError {
     NoPrograms { file: String, other_code: Vec<OtherCode> },
     #[error("{file} has no map {name:?}; it has {known}")]
     NoSuchMap { file: String, name: String, known: String },
-    /// The types of the kernel cannot be read.
     #[error(
         "{file} accesses kernel structures by field (CO-RE), but this kernel does not tell its types: {reason}"
     )]
@@ -49,10 +48,8 @@ pub enum BenchError {
         "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"
     )]
     StatisticsOn,
-    /// A part of the program that has to be there is missing.
     #[error("{0}")]
     NotMeasurable(String),
-    /// The measuring thread ended without a word.
     #[error(
         "the measuring thread ended unexpectedly; this is a defect of wingbeat, please report it"
     )]

@@ -47,7 +47,6 @@ pub struct VeristatRow {
 pub enum VeristatError {
     #[error("it is empty; veristat writes CSV with `veristat -o csv FILE.o`")]
     Empty,
-    /// A column that everything hangs on is not there.
     #[error(
         "its first line names no column {missing} but {found}; veristat writes CSV with \
          `veristat -o csv FILE.o`"

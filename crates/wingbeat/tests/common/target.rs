@@ -197,11 +197,19 @@ pub(crate) fn check_without_rights(arguments: &[&str]) {
     if rustix::process::geteuid().is_root() {
         wingbeat.uid(65534).gid(65534);
     }
-    let output = wingbeat.output().expect("run wingbeat");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    for text in ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"] {
-        assert!(stderr.contains(text), "{stderr}");
-    }
+    let texts = ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"];
+    let stderr = said_by(&mut wingbeat, 1, &texts);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+/// Runs a command, which has to end with this code, and to say these texts.
+#[track_caller]
+pub(crate) fn said_by(command: &mut Command, code: i32, texts: &[&str]) -> String {
+    let output = command.output().expect("run wingbeat");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {stderr}");
+    for text in texts {
+        assert!(stderr.contains(text), "{command:?}: {text} in {stderr}");
+    }
+    stderr
 }

@@ -1,28 +1,24 @@
 //! Wrong usage, missing rights, nothing to show, a full buffer: one sentence, the right exit code.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use crate::{
     support::{build, build_with, launch, profile},
-    target::{check_without_rights, folder, turn},
+    target::{check_without_rights, folder, said_by, turn},
 };
+
+/// Runs `wingbeat profile` in a folder, which has to end with this code, and to say these texts.
+#[track_caller]
+fn said(folder: &Path, arguments: &[&str], code: i32, texts: &[&str]) {
+    let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    said_by(wingbeat.arg("profile").args(arguments).current_dir(folder), code, texts);
+}
 
 #[test]
 fn wrong_usage() {
     let check = |flags: &[&str], texts: &[&str]| {
-        let folder = folder();
-        let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-            .arg("profile")
-            .args(flags)
-            .args(["-o", "out.folded", "--", "true"])
-            .current_dir(folder.path())
-            .output()
-            .expect("run wingbeat");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {stderr}");
-        for text in texts {
-            assert!(stderr.contains(text), "{flags:?}: {text} in {stderr}");
-        }
+        let rest = ["-o", "out.folded", "--", "true"];
+        said(folder().path(), &[flags, &rest].concat(), 2, texts);
     };
     check(&["--mode", "asleep"], &["asleep", "off-cpu"]);
     check(&["--mode", "off-cpu", "--min-block", "soon"], &["--min-block"]);
@@ -143,17 +139,9 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
         assert_eq!(outputs.len(), 2, "{outputs:?}");
     }
     // The summary is one of them.
-    let flags = ["--mode", "off-cpu", "-o", svg.to_str().expect("UTF-8")];
-    let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-        .arg("profile")
-        .args(flags)
-        .args(["--summary-json", "/dev/full", "--"])
-        .arg(&program)
-        .output()
-        .expect("run wingbeat");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("/dev/full") && stderr.contains("Most blocked time"), "{stderr}");
+    let [svg, program] = [&svg, &program].map(|path| path.to_str().expect("UTF-8"));
+    let flags = ["--mode", "off-cpu", "-o", svg, "--summary-json", "/dev/full", "--", program];
+    said(folder.path(), &flags, 1, &["/dev/full", "Most blocked time"]);
 }
 
 #[test]
@@ -161,16 +149,8 @@ fn a_folder_that_is_not_there_is_named() {
     let folder = folder();
     let path = folder.path().join("nowhere/a.svg");
     for flag in ["-o", "--summary-json"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-            .args(["profile", flag])
-            .arg(&path)
-            .args(["--", "true"])
-            .current_dir(folder.path())
-            .output()
-            .expect("run wingbeat");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains("there is no folder") && stderr.contains("nowhere"), "{stderr}");
+        let arguments = [flag, path.to_str().expect("UTF-8"), "--", "true"];
+        said(folder.path(), &arguments, 1, &["there is no folder", "nowhere"]);
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use crate::{
     support::{Background, folder, profile, turn},
-    target::check_without_rights,
+    target::{check_without_rights, said_by},
 };
 
 fn check(flags: &[&str], code: i32, texts: &[&str]) {
@@ -84,14 +84,9 @@ fn a_sleeper_gives_no_picture_but_a_reason() {
 #[test]
 fn in_a_pid_namespace_of_its_own_it_refuses() {
     let Some(_turn) = turn() else { return };
-    let output = Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")])
-        .args(["profile", "--", "true"])
-        .output()
-        .expect("run unshare");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("PID namespace") && stderr.contains("--pid=host"), "{stderr}");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")]);
+    said_by(unshare.args(["profile", "--", "true"]), 1, &["PID namespace", "--pid=host"]);
 }
 
 #[test]

@@ -26,38 +26,29 @@ const FOUND_MAX: usize = 40;
 /// Why something in JSON is not the bytes that it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EntryError {
-    /// Too many or too few.
     #[error("expected {expected} bytes, found {found}")]
     Size { expected: usize, found: usize },
-    /// A number that does not fit.
     #[error("{number} does not fit into {size} bytes")]
     Range { number: String, size: usize },
-    /// A fraction, or a number of more than 64 bits.
     #[error("{0} is not a whole number of at most 64 bits; write longer ones as hexadecimal text")]
     NotWhole(String),
     #[error("the text is not hexadecimal: {0}; write {{\"text\": …}} for the letters themselves")]
     Hex(HexError),
-    /// Nothing that stands for bytes.
     #[error(
         "found {found}, expected a number, hexadecimal text, or a list of bytes and typed values \
          such as {{\"u32\": 5}}"
     )]
     Kind { found: &'static str },
-    /// A typed value that is not one type and its value.
     #[error("a typed value has one type, such as {{\"u32\": 5}}; found {members}")]
     Members { members: usize },
     #[error("there is no type {name}; the types are {TYPES}")]
     Type { name: String },
-    /// Not what the type asks for.
     #[error("{name} takes {expected}, found {found}")]
     TypeValue { name: String, expected: &'static str, found: String },
-    /// A value of a CPU that is not the next one.
     #[error("expected the value of CPU {expected}, as {{\"cpu\": {expected}, \"value\": …}}")]
     Cpu { expected: usize },
-    /// The number of something in the kernel of the machine that was dumped.
     #[error("it is the number of a {what} in the machine where it was read, which says nothing here{}", instead_of_id(.what))]
     ForeignId { what: &'static str },
-    /// What bpftool could not read.
     #[error("bpftool could not read it: {message}; take the entry out")]
     Unread { message: String },
     #[error("\"values\" is a list with a value for each CPU, found {found}")]

@@ -6,7 +6,6 @@
 pub enum GraphError {
     #[error("the program has no instructions; check that the object has code in the section")]
     Empty,
-    /// An operation that is not known, or a register that does not exist.
     #[error(
         "instruction {index} is unknown (opcode {opcode:#04x}); it may be newer than this version of \
          wingbeat, or the bytecode is damaged: check with llvm-objdump -d"
@@ -47,7 +46,6 @@ pub enum GraphError {
         /// Index of the second half.
         target: usize,
     },
-    /// A call or a callback that is not in the program.
     #[error(
         "instruction {index} refers to a function at {target}, but the program has {insns} \
          instructions; it was not linked"
@@ -58,7 +56,6 @@ pub enum GraphError {
         target: i64,
         insns: usize,
     },
-    /// A list of functions that is out of order, or says that one begins behind the end.
     #[error(
         "the function that begins at instruction {insn_index} is out of order or not in the program"
     )]
