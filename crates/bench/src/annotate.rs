@@ -63,8 +63,7 @@ pub enum Form {
 pub struct UnknownSuffix(pub String);
 
 impl Form {
-    /// The form that a file's suffix means.
-    /// Fails when it means none.
+    /// The form that a file's suffix means. Fails when it means none.
     pub fn from_path(path: &Path) -> Result<Self, UnknownSuffix> {
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("svg") => Ok(Self::FlameGraph),

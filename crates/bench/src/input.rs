@@ -97,8 +97,7 @@ impl Input {
     }
 }
 
-/// Reads the inputs of one file, named after it.
-/// Fails when the file cannot be read, or makes no inputs.
+/// Reads the inputs of one file, named after it. Fails when the file cannot be read, or makes no inputs.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, InputError> {
     let at = |problem| InputError::new(path, problem);
     let bytes = read_file(path).map_err(at)?;
@@ -144,9 +143,8 @@ pub fn load_map(path: &Path, shape: MapShape) -> Result<MapContents, InputError>
     MapContents::parse(&json, shape).map_err(|error| at(error.into()))
 }
 
-/// Makes inputs of the bytes of a file. Its path tells the format where the bytes do not, and stands
-/// in messages.
-/// Fails when the bytes are not of the format, or hold no packet.
+/// Makes inputs of the bytes of a file. Its path tells the format where the bytes do not, and stands in
+/// messages. Fails when the bytes are not of the format, or hold no packet.
 pub fn parse(
     path: &Path,
     name: &str,

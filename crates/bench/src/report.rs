@@ -93,9 +93,8 @@ pub fn write(format: Format, report: &Report, style: Style) -> io::Result<String
     }
 }
 
-/// Writes a comparison in a form. Bencher Metric Format and CSV have no place for two objects: they
-/// hold the one under test.
-/// Fails as [`write()`].
+/// Writes a comparison in a form. Bencher Metric Format and CSV have no place for two objects: they hold
+/// the one under test. Fails as [`write()`].
 pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io::Result<String> {
     match format {
         Format::Human => Ok(comparison(found, style)),

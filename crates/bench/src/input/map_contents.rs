@@ -158,8 +158,7 @@ pub enum MapError {
 }
 
 impl MapContents {
-    /// Reads JSON for a map of this shape.
-    /// Fails when it is not JSON, or an entry does not fit the map.
+    /// Reads JSON for a map of this shape. Fails when it is not JSON, or an entry does not fit the map.
     pub fn parse(json: &[u8], shape: MapShape) -> Result<Self, MapError> {
         Self::parse_within(json, shape, BYTES_MAX)
     }

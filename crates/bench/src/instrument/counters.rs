@@ -103,9 +103,8 @@ pub enum NotInstrumentable {
 
 /// Puts counters into a program.
 ///
-/// The result does the same, returns the same, and leaves the same in memory, save for the counters
-/// and for stack below what each function used.
-/// Fails with [`NotInstrumentable`].
+/// The result does the same, returns the same, and leaves the same in memory, save for the counters and
+/// for stack below what each function used. Fails with [`NotInstrumentable`].
 pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotInstrumentable> {
     let graph = Graph::new(code, &|index| options.may_throw.contains(&index))?;
     let liveness = Liveness::new(code, &graph);

@@ -98,8 +98,7 @@ pub enum RewriteError {
 ///
 /// Source lines and functions begin where the insertions at their first instruction begin. What is
 /// inserted on the way of a jump goes to the end of the function, or nearer if that is far, and belongs
-/// to the line of the jump.
-/// Fails if an edit does not fit the program; see [`RewriteError`].
+/// to the line of the jump. Fails if an edit does not fit the program; see [`RewriteError`].
 pub fn rewrite(code: &Code, graph: &Graph, edits: &Edits) -> Result<Rewritten, RewriteError> {
     check(code, graph, edits)?;
     let layout = Layout::new(code, graph, edits);

@@ -59,8 +59,7 @@ impl LiveError {
 ///
 /// The kernel wants `CAP_SYS_ADMIN` in the first user namespace for `BPF_PROG_GET_NEXT_ID`,
 /// `BPF_PROG_GET_FD_BY_ID` and `BPF_ENABLE_STATS` (kernel/bpf/syscall.c, Linux 6.18); tried with each
-/// set of capabilities on that kernel.
-/// Errors say what is missing, and what to do.
+/// set of capabilities on that kernel. Errors say what is missing, and what to do.
 pub fn check_rights() -> Result<(), LiveError> {
     let rights = Rights::current().map_err(LiveError::system("read this process's rights"))?;
     match (rights.count(), rights.allow(Capability::SysAdmin)) {

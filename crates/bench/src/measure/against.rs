@@ -56,8 +56,7 @@ const OTHER_UNTIL: f64 = 0.6;
 /// Share of the middle values of a load's batches that counts: a quarter is cut off at each end.
 const TRIMMED: f64 = 0.25;
 
-/// Measures `new` and compares it with `old`.
-/// Fails when one of them cannot be measured at all.
+/// Measures `new` and compares it with `old`. Fails when one of them cannot be measured at all.
 pub fn against(
     new: &Spec,
     old: &Spec,

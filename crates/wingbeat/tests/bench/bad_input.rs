@@ -4,7 +4,7 @@ use std::{fs, os::unix::process::CommandExt as _, process::Command};
 
 use crate::{
     elf::Object,
-    support::{Folder, PROGRAM, QUICK, finished, looping, turn},
+    support::{Folder, PROGRAM, QUICK, finished, looping, turn_with_object},
 };
 
 /// Fails unless `wingbeat` ends with this code and says all this.
@@ -99,8 +99,7 @@ fn arguments_that_do_not_fit() {
 
 #[test]
 fn a_full_disk_is_told_with_what_was_written() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     for arguments in [&QUICK[..], &["annotate", "looping.o"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
@@ -117,8 +116,7 @@ fn capture_header() -> Vec<u8> {
 
 #[test]
 fn packets_that_the_kernel_refuses() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     folder.file("long.bin", vec![0; 100_000]);
     folder.file("short.bin", [0; 5]);
     let check = |file: &str, expected: &[&str]| {

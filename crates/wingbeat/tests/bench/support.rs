@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
+    sync::MutexGuard,
 };
 
 use serde_json::Value;
@@ -81,6 +82,11 @@ pub(crate) fn probe(is_sound: bool) -> Vec<u8> {
     let lines = [(0, 20, "long *first = ctx->first;"), (1, 21, "return *first;")];
     let (name, section) = ("on_event", "kprobe/schedule");
     Program { name, section, insns: &insns, lines: &lines, statics: &[] }.object()
+}
+
+/// This test's turn, and a folder with the object `looping.o`.
+pub(crate) fn turn_with_object() -> Option<(MutexGuard<'static, ()>, Folder)> {
+    turn().map(|turn| (turn, Folder::with_object()))
 }
 
 /// A folder with files in it; gone afterwards. Readable by all, for tests without rights.

@@ -35,6 +35,11 @@ pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     None
 }
 
+/// The same with a folder for the test.
+pub(crate) fn turn_in_folder() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
+    turn().map(|turn| (turn, folder()))
+}
+
 /// Flags for a target that keeps frame pointers.
 pub(crate) const WITH_FRAME_POINTERS: &[&str] =
     &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];

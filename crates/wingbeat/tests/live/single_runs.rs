@@ -4,7 +4,7 @@
 use std::{
     os::fd::AsFd,
     process::{Child, Stdio},
-    sync::OnceLock,
+    sync::{MutexGuard, OnceLock},
     thread,
     time::Duration,
 };
@@ -42,10 +42,11 @@ fn why_not() -> Option<&'static str> {
     Some(&denial.reason)
 }
 
-/// Whether this kernel attaches programs to programs; says why not.
-fn has_fentry() -> Option<()> {
+/// This test's turn, if this kernel attaches programs to programs; says why not.
+fn turn_with_fentry() -> Option<MutexGuard<'static, ()>> {
+    let turn = turn()?;
     match why_not() {
-        None => Some(()),
+        None => Some(turn),
         Some(reason) => {
             eprintln!("skipped: no fentry here: {reason}");
             None
@@ -150,8 +151,7 @@ fn kernels_that_refuse_are_told_apart_from_programs() {
 
 #[test]
 fn every_run_is_timed() {
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let before = statistics();
     let _network = Network::enter();
     let dropper = Dropper::attached("drop_every_one");
@@ -180,8 +180,7 @@ fn every_run_is_timed() {
 
 #[test]
 fn other_formats_and_counters() {
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let _network = Network::enter();
     let dropper = Dropper::attached("counted");
     let measured = |format: &str| {
@@ -229,8 +228,7 @@ fn other_formats_and_counters() {
 #[test]
 fn two_cpus_at_once() {
     const RUNS: u32 = 20_000;
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let program = classifier("both_cpus", 20);
     let id = program.info.id;
     let child = recording(&[&id.to_string(), "-d", "60s"], id);
@@ -263,8 +261,7 @@ fn two_cpus_at_once() {
 #[test]
 fn threads_that_take_turns() {
     const RUNS: u32 = 15_000;
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let name = "taking_turns";
     // Programs of this type can be preempted.
     let program = load(name, &program(name, "syscall", &looping(20_000)).object());
@@ -305,8 +302,7 @@ fn threads_that_take_turns() {
 fn runs_within_runs() {
     const TURNS: i32 = 20_000;
     const LONG_RUNS: u32 = 1_500;
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let name = "nested";
     let insns = long_on_demand(TURNS);
     let bytes = program(name, "raw_tp/hrtimer_expire_entry", &insns).object();
@@ -346,8 +342,7 @@ fn runs_within_runs() {
 
 #[test]
 fn programs_that_cannot_be_traced() {
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let check = |program: &Loaded, expected: &[&str]| {
         let found =
             run(live(&["--distribution", &program.info.id.to_string(), "-d", "1s"])).ended_with(1);
@@ -379,8 +374,7 @@ fn programs_that_cannot_be_traced() {
 
 #[test]
 fn a_program_that_its_owner_drops_is_reported() {
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let program = classifier("dropped", 10);
     let id = program.info.id;
     let child = recording(&[&id.to_string(), "-d", "60s"], id);
@@ -400,8 +394,7 @@ fn a_program_that_its_owner_drops_is_reported() {
 fn in_place_and_before_it_is_loaded() {
     const TURNS: i32 = 5_000;
     const ROUNDS: u32 = 6;
-    let Some(_turn) = turn() else { return };
-    let Some(()) = has_fentry() else { return };
+    let Some(_turn) = turn_with_fentry() else { return };
     let name = "compared";
     let bytes = program(name, "classifier", &looping(TURNS)).object();
     let folder = tempfile::tempdir().expect("temporary folder");

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     support::{build, near, profile},
-    target::{Background, folder, turn},
+    target::{Background, turn_in_folder},
 };
 
 fn shell(script: &str) -> Background {
@@ -38,8 +38,7 @@ fn cpus() -> usize {
 
 #[test]
 fn busy_cpus_give_no_more_time_than_there_is() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = "int main(void) { for (;;) spin(1000000); }";
     let program = build(folder.path(), "spinner", source);
     let spinners: Vec<Background> =
@@ -107,8 +106,7 @@ int main(int count, char **words) {
 
 #[test]
 fn processes_that_come_and_go() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let _shells = bustle(folder.path());
     thread::sleep(Duration::from_millis(100));
     let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "1s"], &[]).ended_with(0);

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use crate::{
     support::{build, build_with, launch, profile},
-    target::{check_without_rights, folder, said_by, turn},
+    target::{check_without_rights, folder, said_by, turn_in_folder},
 };
 
 /// Runs `wingbeat profile` in a folder, which has to end with this code, and to say these texts.
@@ -46,8 +46,7 @@ fn without_rights_it_says_which_and_how() {
 
 #[test]
 fn a_target_without_any_block() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void works(void) { while (cpu_s() < 0.5) spin(1000000); }
 int main(void) { works(); return 0; }"#;
@@ -69,8 +68,7 @@ int main(void) { works(); return 0; }"#;
 
 #[test]
 fn a_full_buffer_is_counted_and_told() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // Two threads pass a token: a block for each turn, and a new stack for most.
     let source = r#"
 static int there[2], back[2];
@@ -120,8 +118,7 @@ int main(void) {
 
 #[test]
 fn one_file_that_cannot_be_written_does_not_cost_the_others() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"int main(void) { doze(50000000); return 0; }"#;
     let program = build(folder.path(), "naps", source);
     let full = folder.path().join("full.folded");
@@ -156,8 +153,7 @@ fn a_folder_that_is_not_there_is_named() {
 
 #[test]
 fn kernel_stacks_need_no_frame_pointers() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void naps(void) { doze(5000000); }
 int main(void) { for (int i = 0; i < 20; i++) naps(); return 0; }"#;

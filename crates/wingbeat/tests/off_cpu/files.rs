@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     support::{Run, build, command, finished, let_record, near, start},
-    target::{folder, turn, wait_until},
+    target::{folder, turn, turn_in_folder, wait_until},
 };
 
 const HALVES: &str = r#"
@@ -191,8 +191,7 @@ fn interrupted_recordings_are_written() {
 
 #[test]
 fn an_interrupted_command_is_ended_and_what_was_recorded_is_written() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "halves", HALVES);
     let session = command(folder.path(), &["--mode", "off-cpu", "--"])
         .arg(&program)

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use crate::{
     support::{Run, build, command, finished, launch_built, near, profile, said, start},
-    target::{folder, turn, wait_until},
+    target::{turn, turn_in_folder, wait_until},
 };
 
 /// A thread waits for ever, the main thread takes naps.
@@ -36,8 +36,7 @@ fn check_idle(run: &Run, function: &str) {
 
 #[test]
 fn a_thread_that_waited_before_the_recording_and_after() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "half-idle", HALF_IDLE);
     let target = start(folder.path(), &program, &[]);
     wait_until("the target waits", || said(folder.path()).contains_key("ready"));
@@ -81,8 +80,7 @@ fn a_thread_that_begins_to_wait_in_the_recording() {
 
 #[test]
 fn a_process_that_does_nothing_at_all() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void waits_for_ever(void) { for (;;) pause(); }
 int main(void) { say("ready", 1); waits_for_ever(); return 0; }"#;

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use crate::{
     support::{as_measured, build, launch, launch_built, near, profile},
-    target::{Background, folder, turn},
+    target::{Background, turn, turn_in_folder},
 };
 
 #[test]
@@ -83,8 +83,7 @@ int main(void) {
 
 #[test]
 fn parent_and_child() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "family", FAMILY);
     let run = launch(folder.path(), "off-cpu", &[], &program);
     as_measured(&run, "parent_waits", "sleeping", 1, run.said("waited"));
@@ -111,8 +110,7 @@ int main(int count, char **words) {
 
 #[test]
 fn exec_begins_another_program_in_the_same_thread() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "second", NAPPER);
     let script = format!("sleep 0.3; exec {} 20", program.display());
     let run = profile(folder.path(), "off-cpu", &[], &["--", "sh", "-c", &script]).ended_with(0);
@@ -132,8 +130,7 @@ fn exec_begins_another_program_in_the_same_thread() {
 
 #[test]
 fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let (one, two) = (build(folder.path(), "one", NAPPER), build(folder.path(), "two", NAPPER));
     let _targets = [Background::start(&one, &["4000"]), Background::start(&two, &["4000"])];
     thread::sleep(Duration::from_millis(50));

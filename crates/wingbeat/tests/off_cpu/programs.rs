@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     support::{Run, build, command, finished, launch, let_record, near, profile, said, start},
-    target::{folder, turn, wait_until},
+    target::{turn_in_folder, wait_until},
 };
 
 /// Time by the name of the thread, and by the first frame of the collapsed stacks.
@@ -27,8 +27,7 @@ fn by_name(run: &Run) -> [BTreeMap<String, u64>; 2] {
 
 #[test]
 fn children_of_a_shell_are_called_so_until_they_are_another_program() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // The children burn some time as shells, and sleep(1) sleeps.
     let burn = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let script = format!("for n in 1 2 3; do ( {burn}; exec sleep 0.1 ) & done; wait");
@@ -49,8 +48,7 @@ fn children_of_a_shell_are_called_so_until_they_are_another_program() {
 
 #[test]
 fn a_thread_that_is_not_the_first_calls_exec() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let second = build(
         folder.path(),
         "second",
@@ -92,8 +90,7 @@ int main(void) {{
 
 #[test]
 fn a_target_that_is_killed_keeps_its_name() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void waits_for_ever(void) { for (;;) pause(); }
 int main(void) { say("ready", 1); waits_for_ever(); }"#;

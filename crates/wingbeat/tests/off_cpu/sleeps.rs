@@ -2,7 +2,7 @@
 
 use crate::{
     support::{as_measured, build, launch, launch_built, near, profile},
-    target::{folder, turn},
+    target::{turn, turn_in_folder},
 };
 
 /// Sleeps 20 ms a hundred times in `naps`.
@@ -55,8 +55,7 @@ fn a_hundred_naps_are_counted_and_timed() {
 
 #[test]
 fn blocks_below_the_limit_are_summed_and_the_others_shown() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 static long shorter, of_shorter, longer, of_longer;
 static void tally(long time) {
@@ -108,8 +107,7 @@ fn without_a_limit_every_block_is_there() {
 
 #[test]
 fn a_sleeper_is_recorded_for_as_long_as_asked() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void sleeps(void) { for (;;) doze(50000000); }
 int main(void) { sleeps(); return 0; }"#;
@@ -153,8 +151,7 @@ int main(void) {
 
 #[test]
 fn a_nap_is_ended_by_an_interrupt() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "napper", NAPS);
     let run =
         profile(folder.path(), "off-cpu", &["--wakers"], &["--", program.to_str().expect("UTF-8")]);

@@ -2,7 +2,7 @@
 
 use crate::{
     support::{Run, build, launch, launch_built, near},
-    target::{folder, turn},
+    target::{turn, turn_in_folder},
 };
 
 /// Three threads that work for 30 ms and rest for 70 ms, by turns; six more that come and go.
@@ -79,8 +79,7 @@ fn check_threads(run: &Run) {
 
 #[test]
 fn on_and_off_make_up_the_time_that_went_by() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "mixed", MIXED);
     for flags in [&["-F", "499"] as &[&str], &["-F", "99", "--min-block", "1ms", "--wakers"]] {
         let run = launch(folder.path(), "wall", flags, &program);

@@ -1,14 +1,13 @@
 //! Are the figures right?
 
 use crate::{
-    support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn},
+    support::{SPIN, WITH_FRAME_POINTERS, compile, profile, spinner, turn_in_folder},
     target::emulation_percent,
 };
 
 #[test]
 fn known_shares_are_measured_within_two_points() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // Each turn takes much longer than the time between two ticks: one that took a fraction of it
     // could run in step with the clock, and every sampler would err.
     let source = format!(
@@ -40,8 +39,7 @@ fn one_of_three(measure: impl Fn() -> f64, is_right: impl Fn(f64) -> bool) {
 
 #[test]
 fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let words = ["--", program.to_str().expect("UTF-8"), "4"];
     let rate = || {
@@ -56,8 +54,7 @@ fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
 
 #[test]
 fn eight_busy_threads_at_999_hz_lose_nothing() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = format!(
         "#include <pthread.h>
 {SPIN}
@@ -85,8 +82,7 @@ int main(void) {{
 
 #[test]
 fn short_bursts_after_idleness_are_sampled_from_their_beginning() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = format!(
         "{SPIN}
 OWN void burst(double seconds) {{ double end = cpu_s() + seconds; while (cpu_s() < end) spin(1000); }}
@@ -104,8 +100,7 @@ int main(void) {{ while (cpu_s() < 0.5) {{ burst(0.002); usleep(10000); }} retur
 
 #[test]
 fn every_tick_is_accounted_for() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let run =
         profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
@@ -126,8 +121,7 @@ fn every_tick_is_accounted_for() {
 
 #[test]
 fn the_cpu_time_is_that_of_the_recording() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let words = ["--", program.to_str().expect("UTF-8"), "20"];
     let run = profile(folder.path(), &["-F", "499", "-d", "1s"], &words);
@@ -138,8 +132,7 @@ fn the_cpu_time_is_that_of_the_recording() {
 
 #[test]
 fn a_full_buffer_is_counted_and_told() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let flags = ["-F", "20000", "--buffer-size", "4096"];
     let run = profile(folder.path(), &flags, &["--", program.to_str().expect("UTF-8"), "1"]);

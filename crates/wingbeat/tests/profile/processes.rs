@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, thread, time::Duration};
 
 use crate::support::{
     Background, SPIN, WITH_FRAME_POINTERS, compile, finished, folder, profile, spinner, turn,
-    wait_until,
+    turn_in_folder, wait_until,
 };
 
 fn family(folder: &Path) -> std::path::PathBuf {
@@ -30,8 +30,7 @@ int main(int count, char **words) {{
 
 #[test]
 fn children_are_followed_unless_told_not_to() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = family(folder.path());
     let words = ["--", program.to_str().expect("UTF-8")];
     let run = profile(folder.path(), &["-F", "499"], &words);
@@ -48,8 +47,7 @@ fn children_are_followed_unless_told_not_to() {
 
 #[test]
 fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = family(folder.path());
     // The parent forks after a second, its children work after another: attached in between.
     let target = Background::start(&program, &["late"]);
@@ -64,8 +62,7 @@ fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
 
 #[test]
 fn several_processes_at_once_and_nobody_else() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let (one, two) = (spinner(folder.path(), "one"), spinner(folder.path(), "two"));
     let bystander = spinner(folder.path(), "bystander");
     let targets = [Background::start(&one, &["20"]), Background::start(&two, &["20"])];
@@ -79,8 +76,7 @@ fn several_processes_at_once_and_nobody_else() {
 
 #[test]
 fn everybody_includes_those_it_was_not_told_of() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "bystander");
     let _target = Background::start(&program, &["20"]);
     let run = profile(folder.path(), &["-F", "499", "-d", "2s", "--all"], &[]);
@@ -91,8 +87,7 @@ fn everybody_includes_those_it_was_not_told_of() {
 
 #[test]
 fn a_swarm_of_short_programs_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "short");
     let script = format!("for i in $(seq 25); do {} 0.05; done", program.display());
     let run = profile(folder.path(), &["-F", "999"], &["--", "sh", "-c", &script]);
@@ -105,8 +100,7 @@ fn a_swarm_of_short_programs_has_names() {
 
 #[test]
 fn a_program_deleted_while_it_runs_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = format!(
         "{SPIN}
 OWN void orphaned_work(void) {{ while (cpu_s() < 1) spin(100000); }}
@@ -127,8 +121,7 @@ int main(int count, char **words) {{ unlink(words[0]); orphaned_work(); return 0
 
 #[test]
 fn a_process_in_another_mount_namespace_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "hidden");
     // The program lies on a file system that only its namespace sees, and is gone at the end.
     let place = folder.path().join("mount");
@@ -146,8 +139,7 @@ fn a_process_in_another_mount_namespace_has_names() {
 
 #[test]
 fn a_library_loaded_in_mid_run_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let library =
         format!("{SPIN} OWN void library_work(void) {{ while (cpu_s() < 1.2) spin(100000); }}");
     let flags = [WITH_FRAME_POINTERS, &["-shared", "-fPIC"]].concat();
@@ -201,8 +193,7 @@ fn two_sessions_see_their_own_targets() {
 
 #[test]
 fn exec_begins_another_program_in_the_same_process() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "second");
     let script = format!(
         "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 0.5",
@@ -221,8 +212,7 @@ fn exec_begins_another_program_in_the_same_process() {
 
 #[test]
 fn a_target_that_ends_during_set_up_is_told_of() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     for delay_ms in [0_u64, 5, 10, 20, 40, 80] {
         let script = format!("sleep 0.0{delay_ms:02}");
         let mut target = Command::new("sh").args(["-c", &script]).spawn().expect("start");
@@ -243,8 +233,7 @@ fn a_target_that_ends_during_set_up_is_told_of() {
 
 #[test]
 fn the_end_of_all_targets_ends_the_recording() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     // Longer than a recording takes to set up on a slow CPU.
     let mut target = Background::start(&program, &["3"]);

@@ -2,12 +2,11 @@
 
 use std::process::Command;
 
-use crate::support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn};
+use crate::support::{SPIN, WITH_FRAME_POINTERS, compile, profile, spinner, turn_in_folder};
 
 #[test]
 fn stacks_reach_the_entry_point() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let run =
         profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
@@ -19,8 +18,7 @@ fn stacks_reach_the_entry_point() {
 
 #[test]
 fn the_caller_of_a_function_without_a_frame_is_there() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // memset keeps no frame pointer, so the frame pointer leads past its caller.
     let source = format!(
         "{SPIN}
@@ -40,8 +38,7 @@ int main(void) {{ outer(); return 0; }}"
 
 #[test]
 fn callers_of_equal_depth_are_told_apart_beyond_a_function_without_frame_pointer() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // `middle` uses the register for something else, so that the frame pointers end there, at the
     // same stack pointer for both of its callers.
     let source = format!(
@@ -72,8 +69,7 @@ int main(void) {{ for (int i = 0; i < 300; i++) {{ alpha(); beta(); }} return 0;
 
 #[test]
 fn a_target_without_frame_pointers_is_blamed() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = format!(
         "{SPIN}
 OWN long inner(long a, long b, long c) {{ long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }}
@@ -91,8 +87,7 @@ int main(void) {{ long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++
 
 #[test]
 fn deep_recursion_is_kept_to_the_limit_and_counted() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = format!(
         "{SPIN}
 OWN long down(long depth) {{ if (depth == 0) {{ spin(100000); return 1; }} return down(depth - 1) + 1; }}
@@ -117,8 +112,7 @@ int main(int count, char **words) {{ while (cpu_s() < 1) down(atol(words[1])); r
 
 #[test]
 fn kernel_frames_lie_on_top_of_user_frames() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = format!(
         "#include <fcntl.h>
 {SPIN}
@@ -145,8 +139,7 @@ int main(void) {{ reads(open(\"/dev/zero\", O_RDONLY)); return 0; }}"
 
 #[test]
 fn the_vdso_and_stripped_programs_have_the_names_that_there_are() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = "#include <time.h>
 int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then);
     do clock_gettime(CLOCK_MONOTONIC, &now); while (now.tv_sec - then.tv_sec < 2); return 0; }";
@@ -159,8 +152,7 @@ int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then
 
 #[test]
 fn code_of_a_jit_has_the_names_of_its_perf_map() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
     let source = format!(
         "#include <sys/mman.h>
@@ -189,8 +181,7 @@ int main(void) {{
 
 #[test]
 fn a_bpf_program_that_is_gone_has_its_name() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // A socket filter of 4,000 additions, run a million times by the kernel, then unloaded.
     let source = format!(
         "#include <linux/bpf.h>
@@ -227,8 +218,7 @@ int main(void) {{
 
 #[test]
 fn a_stripped_program_has_names_by_its_debug_link() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "linked");
     let objcopy = |arguments: &[&str]| {
         let done = Command::new("objcopy").current_dir(folder.path()).args(arguments).status();

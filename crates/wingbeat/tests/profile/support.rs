@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub(crate) use crate::target::{
     Background, Run, SPIN, WITH_FRAME_POINTERS, command, compile, finished, folder, turn,
-    wait_until,
+    turn_in_folder, wait_until,
 };
 
 /// A target that spins in `busy_work` for a number of CPU seconds, counted from there.

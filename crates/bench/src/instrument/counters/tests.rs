@@ -127,8 +127,7 @@ fn a_register_held_over_two_loops() {
 
 #[test]
 fn more_counters_than_registers() {
-    // A call destroys r0 to r5, the program needs r6 and r7: one register counts, one holds the
-    // address.
+    // A call destroys r0 to r5, the program needs r6 and r7: one register counts, one holds the address.
     check(
         |it| {
             let top = it.label();

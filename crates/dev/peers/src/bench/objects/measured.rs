@@ -1,5 +1,4 @@
-//! What `wingbeat bench` makes of an object file, program by program. docs/bench.md describes the
-//! JSON.
+//! What `wingbeat bench` makes of an object file, program by program. docs/bench.md describes the JSON.
 
 use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
