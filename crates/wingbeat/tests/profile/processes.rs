@@ -3,29 +3,27 @@
 use std::{path::Path, process::Command, thread, time::Duration};
 
 use crate::support::{
-    Background, SPIN, WITH_FRAME_POINTERS, compile, finished, folder, profile, spinner, turn,
+    Background, WITH_FRAME_POINTERS, build, build_with, finished, folder, profile, spinner, turn,
     turn_in_folder, wait_until,
 };
 
 fn family(folder: &Path) -> std::path::PathBuf {
-    let source = format!(
-        "#include <sys/wait.h>
-{SPIN}
-OWN void parent_work(void) {{ while (cpu_s() < 0.5) spin(100000); }}
-OWN void child_work(void) {{ while (cpu_s() < 0.5) spin(100000); }}
-int main(int count, char **words) {{
+    let source = r#"
+#include <sys/wait.h>
+OWN void parent_work(void) { while (cpu_s() < 0.5) spin(100000); }
+OWN void child_work(void) { while (cpu_s() < 0.5) spin(100000); }
+int main(int count, char **words) {
     if (count > 1) sleep(1);
-    for (int i = 0; i < 3; i++) if (fork() == 0) {{
+    for (int i = 0; i < 3; i++) if (fork() == 0) {
         if (count > 1) sleep(1);
         child_work();
         return 0;
-    }}
+    }
     parent_work();
     while (wait(0) > 0);
     return 0;
-}}"
-    );
-    compile(folder, "family", &source, WITH_FRAME_POINTERS)
+}"#;
+    build(folder, "family", source)
 }
 
 #[test]
@@ -101,12 +99,10 @@ fn a_swarm_of_short_programs_has_names() {
 #[test]
 fn a_program_deleted_while_it_runs_has_names() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let source = format!(
-        "{SPIN}
-OWN void orphaned_work(void) {{ while (cpu_s() < 1) spin(100000); }}
-int main(int count, char **words) {{ unlink(words[0]); orphaned_work(); return 0; }}"
-    );
-    let program = compile(folder.path(), "deleted", &source, WITH_FRAME_POINTERS);
+    let source = r#"
+OWN void orphaned_work(void) { while (cpu_s() < 1) spin(100000); }
+int main(int count, char **words) { unlink(words[0]); orphaned_work(); return 0; }"#;
+    let program = build(folder.path(), "deleted", source);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     assert!(!program.exists());
     assert!(run.percent_with(";orphaned_work") > 95.0, "{:?}", run.folded);
@@ -140,24 +136,22 @@ fn a_process_in_another_mount_namespace_has_names() {
 #[test]
 fn a_library_loaded_in_mid_run_has_names() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let library =
-        format!("{SPIN} OWN void library_work(void) {{ while (cpu_s() < 1.2) spin(100000); }}");
+    let library = r#"
+ OWN void library_work(void) { while (cpu_s() < 1.2) spin(100000); }"#;
     let flags = [WITH_FRAME_POINTERS, &["-shared", "-fPIC"]].concat();
-    let library = compile(folder.path(), "late.so", &library, &flags);
-    let source = format!(
-        "#include <dlfcn.h>
-{SPIN}
-int main(int count, char **words) {{
+    let library = build_with(folder.path(), "late.so", library, &flags);
+    let source = r#"
+#include <dlfcn.h>
+int main(int count, char **words) {
     while (cpu_s() < 0.2) spin(100000);
     void *library = dlopen(words[1], RTLD_NOW);
     if (!library) return 1;
-    ((void (*)(void))dlsym(library, \"library_work\"))();
+    ((void (*)(void))dlsym(library, "library_work"))();
     dlclose(library);
     return 0;
-}}"
-    );
+}"#;
     let program =
-        compile(folder.path(), "loader", &source, &[WITH_FRAME_POINTERS, &["-ldl"]].concat());
+        build_with(folder.path(), "loader", source, &[WITH_FRAME_POINTERS, &["-ldl"]].concat());
     let words = ["--", program.to_str().expect("UTF-8"), library.to_str().expect("UTF-8")];
     let run = profile(folder.path(), &["-F", "499"], &words).ended_with(0);
     assert!(run.percent_with(";library_work") > 75.0, "{:?}", run.folded);

@@ -9,17 +9,25 @@ pub(crate) use crate::target::{
     turn_in_folder, wait_until,
 };
 
+/// Compiles a target with frame pointers; its source may use [`SPIN`].
+pub(crate) fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
+    build_with(folder, name, source, WITH_FRAME_POINTERS)
+}
+
+/// The same with flags of choice.
+pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    compile(folder, name, &[SPIN, source].concat(), flags)
+}
+
 /// A target that spins in `busy_work` for a number of CPU seconds, counted from there.
 pub(crate) fn spinner(folder: &Path, name: &str) -> PathBuf {
-    let source = format!(
-        "{SPIN}
-OWN void busy_work(double seconds) {{ double begun = cpu_s(); while (cpu_s() - begun < seconds) spin(200000); }}
-int main(int count, char **words) {{
+    let source = r#"
+OWN void busy_work(double seconds) { double begun = cpu_s(); while (cpu_s() - begun < seconds) spin(200000); }
+int main(int count, char **words) {
     busy_work(count > 1 ? atof(words[1]) : 1.0);
     return 0;
-}}"
-    );
-    compile(folder, name, &source, WITH_FRAME_POINTERS)
+}"#;
+    build(folder, name, source)
 }
 
 /// Runs it to its end.
