@@ -9,7 +9,7 @@ use wingbeat_bpf::spec::Spec;
 
 use super::{
     super::ours::Wingbeat,
-    bounded::{self, Ended},
+    veristat::{self, Ended},
 };
 
 /// What became of a program; the best that any of its cases came to.
@@ -45,7 +45,7 @@ pub(super) fn measure(
     let mut command = Command::new(&wingbeat.program);
     command.args(["--quiet", "bench", "--format", "json", "--cpu", &wingbeat.cpu.to_string()]);
     command.arg("--time").arg(format!("{}ms", time.as_millis())).arg(object);
-    let Ended { stdout, stderr, wall, is_late } = bounded::run(&command, limit)?;
+    let Ended { stdout, stderr, wall, is_late } = veristat::run(&command, limit)?;
     let wall_s = wall.as_secs_f64();
     if stdout.trim().is_empty() {
         let failure = without_path(&first_line(&stderr, is_late), object);
