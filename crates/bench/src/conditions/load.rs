@@ -82,7 +82,7 @@ impl LoadReading {
                 Err(_) => reading.2 = Some(ticks),
                 Ok(number) if number == cpu => reading.0 = Some(ticks),
                 Ok(number) if siblings.contains(&number) => {
-                    reading.1 = reading.1.with(ticks, u64::saturating_add)
+                    reading.1 = reading.1.with(ticks, u64::saturating_add);
                 }
                 Ok(_) => {}
             }

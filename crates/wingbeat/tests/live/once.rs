@@ -41,9 +41,7 @@ fn filters_orders_and_forms() {
     let Some(_turn) = turn() else { return };
     let droppers = ["sieve_b", "sieve_a", "other"].map(Dropper::load);
     let top = |more: &[&str]| {
-        let found =
-            run(wingbeat(&[&["top", "--once", "-d", "100ms"], more].concat())).ended_with(0);
-        found
+        run(wingbeat(&[&["top", "--once", "-d", "100ms"], more].concat())).ended_with(0)
     };
     let names = |more: &[&str]| -> Vec<String> {
         let report = top(&[&["--format", "json", "--filter", "SIEVE"], more].concat()).json();

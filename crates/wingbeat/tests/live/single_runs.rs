@@ -186,8 +186,7 @@ fn other_formats_and_counters() {
     let measured = |format: &str| {
         let mut command = live(&["counted", "--counters", "--format", format, "--"]);
         command.args(sender(200));
-        let found = run(command).ended_with(0);
-        found
+        run(command).ended_with(0)
     };
     let report = measured("json").json();
     let program = program_in(&report, dropper.id);
