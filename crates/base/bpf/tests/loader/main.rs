@@ -21,6 +21,7 @@ mod limits;
 mod object;
 mod pins;
 mod raw;
+mod reading;
 mod rejected;
 mod reset;
 mod run;
