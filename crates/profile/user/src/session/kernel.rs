@@ -9,7 +9,9 @@ use wingbeat_bpf::{
     ProgramType,
     btf::{BtfError, KernelTypes},
     helpers,
-    loader::{Attached, Loaded, LoadedMap, LoadedMaps, Loader, LoaderOptions, RingReader},
+    loader::{
+        Attached, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, LoaderOptions, RingReader,
+    },
     perf::CpuClock,
     spec::{Spec, SpecError},
 };
@@ -118,12 +120,18 @@ impl KernelHalf {
         object: &Object,
         name: &'static str,
     ) -> Result<(), RecordError> {
-        let what = || format!("load the program {name}");
-        let linked = object.spec.link_program(name, None).map_err(RecordError::kernel(what()))?;
-        let loaded = object
-            .loader
-            .load(&linked.program, &linked.code, &self.maps.descriptors())
-            .map_err(RecordError::kernel(what()))?;
+        let what = format!("load the program {name}");
+        let load = || {
+            let linked = object.spec.link_program(name, None)?;
+            object.loader.load(&linked.program, &linked.code, &self.maps.descriptors())
+        };
+        let loaded = load().map_err(|error| match error {
+            // The rest of these messages is what ours say anyway.
+            LoadError::Refused { source, .. } | LoadError::Failed { source, .. } => {
+                RecordError::kernel(what)(source)
+            }
+            error => RecordError::kernel(what)(error),
+        })?;
         self.programs.insert(name, loaded);
         Ok(())
     }

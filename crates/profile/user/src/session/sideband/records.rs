@@ -119,6 +119,8 @@ impl Fields<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A record of some words, then a text, then the time 77.
@@ -181,5 +183,16 @@ mod tests {
         check(&[&fine, &fine[..20]].concat(), 2);
         check(&record(EXIT, 0, &[1, 2], ""), 1);
         check(&[EXIT as u8, 0, 0, 0, 0, 0, 0, 0], 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded(mut bytes: Vec<u8>, kind in 0_u8..20, size in 0_u8..120) {
+            // Most random bytes would be of no kind, and longer than there are any.
+            if let Some(header) = bytes.first_chunk_mut() {
+                *header = [kind, 0, 0, 0, 0, 0, size, 0];
+            }
+            prop_assert!(records(&bytes).count() <= bytes.len() / 8);
+        }
     }
 }
