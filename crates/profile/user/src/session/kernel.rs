@@ -268,7 +268,7 @@ impl Counters {
     }
 }
 
-/// The embedded object with its settings, and what loads it. It holds the kernel's types, which are tens of
+/// The embedded object with its settings, and what loads it. It holds the kernel's types, which are some
 /// megabytes, and so is dropped when everything is loaded.
 pub(super) struct Object {
     spec: Spec,
