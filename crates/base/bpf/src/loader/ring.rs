@@ -54,15 +54,17 @@ impl RingReader {
         Ok(Self { map, consumer, producer, size, record: Vec::new() })
     }
 
-    /// Hands each waiting record to `take`.
+    /// Hands each waiting record to `take`; no more than the buffer holds, so that this ends also while
+    /// programs write faster than `take` reads.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
         let mut position = self.consumer.load_u64(0);
-        loop {
+        let last = position.wrapping_add(self.size);
+        while position < last {
             let end = self.producer.load_u64(0);
             if position == end {
                 return;
             }
-            while position != end {
+            while position != end && position < last {
                 let place = page_size() + (position & (self.size - 1)) as usize;
                 let header = self.producer.load_u32(place);
                 if header & BUSY != 0 {
