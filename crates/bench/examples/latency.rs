@@ -63,7 +63,6 @@ fn main() -> Result<()> {
     each_xdp(arguments, |linked, loader| row(linked, loader, false, loads, &mut random))
 }
 
-/// Measures a program and prints its row.
 fn row(
     linked: &Linked,
     loader: &Loader,

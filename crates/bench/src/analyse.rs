@@ -2,8 +2,6 @@
 
 pub(crate) mod clock;
 pub mod compare;
-#[cfg(feature = "testing")]
-mod medians;
 mod outcome;
 mod single_runs;
 mod warning;
@@ -22,7 +20,7 @@ use wingbeat_stats::{
 };
 
 #[cfg(feature = "testing")]
-pub use self::medians::medians_ns;
+pub use self::clock::medians_ns;
 pub(crate) use self::outcome::has_changed_packet;
 use crate::{
     conditions::{Conditions, Load, Observed},
@@ -61,7 +59,6 @@ pub struct Raw {
     pub cases: Vec<RawCase>,
     pub failures: Vec<Failure>,
     pub skipped: Vec<Failure>,
-    /// What was loaded and not run.
     pub verified: Vec<Verified>,
     pub before: Conditions,
     pub after: Conditions,
@@ -111,7 +108,6 @@ pub struct RawCase {
     /// Executed instructions of the first run, or why they are not known.
     pub instructions: Result<u64, String>,
     pub calls: Vec<Calls>,
-    /// What is known of its tail calls.
     pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,

@@ -49,9 +49,7 @@ pub enum Form {
     /// Source with counts, for people.
     Human,
     Json,
-    /// Collapsed stacks: function, then line.
     Folded,
-    /// Flame graph over functions and lines.
     FlameGraph,
     /// Coverage, as `genhtml` and editors read it.
     Lcov,
@@ -66,11 +64,7 @@ pub enum Form {
 pub struct UnknownSuffix(pub String);
 
 impl Form {
-    /// The form that a file's suffix means.
-    ///
-    /// # Errors
-    ///
-    /// When it means none.
+    /// The form that a file's suffix means. Fails when it means none.
     pub fn from_path(path: &Path) -> Result<Self, UnknownSuffix> {
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("svg") => Ok(Self::FlameGraph),
@@ -96,10 +90,7 @@ impl fmt::Display for Form {
 }
 
 /// Writes an annotation in a form.
-///
-/// # Errors
-///
-/// Those of `writer`; a flame graph of no instructions cannot be drawn.
+/// Errors are those of `writer`; a flame graph of no instructions cannot be drawn.
 pub fn write(
     found: &Annotation,
     form: Form,

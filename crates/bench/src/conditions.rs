@@ -9,7 +9,6 @@
 
 mod files;
 mod load;
-mod rivals;
 #[cfg(test)]
 mod tests;
 mod warning;
@@ -40,7 +39,6 @@ pub struct Conditions {
     pub architecture: Option<String>,
     pub cpu_model: Option<String>,
     pub microcode: Option<String>,
-    /// CPUs in use.
     pub cpus_online: Option<u32>,
     /// CPUs that maps with a value per CPU have values for.
     pub cpus_possible: Option<u32>,
@@ -121,7 +119,7 @@ impl Conditions {
                 .text("proc/loadavg")
                 .and_then(|text| text.split(' ').next()?.parse().ok())
                 .filter(|load: &f64| load.is_finite()),
-            rivals: rivals::on_cpu(files, cpu),
+            rivals: rivals_on(files, cpu),
             is_virtualised: cpu_info
                 .has_hypervisor
                 .or_else(|| files.text("sys/hypervisor/type").map(|_| true)),
@@ -130,6 +128,34 @@ impl Conditions {
             machine: machine(&files),
         }
     }
+}
+
+/// Name of this program's processes.
+const PROCESS_NAME: &str = "wingbeat";
+
+/// Ids of other processes of this program of which a thread is bound to `cpu`, as a measuring one is.
+fn rivals_on(files: Files<'_>, cpu: u32) -> Vec<u32> {
+    let is_bound = |status: &str| {
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        allowed.is_some_and(|allowed| allowed.trim() == cpu.to_string())
+    };
+    let mut processes = files.numbers("proc");
+    processes.retain(|process| {
+        *process != std::process::id()
+            && files.text(&format!("proc/{process}/comm")).is_some_and(|name| name == PROCESS_NAME)
+            && files.numbers(&format!("proc/{process}/task")).into_iter().any(|thread| {
+                let status = files.text(&format!("proc/{process}/task/{thread}/status"));
+                status.is_some_and(|status| is_bound(&status))
+            })
+    });
+    processes.sort_unstable();
+    processes
+}
+
+/// Number of CPUs that are online, whatever this process may use of them; at least 1.
+pub fn cpus_online() -> u32 {
+    let online = Files::new(Path::new("/")).cpus("sys/devices/system/cpu/online");
+    online.and_then(|cpus| u32::try_from(cpus.len()).ok()).unwrap_or(1).max(1)
 }
 
 /// Two drivers have a switch of their own.

@@ -49,8 +49,7 @@ impl Counts {
     }
 
     /// Calls of helpers and kfuncs of all runs, in programs that were jumped to as well, the most
-    /// frequent first. `kfunc` names the kfunc that
-    /// the instruction at an index calls.
+    /// frequent first. `kfunc` names the kfunc that the instruction at an index calls.
     pub fn calls(&self, code: &Code, kfunc: impl Fn(usize) -> Option<String>) -> Vec<Calls> {
         let mut calls: BTreeMap<(String, bool), u64> = BTreeMap::new();
         for (index, (insn, &count)) in code.insns.iter().zip(&self.executed).enumerate() {
@@ -128,7 +127,6 @@ pub struct TailCalled {
     /// Executed instructions, all entries together. Those of a program that jumps to itself are in the
     /// counts of the case, and here 0.
     pub instructions: u64,
-    /// Calls of helpers and kfuncs.
     pub calls: Vec<Calls>,
 }
 

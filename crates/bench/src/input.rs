@@ -97,11 +97,7 @@ impl Input {
     }
 }
 
-/// Reads the inputs of one file, named after it.
-///
-/// # Errors
-///
-/// When the file cannot be read, or makes no inputs.
+/// Reads the inputs of one file, named after it. Fails when the file cannot be read, or makes no inputs.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, InputError> {
     let at = |problem| InputError::new(path, problem);
     let bytes = read_file(path).map_err(at)?;
@@ -109,10 +105,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, InputError> {
 }
 
 /// Reads the inputs of several files; the default packet if there are none.
-///
-/// # Errors
-///
-/// As [`load`], and when two inputs would have the same name.
+/// Fails as [`load`], and when two inputs would have the same name.
 pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputError> {
     let mut all = Loaded::default();
     let mut paths = HashMap::new();
@@ -135,10 +128,7 @@ pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputEr
 }
 
 /// Reads plain bytes from a file, raw or as hexadecimal text (`.hex`, `.txt`): a context structure.
-///
-/// # Errors
-///
-/// When the file cannot be read, is empty, or is not the text that its name promises.
+/// Fails when the file cannot be read, is empty, or is not the text that its name promises.
 pub fn load_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
     let at = |problem| InputError::new(path, problem);
     let bytes = read_file(path).map_err(at)?;
@@ -146,22 +136,15 @@ pub fn load_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
 }
 
 /// Reads the contents of a map of this shape.
-///
-/// # Errors
-///
-/// When the file cannot be read, is not JSON, or does not fit the map.
+/// Fails when the file cannot be read, is not JSON, or does not fit the map.
 pub fn load_map(path: &Path, shape: MapShape) -> Result<MapContents, InputError> {
     let at = |problem| InputError::new(path, problem);
     let json = read_file(path).map_err(at)?;
     MapContents::parse(&json, shape).map_err(|error| at(error.into()))
 }
 
-/// Makes inputs of the bytes of a file. Its path tells the format where the bytes do not, and stands
-/// in messages.
-///
-/// # Errors
-///
-/// When the bytes are not of the format, or hold no packet.
+/// Makes inputs of the bytes of a file. Its path tells the format where the bytes do not, and stands in
+/// messages. Fails when the bytes are not of the format, or hold no packet.
 pub fn parse(
     path: &Path,
     name: &str,

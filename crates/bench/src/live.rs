@@ -14,13 +14,11 @@
 pub mod change;
 pub mod choose;
 mod command;
-mod cpus;
 mod error;
 pub mod format;
 mod held;
 mod measure;
 mod never_ran;
-mod options;
 pub mod reading;
 mod report;
 mod sampler;
@@ -29,12 +27,13 @@ mod uncertainty;
 mod warning;
 mod watch;
 
+use std::{ffi::OsString, time::Duration};
+
+pub use crate::conditions::cpus_online;
 pub use command::Ended;
-pub use cpus::cpus_online;
 pub use error::{LiveError, check_rights};
 pub use measure::measure;
 pub use never_ran::NeverRan;
-pub use options::{Options, Progress};
 pub use report::{
     CommandReport, EndedBy, MeanInterval, Outcome, OwnerReport, ProgramReport, Report,
     SCHEMA_VERSION, Total, Vanished,
@@ -42,3 +41,28 @@ pub use report::{
 use sampler::{Attachments, Sampler, Statistics};
 pub use single_runs::{Bin, CounterReport, EmptyRuns, SingleRuns, Untimed};
 pub use watch::Watch;
+
+/// What to measure.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Ids, names, tags and pins; none means all programs.
+    pub wanted: Vec<String>,
+    /// How long; `None` until the command ends, or a signal comes.
+    pub duration: Option<Duration>,
+    /// A command to launch, with its arguments; may be empty.
+    pub command: Vec<OsString>,
+    /// Time single runs, by programs at the entry and the exit of those that are measured.
+    pub single_runs: bool,
+    /// Read counters of perf around each run; times single runs, too.
+    pub counters: bool,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    pub elapsed: Duration,
+    /// Time in all, if it is known.
+    pub total: Option<Duration>,
+    /// Runs of all measured programs so far.
+    pub runs: u64,
+}

@@ -76,11 +76,7 @@ impl Plan {
         }
     }
 
-    /// The programs of `spec` that are meant.
-    ///
-    /// # Errors
-    ///
-    /// When a name is that of none, or a part of several.
+    /// The programs of `spec` that are meant. Fails when a name is that of none, or a part of several.
     pub fn choose<'a>(&self, spec: &'a Spec) -> Result<Vec<&'a ProgramSpec>, SpecError> {
         if self.programs.is_empty() {
             return Ok(spec.programs().iter().collect());

@@ -49,10 +49,6 @@ pub enum Format {
 }
 
 /// Writes a result in a form, with a line break at its end. `style` is for people only.
-///
-/// # Errors
-///
-/// Those of the writers behind it, which have no cause here.
 pub fn write(format: Format, report: &Report, style: Style) -> io::Result<String> {
     match format {
         Format::Human => Ok(human(report, style)),
@@ -62,12 +58,8 @@ pub fn write(format: Format, report: &Report, style: Style) -> io::Result<String
     }
 }
 
-/// Writes a comparison in a form. Bencher Metric Format and CSV have no place for two objects: they
-/// hold the one under test.
-///
-/// # Errors
-///
-/// As [`write()`].
+/// Writes a comparison in a form. Bencher Metric Format and CSV have no place for two objects: they hold
+/// the one under test. Fails as [`write()`].
 pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io::Result<String> {
     match format {
         Format::Human => Ok(comparison(found, style)),
@@ -78,10 +70,6 @@ pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io:
 }
 
 /// Everything, as JSON: a [`Report`] or a [`Comparison`]. Numbers that are none (NaN) are `null`.
-///
-/// # Errors
-///
-/// Those of the writer, which have no cause here.
 pub fn json<T: Serialize>(result: &T) -> serde_json::Result<String> {
     serde_json::to_string_pretty(result).map(|json| json + "\n")
 }

@@ -16,7 +16,6 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The result of `wingbeat bench OBJECT`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     pub wingbeat: String,
     /// The object file, as it was given.
@@ -50,9 +49,7 @@ pub struct Report {
 /// What the machine was like.
 #[derive(Debug, Clone, Serialize)]
 pub struct Circumstances {
-    /// Before the first run.
     pub before: conditions::Conditions,
-    /// After the last.
     pub after: conditions::Conditions,
     /// Load in between.
     pub load: Option<conditions::Load>,
@@ -86,9 +83,7 @@ impl Failure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
     pub name: String,
-    /// Type of the program.
     pub r#type: String,
-    /// Why it was not run.
     pub reason: String,
     pub verifier: Verifier,
     pub size: Size,
@@ -97,7 +92,6 @@ pub struct Verified {
 /// An empty program of one type, measured like the others.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ruler {
-    /// Type.
     pub r#type: String,
     /// Its time: the test-run loop, the call, the return.
     pub latency: Part<Latency>,
@@ -110,7 +104,6 @@ pub struct Ruler {
 #[serde(rename_all = "snake_case")]
 pub enum Part<T> {
     Measured(T),
-    /// It was not, and this is why.
     Unavailable(String),
 }
 
@@ -140,14 +133,12 @@ pub struct Case {
     pub program: String,
     pub input: String,
     pub input_bytes: usize,
-    /// Type of the program.
     pub r#type: String,
     /// What the program answered, and what it did to the packet.
     pub outcome: Outcome,
     /// Time of a run, by batches.
     pub latency: Part<Latency>,
     pub distribution: Part<Distribution>,
-    /// Executed instructions and calls.
     pub counts: Part<RunCounts>,
     #[serde(skip_serializing_if = "TailCalls::is_empty")]
     pub tail_calls: TailCalls,
@@ -249,11 +240,8 @@ pub struct Distribution {
     /// `None` with fewer than six.
     pub p50_lower_ns: Option<f64>,
     pub p50_upper_ns: Option<f64>,
-    /// Nine in ten.
     pub p90_ns: f64,
-    /// Ninety-nine in a hundred.
     pub p99_ns: f64,
-    /// All but one in a thousand.
     pub p999_ns: f64,
     pub max_ns: u64,
     pub min_ns: u64,

@@ -22,80 +22,67 @@ fn output_bytes() -> usize {
     if is_measured { 10_000_000 } else { 100_000 }
 }
 
-/// An adapter, a golden output of its tool, and words of which each name has one. None where the tool has
-/// no names.
-type Output = (Adapter, &'static str, &'static [&'static str]);
+/// An adapter, a golden output of its tool with its suite, and words of which each name has one. None where
+/// the tool has no names.
+type Output = (Adapter, &'static str, &'static str, &'static [&'static str]);
 
 const OUTPUTS: &[Output] = &[
     (
         Adapter::RustBench,
-        "rust/golden/rust_bench/libtest-1.95.txt",
+        "rust",
+        "libtest-1.95.txt",
         &["bench_sum", "group", "prints", "_good", "b_bad", "d_silent"],
     ),
     (
         Adapter::RustCriterion,
-        "rust/golden/rust_criterion/criterion-0.8.2-colour-stderr.txt",
+        "rust",
+        "criterion-0.8.2-colour-stderr.txt",
         &["a name with spaces", "one very long name", "empty", "bytes/", "elements/", "sum"],
     ),
-    (Adapter::RustDivan, "rust/golden/rust_divan/divan-0.1.21.txt", &["b       "]),
-    (Adapter::RustIai, "rust/golden/rust_iai/iai-0.1.1-again.txt", &["short", "long"]),
-    (Adapter::RustGungraun, "rust/golden/rust_gungraun/gungraun-0.20.0-tools.txt", &["tools"]),
-    (
-        Adapter::RustGungraun,
-        "rust/golden/rust_gungraun/gungraun-0.20.0.json",
-        &["\"module_path\":\"b"],
-    ),
-    (
-        Adapter::WingbeatBench,
-        "rust/golden/wingbeat_bench/wingbeat-0.1.0.json",
-        &["\"name\": \"fun_xdp"],
-    ),
-    (Adapter::PerfStat, "rust/golden/perf_stat/perf-6.1-repeat.json", &[]),
-    (Adapter::Bpftool, "rust/golden/bpftool/bpftool-7.1.0-data-out.txt", &[]),
-    (Adapter::Veristat, "rust/golden/veristat/schema-0.5.1.csv", &["fun.bpf.o"]),
+    (Adapter::RustDivan, "rust", "divan-0.1.21.txt", &["b       "]),
+    (Adapter::RustIai, "rust", "iai-0.1.1-again.txt", &["short", "long"]),
+    (Adapter::RustGungraun, "rust", "gungraun-0.20.0-tools.txt", &["tools"]),
+    (Adapter::RustGungraun, "rust", "gungraun-0.20.0.json", &["\"module_path\":\"b"]),
+    (Adapter::WingbeatBench, "rust", "wingbeat-0.1.0.json", &["\"name\": \"fun_xdp"]),
+    (Adapter::PerfStat, "rust", "perf-6.1-repeat.json", &[]),
+    (Adapter::Bpftool, "rust", "bpftool-7.1.0-data-out.txt", &[]),
+    (Adapter::Veristat, "rust", "schema-0.5.1.csv", &["fun.bpf.o"]),
     (
         Adapter::CppGoogle,
-        "other/golden/cpp_google/benchmark-1.7.1-repetitions.json",
+        "other",
+        "benchmark-1.7.1-repetitions.json",
         &["\"name\": \"", "\"run_name\": \""],
     ),
     (
         Adapter::CppCatch2,
-        "other/golden/cpp_catch2/catch2-3.7.1.txt",
+        "other",
+        "catch2-3.7.1.txt",
         &["Fibonacci", "Slow things", "Throws", "Fails first"],
     ),
-    (Adapter::GoBench, "other/golden/go_bench/go-1.27.3-benchmem.txt", &["Benchmark"]),
-    (Adapter::JavaJmh, "other/golden/java_jmh/jmh-1.38-snapshot.json", &["com.example"]),
-    (
-        Adapter::CSharpDotNet,
-        "other/golden/c_sharp_dot_net/schema-0.15-full.json",
-        &["\"FullName\": \"Hive"],
-    ),
+    (Adapter::GoBench, "other", "go-1.27.3-benchmem.txt", &["Benchmark"]),
+    (Adapter::JavaJmh, "other", "jmh-1.38-snapshot.json", &["com.example"]),
+    (Adapter::CSharpDotNet, "other", "schema-0.15-full.json", &["\"FullName\": \"Hive"]),
     (
         Adapter::JsBenchmark,
-        "other/golden/js_benchmark/benchmark-2.1.4.txt",
+        "other",
+        "benchmark-2.1.4.txt",
         &["RegExp#test", "größe", "stings", "slow", "<Test #"],
     ),
-    (Adapter::JsTime, "other/golden/js_time/node-20.20.2.txt", &["default", "a name", "long"]),
-    (Adapter::JsVitest, "other/golden/js_vitest/vitest-5.1.1-samples.json", &["\"name\":\""]),
-    (Adapter::PythonAsv, "other/golden/python_asv/asv-0.6.6.txt", &["hive"]),
-    (
-        Adapter::PythonPytest,
-        "other/golden/python_pytest/pytest-benchmark-5.3.1.json",
-        &["test_hive"],
-    ),
+    (Adapter::JsTime, "other", "node-20.20.2.txt", &["default", "a name", "long"]),
+    (Adapter::JsVitest, "other", "vitest-5.1.1-samples.json", &["\"name\":\""]),
+    (Adapter::PythonAsv, "other", "asv-0.6.6.txt", &["hive"]),
+    (Adapter::PythonPytest, "other", "pytest-benchmark-5.3.1.json", &["test_hive"]),
     (
         Adapter::RubyBenchmark,
-        "other/golden/ruby_benchmark/ruby-3.1.2.txt",
+        "other",
+        "ruby-3.1.2.txt",
         &["for", "a long name", "sort!", "sleep", "one", "two", ">"],
     ),
-    (
-        Adapter::ShellHyperfine,
-        "other/golden/shell_hyperfine/hyperfine-1.20.0.json",
-        &["\"command\": \""],
-    ),
+    (Adapter::ShellHyperfine, "other", "hyperfine-1.20.0.json", &["\"command\": \""]),
     (
         Adapter::DartBenchmarkHarness,
-        "other/golden/dart_benchmark_harness/schema-2.3.1.txt",
+        "other",
+        "schema-2.3.1.txt",
         &["Template", "Größe", "Tiny", "Broken", "Wings"],
     ),
 ];
@@ -124,16 +111,16 @@ fn metric_format(bytes: usize) -> String {
 }
 
 fn adapters(criterion: &mut Criterion) {
-    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters");
+    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters");
     let mut group = criterion.benchmark_group("adapters");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(700));
     let bytes = output_bytes();
     group.throughput(Throughput::BytesDecimal(bytes as u64));
     measure(&mut group, "json/distinct", Adapter::Json, &metric_format(bytes));
-    for (adapter, file, words) in OUTPUTS {
-        let once =
-            fs::read_to_string(suite.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    for (adapter, suite, file, words) in OUTPUTS {
+        let path = suites.join(format!("{suite}/golden/{adapter}/{file}"));
+        let once = fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
         let kind = file.rsplit('.').next().unwrap_or_default();
         for names in ["repeated", "distinct"] {
             let is_distinct = names == "distinct";

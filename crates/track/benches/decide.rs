@@ -49,14 +49,9 @@ fn decisions(criterion: &mut Criterion) {
         let upper_boundary = (test == Test::TTest).then_some(0.99);
         let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
         let series = names.iter().zip(&histories).map(|(benchmark, history)| Series {
-            iteration: 0,
-            benchmark,
-            measure: &measure,
-            metric: &metric,
-            repeats: Vec::new(),
-            is_ignored: false,
             model: Some(model),
             history,
+            ..Series::new(benchmark, &measure, &metric)
         });
         let report = ReportInput {
             start_time: time,

@@ -9,10 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    adapter::Adapter,
-    model::{
-        BenchmarkName, Boundary, Environment, Measure, Metric, Outcome, Report, Results, Verdict,
-    },
+    model::{BenchmarkName, Boundary, Measure, Metric, Outcome, Report, Results, Verdict},
     store::{HistoryQuery, PlotQuery, ReportFilter, Store},
 };
 
@@ -29,41 +26,28 @@ fn report(number: u64, metrics: usize) -> Report {
         let metric = Metric::new(value).within(value - 3.0, value + 3.0);
         results.add(benchmark(index), Measure::latency(), metric).expect("added");
         verdicts.push(Verdict {
-            iteration: 0,
-            benchmark: benchmark(index),
-            measure: Measure::latency().slug,
             outcome: Outcome::NoChange,
-            test: None,
             boundary: Some(Boundary {
                 baseline: Some(1048.0),
                 lower_limit: None,
                 upper_limit: Some(1100.0),
             }),
-            limit: None,
-            change: None,
             p: Some(0.4),
             smallest_visible: Some(0.03),
             points: 64,
             reason: "within the limits of 64 points".to_owned(),
+            ..Verdict::new(0, benchmark(index), Measure::latency().slug)
         });
     }
     let start_time = OffsetDateTime::UNIX_EPOCH + Duration::minutes(number as i64);
+    let uuid = Uuid::from_u64_pair(metrics as u64, number);
+    let (project, branch) = ("project".parse(), "main".parse().expect("a name"));
+    let testbed = "testbed".parse().expect("a name");
     Report {
-        uuid: Uuid::from_u64_pair(metrics as u64, number),
-        project: "project".parse().expect("a name"),
-        branch: "main".parse().expect("a name"),
         hash: Some(format!("{number:040x}")),
-        epoch: 0,
-        start_point: None,
-        testbed: "testbed".parse().expect("a name"),
-        start_time,
-        end_time: start_time,
-        adapter: Adapter::Json,
-        environment: Environment::default(),
         iterations: vec![results],
         verdicts,
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project.expect("a name"), branch, testbed, start_time)
     }
 }
 

@@ -74,16 +74,10 @@ fn decision(test: Test, values: &[f64]) {
     let history: Vec<_> = values.iter().enumerate().map(point).collect();
     let upper_boundary = (test == Test::TTest).then_some(0.99);
     let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
-    let series = Series {
-        iteration: 0,
-        benchmark: &BenchmarkName::new("benchmark").expect("a name"),
-        measure: &Measure::latency(),
-        metric: &Metric::new(101.0),
-        repeats: Vec::new(),
-        is_ignored: false,
-        model: Some(model),
-        history: &history,
-    };
+    let name = BenchmarkName::new("benchmark").expect("a name");
+    let (measure, metric) = (Measure::latency(), Metric::new(101.0));
+    let series = Series::new(&name, &measure, &metric);
+    let series = Series { model: Some(model), history: &history, ..series };
     let report = ReportInput {
         start_time: time,
         environment: &environment,

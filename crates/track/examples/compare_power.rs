@@ -76,7 +76,6 @@ impl Noise {
     }
 }
 
-/// What a simulated comparison came to.
 struct Outcome {
     pairs: usize,
     is_any_worse: bool,
@@ -145,7 +144,6 @@ impl Simulator {
         outcome
     }
 
-    /// Whether the interval lies above or below 0.
     fn excludes_0(&mut self, sample: &Sample) -> (bool, bool) {
         let n = sample.len();
         let tail = (1.0 - self.yardstick.confidence()) / 2.0;

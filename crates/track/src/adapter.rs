@@ -41,10 +41,10 @@ mod wingbeat_bench;
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
+use self::text::without_colors;
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results};
 
-/// The signature of an adapter.
 type Parse = fn(&str, Option<Average>) -> Result<Results, AdapterError>;
 
 /// Name, function, and the averages that it offers (none: no choice).
@@ -85,55 +85,36 @@ const ADAPTERS: &[Entry] = &[
     Entry(Adapter::Veristat, "veristat", veristat::parse, &[]),
 ];
 
-/// Other spellings.
 const ALIASES: &[(&str, Adapter)] =
     &[("rust_iai_callgrind", Adapter::RustGungraun), ("rust_callgrind", Adapter::RustGungraun)];
 
-/// Why an output could not be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AdapterError {
-    /// No adapter of that name.
     #[error("there is no adapter {0:?}; the adapters are {names}", names = names())]
     NoSuchAdapter(String),
-    /// There is no result in it.
     #[error(
         "the adapter {0} found no result in this output; is it the right one (--adapter), and does the \
          command print its results on stdout?"
     )]
     Nothing(Adapter),
-    /// The tool reports only another average.
     #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
     Average { adapter: Adapter, asked: &'static str, tool_has: &'static str },
-    /// A malformed result of that tool.
     #[error("the adapter {adapter} cannot read line {line}: {reason}")]
-    Malformed {
-        adapter: Adapter,
-        /// Line, from 1.
-        line: usize,
-        reason: String,
-    },
-    /// An invalid metric.
+    Malformed { adapter: Adapter, line: usize, reason: String },
     #[error("{0}")]
     Metric(#[from] AddError),
 }
 
 impl Adapter {
-    /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
         ADAPTERS.iter().map(|entry| entry.0)
     }
 
     /// As it is written on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.entry().1
     }
 
-    /// Reads an output.
-    ///
-    /// # Errors
-    ///
-    /// If it is empty, malformed, or does not have the average.
     pub fn parse(self, output: &[u8], average: Option<Average>) -> Result<Results, AdapterError> {
         let Entry(_, _, parse, averages) = self.entry();
         if let Some(asked) = average
@@ -152,16 +133,11 @@ impl Adapter {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(output),
         };
-        let results = parse(&text, average)?;
+        let results = parse(&without_colors(&text), average)?;
         if results.is_empty() { Err(AdapterError::Nothing(self)) } else { Ok(results) }
     }
 
-    /// Reads a file written by a tool, and what the tool printed: some tools name failed benchmarks
-    /// only there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Adapter::parse`] of the file.
+    /// Reads a file of a tool, and what the tool printed: some name failed benchmarks only there.
     pub fn parse_file(
         self,
         file: &[u8],
@@ -209,9 +185,29 @@ impl FromStr for Adapter {
     }
 }
 
-/// All names, for messages.
 fn names() -> String {
     ADAPTERS.iter().map(|entry| entry.1).collect::<Vec<_>>().join(", ")
+}
+
+/// Checks that an output could not be read, and what was said.
+#[cfg(test)]
+#[track_caller]
+fn check_error(read: Result<Results, AdapterError>, expected: &str) {
+    let error = read.expect_err(expected).to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+/// The names of the benchmarks, for tests.
+#[cfg(test)]
+fn benchmarks(results: &Results) -> Vec<&str> {
+    results.benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect()
+}
+
+/// The measures of a benchmark with their values, for tests.
+#[cfg(test)]
+fn values(benchmark: &crate::model::BenchmarkResults) -> Vec<(&str, f64)> {
+    let metrics = benchmark.metrics.iter();
+    metrics.map(|(measure, metric)| (measure.slug.as_str(), metric.value)).collect()
 }
 
 #[cfg(test)]

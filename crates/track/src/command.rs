@@ -18,34 +18,16 @@ pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
 /// [keeps it off the terminal](crate::compare), in the worktree of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Benchmark {
-    /// A program with its arguments.
     Exec(Vec<OsString>),
-    Shell {
-        shell: OsString,
-        /// Its flag before the line.
-        flag: OsString,
-        line: OsString,
-    },
+    Shell { shell: OsString, flag: OsString, line: OsString },
 }
 
-/// Why a command has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// It could not be started.
     #[error("cannot run `{program}`: {source}")]
-    Start {
-        /// The program, or the shell.
-        program: String,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Its output could not be read.
+    Start { program: String, source: io::Error },
     #[error("cannot read what `{command}` prints: {source}")]
-    Read {
-        command: String,
-        /// Why not.
-        source: io::Error,
-    },
+    Read { command: String, source: io::Error },
     #[error("`{command}` {how}; nothing was stored. --allow-failure passes over runs that fail")]
     Failed {
         command: String,
@@ -56,7 +38,6 @@ pub enum CommandError {
     Interrupted { command: String },
 }
 
-/// What a command has printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Printed {
     pub(crate) stdout: Vec<u8>,
@@ -64,8 +45,6 @@ pub(crate) struct Printed {
 }
 
 impl Benchmark {
-    /// As a person would write it.
-    #[must_use]
     pub fn display(&self) -> String {
         match self {
             Self::Exec(words) => {
@@ -118,7 +97,6 @@ impl Benchmark {
         }
     }
 
-    /// What starts it.
     pub(crate) fn command(&self) -> Command {
         match self {
             Self::Exec(words) => {

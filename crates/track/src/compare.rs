@@ -15,7 +15,6 @@ mod command;
 mod error;
 mod git;
 pub mod judge;
-mod lock;
 mod measure;
 pub mod order;
 pub mod output;
@@ -32,23 +31,26 @@ use std::{
 };
 
 use self::{
-    command::Runner, git::Git, judge::Settings, lock::Lock, measure::Measured, place::Places,
+    command::Runner,
+    git::Git,
+    judge::Settings,
+    measure::Measured,
+    place::{Lock, Places},
     worktree::Worktree,
 };
 pub use self::{
     error::CompareError,
     result::{
-        ChangeInterval, Comparison, End, Failed, Revision, Row, SideName, Unmatched, Verdict,
+        ChangeInterval, ComparedRow, Comparison, End, Failed, Revision, SideName, Unmatched,
+        Verdict,
     },
 };
 use crate::{adapter::Adapter, model::Average};
 
-/// What to compare, and how.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Where the command is run, in each side's own copy of it; anywhere in a working tree of git.
     pub directory: PathBuf,
-    /// The revision to compare with.
     pub base: String,
     /// The revision under test; `None` is the working tree as it is.
     pub head: Option<String>,
@@ -56,7 +58,6 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// A line for the shell that builds what the command runs.
     pub build: Option<String>,
-    /// Reads what the command prints on stdout.
     pub adapter: Adapter,
     /// The average to take where a tool tells two.
     pub average: Option<Average>,
@@ -65,13 +66,10 @@ pub struct Plan {
     /// When it has to end. If the pairs that a verdict takes will not be complete by then, that is an error
     /// after the first ones. To stop a build or a run by then is for the caller, by `stop`.
     pub until: Option<Instant>,
-    /// What counts as a change, and as narrow enough.
     pub settings: Settings,
-    /// Where the random order of the runs begins.
     pub seed: u64,
 }
 
-/// What happens while one waits.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A side is checked out and built, or run for the first time.
@@ -85,12 +83,6 @@ pub enum Event<'a> {
 }
 
 /// Compares. A raised `stop` ends it within a moment, with the pairs that there are by then.
-///
-/// # Errors
-///
-/// When there is no repository or no such revision, when git, a build or the command fails, when the
-/// output cannot be read, when both sides have no benchmark in common, and when it is stopped before
-/// there is anything to tell. The worktrees are gone in all of these cases.
 pub fn compare(
     plan: &Plan,
     stop: &AtomicBool,

@@ -36,38 +36,23 @@ use crate::{
     },
 };
 
-/// Name of the file.
 pub const FILE: &str = "wingbeat.toml";
 
-/// What the file says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
     pub project: Option<ProjectName>,
     pub testbed: Option<TestbedName>,
     pub adapter: Option<Adapter>,
     pub thresholds: Vec<Threshold>,
-    /// How `auto` decides.
     pub settings: Settings,
 }
 
-/// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is there, and cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// It is not TOML, or has a key or value that means nothing.
+    Read { path: PathBuf, source: io::Error },
     #[error("{path} is not understood: {reason}")]
-    Malformed {
-        path: PathBuf,
-        /// Where, and what would be right.
-        reason: String,
-    },
-    /// A threshold has a setting that its test does not allow.
+    Malformed { path: PathBuf, reason: String },
     #[error("{path}: {source}")]
     Threshold { path: PathBuf, source: ThresholdError },
 }
@@ -107,10 +92,6 @@ struct Rule {
 impl Config {
     /// Reads the file in the folder or in one above it, as far as the root of the git repository.
     /// Without one, nothing is configured.
-    ///
-    /// # Errors
-    ///
-    /// When there is one that cannot be used.
     pub fn find(directory: &Path) -> Result<Self, ConfigError> {
         for folder in directory.ancestors() {
             let path = folder.join(FILE);
@@ -126,11 +107,6 @@ impl Config {
         Ok(Self::default())
     }
 
-    /// Reads the text of the file.
-    ///
-    /// # Errors
-    ///
-    /// When it is not understood.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let malformed = |reason| ConfigError::Malformed { path: path.to_owned(), reason };
         let text: Text = toml::from_str(text).map_err(|error| malformed(error.to_string()))?;

@@ -25,28 +25,15 @@ mod words;
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
 use self::history::History;
-use crate::model::{Kind, Notice, NoticeText, Outcome, Verdict, threshold::Test};
+use crate::model::{MeasureKind, Notice, NoticeText, Outcome, Verdict, threshold::Test};
 
-/// An empty verdict.
 fn empty(series: &Series<'_>) -> Verdict {
-    Verdict {
-        iteration: series.iteration,
-        benchmark: series.benchmark.clone(),
-        measure: series.measure.slug.clone(),
-        outcome: Outcome::NotJudged,
-        test: series.model.map(|model| model.test),
-        boundary: None,
-        limit: None,
-        change: None,
-        p: None,
-        smallest_visible: None,
-        points: 0,
-        reason: String::new(),
-    }
+    let verdict =
+        Verdict::new(series.iteration, series.benchmark.clone(), series.measure.slug.clone());
+    Verdict { test: series.model.map(|model| model.test), ..verdict }
 }
 
 /// Judges all metrics of a report. The verdicts are in the order of the series.
-#[must_use]
 pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();
     let mut noisy = Vec::new();
@@ -63,11 +50,11 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
             news.clone_from(&history.news);
         }
         match (model.test, series.measure.kind) {
-            (Test::Auto | Test::ChangePoint, Kind::Exact) => {
+            (Test::Auto | Test::ChangePoint, MeasureKind::Exact) => {
                 exact::judge(&history, verdict);
             }
-            (Test::Auto, Kind::Noisy) => noisy.push(history),
-            (Test::ChangePoint, Kind::Noisy) => {
+            (Test::Auto, MeasureKind::Noisy) => noisy.push(history),
+            (Test::ChangePoint, MeasureKind::Noisy) => {
                 level::judge(&history, &settings.share(levels), verdict);
             }
             _ => formula::judge(&history, verdict),

@@ -9,40 +9,32 @@ use std::{io, path::Path, process::Command};
 /// Ancestors that are looked at for a nearest version.
 const ANCESTORS_MAX: usize = 1_000;
 
-/// The commit that is checked out.
-#[must_use]
 pub fn head(directory: &Path) -> Option<String> {
     ask(directory, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
 }
 
 /// The branch that is checked out; `None` for a detached head.
-#[must_use]
 pub fn branch(directory: &Path) -> Option<String> {
     ask(directory, &["symbolic-ref", "--quiet", "--short", "HEAD"])
 }
 
 /// Whether tracked files differ from the commit.
-#[must_use]
 pub fn is_dirty(directory: &Path) -> Option<bool> {
     let told = run(directory, &["status", "--porcelain", "--untracked-files=no"])?;
     Some(!told.is_empty())
 }
 
-/// The folder of the working tree, as an absolute path.
-#[must_use]
 pub fn root(directory: &Path) -> Option<String> {
     ask(directory, &["rev-parse", "--show-toplevel"])
 }
 
 /// Name of the folder that the repository lies in.
-#[must_use]
 pub fn repository_name(directory: &Path) -> Option<String> {
     Path::new(&root(directory)?).file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// The commit at which the checked out one and a branch part. Either side may be the newer one: in a CI
 /// job the local branch is often old, and on a desk the remote one is. The later of both places counts.
-#[must_use]
 pub fn merge_base(directory: &Path, branch: &str) -> Option<String> {
     let base = |side: &str| ask(directory, &["merge-base", "HEAD", &format!("{side}/{branch}")]);
     match (base("refs/remotes/origin"), base("refs/heads")) {
@@ -56,14 +48,11 @@ fn descends(directory: &Path, commit: &str, earlier: &str) -> bool {
     run(directory, &["merge-base", "--is-ancestor", earlier, commit]).is_some()
 }
 
-/// The full hash of what the user calls a commit.
-#[must_use]
 pub fn resolve(directory: &Path, revision: &str) -> Option<String> {
     ask(directory, &["rev-parse", "--verify", "--quiet", &format!("{revision}^{{commit}}")])
 }
 
 /// A commit and those before it on its branch, the newest first.
-#[must_use]
 pub fn ancestors(directory: &Path, hash: &str) -> Vec<String> {
     let most = format!("--max-count={ANCESTORS_MAX}");
     // `--end-of-options`: a hash that the user made up may begin with a hyphen.
@@ -73,7 +62,6 @@ pub fn ancestors(directory: &Path, hash: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The first line of the answer.
 fn ask(directory: &Path, arguments: &[&str]) -> Option<String> {
     let told = run(directory, arguments)?;
     told.lines().next().map(str::to_owned).filter(|line| !line.is_empty())
@@ -85,15 +73,13 @@ fn run(directory: &Path, arguments: &[&str]) -> Option<String> {
     output(command.arg("--no-optional-locks").args(arguments).env("LC_ALL", "C")).ok()?.ok()
 }
 
-/// Git in a folder.
 pub(crate) fn command(directory: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory);
     command
 }
 
-/// Takes away the variables by which git tells its hooks where they run. In another worktree they would
-/// mislead.
+/// Removes the variables by which git tells its hooks where they run; elsewhere they would mislead.
 pub(crate) fn forget_hook(command: &mut Command) -> &mut Command {
     let variables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
     for variable in variables.into_iter().chain(["GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]) {

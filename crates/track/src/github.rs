@@ -5,8 +5,6 @@
 
 mod annotations;
 mod api;
-mod check;
-mod comment;
 mod event;
 mod message;
 
@@ -42,23 +40,18 @@ pub struct Actions {
     /// `owner/name` of the repository.
     pub repository: Option<String>,
     pub commit: Option<String>,
-    /// File that describes the event, as JSON.
     pub event_path: Option<PathBuf>,
-    /// File to which the job summary is appended.
     pub summary_path: Option<PathBuf>,
-    /// How long to go on trying, for each request.
     pub patience: Patience,
 }
 
-/// What the user wants of it.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Token that may write comments and check runs (`--github-actions`). Without it there are none.
     pub token: Option<String>,
     /// No comment unless a threshold judges a metric of the report (`--ci-only-thresholds`).
     pub only_thresholds: bool,
-    /// A comment is made only when there is an alert; one that exists is updated all the same
-    /// (`--ci-only-on-alert`).
+    /// Without an alert no comment is made, only an existing one updated (`--ci-only-on-alert`).
     pub only_on_alert: bool,
     /// Name of the check run (`--ci-id`), which is also that of the [`Message`].
     pub id: Option<String>,
@@ -68,18 +61,14 @@ pub struct Options {
     pub is_strict: bool,
 }
 
-/// What was told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     /// Lines with annotations, to be printed on stdout, or on stderr if stdout is data: GitHub reads both.
     pub annotations: String,
-    /// Address of the comment, if one was made or updated.
     pub comment: Option<String>,
-    /// Address of the check run, if one was made.
     pub check: Option<String>,
     /// What was left out because the token may not, in sentences.
     pub notes: Vec<String>,
-    /// What did not work, in sentences.
     pub warnings: Vec<String>,
 }
 
@@ -99,7 +88,6 @@ impl Actions {
     }
 
     /// Appends the job summary, writes or updates the comment, makes the check run, and gives the annotations.
-    #[must_use]
     pub fn tell(&self, message: &Message, options: &Options) -> Told {
         let mut told =
             Told { annotations: annotations(message, options.is_strict), ..Told::default() };
@@ -123,7 +111,7 @@ impl Actions {
         }
         // What GitHub checked out for a pull request is no commit that anybody sees.
         let Some(commit) = event.commit.or_else(|| self.commit.clone()) else { return told };
-        match check::make(&api, message, options.id.as_deref(), &commit, options.is_strict) {
+        match api.check(message, options.id.as_deref(), &commit, options.is_strict) {
             Ok(check) => told.check = Some(check),
             // The permission is how the user says whether a check run is wanted.
             Err(Refusal { is_forbidden: true, .. }) => {
@@ -165,9 +153,8 @@ fn comment(
     if options.only_thresholds && !message.has_threshold {
         return Ok(None);
     }
-    let place = comment::Place { api, number, marker: &message.marker };
     let may_create = !options.only_on_alert || message.alerts > 0;
-    place.put(&message.markdown, may_create).map_err(|refusal| {
+    api.comment(number, message, may_create).map_err(|refusal| {
         let fork = match event.is_fork {
             true => {
                 "; the pull request comes from a fork, whose jobs may not write: docs/ci.md tells how a \

@@ -30,20 +30,16 @@ pub(crate) struct Running<'a> {
 
 impl Interrupt {
     /// The number of the signal that came, 0 for none: a signal handler may store it at any moment.
-    #[must_use]
     pub fn signal(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.signal)
     }
 
     /// The command that runs, as a process descriptor. Once a signal has been stored no other follows.
-    #[must_use]
     pub fn child(&self) -> Option<OwnedFd> {
         self.lock().as_ref().and_then(|child| child.try_clone().ok())
     }
 
-    /// Whether a signal ends the measurement only, and what was measured is kept. Then whoever waits for
-    /// signals leaves the process alone until a second one comes.
-    #[must_use]
+    /// Whether what was measured is kept after a signal. Then only a second one ends the process.
     pub fn keeps_results(&self) -> bool {
         self.keeps_results.load(Ordering::Relaxed)
     }
@@ -53,8 +49,6 @@ impl Interrupt {
         self.keeps_results.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal has come.
-    #[must_use]
     pub fn is_raised(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }

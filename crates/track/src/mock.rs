@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 use wingbeat_stats::random::Random;
 
-/// Which results to make up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mock {
     /// Seed: the same one gives the same results, to the byte.
@@ -21,7 +20,6 @@ pub struct Mock {
 impl Mock {
     /// The results: value of benchmark `c` evenly between 10^pow · c and 10^pow · (c + 1), and 10 % below
     /// and above it as the spread, as `bencher mock` makes them; with `noise` evenly about the middle.
-    #[must_use]
     pub fn results(&self) -> Value {
         let mut random = Random::new(self.seed);
         let scale = 10_f64.powi(self.pow);

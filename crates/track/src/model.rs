@@ -18,7 +18,7 @@ pub use adapter::Adapter;
 pub use alert::{Alert, Limit, Status};
 pub use environment::Environment;
 pub use id::{short_hash, short_id};
-pub use measure::{Direction, Kind, Measure};
+pub use measure::{Direction, Measure, MeasureKind};
 pub use metric::Metric;
 pub use name::{BenchmarkName, BranchName, InvalidName, ProjectName, Slug, TestbedName};
 pub use notice::{Notice, NoticeText};

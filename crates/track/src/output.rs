@@ -8,7 +8,6 @@ mod human;
 mod json;
 mod lines;
 mod markdown;
-mod marker;
 mod row;
 mod verdict;
 
@@ -19,22 +18,22 @@ use crate::model::{Notice, Report, ThresholdModel};
 pub use crate::model::{short_hash, short_id};
 pub use cells::outcome_word;
 pub use fragment::{html, markdown};
+pub use html::marker;
 pub use human::human;
 pub use json::json;
 pub use lines::{Sentence, sentences};
-pub use marker::marker;
 pub use verdict::verdict;
 pub use wingbeat_text::Style;
 
 pub(crate) use fragment::{fitting, subject, table as limited_table};
-pub(crate) use html::write as write_html;
+pub(crate) use html::{escaped, write as write_html};
+pub(crate) use json::{sha1, time};
 pub(crate) use markdown::write as write_markdown;
 
 /// All that there is to tell about a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// The report, with its verdicts and alerts. The verdicts are in the order of the iterations and of
-    /// their metrics.
+    /// The report, with its verdicts in the order of the iterations and their metrics, and its alerts.
     pub report: &'a Report,
     /// The threshold behind each verdict, in the same order.
     pub thresholds: &'a [Option<ThresholdModel>],
@@ -44,10 +43,25 @@ pub struct Page<'a> {
     pub start_point_number: Option<u64>,
     /// The commit of that version. It is not that of the start point where another report stands in.
     pub start_point_hash: Option<&'a str>,
-    /// What concerns the report as a whole.
     pub notices: &'a [Notice],
     /// What the user should know besides: which version stands in for a missing one, what was left out.
     pub remarks: &'a [String],
     /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
     pub store: Option<&'a Path>,
+}
+
+impl<'a> Page<'a> {
+    /// A report and the thresholds behind its verdicts alone.
+    pub fn of(report: &'a Report, thresholds: &'a [Option<ThresholdModel>]) -> Self {
+        Self {
+            report,
+            thresholds,
+            version_number: None,
+            start_point_number: None,
+            start_point_hash: None,
+            notices: &[],
+            remarks: &[],
+            store: None,
+        }
+    }
 }

@@ -41,8 +41,7 @@ pub struct Host {
     pub url: String,
     /// What proves who we are; without it the project has to be unclaimed.
     pub key: Option<Key>,
-    /// Whether links are to lead to pages that need no account, even those of a private project
-    /// (`--ci-public-links`).
+    /// Whether links lead to pages that need no account (`--ci-public-links`).
     pub has_public_links: bool,
     pub patience: Patience,
 }
@@ -78,17 +77,13 @@ impl Default for Patience {
 /// An attempt that failed and will be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Attempts in all.
     pub attempts: u32,
     pub reason: String,
-    /// Pause before the next.
     pub pause: Duration,
     pub left: Duration,
 }
 
-/// What is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Submission<'a> {
     /// The report. Its UUID is the idempotency key, so that a repetition makes no second report.
@@ -97,8 +92,7 @@ pub struct Submission<'a> {
     pub thresholds: &'a [Threshold],
     /// Whether the server drops thresholds that are not named (`--thresholds-reset`).
     pub thresholds_reset: bool,
-    /// Whether the branch takes over the thresholds of its start point
-    /// (`--start-point-clone-thresholds`).
+    /// Whether the branch takes over thresholds (`--start-point-clone-thresholds`).
     pub clone_thresholds: bool,
     /// Whether the branch begins anew (`--start-point-reset`).
     pub start_point_reset: bool,
@@ -106,13 +100,22 @@ pub struct Submission<'a> {
     pub context: &'a BTreeMap<String, String>,
 }
 
+impl<'a> Submission<'a> {
+    /// A report alone.
+    pub fn of(report: &'a Report) -> Self {
+        Self {
+            report,
+            thresholds: &[],
+            thresholds_reset: false,
+            clone_thresholds: false,
+            start_point_reset: false,
+            context: const { &BTreeMap::new() },
+        }
+    }
+}
+
 impl Host {
-    /// Sends a report and reads the answer. `on_retry` is told of each attempt that failed, before the
-    /// pause.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the report, gives no answer in time, or one that is no report.
+    /// Sends a report and reads the answer. `on_retry` gets each failed attempt before the pause.
     pub fn send(
         &self,
         submission: &Submission<'_>,
@@ -120,15 +123,9 @@ impl Host {
     ) -> Result<Answer, RemoteError> {
         let root = self.root()?;
         let url = format!("{root}/v0/run");
-        let call = Call {
-            method: Method::POST,
-            url: &url,
-            headers: &[("accept", "application/json")],
-            key: self.key.as_ref(),
-            body: Some(&request(submission)),
-            // The server knows a report that it has by its idempotency key.
-            is_repeatable: true,
-        };
+        // The server knows a report that it has by its idempotency key.
+        let (key, body) = (self.key.as_ref(), request(submission));
+        let call = Call { key, body: Some(&body), ..Call::new(Method::POST, &url) };
         let response = call
             .send(&self.patience, on_retry)
             .map_err(|failure| RemoteError::unreachable(&url, failure))?;
@@ -186,20 +183,15 @@ impl Host {
         if root == BENCHER.0 {
             return Ok(BENCHER.1.to_owned());
         }
-        let call = Call {
-            method: Method::GET,
-            url: &format!("{root}/v0/server/config/console"),
-            headers: &[("accept", "application/json")],
-            key: None,
-            body: None,
-            is_repeatable: true,
-        };
+        let url = format!("{root}/v0/server/config/console");
         let patience = Patience {
             attempts: self.patience.attempts.min(3),
             total: self.patience.total.min(CONSOLE_TOTAL),
             ..self.patience
         };
-        let response = call.send(&patience, &mut |_| {}).map_err(|failure| failure.reason)?;
+        let response = Call::new(Method::GET, &url)
+            .send(&patience, &mut |_| {})
+            .map_err(|failure| failure.reason)?;
         if response.status != 200 {
             return Err(response.said());
         }

@@ -6,16 +6,15 @@
 //! history that is too short. [`git`](crate::git) and [`host`] tell where all of this happens, and an [`Interrupt`]
 //! ends it.
 
-mod absorbed;
 mod confirm;
 mod criterion;
 mod fold;
 mod gather;
 mod head;
 pub mod host;
-mod idle;
 mod in_turns;
 mod judge;
+mod notices;
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
@@ -49,29 +48,23 @@ pub struct Request {
     pub project: ProjectName,
     pub branch: BranchName,
     pub hash: Option<String>,
-    /// Where the branch comes from.
     pub branching: Branching,
     pub testbed: TestbedName,
-    /// Where results come from.
     pub source: Source,
     pub adapter: Adapter,
-    /// Which figure stands for a benchmark.
     pub average: Option<Average>,
     /// How often the command is run, at least 1.
     pub iterations: u32,
     pub fold: Option<Fold>,
     /// Whether a command that fails is passed over.
     pub allow_failure: bool,
-    /// When the report is to have begun, instead of now.
     pub backdate: Option<OffsetDateTime>,
     /// What decides. Empty: [`Test::Auto`](crate::model::threshold::Test::Auto) for every measure.
     pub thresholds: Vec<Threshold>,
-    /// How `auto` decides.
     pub settings: Settings,
     /// How often suspects are measured again.
     pub confirm: u32,
-    /// Whether what looks worse than a history of fewer than five reports is measured in turns with the
-    /// commit of the nearest of them.
+    /// Whether what looks worse than a short history is measured in turns with the nearest commit.
     pub takes_turns: bool,
     /// Folder in which git is asked.
     pub directory: PathBuf,
@@ -80,19 +73,15 @@ pub struct Request {
     pub interrupt: Interrupt,
 }
 
-/// What a run has found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub report: Report,
     /// Reports of the runs that were to confirm its alerts.
     pub confirmations: Vec<Report>,
-    /// The threshold behind each verdict.
     pub thresholds: Vec<Option<ThresholdModel>>,
-    /// What concerns the report as a whole.
     pub notices: Vec<Notice>,
     /// Verdicts that history is too short for, and that look changed.
     pub looks: Vec<Look>,
-    /// What the user should know besides.
     pub remarks: Vec<String>,
     /// The newest report of the history that it was compared with.
     pub compared_with: Option<ComparedWith>,
@@ -110,13 +99,10 @@ pub struct ComparedWith {
 pub enum RunError {
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// Its results could not be read.
     #[error(transparent)]
     Gather(#[from] GatherError),
-    /// The store could not be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The time is not one that can be stored.
     #[error(
         "the report would begin at {0}, and only times between the years 1678 and 2261 can be stored; \
          --backdate takes seconds since 1970"
@@ -135,10 +121,6 @@ pub(crate) struct Measured {
 }
 
 /// Measures, and compares with the history in the store. Nothing is stored.
-///
-/// # Errors
-///
-/// When the command fails, its output holds no results, or the store cannot be read.
 pub fn run(
     request: &Request,
     store: Option<&Store>,
@@ -148,22 +130,15 @@ pub fn run(
         return Err(RunError::Time(time));
     }
     let measured = measure(request, echo)?;
+    let Request { project, branch, testbed, hash, adapter, .. } = request.clone();
+    let uuid = Uuid::now_v7();
     let mut report = Report {
-        uuid: Uuid::now_v7(),
-        project: request.project.clone(),
-        branch: request.branch.clone(),
-        hash: request.hash.clone(),
-        epoch: 0,
-        start_point: None,
-        testbed: request.testbed.clone(),
-        start_time: measured.start_time,
+        hash,
         end_time: measured.end_time,
-        adapter: request.adapter,
+        adapter,
         environment: measured.environment,
         iterations: measured.iterations,
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project, branch, testbed, measured.start_time)
     };
     let mut remarks = request.remarks.clone();
     remarks.extend(measured.remarks);
@@ -178,11 +153,6 @@ pub fn run(
     Ok(finding)
 }
 
-/// Stores what a run has found.
-///
-/// # Errors
-///
-/// When the store cannot be written. The report is then not in it.
 pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     store.insert(&finding.report)?;
     for report in &finding.confirmations {
@@ -191,7 +161,6 @@ pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Runs all iterations.
 fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError> {
     let before = host::Moment::now();
     let questions = host::Questions::ask(&request.directory);

@@ -30,14 +30,11 @@ mod rows;
 mod series;
 mod stream;
 mod sums;
-mod total;
-mod upgrade;
-mod validate;
 mod versions;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, Result as SqlResult};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
@@ -59,8 +56,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Where it lies.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -72,8 +67,8 @@ impl Store {
 }
 
 /// All statements that read or write reports pass here, so that a test can look at their query plans.
-fn prepare<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<CachedStatement<'c>> {
+fn prepare<'c>(db: &'c Connection, sql: &str) -> SqlResult<CachedStatement<'c>> {
     #[cfg(test)]
     plans::note(sql);
-    connection.prepare_cached(sql)
+    db.prepare_cached(sql)
 }

@@ -4,10 +4,7 @@ use std::{collections::BTreeMap, process::Command};
 
 use wingbeat_ebpf_build::LLVM_MAJORS;
 
-use super::{
-    plan::{Apt, RustPackages},
-    probe::is_new_enough,
-};
+use super::plan::{Apt, RustPackages, is_new_enough};
 use wingbeat_steps::command::{find_program, output_of};
 
 /// Names of Rust's packages. Debian's stable releases keep an old `rustc` and bring a recent one,

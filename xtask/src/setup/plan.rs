@@ -23,6 +23,18 @@ use std::{
 
 use wingbeat_ebpf_build::LLVM_MAJORS;
 
+/// The oldest Rust that the kernel halves build with, as for all of wingbeat: "1.95".
+const RUST_OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+
+/// Whether a version such as "1.96.0+dfsg1" or "1.97.0-nightly" is recent enough.
+pub(super) fn is_new_enough(version: &str) -> bool {
+    minor(version).zip(minor(RUST_OLDEST)).is_some_and(|(found, oldest)| found >= oldest)
+}
+
+fn minor(version: &str) -> Option<u32> {
+    version.strip_prefix("1.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 /// The bpf-linker that we build.
 pub(crate) const LINKER_VERSION: &str = "0.13.0";
 

@@ -11,13 +11,10 @@ use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 
 use super::{
     apt,
-    plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES},
+    plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES, is_new_enough},
     tools::{Found, RUNNER_VERSION, TOOLS, Tool},
 };
 use wingbeat_steps::command::{Rights, find_program, output_of};
-
-/// The oldest Rust that the kernel halves build with, as for all of wingbeat: "1.95".
-const RUST_OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Looks at everything. Takes a second or two, most of it apt's.
 pub(super) fn machine() -> Machine {
@@ -82,15 +79,6 @@ pub(crate) fn runner() -> PathBuf {
 /// The folder that holds `bin/gungraun-runner`.
 pub(super) fn runner_root() -> PathBuf {
     Toolchain::cache_dir().join(format!("gungraun-runner-{RUNNER_VERSION}"))
-}
-
-/// Whether a version such as "1.96.0+dfsg1" or "1.97.0-nightly" is recent enough.
-pub(super) fn is_new_enough(version: &str) -> bool {
-    minor(version).zip(minor(RUST_OLDEST)).is_some_and(|(found, oldest)| found >= oldest)
-}
-
-fn minor(version: &str) -> Option<u32> {
-    version.strip_prefix("1.")?.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// Compilers that are complete: the distribution's, the pinned nightlies, then whatever else rustup

@@ -8,9 +8,6 @@ use super::{
 };
 use wingbeat_steps::command::repository;
 
-/// The first program, in the initramfs.
-pub(super) const INIT: &str = include_str!("init.sh");
-
 /// The second one, on the disk.
 pub(super) const RUN: &str = include_str!("run.sh");
 

@@ -12,7 +12,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use super::{guest, kernel::Kernel};
+use super::kernel::Kernel;
+
+/// The first program, in the initramfs.
+const INIT: &str = include_str!("init.sh");
 
 /// Modules in the order in which they are loaded, each after those that it needs on most kernels. What is
 /// built into a kernel has no file and is passed over.
@@ -53,7 +56,7 @@ pub(super) fn build(busybox: &Path, kernel: &Kernel, script: &str) -> anyhow::Re
         archive.add(folder, FOLDER, &[]);
     }
     archive.add("bin/busybox", FILE, &read(busybox)?);
-    archive.add("init", FILE, guest::INIT.as_bytes());
+    archive.add("init", FILE, INIT.as_bytes());
     archive.add("script", FILE, script.as_bytes());
     if let Some(path) = &kernel.configuration {
         archive.add("configuration", FILE, &read(path)?);

@@ -8,6 +8,7 @@
 //! - [`loader`]: maps created, programs loaded with the verifier's word, and run.
 //! - [`rights`]: capabilities, held and missing, and how to get them.
 //! - [`program`]: programs that are loaded.
+//! - [`perf`]: clocks of CPUs, and the kernel's records of processes. [`cpus`]: which are on.
 //! - [`owners`]: the processes that hold them. [`links`]: what attaches them; [`interfaces`]: what does so
 //!   by netlink.
 //! - [`tail_calls`]: which programs jump to which.
@@ -18,12 +19,14 @@
 
 pub mod btf;
 pub mod code;
+pub mod cpus;
 pub mod helpers;
 pub mod interfaces;
 pub mod links;
 pub mod loader;
 mod numbers;
 pub mod owners;
+pub mod perf;
 pub mod probe;
 pub mod program;
 pub mod program_type;

@@ -5,6 +5,7 @@
 
 mod alarm;
 mod attach;
+mod attached;
 mod error;
 mod extended;
 mod externs;
@@ -24,6 +25,7 @@ mod verifier;
 mod verify;
 
 pub use alarm::Alarm;
+pub use attached::Attached;
 pub use error::LoadError;
 pub use extended::{Extended, ExtendedError};
 pub use load::{Loaded, Loader, LoaderOptions};
@@ -31,6 +33,7 @@ pub use maps::{LoadedMap, LoadedMaps, MapError};
 pub use perf_counter::{CounterEvent, PerfCounter};
 pub use raw_context::RawContext;
 pub use reset::ResetError;
+pub use ring::RingReader;
 pub use run::{ProgramRun, RunError, RunInput, run, run_until};
 pub use run_apart::run_apart;
 pub use trampoline::{Moment, TraceTarget, Tracer, TrampolineError};

@@ -203,6 +203,21 @@ impl Spec {
         &self.maps.specs
     }
 
+    /// Sets how many entries a map has at most, or the bytes of a ring buffer, before it is created.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such map.
+    pub fn set_entries(&mut self, map: &str, entries_max: u32) -> Result<(), SpecError> {
+        match self.maps.specs.iter_mut().find(|spec| spec.name == map) {
+            Some(spec) => {
+                spec.entries_max = entries_max;
+                Ok(())
+            }
+            None => Err(SpecError::NoSuchMap { file: self.file.clone(), name: map.to_owned() }),
+        }
+    }
+
     /// Position of the map that holds settings of the kernel's build, if the object asks for any.
     pub(crate) fn settings_map(&self) -> Option<usize> {
         self.maps.settings()

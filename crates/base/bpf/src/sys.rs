@@ -8,6 +8,7 @@ mod child;
 mod info;
 mod link;
 mod map;
+mod mapping;
 mod perf;
 mod program;
 mod signals;
@@ -23,12 +24,15 @@ pub(crate) use info::{
     LoadedObject, enable_statistics, link_info, map_info, next_id, open_id, open_pinned,
     program_info, program_maps,
 };
-pub(crate) use link::{link_perf_event, open_raw_tracepoint};
+pub(crate) use link::{link_iterator, link_perf_event, open_iterator, open_raw_tracepoint};
 pub(crate) use map::{
     MapSpecification, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
     lookup_element, next_key, update_element,
 };
-pub(crate) use perf::{Event, open_counter, open_perf_event};
+pub(crate) use mapping::Mapping;
+pub(crate) use perf::{
+    Event, open_clock, open_counter, open_perf_event, open_process_records, set_program, switch,
+};
 pub(crate) use program::{
     LoadRequest, ProgramKind, TestRun, load_program, load_verified, test_run,
 };

@@ -4,7 +4,7 @@
 //! file ([`Toolchain::record_path`]). Build scripts read that file and never search or install:
 //! a build gives the same result on each run, and says in one sentence what is missing.
 //!
-//! Not for: choosing or installing a toolchain (xtask), loading what was built (aya).
+//! Not for: choosing or installing a toolchain (xtask), loading what was built (`wingbeat-bpf`, or Aya).
 
 mod build;
 mod toolchain;

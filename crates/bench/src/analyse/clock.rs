@@ -101,6 +101,20 @@ fn stands_for(bucket: usize, step_ns: f64) -> (f64, f64) {
     (multiple - step_ns / 2.0, multiple + step_ns / 2.0)
 }
 
+#[cfg(feature = "testing")]
+/// The median of what each of two clocks has recorded, in nanoseconds, between the steps that both move
+/// in. `None` if one has recorded nothing.
+pub fn medians_ns(recorded: [&Recorded; 2]) -> Option<[f64; 2]> {
+    let step = step_ns(recorded.iter().map(|recorded| &*recorded.buckets));
+    let median = |recorded: &Recorded| match step {
+        Some(step) if recorded.count > 0 => Some(quantile(recorded, step, 0.5)),
+        _ => Some(
+            wingbeat_stats::histogram::Histogram::recorded(&recorded.buckets).ok()?.quantile(0.5),
+        ),
+    };
+    Some([median(recorded[0])?, median(recorded[1])?])
+}
+
 #[cfg(test)]
 mod tests {
     use wingbeat_stats::histogram::{BUCKETS, bucket_of};

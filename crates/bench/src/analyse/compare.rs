@@ -27,7 +27,6 @@ pub struct Contested {
     pub name: String,
     /// Why the times are of batches that the kernel repeated; `None` if they are of bursts.
     pub no_bursts: Option<String>,
-    /// Times, by pair of loads.
     pub pairs: Vec<Pair>,
 }
 

@@ -31,7 +31,6 @@ pub struct Annotation {
     pub tail_called: Vec<TailCalled>,
     /// Whether the object tells lines.
     pub has_lines: bool,
-    /// Functions in the order of the code.
     pub functions: Vec<AnnotatedFunction>,
 }
 
@@ -61,7 +60,6 @@ pub struct AnnotatedLine {
     /// Most executions of one of its instructions: how often the line ran.
     pub executions: u64,
     pub instructions: u64,
-    /// Calls of helpers and kfuncs in it.
     pub helper_calls: u64,
     /// Indices of its instructions in the program's code.
     pub insns: Vec<usize>,

@@ -12,71 +12,42 @@ use super::files::Files;
 const CPUS_MAX: usize = 8192;
 
 /// Time since the start of the machine, by what it went to, ticks. The columns of `/proc/stat`
-/// (Documentation/filesystems/proc.rst); time of guests is in `user`.
+/// (Documentation/filesystems/proc.rst); time of guests is in `USER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Ticks {
-    user: u64,
-    nice: u64,
-    system: u64,
-    idle: u64,
-    iowait: u64,
-    irq: u64,
-    softirq: u64,
-    steal: u64,
-}
+struct Ticks([u64; 8]);
+
+const USER: usize = 0;
+const NICE: usize = 1;
+const SYSTEM: usize = 2;
+const IRQ: usize = 5;
+const SOFTIRQ: usize = 6;
+const STEAL: usize = 7;
 
 impl Ticks {
     /// The numbers after the name of a line.
     fn parse<'a>(mut fields: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut next = || fields.next()?.parse().ok();
-        Some(Self {
-            user: next()?,
-            nice: next()?,
-            system: next()?,
-            idle: next()?,
-            iowait: next()?,
-            irq: next()?,
-            softirq: next()?,
-            steal: next()?,
-        })
+        let mut ticks = Self::default();
+        for column in &mut ticks.0 {
+            *column = fields.next()?.parse().ok()?;
+        }
+        Some(ticks)
+    }
+
+    fn with(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
+        Self(std::array::from_fn(|column| join(self.0[column], other.0[column])))
     }
 
     /// What was added since. Idle time may be corrected backwards.
     fn since(self, before: Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(before.user),
-            nice: self.nice.saturating_sub(before.nice),
-            system: self.system.saturating_sub(before.system),
-            idle: self.idle.saturating_sub(before.idle),
-            iowait: self.iowait.saturating_sub(before.iowait),
-            irq: self.irq.saturating_sub(before.irq),
-            softirq: self.softirq.saturating_sub(before.softirq),
-            steal: self.steal.saturating_sub(before.steal),
-        }
+        self.with(before, u64::saturating_sub)
     }
 
-    fn plus(self, other: Self) -> Self {
-        Self {
-            user: self.user.saturating_add(other.user),
-            nice: self.nice.saturating_add(other.nice),
-            system: self.system.saturating_add(other.system),
-            idle: self.idle.saturating_add(other.idle),
-            iowait: self.iowait.saturating_add(other.iowait),
-            irq: self.irq.saturating_add(other.irq),
-            softirq: self.softirq.saturating_add(other.softirq),
-            steal: self.steal.saturating_add(other.steal),
-        }
+    fn sum(self, columns: &[usize]) -> u64 {
+        columns.iter().fold(0, |sum, &column| sum.saturating_add(self.0[column]))
     }
 
-    /// Time of processes.
     fn processes(self) -> u64 {
-        self.user.saturating_add(self.nice).saturating_add(self.system)
-    }
-
-    fn total(self) -> u64 {
-        [self.processes(), self.idle, self.iowait, self.irq, self.softirq, self.steal]
-            .iter()
-            .fold(0, |sum, part| sum.saturating_add(*part))
+        self.sum(&[USER, NICE, SYSTEM])
     }
 }
 
@@ -110,7 +81,9 @@ impl LoadReading {
             match number.parse::<u32>() {
                 Err(_) => reading.2 = Some(ticks),
                 Ok(number) if number == cpu => reading.0 = Some(ticks),
-                Ok(number) if siblings.contains(&number) => reading.1 = reading.1.plus(ticks),
+                Ok(number) if siblings.contains(&number) => {
+                    reading.1 = reading.1.with(ticks, u64::saturating_add);
+                }
                 Ok(_) => {}
             }
         }
@@ -150,7 +123,6 @@ pub struct Shares {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Load {
     pub measured_cpu: Shares,
-    /// Those that share its core.
     pub sibling_cpus: Shares,
     pub all_cpus: Shares,
     /// Length of a tick: differences of one or two mean nothing.
@@ -169,13 +141,13 @@ impl Load {
         let shares = |after: Ticks, before: Ticks, own: u64| {
             let ticks = after.since(before);
             Shares {
-                user_ms: ms(ticks.user.saturating_add(ticks.nice)),
-                system_ms: ms(ticks.system),
+                user_ms: ms(ticks.sum(&[USER, NICE])),
+                system_ms: ms(ticks.0[SYSTEM]),
                 others_ms: ms(ticks.processes().saturating_sub(own)),
-                irq_ms: ms(ticks.irq),
-                softirq_ms: ms(ticks.softirq),
-                steal_ms: ms(ticks.steal),
-                total_ms: ms(ticks.total()),
+                irq_ms: ms(ticks.0[IRQ]),
+                softirq_ms: ms(ticks.0[SOFTIRQ]),
+                steal_ms: ms(ticks.0[STEAL]),
+                total_ms: ms(ticks.sum(&[0, 1, 2, 3, 4, 5, 6, 7])),
             }
         };
         Self {

@@ -153,49 +153,46 @@ fn loads(load: &Load) -> Vec<Warning> {
         let is_more = part_ms >= load.tick_ms.saturating_mul(TICKS_MIN) && percent > percent_min;
         is_more.then_some(percent)
     };
-    let steal = percent(measured.steal_ms, measured, STEAL_MIN_PERCENT);
-    let steal = steal.map(|percent| {
-        Warning::new(
+    let interrupts_ms = measured.irq_ms.saturating_add(measured.softirq_ms);
+    let found = [
+        (
             "steal",
-            format!("the hypervisor gave {percent:.1} % of the measuring CPU's time to others"),
+            percent(measured.steal_ms, measured, STEAL_MIN_PERCENT),
+            "the hypervisor gave {} % of the measuring CPU's time to others",
             "samples that were interrupted are longer, above all high percentiles and maxima; caches were \
              emptied",
             "measure on a machine whose CPUs are not shared, or gate on exact counts only",
-        )
-    });
-    let others = percent(measured.others_ms, measured, OTHERS_MIN_PERCENT);
-    let others = others.map(|percent| {
-        Warning::new(
+        ),
+        (
             "other-load",
-            format!("other processes took {percent:.1} % of the measuring CPU's time"),
+            percent(measured.others_ms, measured, OTHERS_MIN_PERCENT),
+            "other processes took {} % of the measuring CPU's time",
             "caches and branch predictors were filled by others in between; times spread more, towards \
              longer ones",
             "stop other work, or measure on another CPU",
-        )
-    });
-    let interrupts_ms = measured.irq_ms.saturating_add(measured.softirq_ms);
-    let interrupts = percent(interrupts_ms, measured, INTERRUPTS_MIN_PERCENT);
-    let interrupts = interrupts.map(|percent| {
-        Warning::new(
+        ),
+        (
             "interrupts",
-            format!("interrupts took {percent:.1} % of the measuring CPU's time"),
+            percent(interrupts_ms, measured, INTERRUPTS_MIN_PERCENT),
+            "interrupts took {} % of the measuring CPU's time",
             "their time is contained in the samples that they interrupted",
             "stop network traffic and the like, or measure on a CPU that serves fewer interrupts \
              (/proc/interrupts)",
-        )
-    });
-    let shared = percent(siblings.others_ms, siblings, SIBLINGS_MIN_PERCENT);
-    let shared = shared.map(|percent| {
-        Warning::new(
+        ),
+        (
             "shared-core",
-            format!(
-                "the other hardware thread of the measuring core was busy for {percent:.0} % of the time"
-            ),
+            percent(siblings.others_ms, siblings, SIBLINGS_MIN_PERCENT),
+            "the other hardware thread of the measuring core was busy for {} % of the time",
             "both threads share caches and execution units, so programs took longer than alone",
             "stop other work, or measure on another CPU",
-        )
-    });
-    [steal, others, interrupts, shared].into_iter().flatten().collect()
+        ),
+    ];
+    let warning = |(code, percent, cause, effect, next): (_, Option<f64>, &str, _, _)| {
+        let decimals = if code == "shared-core" { 0 } else { 1 };
+        let cause = cause.replace("{}", &format!("{:.decimals$}", percent?));
+        Some(Warning::new(code, cause, effect, next))
+    };
+    found.into_iter().filter_map(warning).collect()
 }
 
 fn clocks(before: &Conditions, after: &Conditions) -> Vec<Warning> {

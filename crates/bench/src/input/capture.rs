@@ -44,22 +44,17 @@ impl Packet<'_> {
 /// Why the packets of a file cannot be used. Packets count from 1, offsets from the file's beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CaptureError {
-    /// Not one of the formats, though the file's name says so.
     #[error(
         "this is neither pcap nor pcapng; convert it with `editcap -F pcap FILE OUT.pcap`, or \
          change its suffix if it holds the bytes of one packet"
     )]
     NotACapture,
-    /// The header is unknown or not whole.
     #[error("its header is cut off, or of a version that is not read; convert it with `editcap`")]
     Header,
-    /// Nothing in it.
     #[error("it holds no packets; was the filter of the capture too narrow?")]
     NoPackets,
-    /// Only the beginning of one in it.
     #[error("it ends within its first packet; capture it again, and wait until tcpdump ends")]
     CutOff,
-    /// Something that cannot be.
     #[error("it is damaged at byte {offset_bytes}, after {packets} packets: {what}")]
     Damaged {
         /// Where the record or block begins.
@@ -68,7 +63,6 @@ pub enum CaptureError {
         packets: u64,
         what: &'static str,
     },
-    /// Packets that begin with something other than Ethernet or IP.
     #[error("packet {packet} has link type {link_type} ({}), {}", link_name(*.link_type), link_advice(*.link_type))]
     LinkType {
         /// The first such packet.
@@ -96,10 +90,7 @@ pub fn is_capture(bytes: &[u8]) -> bool {
 }
 
 /// Reads a capture file; of its packets the first `packets_max`, which should not be 0.
-///
-/// # Errors
-///
-/// When it is none, holds no packets, is damaged, or has packets that cannot be used.
+/// Fails when it is none, holds no packets, is damaged, or has packets that cannot be used.
 pub fn parse(bytes: &[u8], packets_max: usize) -> Result<Capture<'_>, CaptureError> {
     let mut collector = Collector::new(packets_max);
     if blocks::is_pcapng(bytes) {

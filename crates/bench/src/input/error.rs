@@ -31,7 +31,6 @@ pub enum Problem {
     Read(io::Error),
     #[error("it is a folder; pass the files in it")]
     Folder,
-    /// Neither a file nor a pipe.
     #[error("it is a device or a socket; pass a file or a pipe")]
     Device,
     #[error("it is empty")]
@@ -49,7 +48,6 @@ pub enum Problem {
     Capture(#[from] CaptureError),
     #[error(transparent)]
     Map(#[from] MapError),
-    /// Two inputs of one name.
     #[error(
         "its input {name} has the same name as one from {}; name one of the two, for example \
          other={}", .other.display(), .other.display()

@@ -15,24 +15,20 @@ const OFFSET_DIGITS_MIN: usize = 4;
 /// Why a text is not one of bytes. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HexError {
-    /// A character that is no digit.
     #[error(
         "line {line}, column {column}: found {found:?} where a hexadecimal digit should be; bytes \
          are pairs of digits such as 0a ff, and a comment begins with #"
     )]
     NotHex { line: usize, column: usize, found: char },
-    /// A word that is not made of pairs.
     #[error(
         "line {line}, column {column}: {digits} digits in a row, but a byte has two; write 0a for a"
     )]
     OddDigits { line: usize, column: usize, digits: usize },
-    /// The offset of a line is not the number of bytes before it.
     #[error(
         "line {line}: its offset is {found:#x}, but {expected:#x} bytes precede it; store one \
          whole packet per file"
     )]
     WrongOffset { line: usize, found: u64, expected: u64 },
-    /// The first word may be an offset.
     #[error(
         "line {line}: the word {word} may be the offset of a dump, or bytes; dump it with xxd, or separate \
          the bytes"
@@ -43,10 +39,7 @@ pub enum HexError {
 }
 
 /// Reads the text of a file.
-///
-/// # Errors
-///
-/// When it is not hexadecimal, or not without doubt. Never returns an empty list.
+/// Fails when it is not hexadecimal, or not without doubt. Never returns an empty list.
 pub fn parse(text: &[u8]) -> Result<Vec<u8>, HexError> {
     let text = String::from_utf8_lossy(text);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

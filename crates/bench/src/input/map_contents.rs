@@ -105,7 +105,6 @@ pub struct MapShape {
 pub enum Part {
     Key,
     Value,
-    /// The value of one CPU.
     ValueOfCpu(usize),
 }
 
@@ -122,18 +121,14 @@ impl fmt::Display for Part {
 /// Why a text is not the contents of a map. Entries count from 0, as in JSON's own paths.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MapError {
-    /// Not JSON. The message tells line and column.
     #[error("it is not JSON: {0}")]
     Json(String),
-    /// Something other than a list.
     #[error(
         "found {found} where the list of entries should be; write [{{\"key\": 1, \"value\": 2}}, …]"
     )]
     NotAList { found: &'static str },
-    /// Bytes that are not written as they should be.
     #[error("entry {index}, {part}: {error}")]
     Bytes { index: usize, part: Part, error: EntryError },
-    /// An entry without a part of it.
     #[error("entry {index}: it has no \"{missing}\"; {expected}")]
     Missing {
         index: usize,
@@ -141,7 +136,6 @@ pub enum MapError {
         /// What entries of this map look like.
         expected: &'static str,
     },
-    /// An entry with more than it can have.
     #[error("entry {index}: \"{found}\" does not belong there; {expected}")]
     Unexpected {
         index: usize,
@@ -149,7 +143,6 @@ pub enum MapError {
         /// What entries of this map look like.
         expected: &'static str,
     },
-    /// A key that was there before.
     #[error("entry {index}: entry {first} has the same key; a map holds each key once")]
     SameKey { index: usize, first: usize },
     #[error("entry {index}: the entries up to here take more than 256 MiB; use fewer")]
@@ -157,24 +150,15 @@ pub enum MapError {
         /// Of the first entry that is too much.
         index: usize,
     },
-    /// Values for another number of CPUs than the machine has.
     #[error(
         "an entry has values for {found} CPUs, but this machine counts {cpus} possible ones \
          (/sys/devices/system/cpu/possible); write one for each, or one \"value\" for all"
     )]
-    CpuCount {
-        /// Values in the entry.
-        found: usize,
-        cpus: usize,
-    },
+    CpuCount { found: usize, cpus: usize },
 }
 
 impl MapContents {
-    /// Reads JSON for a map of this shape.
-    ///
-    /// # Errors
-    ///
-    /// When it is not JSON, or an entry does not fit the map.
+    /// Reads JSON for a map of this shape. Fails when it is not JSON, or an entry does not fit the map.
     pub fn parse(json: &[u8], shape: MapShape) -> Result<Self, MapError> {
         Self::parse_within(json, shape, BYTES_MAX)
     }
@@ -206,10 +190,7 @@ impl MapContents {
 impl Entry {
     /// The value as `BPF_MAP_UPDATE_ELEM` takes it. For maps with a value per CPU: those of all possible
     /// CPUs, each filled up to 8 bytes (`bpf_map_value_size` in kernel/bpf/syscall.c, Linux 6.12).
-    ///
-    /// # Errors
-    ///
-    /// When the entry has values for another number of CPUs.
+    /// Fails when the entry has values for another number of CPUs.
     pub fn value_for_kernel(&self, kind: MapKind, cpus: usize) -> Result<Vec<u8>, MapError> {
         let filled = |bytes: &Vec<u8>| {
             let mut bytes = bytes.clone();

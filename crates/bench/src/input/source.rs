@@ -54,7 +54,6 @@ impl FromStr for Source {
 /// A file with the contents of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSource {
-    /// Name of the map in the object.
     pub map: String,
     pub path: PathBuf,
 }

@@ -80,7 +80,6 @@ pub enum NotInstrumentable {
     /// The verifier would refuse the program, or it does what counters cannot follow.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// All registers are in use, and so is the stack.
     #[error(
         "no register is free for a counter at instruction {insn_index} of function {function}, and \
          its stack frame of {depth_bytes} bytes has no room to save two (limit 512); make the \
@@ -92,7 +91,6 @@ pub enum NotInstrumentable {
         /// What the function uses of its stack.
         depth_bytes: u32,
     },
-    /// More counters than a map's value holds.
     #[error(
         "the program needs {slots} counters of 8 bytes, but a program can reach only {VALUE_BYTES_MAX} \
          bytes of a map's value; split it by tail calls"
@@ -105,12 +103,8 @@ pub enum NotInstrumentable {
 
 /// Puts counters into a program.
 ///
-/// The result does the same, returns the same, and leaves the same in memory, save for the counters
-/// and for stack below what each function used.
-///
-/// # Errors
-///
-/// See [`NotInstrumentable`].
+/// The result does the same, returns the same, and leaves the same in memory, save for the counters and
+/// for stack below what each function used. Fails with [`NotInstrumentable`].
 pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotInstrumentable> {
     let graph = Graph::new(code, &|index| options.may_throw.contains(&index))?;
     let liveness = Liveness::new(code, &graph);

@@ -167,12 +167,10 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wingbeat_programs::assemble::{Assembler, load, store, store_immediate};
+    use wingbeat_programs::assemble::{Assembler, assembled, load, store, store_immediate};
 
     fn check(expected: u32, build: impl FnOnce(&mut Assembler)) {
-        let mut assembler = Assembler::new();
-        build(&mut assembler);
-        let code = assembler.finish();
+        let code = assembled(build);
         let graph = Graph::new(&code, &|_| false).expect("a graph");
         assert_eq!(depth_bytes(&code.insns, &graph, &graph.functions[0]), expected, "{code:?}");
     }

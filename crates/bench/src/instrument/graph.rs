@@ -70,7 +70,6 @@ pub enum EdgeKind {
     /// The next instruction.
     FallThrough,
     Taken,
-    /// An `exit`.
     Leave,
     /// A call that does not return, or a packet load out of bounds.
     Escape,
@@ -80,10 +79,7 @@ impl Graph {
     /// The graph of a program. `may_throw` says of the index of a call whether it may end the program
     /// there and then, as `bpf_throw` does; names of kfuncs are not known here. What calls a function
     /// with such a call in it may throw as well, without being asked for.
-    ///
-    /// # Errors
-    ///
-    /// What the verifier would refuse anyway: see [`GraphError`].
+    /// Refuses what the verifier would refuse anyway: see [`GraphError`].
     pub fn new(code: &Code, may_throw: &dyn Fn(usize) -> bool) -> Result<Self, GraphError> {
         build::graph(code, may_throw)
     }

@@ -30,10 +30,7 @@ pub fn is_jump(insn: Insn) -> bool {
 }
 
 /// The tail calls of a linked program, ascending.
-///
-/// # Errors
-///
-/// When the verifier would refuse the program anyway.
+/// Fails when the verifier would refuse the program anyway.
 pub fn jumps(code: &Code) -> Result<Vec<Jump>, GraphError> {
     if !code.insns.iter().copied().any(is_jump) {
         return Ok(Vec::new());

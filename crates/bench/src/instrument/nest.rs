@@ -184,9 +184,8 @@ impl Representatives {
     }
 }
 
-/// P. Havlak, "Nesting of Reducible and Irreducible Loops", ACM TOPLAS 19(4), 1997: from the last
-/// header reached to the first, collects what leads back to it, loops found before counting as one
-/// block.
+/// P. Havlak, "Nesting of Reducible and Irreducible Loops", ACM TOPLAS 19(4), 1997: from the last header
+/// reached to the first, collects what leads back to it, loops found before counting as one block.
 fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Vec<Option<usize>>) {
     let (first, len) = (function.blocks.start, function.blocks.len());
     let mut loops: Vec<Loop> = Vec::new();

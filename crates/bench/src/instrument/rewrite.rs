@@ -69,22 +69,18 @@ pub struct Rewritten {
 /// Insertions that do not fit the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
-    /// The graph was made of another program.
     #[error("the control-flow graph is that of another program; make one of this program")]
     OtherGraph,
-    /// There is no such instruction.
     #[error("nothing can be inserted at instruction {index}: the program has {insns}")]
     NoSuchInsn { index: usize, insns: usize },
     /// The place is in the middle of a `ldimm64`.
     #[error("nothing can be inserted at instruction {index}, the second half of a 64-bit load")]
     InsideLoad { index: usize },
-    /// The place is said to be a jump.
     #[error("instruction {index} does not jump, so nothing can be inserted on the way")]
     NoJump { index: usize },
     /// The insertion has a jump, a call within the program or an `exit` in it.
     #[error("what is to be inserted at instruction {index} does not run straight through")]
     NotStraight { index: usize },
-    /// A line that is said to begin behind the end.
     #[error(
         "line information begins at instruction {insn_index}, but the program has {insns}; \
          drop the line information"
@@ -94,7 +90,6 @@ pub enum RewriteError {
         insn_index: u32,
         insns: usize,
     },
-    /// The program gets longer than jumps reach.
     #[error("the program would get too long for its jumps; split it by tail calls")]
     TooLong,
 }
@@ -103,11 +98,7 @@ pub enum RewriteError {
 ///
 /// Source lines and functions begin where the insertions at their first instruction begin. What is
 /// inserted on the way of a jump goes to the end of the function, or nearer if that is far, and belongs
-/// to the line of the jump.
-///
-/// # Errors
-///
-/// If an edit does not fit the program; see [`RewriteError`].
+/// to the line of the jump. Fails if an edit does not fit the program; see [`RewriteError`].
 pub fn rewrite(code: &Code, graph: &Graph, edits: &Edits) -> Result<Rewritten, RewriteError> {
     check(code, graph, edits)?;
     let layout = Layout::new(code, graph, edits);

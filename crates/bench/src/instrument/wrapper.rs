@@ -79,7 +79,6 @@ pub struct Wrapped {
 /// the function in front takes nothing from the 512 bytes).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotWrappable {
-    /// No instructions, or no function at the first.
     #[error("the program has no function at its first instruction: the object may be damaged")]
     NoEntry,
     #[error(
@@ -93,13 +92,11 @@ pub enum NotWrappable {
          cannot pass on: measure it in place with `wingbeat live`"
     )]
     StructOps,
-    /// An extension takes the arguments of the function that it replaces.
     #[error(
         "an extension (freplace) has the arguments of the function that it replaces, which a \
          function in front of it cannot pass on: measure the program that it extends"
     )]
     Extension,
-    /// An exception leaves all functions at once.
     #[error(
         "instruction {insn_index} calls bpf_throw, which would leave the function in front of the \
          program too, and with it the measuring"
@@ -128,10 +125,7 @@ pub enum NotWrappable {
 ///
 /// The result returns what the original returns. Function and line information move along; where there
 /// are lines, the wrapper gets the first line of the original entry.
-///
-/// # Errors
-///
-/// For programs that cannot be called like a function, see [`NotWrappable`].
+/// Refuses programs that cannot be called like a function, see [`NotWrappable`].
 pub fn wrap(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
     check(code, options)?;
     prepend(timer(options.map_fd), code, histogram::VALUE_SIZE_BYTES)

@@ -58,11 +58,7 @@ impl fmt::Display for NotFound {
 
 /// The ids of the programs that `word` means. First those of that id, then tag, then name; several
 /// programs may share a tag or a name, and then all of them are meant. A name longer than the kernel
-/// keeps finds what it was cut to, too.
-///
-/// # Errors
-///
-/// When there is none.
+/// keeps finds what it was cut to, too. Fails when there is none.
 pub fn matching(word: &str, loaded: &[Loaded]) -> Result<Vec<u32>, NotFound> {
     let ids = |is_meant: &dyn Fn(&Loaded) -> bool| -> Vec<u32> {
         loaded.iter().filter(|one| is_meant(one)).map(|one| one.id).collect()

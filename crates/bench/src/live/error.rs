@@ -9,53 +9,39 @@ use super::choose::NotFound;
 /// Why programs that are loaded cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The right that it takes is missing.
     #[error(
         "CAP_SYS_ADMIN is missing: the kernel requires it to inspect programs of other processes \
          and to switch their statistics on (CAP_BPF and CAP_PERFMON do not suffice); {}",
         how_to_get(&[Capability::SysAdmin])
     )]
     MissingRight,
-    /// The process is in a user namespace of its own, such as a rootless container.
     #[error(
         "this process runs in a user namespace (a rootless container?), whose capabilities do not \
          apply to eBPF; run it outside, or in a container that is not rootless"
     )]
     UserNamespace,
-    /// The kernel refuses although the right is there.
     #[error("cannot {what}: {source}, although this process has CAP_SYS_ADMIN (a seccomp filter?)")]
     Refused { what: String, source: io::Error },
-    /// Anything else that the system would not do.
     #[error("cannot {what}: {source}")]
     System { what: String, source: io::Error },
-    /// No program is as asked for.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// A path has no program.
     #[error("cannot take the program from {}: {source}; a pin lies in a bpffs, often below /sys/fs/bpf", path.display())]
     Pin { path: PathBuf, source: io::Error },
-    /// There is nothing to measure.
     #[error("no eBPF program is loaded, so there is nothing to measure")]
     NothingLoaded,
-    /// Single runs cannot be timed in this kernel.
     #[error(
         "cannot time single runs in place: it needs fentry and fexit programs on other programs, \
          and a test with an empty program failed: {0}; `wingbeat bench OBJECT` times single runs \
          without them, and `wingbeat live` without --distribution and --counters shows means"
     )]
     NoTracing(String),
-    /// The single runs of one program cannot be timed.
     #[error(
         "cannot time the single runs of {program}: {reason}; `wingbeat live` without \
          --distribution and --counters shows their mean, and `wingbeat bench OBJECT` times single \
          runs before the program is loaded"
     )]
-    NotTraceable {
-        program: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The command cannot be started.
+    NotTraceable { program: String, reason: String },
     #[error("cannot start {program}: {source}")]
     Launch {
         /// Its first word.
@@ -79,11 +65,7 @@ impl LiveError {
 ///
 /// The kernel wants `CAP_SYS_ADMIN` in the first user namespace for `BPF_PROG_GET_NEXT_ID`,
 /// `BPF_PROG_GET_FD_BY_ID` and `BPF_ENABLE_STATS` (kernel/bpf/syscall.c, Linux 6.18); tried with each
-/// set of capabilities on that kernel.
-///
-/// # Errors
-///
-/// What is missing, with what to do.
+/// set of capabilities on that kernel. Errors say what is missing, and what to do.
 pub fn check_rights() -> Result<(), LiveError> {
     let rights = Rights::current().map_err(LiveError::system("read this process's rights"))?;
     match (rights.count(), rights.allow(Capability::SysAdmin)) {

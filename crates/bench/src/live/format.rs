@@ -17,10 +17,6 @@ pub use crate::report::Format;
 
 impl Format {
     /// Writes `report` in this form, with a line break at its end.
-    ///
-    /// # Errors
-    ///
-    /// Those of the writers behind it, which have no cause here.
     pub fn write(self, report: &Report) -> io::Result<String> {
         match self {
             Self::Human => Ok(human::write(report)),

@@ -30,10 +30,7 @@ const READING_SHARE_MAX: u32 = 50;
 /// Measures, until the time is over, the command has ended, or `stop` becomes readable, and calls
 /// `show` some times a second. The programs are held meanwhile, so that they survive whoever loaded
 /// them; statistics are afterwards as they were.
-///
-/// # Errors
-///
-/// When nothing is as asked for, rights are missing, or the command cannot be started. That a program
+/// Fails when nothing is as asked for, rights are missing, or the command cannot be started. That a program
 /// never ran is no error here: [`Report::never_ran`] tells it.
 pub fn measure(
     options: &Options,

@@ -14,7 +14,6 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// Loaded programs over some time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     pub wingbeat: String,
     pub duration_ns: u64,
@@ -62,7 +61,6 @@ pub struct ProgramReport {
     pub runs: Option<u64>,
     /// Time in these runs.
     pub run_time_ns: Option<u64>,
-    /// Runs per second.
     pub runs_per_s: Option<f64>,
     /// Mean time of a run, as the kernel shows it; `None` without a run.
     pub time_per_run_ns: Option<f64>,
@@ -85,7 +83,6 @@ pub struct ProgramReport {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Ran,
-    /// It did not run.
     NeverRan,
     Unknown,
 }
@@ -120,7 +117,6 @@ pub struct Total {
     pub runs: u64,
     /// Time in them.
     pub run_time_ns: u64,
-    /// Runs per second.
     pub runs_per_s: f64,
     /// Share of one CPU, in percent; a fraction in JSON.
     #[serde(rename = "cpu_share", serialize_with = "fraction")]

@@ -30,11 +30,7 @@ pub(super) struct Statistics {
 
 impl Statistics {
     /// Looks whether they are on, switches them on, and measures what they cost. `owners` tells who
-    /// keeps them on already.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
+    /// keeps them on already. Fails when the kernel refuses.
     pub(super) fn switch_on(owners: &Owners) -> Result<Self, LiveError> {
         let ruler = Ruler::load();
         let by_sysctl = is_sysctl_on();
@@ -87,10 +83,7 @@ impl Sampler {
     }
 
     /// Reads the counters of all programs. Those that are unloaded meanwhile are left out.
-    ///
-    /// # Errors
-    ///
-    /// When programs cannot be listed.
+    /// Fails when programs cannot be listed.
     pub(super) fn read(&mut self) -> Result<Reading, LiveError> {
         let mut reading = Reading::begin();
         let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
@@ -136,11 +129,7 @@ pub(super) struct Attachments {
 }
 
 impl Attachments {
-    /// Asks the kernel for all of them.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without `CAP_SYS_ADMIN`.
+    /// Asks the kernel for all of them. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub(super) fn read() -> io::Result<Self> {
         // What cannot be found out of interfaces is missing, as it is of cgroups and sockets.
         Ok(Self::of_all(&links::all()?, &interfaces::attached().unwrap_or_default()))

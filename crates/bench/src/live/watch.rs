@@ -32,10 +32,7 @@ pub struct Watch {
 
 impl Watch {
     /// Switches statistics on and reads all programs for the first time.
-    ///
-    /// # Errors
-    ///
-    /// When rights are missing or the kernel refuses.
+    /// Fails when rights are missing or the kernel refuses.
     pub fn start() -> Result<Self, LiveError> {
         check_rights()?;
         let holders = Holders::look()?;
@@ -54,10 +51,7 @@ impl Watch {
     }
 
     /// Reads all programs and reports what they did since they were last read.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be listed any more.
+    /// Fails when they cannot be listed any more.
     pub fn next_report(&mut self) -> Result<Report, LiveError> {
         let reading = self.sampler.read()?;
         let change = Change::between(&self.last, &reading);

@@ -18,11 +18,10 @@ use super::{
     batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
     budget::Budget,
     contents::{Contents, contents},
-    kernel::Kernel,
+    kernel::{self, Kernel},
     link::link,
     order::bench,
-    place,
-    ruler::{ruler_input, rulers},
+    ruler::rulers,
     runner::{Alternation as _, Runner, Subject as _},
     session::Session,
 };
@@ -57,11 +56,7 @@ const OTHER_UNTIL: f64 = 0.6;
 /// Share of the middle values of a load's batches that counts: a quarter is cut off at each end.
 const TRIMMED: f64 = 0.25;
 
-/// Measures `new` and compares it with `old`.
-///
-/// # Errors
-///
-/// When one of them cannot be measured at all.
+/// Measures `new` and compares it with `old`. Fails when one of them cannot be measured at all.
 pub fn against(
     new: &Spec,
     old: &Spec,
@@ -85,7 +80,7 @@ pub fn against(
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),
     };
-    let contested = place::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
+    let contested = kernel::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
         let session = Session::new(plan, watcher, kernel, budget);
         on_kernel(session, [old, new], &in_both(&report, old))
     })?;
@@ -210,7 +205,7 @@ fn fixed_part<'a, R: Runner<'a>>(
     source: R::Source,
 ) -> Result<FixedPart, BenchError> {
     let mut subject = runner.load(ruler, source)?;
-    let input = ruler_input();
+    let input = Input::default_packet();
     if subject.run_first((&input, &[])).is_err() {
         return Ok(FixedPart::default());
     }

@@ -13,7 +13,6 @@ use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
-    ruler::ruler_input,
     runner::{Alternation, Given, Runner, Subject},
     session::Session,
     turn::Turn,
@@ -74,7 +73,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         if session.plan.samples == Some(0) {
             return;
         }
-        let input = ruler_input();
+        let input = Input::default_packet();
         let given = (&input, &[][..]);
         for (number, subject) in self.subjects[..self.rulers].iter_mut().enumerate() {
             if session.runner.is_over() {

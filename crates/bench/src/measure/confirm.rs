@@ -15,9 +15,8 @@ use wingbeat_oracle::world::{self, Surroundings, WorldOutcome};
 use super::{
     BenchError,
     contents::{Contents, contents, fill},
-    count_program,
+    count_program, kernel,
     link::link_one,
-    place,
 };
 use crate::{
     input::{EntryValue, Input},
@@ -59,16 +58,13 @@ impl Confirmation {
 }
 
 /// Counts a program in both ways, on each input of a plan, on fresh maps each time.
-///
-/// # Errors
-///
-/// When it cannot be counted at all; for each input, when the interpreter does not know what it does.
+/// Fails when it cannot be counted at all; for each input, when the interpreter does not know what it does.
 pub fn confirm(
     spec: &Spec,
     program: &str,
     plan: &Plan,
 ) -> Result<Vec<Result<Confirmation, BenchError>>, BenchError> {
-    let cpu = plan.cpu.or_else(|| place::allowed_cpus().last().copied());
+    let cpu = plan.cpu.or_else(|| kernel::allowed_cpus().last().copied());
     let program = find(spec, program)?.name.clone();
     // What is wrong with all inputs is said once.
     contents(spec, plan)?;
@@ -77,7 +73,7 @@ pub fn confirm(
         let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
         let counted = by_counters.outcomes.first().map_or(0, |(_, value)| *value);
         let executed = &by_counters.counts.executed;
-        let other = place::on_thread_of_its_own(plan.cpu, &AtomicBool::new(false), |kernel| {
+        let other = kernel::on_thread_of_its_own(plan.cpu, &AtomicBool::new(false), |kernel| {
             interpret(spec, &program, &plan, input, kernel.cpu)
         });
         let Other { run, interpreted } = other?;

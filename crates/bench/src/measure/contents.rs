@@ -14,7 +14,6 @@ use crate::{
 /// The contents of an object's maps.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Entries of a map, by its name.
     pub(super) entries: Vec<(String, MapKind, Vec<Entry>)>,
     pub(super) targets: Targets,
 }

@@ -10,8 +10,8 @@ use wingbeat_bpf::{
 use super::{
     BenchError,
     contents::contents,
+    kernel,
     link::link_one,
-    place,
     runner::{Runner as _, Subject as _},
 };
 use crate::{
@@ -32,17 +32,14 @@ pub struct CountedProgram {
 }
 
 /// Counts what `program` executes: one run on each input of `plan`, each on fresh maps.
-///
-/// # Errors
-///
-/// When it cannot be linked, loaded, given counters, or run.
+/// Fails when it cannot be linked, loaded, given counters, or run.
 pub fn count_program(
     spec: &Spec,
     program: &str,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<CountedProgram, BenchError> {
-    place::on_thread_of_its_own(plan.cpu, stop, |kernel| {
+    kernel::on_thread_of_its_own(plan.cpu, stop, |kernel| {
         let linked = link_one(spec, &find(spec, program)?.name)?;
         let mut loader = Loader::new(spec, LoaderOptions::default())?;
         loader.make_up_contexts(std::iter::once(&linked.program));

@@ -17,7 +17,6 @@ use crate::{
 pub enum BenchError {
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// An input, or the contents of a map.
     #[error(transparent)]
     Input(#[from] InputError),
     #[error(transparent)]
@@ -26,16 +25,12 @@ pub enum BenchError {
     Map(#[from] MapError),
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The contents of a map do not fit it.
     #[error("{path}: {reason}")]
     Contents { path: PathBuf, reason: String },
-    /// The object has no programs.
     #[error("{}", no_programs(.file, .other_code))]
     NoPrograms { file: String, other_code: Vec<OtherCode> },
-    /// `--map` names a map that is not there.
     #[error("{file} has no map {name:?}; it has {known}")]
     NoSuchMap { file: String, name: String, known: String },
-    /// The types of the kernel cannot be read.
     #[error(
         "{file} accesses kernel structures by field (CO-RE), but the types of this kernel are not \
          available: {reason}"
@@ -50,15 +45,12 @@ pub enum BenchError {
         target: String,
         reason: String,
     },
-    /// Run-time statistics are on.
     #[error(
         "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"
     )]
     StatisticsOn,
-    /// A part of the program that has to be there is missing.
     #[error("{0}")]
     NotMeasurable(String),
-    /// The measuring thread ended without a word.
     #[error(
         "the measuring thread ended unexpectedly; this is a defect of wingbeat, please report it"
     )]

@@ -1,17 +1,81 @@
-//! Runs programs on one CPU, so that no run keeps anybody waiting for longer than it was given.
+//! The kernel as what a measurement is made with: a thread of its own, on one CPU, which gets no signal
+//! but the alarm's, and on which no run keeps anybody waiting for longer than it was given.
 
-use std::os::fd::BorrowedFd;
+use std::{
+    io,
+    os::fd::BorrowedFd,
+    sync::atomic::AtomicBool,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::{
     ProgramType,
-    loader::{Alarm, Effort, Explained, ProgramRun, RunError, RunInput, run_apart, run_until},
+    loader::{
+        Alarm, Effort, Explained, Loader, ProgramRun, RunError, RunInput, run_apart, run_until,
+    },
+    spec::Linked,
 };
+use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
-    runner::{Given, Pace},
+    alternation::Image,
+    contents::Contents,
+    runner::{Facts, Given, Pace, Runner},
+    subject::KernelSubject,
 };
+
+/// How often the alarm is looked at.
+const RING_EVERY: Duration = Duration::from_millis(20);
+
+/// The CPUs that this thread may run on, in ascending order.
+pub fn allowed_cpus() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
+/// Does `job` on a thread of its own, pinned to `cpu` (the last of those allowed if `None`: interrupts
+/// tend to go to the first), while this one watches the alarm, which goes off when `stop` is set.
+pub(super) fn on_thread_of_its_own<T: Send>(
+    cpu: Option<usize>,
+    stop: &AtomicBool,
+    job: impl FnOnce(Kernel<'_>) -> Result<T, BenchError> + Send,
+) -> Result<T, BenchError> {
+    let alarm = Alarm::new(stop);
+    let watching = thread::current();
+    thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            let done = settle(cpu, &alarm).and_then(|cpu| job(Kernel { alarm: &alarm, cpu }));
+            watching.unpark();
+            done
+        });
+        while !measuring.is_finished() {
+            thread::park_timeout(RING_EVERY);
+            alarm.ring();
+        }
+        measuring.join().unwrap_or(Err(BenchError::Thread))
+    })
+}
+
+/// Pins the calling thread, and leaves it no signal but the alarm's. Gives the CPU.
+fn settle(cpu: Option<usize>, alarm: &Alarm<'_>) -> Result<usize, BenchError> {
+    let all = allowed_cpus();
+    let cpu = cpu.or_else(|| all.last().copied()).unwrap_or(0);
+    let refused = |source: io::Error| {
+        let allowed = all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        BenchError::Cpu { cpu, allowed, source }
+    };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refused(io::ErrorKind::InvalidInput.into()));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|error| refused(error.into()))?;
+    alarm.settle().map_err(refused)?;
+    Ok(cpu)
+}
 
 /// Runs programs on one CPU until the alarm goes off.
 #[derive(Debug, Clone, Copy)]
@@ -81,5 +145,58 @@ impl Drop for Roaming {
         if let Some(before) = &self.0 {
             _ = sched_setaffinity(None, before);
         }
+    }
+}
+
+impl<'a> Runner<'a> for Kernel<'a> {
+    type Source = (&'a Loader, &'a Contents);
+    type Subject = KernelSubject<'a>;
+    type Alternation = Image<'a>;
+
+    fn now(self) -> Instant {
+        Instant::now()
+    }
+
+    fn set_deadline(self, deadline: Option<Instant>) {
+        self.alarm.set(deadline);
+    }
+
+    fn is_over(self) -> bool {
+        self.alarm.is_over()
+    }
+
+    fn is_stopped(self) -> bool {
+        self.alarm.is_stopped()
+    }
+
+    fn within<T>(self, limit: Duration, job: impl FnOnce() -> T) -> T {
+        self.alarm.within(limit, job)
+    }
+
+    fn load(self, linked: &'a Linked, from: Self::Source) -> Result<KernelSubject<'a>, BenchError> {
+        KernelSubject::new(linked, from, self)
+    }
+
+    fn verify(self, linked: &'a Linked, (loader, _): Self::Source) -> Result<Facts, BenchError> {
+        let maps = loader.create_maps_for(&[&linked.code], false)?;
+        let descriptors = maps.descriptors();
+        let loaded =
+            loader.load_with(&linked.program, &linked.code, &descriptors, self.effort())?;
+        Ok(Facts {
+            verifier: loaded.verifier,
+            info: loaded.info,
+            map_memory_bytes: maps.memory_bytes(),
+            made_up_context: None,
+        })
+    }
+
+    fn alternate(
+        self,
+        sides: [&KernelSubject<'a>; 2],
+        given: Given<'a>,
+        run_ns: f64,
+        random: &mut Random,
+    ) -> Result<Image<'a>, String> {
+        Image::new(sides.map(KernelSubject::side), given, run_ns, self, random)
     }
 }

@@ -9,19 +9,12 @@ use super::BenchError;
 use crate::result::Failure;
 
 /// The programs of an object that can be linked.
-///
-/// # Errors
-///
-/// When the kernel does not tell its types, and the object has to know them.
+/// Fails when the kernel does not tell its types, and the object has to know them.
 pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
     Ok(spec.link_each(types(spec)?.as_ref()).into_iter().filter_map(Result::ok).collect())
 }
 
-/// One program.
-///
-/// # Errors
-///
-/// When there is none of that name, or it cannot be linked.
+/// One program. Fails when there is none of that name, or it cannot be linked.
 pub(super) fn link_one(spec: &Spec, name: &str) -> Result<Linked, BenchError> {
     Ok(spec.link_program(name, types(spec)?.as_ref())?)
 }

@@ -19,10 +19,9 @@ use super::{
     budget::Budget,
     cases::Cases,
     contents::{Contents, contents},
-    kernel::Kernel,
+    kernel::{self, Kernel},
     link::{link, unlinked},
-    place,
-    ruler::{RULER, ruler_input, rulers},
+    ruler::{RULER, rulers},
     runner::{Runner, Subject as _},
     session::Session,
     target,
@@ -32,6 +31,7 @@ use super::{
 use crate::{
     analyse::{self, Raw, RawCase, RawRun},
     conditions::{Conditions, Load, LoadReading, Observed},
+    input::Input,
     plan::Plan,
     result::{Failure, Report, Verified},
 };
@@ -46,12 +46,9 @@ const ROUNDS_PER_CLOCKING_OF_BURSTS: usize = 12;
 const LAST_RUN_MAX: Duration = Duration::from_millis(100);
 
 /// Measures the programs of `spec` that `plan` names, on all its inputs.
-///
-/// # Errors
-///
-/// When nothing can be measured at all. What concerns single programs is in the report.
+/// Fails when nothing can be measured at all. What concerns single programs is in the report.
 pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, BenchError> {
-    place::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
+    kernel::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
         on_kernel(spec, plan, watcher, kernel)
     })
 }
@@ -246,7 +243,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         turn: &mut Turn<R::Alternation>,
         round: usize,
     ) -> Result<(), BenchError> {
-        let own = ruler_input();
+        let own = Input::default_packet();
         let is_ruler = subject.name() == RULER;
         let given = match is_ruler {
             true => (&own, &[][..]),
@@ -283,7 +280,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     fn are_runs_counted(&self, subjects: &[R::Subject]) -> bool {
         let Some(ruler) = subjects.first() else { return false };
         let before = ruler.run_count();
-        let ran = ruler.run((&ruler_input(), &[]), 1).is_ok();
+        let ran = ruler.run((&Input::default_packet(), &[]), 1).is_ok();
         ran && ruler.run_count() > before
     }
 }

@@ -7,8 +7,6 @@ use wingbeat_bpf::{
     spec::{Linked, ProgramSpec},
 };
 
-use crate::input::Input;
-
 /// Name of the empty program.
 pub(super) const RULER: &str = "wingbeat_ruler";
 
@@ -23,11 +21,6 @@ pub(super) fn empty_program(like: &ProgramSpec) -> Linked {
     let functions = vec![FunctionInfo { insn_index: 0, name: name.clone(), type_id: None }];
     let program = ProgramSpec { name, insn_count: insns.len(), attachment: None, ..like.clone() };
     Linked { program, code: Code { insns, functions, lines: Vec::new() }, kfuncs: Vec::new() }
-}
-
-/// What it runs on.
-pub(super) fn ruler_input() -> Input {
-    Input::default_packet()
 }
 
 /// An empty program for each type that occurs.

@@ -1,12 +1,16 @@
 //! What all steps of a measurement share: its plan, its time, its random numbers, and what it has called.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
 use wingbeat_bpf::ProgramType;
 use wingbeat_stats::random::Random;
 
 use super::{
-    BenchError, Progress, Watcher,
+    BenchError,
     batch::FixedPart,
     budget::Budget,
     ruler::RULER,
@@ -14,6 +18,35 @@ use super::{
     turn::Turn,
 };
 use crate::plan::Plan;
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// What is going on, such as `fun_xdp_v3: latency`.
+    pub doing: String,
+    pub elapsed: Duration,
+    /// Time that all of it is meant to take.
+    pub total: Duration,
+}
+
+/// Who watches a measurement and may stop it. The measuring thread calls it between batches.
+pub struct Watcher<'a> {
+    pub show: &'a (dyn Fn(&Progress) + Sync),
+    /// Set to end early; what was measured is reported.
+    pub stop: &'a AtomicBool,
+}
+
+impl Watcher<'_> {
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Watcher<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("stop", self.stop).finish_non_exhaustive()
+    }
+}
 
 pub(super) struct Session<'a, R> {
     pub(super) plan: &'a Plan,

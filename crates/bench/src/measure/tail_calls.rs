@@ -42,10 +42,7 @@ pub(super) struct TableSlot {
 
 impl Targets {
     /// What the object says, save where `entries` from files say something else.
-    ///
-    /// # Errors
-    ///
-    /// When an entry names a program that is not there.
+    /// Fails when an entry names a program that is not there.
     pub(super) fn find<'a>(
         spec: &Spec,
         entries: impl Iterator<Item = (&'a str, &'a Vec<Entry>)>,
@@ -76,10 +73,7 @@ impl Targets {
         if names.is_empty() {
             return Ok(found);
         }
-        let types = match spec.needs_target_types() {
-            true => KernelTypes::from_kernel().ok(),
-            false => None,
-        };
+        let types = if spec.needs_target_types() { KernelTypes::from_kernel().ok() } else { None };
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for ((table, slot), name) in names {
             let program = *known.entry(name.clone()).or_insert_with(|| {

@@ -28,7 +28,6 @@ const BPF_FS: FsWord = 0xcafe_4a11;
 /// Which program is to be extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSource {
-    /// One that is loaded, by its id.
     Id(u32),
     /// An object file, or the pin of one that is loaded.
     Path(PathBuf),
@@ -52,10 +51,7 @@ impl fmt::Display for TargetSource {
 }
 
 /// Gives `loader` what the `programs` of an object are for, where that is another program.
-///
-/// # Errors
-///
-/// When what the plan names cannot be loaded or has none of the functions. That the object itself has
+/// Fails when what the plan names cannot be loaded or has none of the functions. That the object itself has
 /// none is told later, by the program that misses it.
 pub(super) fn provide(
     loader: &mut Loader,

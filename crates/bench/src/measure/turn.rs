@@ -160,10 +160,7 @@ impl<A: Alternation> Turn<A> {
 
     /// How many samples there are.
     pub(super) fn samples(&self) -> usize {
-        match self.has_bursts() {
-            true => self.raw.samples_ns.len(),
-            false => self.batches.len(),
-        }
+        if self.has_bursts() { self.raw.samples_ns.len() } else { self.batches.len() }
     }
 
     /// What came of it. `fixed` is what a call costs besides the runs.

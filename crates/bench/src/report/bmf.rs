@@ -10,10 +10,6 @@ use crate::result::{Case, Latency, Report, Size, Verifier};
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Writes the cases, each with what was measured of it, and what was only loaded. `docs/bench.md` lists the measures.
-///
-/// # Errors
-///
-/// Those of the writer, which have no cause here.
 pub fn bmf(report: &Report) -> serde_json::Result<String> {
     let mut benchmarks: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let cases = report.cases.iter().map(|case| (&case.name, measures(case)));

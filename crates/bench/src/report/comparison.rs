@@ -93,10 +93,7 @@ fn has_changed(case: &CaseComparison) -> bool {
 fn rows<'a>(found: &Comparison, case: &'a CaseComparison, is_verbose: bool) -> Vec<Row<'a>> {
     let shown = case.measures.iter().filter(|one| is_verbose || one.verdict != Verdict::Same);
     let row = |measure| {
-        let threshold = match is_time(measure) {
-            true => found.time_threshold,
-            false => found.exact_threshold,
-        };
+        let threshold = if is_time(measure) { found.time_threshold } else { found.exact_threshold };
         Row { cells: cells(measure), verdict: verdict(measure, threshold), measure }
     };
     shown.map(row).collect()

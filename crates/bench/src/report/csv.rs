@@ -6,62 +6,46 @@
 
 use std::{io, path::Path};
 
-use crate::result::{Case, Failure, Report, Size, Verified, Verifier};
+use crate::result::{Case, Report, Size, Verifier};
 
-/// veristat's columns.
-const VERISTAT_COLUMNS: [&str; 13] = [
-    "file_name",
-    "prog_name",
-    "verdict",
-    "duration",
-    "total_insns",
-    "total_states",
-    "peak_states",
-    "max_states_per_insn",
-    "max_mark_read_len",
-    "prog_size",
-    "prog_size_jited",
-    "prog_type",
-    "stack_depth",
-];
-
-/// Our own.
-const OWN_COLUMNS: [&str; 9] = [
-    "latency_ns",
-    "latency_lower_ns",
-    "latency_upper_ns",
-    "latency_p50_ns",
-    "latency_p99_ns",
-    "instructions",
-    "input",
-    "return_value",
-    "not_measured",
-];
+/// veristat's columns, then our own.
+const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,\
+    max_states_per_insn,max_mark_read_len,prog_size,prog_size_jited,prog_type,stack_depth,\
+    latency_ns,latency_lower_ns,latency_upper_ns,latency_p50_ns,latency_p99_ns,instructions,input,\
+    return_value,not_measured";
 
 /// Writes cases and, below them, what was not measured, with the reason: programs that were only
 /// loaded, with the verifier's figures; those that it rejected, with the verdict `failure`; and without a
 /// verdict where something else stands in the way. What is not known is empty.
-///
-/// # Errors
-///
-/// Those of the writer, which have no cause here.
 pub fn csv(report: &Report) -> io::Result<String> {
     let file = file_name(&report.object);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(VERISTAT_COLUMNS.iter().chain(&OWN_COLUMNS))?;
+    writer.write_record(COLUMNS.split(','))?;
+    let mut write = |program: &str, known: Known<'_>, own: [String; 9]| {
+        let file_and_program = [file.clone(), program.to_owned()];
+        let veristat = file_and_program.into_iter().chain(veristat_cells(known));
+        writer.write_record(veristat.chain(own))
+    };
     for case in &report.cases {
-        let cells = veristat_cells(&file, &case.program, &case.r#type, &case.verifier, &case.size);
-        writer.write_record(cells.iter().chain(&own_cells(case)))?;
+        let known = Known::loaded(&case.verifier, &case.size, &case.r#type);
+        write(&case.program, known, own_cells(case))?;
     }
     for program in &report.verified {
-        let Verified { name, r#type, reason, verifier, size } = program;
-        let cells = veristat_cells(&file, name, r#type, verifier, size);
-        writer.write_record(cells.iter().chain(&own_cells_of_unmeasured("", reason)))?;
+        let known = Known::loaded(&program.verifier, &program.size, &program.r#type);
+        write(&program.name, known, own_cells_of_unmeasured("", &program.reason))?;
     }
     let is_written = |name: &str| report.verified.iter().any(|program| program.name == name);
     for failure in report.failures.iter().chain(&report.skipped) {
         if !is_written(&failure.name) {
-            writer.write_record(unmeasured_cells(&file, failure))?;
+            // The name of a failure is that of its program, with its input where there are several.
+            let (program, input) = failure.name.split_once('/').unwrap_or((&failure.name, ""));
+            let known = match failure.is_rejected {
+                true => {
+                    Known { verdict: "failure", verifier: failure.verifier.as_ref(), loaded: None }
+                }
+                false => Known::default(),
+            };
+            write(program, known, own_cells_of_unmeasured(input, &failure.reason))?;
         }
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
@@ -74,27 +58,35 @@ pub(super) fn file_name(path: &str) -> String {
     name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-fn veristat_cells(
-    file: &str,
-    program: &str,
-    r#type: &str,
-    verifier: &Verifier,
-    size: &Size,
-) -> [String; 13] {
+/// What veristat would know of a program. Sizes and type are not known of what is not in the kernel.
+#[derive(Clone, Copy, Default)]
+struct Known<'a> {
+    verdict: &'static str,
+    verifier: Option<&'a Verifier>,
+    loaded: Option<(&'a Size, &'a str)>,
+}
+
+impl<'a> Known<'a> {
+    fn loaded(verifier: &'a Verifier, size: &'a Size, r#type: &'a str) -> Self {
+        Self { verdict: "success", verifier: Some(verifier), loaded: Some((size, r#type)) }
+    }
+}
+
+fn veristat_cells(Known { verdict, verifier, loaded }: Known<'_>) -> [String; 11] {
+    let figure = |figure: fn(&Verifier) -> Option<u64>| whole(verifier.and_then(figure));
+    let of_loaded = |cell: fn((&Size, &str)) -> String| loaded.map_or_else(String::new, cell);
     [
-        file.to_owned(),
-        program.to_owned(),
-        "success".to_owned(),
-        whole(verifier.duration_us),
-        whole(verifier.processed_instructions),
-        whole(verifier.total_states),
-        whole(verifier.peak_states),
-        whole(verifier.max_states_per_instruction),
-        whole(verifier.mark_read),
-        size.object_instructions.to_string(),
-        size.jited_bytes.to_string(),
-        r#type.to_owned(),
-        verifier.stack_depth_bytes.to_string(),
+        verdict.to_owned(),
+        figure(|verifier| verifier.duration_us),
+        figure(|verifier| verifier.processed_instructions),
+        figure(|verifier| verifier.total_states),
+        figure(|verifier| verifier.peak_states),
+        figure(|verifier| verifier.max_states_per_instruction),
+        figure(|verifier| verifier.mark_read),
+        of_loaded(|(size, _)| size.object_instructions.to_string()),
+        of_loaded(|(size, _)| size.jited_bytes.to_string()),
+        of_loaded(|(_, r#type)| r#type.to_owned()),
+        figure(|verifier| Some(verifier.stack_depth_bytes.into())),
     ]
 }
 
@@ -121,30 +113,6 @@ fn own_cells_of_unmeasured(input: &str, reason: &str) -> [String; 9] {
     input.clone_into(of_input);
     reason.lines().next().unwrap_or_default().clone_into(of_reason);
     cells
-}
-
-/// The name of a failure is that of its program, with its input where there are several.
-fn unmeasured_cells(file: &str, failure: &Failure) -> Vec<String> {
-    let (program, input) = failure.name.split_once('/').unwrap_or((&failure.name, ""));
-    let verifier = failure.verifier.as_ref().filter(|_| failure.is_rejected);
-    let figure = |figure: fn(&Verifier) -> Option<u64>| whole(verifier.and_then(figure));
-    let cells = [
-        file.to_owned(),
-        program.to_owned(),
-        if failure.is_rejected { "failure".to_owned() } else { String::new() },
-        figure(|verifier| verifier.duration_us),
-        figure(|verifier| verifier.processed_instructions),
-        figure(|verifier| verifier.total_states),
-        figure(|verifier| verifier.peak_states),
-        figure(|verifier| verifier.max_states_per_instruction),
-        figure(|verifier| verifier.mark_read),
-        // Sizes and type are not known of what is not in the kernel.
-        String::new(),
-        String::new(),
-        String::new(),
-        figure(|verifier| Some(verifier.stack_depth_bytes.into())),
-    ];
-    cells.into_iter().chain(own_cells_of_unmeasured(input, &failure.reason)).collect()
 }
 
 fn whole(number: Option<u64>) -> String {

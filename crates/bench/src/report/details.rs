@@ -148,10 +148,7 @@ fn jumped(found: &TailCalls) -> String {
     let failed =
         found.failed.iter().map(|call| format!("nowhere from {}", printable(&call.to_string())));
     let all: Vec<_> = programs.chain(failed).collect();
-    match all.is_empty() {
-        true => "none in the first run".to_owned(),
-        false => all.join(", "),
-    }
+    if all.is_empty() { "none in the first run".to_owned() } else { all.join(", ") }
 }
 
 fn packet(case: &Case) -> String {

@@ -47,13 +47,11 @@ pub struct VeristatRow {
 pub enum VeristatError {
     #[error("it is empty; veristat writes CSV with `veristat -o csv FILE.o`")]
     Empty,
-    /// A column that everything hangs on is not there.
     #[error(
         "its first line names no column {missing} but {found}; veristat writes CSV with \
          `veristat -o csv FILE.o`"
     )]
     NoColumn { missing: &'static str, found: String },
-    /// No figures.
     #[error(
         "it has no column to compare, such as total_insns; instead of a comparison of veristat \
          (`-C`), pass one of the files that it compared"
@@ -61,13 +59,10 @@ pub enum VeristatError {
     NoMeasures,
     #[error("it is not CSV: {0}")]
     Csv(#[from] csv::Error),
-    /// A row without a file or a program.
     #[error("line {line} has no {column}")]
     NoName { line: u64, column: &'static str },
-    /// Something else in place of a number.
     #[error("line {line}, column {column}: found {found:?} where a number should be")]
     NotANumber { line: u64, column: &'static str, found: String },
-    /// Something else in place of a verdict.
     #[error("line {line}, column verdict: found {0:?} where success or failure should be", .found)]
     NotAVerdict { line: u64, found: String },
 }
@@ -102,10 +97,7 @@ const NUMBERS: [NumberColumn; 9] = [
 const COMPARED: usize = 7;
 
 /// Reads a CSV file that veristat wrote: columns in any order, those that are not known left out.
-///
-/// # Errors
-///
-/// When it is not CSV, does not say which programs it is about or nothing of them, or has something
+/// Fails when it is not CSV, does not say which programs it is about or nothing of them, or has something
 /// else where a number should be.
 pub fn read(bytes: &[u8]) -> Result<Vec<VeristatRow>, VeristatError> {
     let mut reader =

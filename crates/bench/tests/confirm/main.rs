@@ -4,43 +4,41 @@
 //! Without clang they are skipped; with `CI=true` that is a failure, as are missing rights.
 
 mod generate;
+#[path = "../common/packets.rs"]
+mod packets;
 
 use std::{
     env, fs,
     process::{Command, Stdio},
 };
 
+use packets::plan;
 use proptest::{
     prelude::*,
     test_runner::{TestCaseError, TestRunner},
 };
-use wingbeat_bench::{
-    input::{Input, Link},
-    live::check_rights,
-    measure::confirm,
-    plan::Plan,
-};
+use wingbeat_bench::{live::check_rights, measure::confirm};
 use wingbeat_bpf::{probe, spec::Spec};
 
 const PRELUDE: &str = include_str!("prelude.c");
 
-fn is_possible() -> bool {
+fn is_possible() -> Option<()> {
     // `bpf_csum_diff` folds what it returns since then.
     if !probe::Kernel::running().is_at_least(6, 13) || !cfg!(target_arch = "x86_64") {
         eprintln!(
             "skipped: the interpreter has helpers as Linux 6.13 on x86-64 and newer has them"
         );
-        return false;
+        return None;
     }
     let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
     let missing = match (clang, check_rights()) {
         (Err(_), _) => "there is no clang; install the package clang".to_owned(),
         (_, Err(error)) => error.to_string(),
-        (Ok(_), Ok(())) => return true,
+        (Ok(_), Ok(())) => return Some(()),
     };
     assert!(env::var_os("CI").is_none(), "CI must be able to do this: {missing}");
     eprintln!("skipped: {missing}");
-    false
+    None
 }
 
 fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
@@ -56,19 +54,6 @@ fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
         .status();
     assert!(status.expect("clang").success(), "clang failed on\n{source}");
     fs::read(to).expect("an object")
-}
-
-fn plan(packets: &[Vec<u8>]) -> Plan {
-    let input = |(number, data): (usize, &Vec<u8>)| Input {
-        name: format!("packet-{number}"),
-        data: data.clone(),
-        link: Link::Ethernet,
-    };
-    Plan {
-        inputs: packets.iter().enumerate().map(input).collect(),
-        allow_statistics: true,
-        ..Plan::default()
-    }
 }
 
 fn check(source: &str, flags: &[&str], packets: &[Vec<u8>]) -> Result<(), TestCaseError> {
@@ -103,11 +88,8 @@ fn programs_with_a_map_of_maps() {
     check_all(&["-DOUTER"], 5);
 }
 
-/// Confirms so many programs.
 fn check_all(flags: &[&str], cases: u32) {
-    if !is_possible() {
-        return;
-    }
+    let Some(()) = is_possible() else { return };
     let config = ProptestConfig {
         cases,
         max_global_rejects: cases,

@@ -23,12 +23,12 @@ use wingbeat_programs::{
 use crate::support::{can_load, has_may_goto};
 
 /// Whether programs can be loaded here that take turns; says why not.
-fn can_alternate() -> bool {
+fn can_alternate() -> Option<()> {
     let has_may_goto = has_may_goto();
     if !has_may_goto {
         eprintln!("skipped: may_goto came with Linux 6.9");
     }
-    can_load() && has_may_goto
+    can_load().filter(|()| has_may_goto)
 }
 
 const PACKET: [u8; 64] = [0; 64];
@@ -102,9 +102,7 @@ fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> V
 
 #[test]
 fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
-    if !can_alternate() {
-        return;
-    }
+    let Some(()) = can_alternate() else { return };
     let check = |calls: [u32; 2], order: &[u8]| {
         let maps = [map(), map()];
         let turns = Turns { calls, order: order.to_vec() };
@@ -127,9 +125,7 @@ fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
 
 #[test]
 fn the_order_is_kept() {
-    if !can_alternate() {
-        return;
-    }
+    let Some(()) = can_alternate() else { return };
     // Both write to one map here, so that its value tells who was called after whom.
     let turns = Turns { calls: [2, 3], order: vec![0, 1, 1, 0, 1, 0] };
     let map = map();
@@ -161,9 +157,7 @@ fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
 
 #[test]
 fn times_are_as_the_programs_are_long() {
-    if !can_alternate() {
-        return;
-    }
+    let Some(()) = can_alternate() else { return };
     let (short, long) = (multiplying(500), multiplying(1_500));
     let check = |first: &Code, second: &Code, calls, expected: f64| {
         let found = ratio(first, second, calls);
@@ -178,9 +172,7 @@ fn times_are_as_the_programs_are_long() {
 
 #[test]
 fn a_burst_that_the_kernel_ends_does_not_count() {
-    if !can_alternate() {
-        return;
-    }
+    let Some(()) = can_alternate() else { return };
     // The second would take a second and more: the kernel ends a loop after a quarter of it, or
     // after eight million turns.
     let turns = Turns { calls: [10, 20_000_000], order: vec![0, 0, 1, 0] };

@@ -1,27 +1,14 @@
 //! Counts of a real object, confirmed: counters beside the interpreter, and both beside the kernel.
 
 use wingbeat_bench::{
-    input::{Input, Link},
+    input::Input,
     measure::{Confirmation, Difference, confirm},
     plan::Plan,
 };
 use wingbeat_bpf::{code::op, spec::Spec};
-use wingbeat_programs::assemble::Assembler;
+use wingbeat_programs::assemble::assembled;
 
-use crate::{object::Program, support::can_load};
-
-fn plan(packets: &[Vec<u8>]) -> Plan {
-    let input = |(number, data): (usize, &Vec<u8>)| Input {
-        name: format!("packet-{number}"),
-        data: data.clone(),
-        link: Link::Ethernet,
-    };
-    Plan {
-        inputs: packets.iter().enumerate().map(input).collect(),
-        allow_statistics: true,
-        ..Plan::default()
-    }
-}
+use crate::{object::Program, packets::plan, support::can_load};
 
 /// Confirms a program on all inputs; executed instructions of each.
 fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {
@@ -52,9 +39,7 @@ fn packets() -> Vec<Vec<u8>> {
 
 #[test]
 fn all_versions_of_fun_xdp() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let spec = Spec::parse("fun-xdp", fun_xdp::OBJECT).expect("an object");
     let plan = plan(&packets());
     for program in spec.programs() {
@@ -67,14 +52,9 @@ fn all_versions_of_fun_xdp() {
 
 #[test]
 fn what_the_interpreter_does_not_know_is_named() {
-    if !can_load() {
-        return;
-    }
-    /// Its number.
+    let Some(()) = can_load() else { return };
     const GET_PRANDOM_U32: i32 = 7;
-    let mut it = Assembler::new();
-    it.call(GET_PRANDOM_U32).alu_immediate(op::AND, 0, 1).exit();
-    let insns = it.finish().insns;
+    let insns = assembled(|it| it.call(GET_PRANDOM_U32).alu_immediate(op::AND, 0, 1).exit()).insns;
     let program =
         Program { name: "program", section: "xdp", insns: &insns, lines: &[], statics: &[] };
     let spec = Spec::parse("program.o", &program.object()).expect("an object");

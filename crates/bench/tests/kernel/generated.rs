@@ -60,9 +60,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn check_all(entry: Entry) {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let kernel = Kernel::new(entry);
     let config = ProptestConfig {
         cases: CASES,
@@ -90,9 +88,7 @@ fn socket_filters() {
 
 #[test]
 fn counts_of_a_hundred_runs_and_two_loads_are_the_same() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let kernel = Kernel::new(Entry::Xdp);
     let (mut runner, mut loads) = (TestRunner::deterministic(), 0);
     for _ in 0..5 {
@@ -125,9 +121,7 @@ fn begun() -> Assembler {
 
 #[test]
 fn a_program_that_writes_its_packet() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // Inverts the odd ones of the first 14 bytes, and returns how many there were.
     let mut it = begun();
     let (end, mut stores) = (it.label(), vec![]);
@@ -157,9 +151,7 @@ fn a_program_that_writes_its_packet() {
 
 #[test]
 fn a_jump_that_counters_make_too_long() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // The first branch spans 32,000 instructions, of at most 32,767. The kernel follows 8,192 branches.
     // What they test is read anew each time, lest the kernel follow each way to the end.
     let mut it = begun();

@@ -14,8 +14,10 @@ mod confirm;
 mod elf;
 mod generated;
 mod methods;
-#[path = "../../../wingbeat/tests/bench/object.rs"]
+#[path = "../../../wingbeat/tests/common/object.rs"]
 mod object;
+#[path = "../common/packets.rs"]
+mod packets;
 mod support;
 mod tail_calls;
 mod time;

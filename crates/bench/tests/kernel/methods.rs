@@ -13,7 +13,7 @@ use wingbeat_bpf::{
     code::{Insn, op},
     spec::Spec,
 };
-use wingbeat_programs::assemble::{Assembler, load, store_immediate};
+use wingbeat_programs::assemble::{Assembler, assembled, load, store_immediate};
 
 use crate::{
     object::Program,
@@ -44,9 +44,7 @@ fn spec(section: &str, insns: &[Insn]) -> Spec {
 
 /// `return value`, which every type takes if it is 1.
 fn giving(value: i32) -> Vec<Insn> {
-    let mut it = Assembler::new();
-    it.mov(0, value).exit();
-    it.finish().insns
+    assembled(|it| it.mov(0, value).exit()).insns
 }
 
 /// Runs `what` with nobody watching.
@@ -65,9 +63,7 @@ const NO_MAY_GOTO: &str = "needs the instruction may_goto, which came with Linux
 
 #[test]
 fn types_that_take_turns_with_the_ruler() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let has_turns = has_may_goto();
     let check = |section: &str| {
         let report = measured(section, &giving(1));
@@ -109,12 +105,9 @@ fn types_that_take_turns_with_the_ruler() {
 
 #[test]
 fn a_packet_load_of_classic_bpf_takes_turns_too() {
-    if !can_load() {
-        return;
-    }
-    let mut it = Assembler::new();
-    it.copy(6, 1).emit(Insn::new(op::LD | op::ABS | op::B, 0, 0, 0, 9)).exit();
-    let report = measured("socket", &it.finish().insns);
+    let Some(()) = can_load() else { return };
+    let load = Insn::new(op::LD | op::ABS | op::B, 0, 0, 0, 9);
+    let report = measured("socket", &assembled(|it| it.copy(6, 1).emit(load).exit()).insns);
     let latency = report.cases[0].latency.measured().expect("a time");
     let expected = if has_may_goto() { Method::Bursts } else { Method::Batches };
     assert_eq!(latency.method, expected, "{:?}", latency.reason);
@@ -132,9 +125,7 @@ fn writing() -> Vec<Insn> {
 
 #[test]
 fn comparisons_that_take_turns_within_a_run() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let has_turns = has_may_goto();
     let check = |section: &str, new: &[Insn], expected: Option<&str>| {
         let (new, old) = (spec(section, new), spec(section, &giving(1)));

@@ -13,7 +13,7 @@ use wingbeat_bpf::{
     code::{Insn, op},
     spec::Spec,
 };
-use wingbeat_programs::assemble::Assembler;
+use wingbeat_programs::assemble::{Assembler, assembled};
 
 use crate::{
     btf::{self, Extension, GLOBAL, STATIC, Types},
@@ -73,9 +73,7 @@ fn jump(before: usize, slot: i32, otherwise: i32) -> Vec<Insn> {
 }
 
 fn give(value: i32) -> Vec<Insn> {
-    let mut it = Assembler::new();
-    it.mov(0, value).exit();
-    it.finish().insns
+    assembled(|it| it.mov(0, value).exit()).insns
 }
 
 fn plan(maps: Vec<MapSource>) -> Plan {
@@ -102,9 +100,7 @@ fn entered(found: &[TailCalled]) -> Vec<(&str, u64, u64)> {
 
 #[test]
 fn counts_go_across_a_chain() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let programs: [Program<'_>; 4] = [
         ("xdp", "main", None, jump(1, 1, 7)),
         ("xdp", "first", Some(1), jump(2, 2, 7)),
@@ -130,9 +126,7 @@ fn counts_go_across_a_chain() {
 
 #[test]
 fn a_program_may_jump_to_itself() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // The kernel lets 33 tail calls succeed in a run (MAX_TAIL_CALL_CNT).
     let report = measured(&[("xdp", "main", Some(0), jump(0, 0, 2))], Vec::new());
     let case = &report.cases[0];
@@ -144,9 +138,7 @@ fn a_program_may_jump_to_itself() {
 
 #[test]
 fn what_cannot_be_in_a_table_is_told() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |target: Program<'_>, reason: &str| {
         let programs = [("xdp", "main", None, jump(0, 3, 2)), target];
         let report = measured(&programs, Vec::new());
@@ -173,9 +165,7 @@ fn what_cannot_be_in_a_table_is_told() {
 
 #[test]
 fn files_say_what_is_in_a_table() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let file = std::env::temp_dir().join(format!("wingbeat-table-{}.json", std::process::id()));
     let programs: [Program<'_>; 3] = [
         ("xdp", "main", None, jump(0, 5, 7)),

@@ -50,7 +50,6 @@ struct Bed {
     stop: Stop,
 }
 
-/// Runs what was asked for.
 pub(crate) fn run(which: &Bench) -> anyhow::Result<ExitCode> {
     match which {
         Bench::Spread(args) => spread::run(args),
@@ -133,7 +132,6 @@ fn cpus() -> anyhow::Result<Vec<usize>> {
 struct Load(Child);
 
 impl Load {
-    /// Starts it.
     fn on(cpu: usize) -> anyhow::Result<Self> {
         let mut command = Command::new("taskset");
         command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);

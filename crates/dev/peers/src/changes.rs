@@ -97,7 +97,6 @@ struct Group {
 /// What a group is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Sort {
-    /// Noise alone.
     Noise(Kind),
     /// Noise with steps at this distance.
     Steps(Kind, usize),
@@ -105,9 +104,7 @@ enum Sort {
     Project,
     /// Two levels that alternate every so many points.
     Turns(usize),
-    /// Noise with outages.
     Outages(Kind),
-    /// Noise with drift.
     Drift(Kind),
 }
 

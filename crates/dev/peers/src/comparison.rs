@@ -84,7 +84,6 @@ pub(crate) fn build(packages: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(repository().join("target/release"))
 }
 
-/// Refuses to go on without root.
 pub(crate) fn need_root(what: &str, subcommand: &str) -> anyhow::Result<()> {
     if Rights::now() != Rights::Root {
         bail!(
@@ -245,7 +244,6 @@ pub(crate) fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What is in a folder, in order.
 pub(crate) fn sorted(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;

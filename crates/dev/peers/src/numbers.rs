@@ -67,18 +67,16 @@ impl Share {
 
     /// Whether it is at most this. A few cases prove nothing: the whole interval has to lie on one side.
     pub(crate) fn at_most(self, bound: f64) -> &'static str {
-        match self.interval() {
-            Some((_, high)) if high <= bound => verdict(true),
-            Some((low, _)) if low > bound => verdict(false),
-            _ => OPEN,
-        }
+        self.judge(|share| share <= bound)
     }
 
-    /// Whether it is at least this.
     pub(crate) fn at_least(self, bound: f64) -> &'static str {
-        match self.interval() {
-            Some((low, _)) if low >= bound => verdict(true),
-            Some((_, high)) if high < bound => verdict(false),
+        self.judge(|share| share >= bound)
+    }
+
+    fn judge(self, is_good: impl Fn(f64) -> bool) -> &'static str {
+        match self.interval().map(|(low, high)| (is_good(low), is_good(high))) {
+            Some((low, high)) if low == high => verdict(low),
             _ => OPEN,
         }
     }

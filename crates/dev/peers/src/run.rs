@@ -65,13 +65,11 @@ struct Record {
 struct Report {
     /// Reports of history that it had.
     history: u32,
-    /// Whether its code did twice the work.
     is_doubled: bool,
     #[serde(flatten)]
     said: Said,
 }
 
-/// Measures, and prints the table.
 pub(crate) fn aa(args: &AaArgs) -> anyhow::Result<ExitCode> {
     let wingbeat = args.common.wingbeat()?;
     let bench = scratch::build()?;

@@ -10,7 +10,6 @@ pub(crate) const NONE: &str = "–";
 /// A column: its heading, and what it shows of a row.
 pub(crate) type Column<'a, T> = (&'static str, Box<dyn Fn(&T) -> String + 'a>);
 
-/// A column.
 pub(crate) fn column<'a, T, S: ToString>(
     head: &'static str,
     cell: impl Fn(&T) -> S + 'a,

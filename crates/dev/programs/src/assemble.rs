@@ -208,3 +208,19 @@ pub fn listing(code: &Code) -> String {
     }
     text
 }
+
+/// A program of the function `main`, and what `build` adds.
+pub fn assembled(build: impl FnOnce(&mut Assembler)) -> Code {
+    let mut assembler = Assembler::new();
+    build(&mut assembler);
+    assembler.finish()
+}
+
+/// Fails unless the lines are these, whatever their indentation.
+#[track_caller]
+pub fn assert_lines(text: &str, expected: &str) {
+    let lines = |text: &str| -> Vec<String> {
+        text.lines().map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(lines(text), lines(expected));
+}

@@ -95,7 +95,6 @@ fn alarms(method: &Trial, histories: &[usize], trials: &dyn Fn(usize) -> usize) 
     }
 }
 
-/// One benchmark becomes slower, and stays so.
 fn power(method: &Trial, trials: &dyn Fn(usize) -> usize) {
     let columns = [
         "shown at once",

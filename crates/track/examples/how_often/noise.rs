@@ -58,12 +58,10 @@ impl Kind {
         KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 
-    /// The kind of one of the benchmarks.
     pub(crate) fn of(self, benchmark: usize) -> Self {
         if self == Self::Mixed { KINDS[benchmark % (KINDS.len() - 1)].0 } else { self }
     }
 
-    /// Whether single values are off by far more than the others.
     pub(crate) fn has_spikes(self) -> bool {
         matches!(self, Self::Spikes(_) | Self::TwoLevels(_))
     }

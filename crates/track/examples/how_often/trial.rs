@@ -62,7 +62,6 @@ pub(crate) struct Seen {
     pub(crate) shown: [f64; REPORTS],
 }
 
-/// The counts behind [`Seen`].
 #[derive(Default)]
 struct Counts {
     wrong: AtomicUsize,
@@ -118,14 +117,9 @@ impl Trial {
             let metrics: Vec<Metric> =
                 made.iter().map(|(values, _)| Metric::new(values[at])).collect();
             let series = (0..self.benchmarks).map(|i| Series {
-                iteration: 0,
-                repeats: Vec::new(),
-                benchmark: &names[i],
-                measure: &measure,
-                metric: &metrics[i],
-                is_ignored: false,
                 model: Some(model),
                 history: &points[i][..at],
+                ..Series::new(&names[i], &measure, &metrics[i])
             });
             let mut input = ReportInput {
                 start_time: time(at),
@@ -158,7 +152,6 @@ impl Trial {
         counts.wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
     }
 
-    /// So many trials.
     pub(crate) fn run(&self, trials: usize) -> Seen {
         let (counts, next) = (Counts::default(), AtomicUsize::new(0));
         let threads = std::thread::available_parallelism().map_or(1, usize::from);

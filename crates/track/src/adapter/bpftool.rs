@@ -8,9 +8,8 @@ use serde::Deserialize;
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     objects::objects,
-    text::without_colors,
     unit,
 };
 use crate::model::{Average, Measure, Metric, Results};
@@ -25,10 +24,8 @@ struct Run {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::Bpftool, line };
+    for (at, content) in lines(Adapter::Bpftool, text) {
         if let Some(rest) = content.strip_prefix("Return value: ") {
             let duration = rest.split_once(", duration (average): ").and_then(|(_, time)| {
                 let digits = time.trim().strip_suffix("ns")?;
@@ -40,8 +37,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
             results.fail(at.name(NAME)?, reason);
         }
     }
-    for object in objects::<Run>(&text) {
-        let at = At { adapter: Adapter::Bpftool, line: object.line };
+    for object in objects::<Run>(Adapter::Bpftool, text) {
+        let at = object.at;
         match object.content {
             Ok(Run { retval: Some(_), duration: Some(duration), .. }) => {
                 add(&mut results, at, duration)?;
@@ -67,6 +64,7 @@ fn add(results: &mut Results, at: At, duration_ns: f64) -> Result<(), AdapterErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     fn check(text: &str, expected: Option<f64>) {
         let results = parse(text, None).expect(text);
@@ -100,8 +98,6 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let error =
-            parse("Return value: 2, duration (average): xns", None).expect_err("x").to_string();
-        assert!(error.contains("line 1"), "{error}");
+        check_error(parse("Return value: 2, duration (average): xns", None), "line 1");
     }
 }

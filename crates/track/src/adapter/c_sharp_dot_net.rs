@@ -5,11 +5,10 @@ use serde::Deserialize;
 use super::{
     Adapter, AdapterError,
     documents::documents,
-    figure::{Figure, around},
-    line::At,
+    figure::{Figure, around, required},
     naming, once,
 };
-use crate::model::{Average, BenchmarkName, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -40,12 +39,10 @@ struct Benchmark {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Statistics {
+    #[serde(deserialize_with = "required")]
     mean: Figure,
-    #[serde(default)]
     standard_deviation: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     interquartile_range: Figure,
     #[serde(default)]
     original_values: Vec<Figure>,
@@ -54,15 +51,10 @@ struct Statistics {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Memory {
-    #[serde(default)]
     gen0_collections: Figure,
-    #[serde(default)]
     gen1_collections: Figure,
-    #[serde(default)]
     gen2_collections: Figure,
-    #[serde(default)]
     total_operations: Figure,
-    #[serde(default)]
     bytes_allocated_per_operation: Figure,
 }
 
@@ -72,13 +64,16 @@ struct Memory {
 struct Measurement {
     iteration_mode: String,
     iteration_stage: String,
+    #[serde(deserialize_with = "required")]
     operations: Figure,
+    #[serde(deserialize_with = "required")]
     nanoseconds: Figure,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct OfDiagnoser {
+    #[serde(deserialize_with = "required")]
     value: Figure,
     descriptor: Descriptor,
 }
@@ -100,11 +95,10 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let summaries = documents::<Summary>(adapter, text, &["\"Benchmarks\"", "\"Method\""])?;
     let average = average.unwrap_or(Average::Mean);
     let mut results = Results::default();
-    for (line, summary) in summaries.found {
+    for (at, summary) in summaries.found {
         let pairs = summary.benchmarks.iter().map(|b| (name(b), b.display_info.as_str()));
         let ambiguous = naming::ambiguous(pairs);
         let entries = summary.benchmarks.iter();
-        let at = At { adapter, line };
         once::in_document(at, entries.map(|b| ((name(b), job(&b.display_info)), name(b))))?;
         for benchmark in &summary.benchmarks {
             let mut text = name(benchmark);
@@ -167,7 +161,8 @@ fn add(
     results.add(name.clone(), Measure::latency(), latency)?;
     if let Some(memory) = &benchmark.memory {
         // How many collections and operations there are depends on how many the tool chose to run.
-        let count = |title, units| Measure::custom(title, units, Direction::Unknown, Kind::Noisy);
+        let count =
+            |title, units| Measure::custom(title, units, Direction::Unknown, MeasureKind::Noisy);
         let figures = [
             (Measure::named("allocated"), memory.bytes_allocated_per_operation),
             (count("Gen0 Collects", "collects"), memory.gen0_collections),

@@ -10,15 +10,13 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     naming,
     once::Once,
-    text::without_colors,
     unit::{nanoseconds, number},
 };
 use crate::model::{Average, BenchmarkName, FailedBenchmark, Measure, Metric, Results};
 
-/// The reader's state.
 enum Place {
     Outside,
     /// Between two rules: the name of the test case and of its sections.
@@ -50,7 +48,6 @@ struct Reader {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut reader = Reader {
         place: Place::Outside,
         test_case: String::new(),
@@ -59,9 +56,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         results: Results::default(),
         once: Once::default(),
     };
-    let mut lines = numbered(&text).peekable();
-    while let Some((line, text)) = lines.next() {
-        let at = At { adapter: Adapter::CppCatch2, line };
+    let mut lines = lines(Adapter::CppCatch2, text).peekable();
+    while let Some((at, text)) = lines.next() {
         if text.ends_with(": FAILED:") && !reader.test_case.is_empty() {
             let said = lines.peek().map_or("", |(_, next)| next.trim());
             let reason = format!("{} {said}", text.trim());
@@ -109,7 +105,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a line of a benchmark.
     fn row(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
         if let Some((name, said)) = line.trim_end().split_once("Benchmark failed (") {
             append(&mut self.row.name, name);
@@ -171,7 +166,6 @@ fn is_rule(line: &str) -> bool {
     line.len() >= 20 && line.bytes().all(|byte| byte == b'-')
 }
 
-/// Joins the lines of a name.
 fn append(name: &mut String, line: &str) {
     let line = line.trim();
     if !name.is_empty() && !line.is_empty() {
@@ -180,7 +174,6 @@ fn append(name: &mut String, line: &str) {
     name.push_str(line);
 }
 
-/// The last word of a text, and the text before it.
 fn last_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_end();
     let at = text.rfind(char::is_whitespace).map_or(0, |space| space + 1);
@@ -214,6 +207,7 @@ fn three_times(line: &str) -> Option<(&str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     #[test]
     fn one_name_comes_once_in_a_table() {
@@ -226,8 +220,10 @@ mod tests {
         };
         let results = parse(&[table(row), table(row)].concat(), None).expect("results");
         assert_eq!(results.benchmarks[0].metrics[0].1.samples, [19.0, 19.0]);
-        let error = parse(&table(&row.repeat(2)), None).expect_err("twice").to_string();
-        assert!(error.contains("\"case: a\" has a result in line 10 already"), "{error}");
+        check_error(
+            parse(&table(&row.repeat(2)), None),
+            "\"case: a\" has a result in line 10 already",
+        );
     }
 
     #[test]

@@ -20,9 +20,7 @@ use super::{
     documents::documents,
     figure::{Figure, around},
     line::At,
-    naming, once,
-    text::without_colors,
-    unit,
+    naming, once, unit,
 };
 use crate::model::{Average, Direction, Measure, Metric, Results};
 
@@ -63,12 +61,11 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let mut results = Results::default();
     let mut measures = HashMap::new();
     let mut found: Vec<_> =
-        reports.found.into_iter().map(|(line, report)| (line, report.benchmarks)).collect();
+        reports.found.into_iter().map(|(at, report)| (at, report.benchmarks)).collect();
     if found.is_empty() {
-        found = console::tables(At { adapter, line: 1 }, &without_colors(text))?;
+        found = console::tables(At { adapter, line: 1 }, text)?;
     }
-    for (line, runs) in found {
-        let at = At { adapter, line };
+    for (at, runs) in found {
         let name_of = |run: &Run| at.name(&naming::in_one_line(run.run_name()));
         // Repetitions have one name, and so have two benchmarks that were registered under it.
         let mut instances = HashMap::new();
@@ -163,8 +160,7 @@ fn metrics(
 const LATENCY: &str = "real_time";
 const CPU_TIME: &str = "cpu_time";
 
-/// The measure of a time or a counter. The library's own rates have a known direction; others do
-/// not.
+/// The measure of a time or a counter. Only the library's own rates have a known direction.
 fn measure(counter: &str) -> Measure {
     match counter {
         LATENCY => Measure::latency(),

@@ -18,11 +18,9 @@ use crate::model::Results;
 /// The files of a folder `new`, each of which must be from this run.
 pub const FILES: [&str; 3] = ["benchmark.json", "estimates.json", "sample.json"];
 
-/// Maximum relative difference between a printed time and its estimate: Criterion prints five
-/// digits.
+/// Relative difference of a printed time from its estimate at most: five digits are printed.
 const ROUNDING: f64 = 1e-4;
 
-/// What Criterion measured of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CriterionSamples {
     /// Name, as it is printed: Criterion cuts it after 100 bytes.
@@ -31,23 +29,14 @@ pub struct CriterionSamples {
     pub samples: Vec<f64>,
     /// The estimate that is printed: the slope, or the mean if the samples are all of one length.
     pub estimate: f64,
-    /// Lower end of its confidence interval.
     pub lower: f64,
-    /// Upper end of its confidence interval.
     pub upper: f64,
 }
 
-/// Why the files of a benchmark cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CriterionDirError {
-    /// Not the JSON that Criterion writes.
     #[error("{file} is not what Criterion 0.3 to 0.8 writes: {reason}")]
-    Json {
-        /// Which of [`FILES`].
-        file: &'static str,
-        reason: String,
-    },
-    /// Invalid samples.
+    Json { file: &'static str, reason: String },
     #[error(
         "sample.json has {times} times and {iterations} numbers of iterations; it needs as many of each, above 0"
     )]
@@ -105,10 +94,6 @@ pub fn written_since<'a>(
 }
 
 /// Reads the three files of one benchmark, in the order of [`FILES`].
-///
-/// # Errors
-///
-/// When they are not what Criterion writes.
 pub fn read(
     benchmark: &[u8],
     estimates: &[u8],

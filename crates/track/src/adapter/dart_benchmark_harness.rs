@@ -2,20 +2,18 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::lines,
     naming,
-    text::{rsplit_once, without_colors},
+    text::rsplit_once,
     unit::{nanoseconds, number},
 };
 use crate::model::{Average, Direction, Measure, Metric, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let measures = Measures::new();
-    for (line, text) in numbered(&text) {
+    for (at, text) in lines(Adapter::DartBenchmarkHarness, text) {
         let Some(score) = score(text, &measures) else { continue };
-        let at = At { adapter: Adapter::DartBenchmarkHarness, line };
         match score.value {
             Some((measure, value)) => {
                 at.benchmark(&mut results, score.name)?.add(measure, Metric::new(value))?;
@@ -26,7 +24,6 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// What it measures.
 struct Measures {
     latency: Measure,
     cpu_cycles: Measure,

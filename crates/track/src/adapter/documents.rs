@@ -11,11 +11,9 @@ use serde_json::error::Category;
 
 use super::{Adapter, AdapterError, line::At};
 
-/// What was found in an output.
 pub(super) struct Documents<T> {
-    /// Each document with the line, from 1, at which it begins.
-    pub(super) found: Vec<(usize, T)>,
-    /// The text outside them.
+    /// Each document with the place at which it begins.
+    pub(super) found: Vec<(At, T)>,
     pub(super) rest: String,
 }
 
@@ -53,7 +51,7 @@ pub(super) fn documents<T: DeserializeOwned>(
                 let end = start + length;
                 // Shapes are lenient: another tool's document may have this one.
                 match has_marks(&text[start..end]) {
-                    true => found.push((line, document)),
+                    true => found.push((At { adapter, line }, document)),
                     false => rest.push_str(&text[start..end]),
                 }
                 end
@@ -73,8 +71,7 @@ pub(super) fn documents<T: DeserializeOwned>(
     Ok(Documents { found, rest })
 }
 
-/// Where a text ends that looked like a document but is not one of the tool's, or the error if it
-/// is.
+/// Where a text ends that looked like a document of the tool, or the error if it is one.
 fn end_of_foreign(
     text: &str,
     start: usize,
@@ -103,7 +100,6 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// The first document of a text, and how long it is.
 fn first<T: DeserializeOwned>(text: &str) -> Result<(T, usize), serde_json::Error> {
     let mut stream = serde_json::Deserializer::from_str(text).into_iter();
     match stream.next() {
@@ -137,7 +133,6 @@ fn end_of_line(text: &str, at: usize) -> usize {
     memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |length| at + length + 1)
 }
 
-/// The byte at which the parser stopped.
 fn place_of(text: &str, error: &serde_json::Error) -> usize {
     let mut start = 0;
     for _ in 1..error.line() {
@@ -223,7 +218,7 @@ mod tests {
     fn documents_among_text() {
         let check = |text: &str, expected: &[(usize, f64)], rest: &str| {
             let documents = bees(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-            let bee = |(line, bee): &(usize, Bee)| (*line, bee.bee.0.expect("a number"));
+            let bee = |(at, bee): &(At, Bee)| (at.line, bee.bee.0.expect("a number"));
             let found: Vec<_> = documents.found.iter().map(bee).collect();
             assert_eq!(found, expected, "{text:?}");
             assert_eq!(documents.rest, rest, "{text:?}");
@@ -246,7 +241,7 @@ mod tests {
                 format!("say \"\n{{\"a\": {strings}, \"bee\": {none}}}\n{{\"bee\": {none}}}");
             let documents = bees(&text).unwrap_or_else(|error| panic!("{none}: {error}"));
             let found: Vec<_> =
-                documents.found.iter().map(|(line, bee)| (*line, bee.bee.0)).collect();
+                documents.found.iter().map(|(at, bee)| (at.line, bee.bee.0)).collect();
             assert_eq!(found, [(2, None), (3, None)], "{none}");
         }
     }

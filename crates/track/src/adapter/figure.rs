@@ -11,7 +11,6 @@ use serde::{
 use super::unit::number;
 use crate::model::Metric;
 
-/// A finite number, or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Figure(pub Option<f64>);
 
@@ -20,6 +19,11 @@ impl Figure {
     pub(super) fn scaled(self, factor: f64) -> Option<f64> {
         self.0.map(|value| value * factor)
     }
+}
+
+/// A figure that has to be there.
+pub(super) fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Figure, D::Error> {
+    Figure::deserialize(deserializer)
 }
 
 /// A metric of a value and a spread on both sides of it, if there is a value. `factor` converts the
@@ -32,18 +36,14 @@ pub(super) fn around(
 ) -> Option<Metric> {
     let value = value.scaled(factor)?;
     let samples = samples.into_iter().map(|sample| sample * factor).collect();
-    let metric = Metric::new(value).with_samples(samples);
-    Some(match spread.scaled(factor) {
-        Some(spread) => metric.within(value - spread, value + spread),
-        None => metric,
-    })
+    Some(Metric::new(value).with_error(spread.scaled(factor)).with_samples(samples))
 }
 
 impl<'de> Deserialize<'de> for Figure {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Number;
 
-        impl Visitor<'_> for Number {
+        impl<'de> Visitor<'de> for Number {
             type Value = Figure;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,8 +62,12 @@ impl<'de> Deserialize<'de> for Figure {
                 Ok(Figure(Some(value as f64)))
             }
 
-            fn visit_unit<E: Error>(self) -> Result<Figure, E> {
+            fn visit_none<E: Error>(self) -> Result<Figure, E> {
                 Ok(Figure(None))
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, some: D) -> Result<Figure, D::Error> {
+                some.deserialize_any(self)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Figure, E> {
@@ -79,7 +83,7 @@ impl<'de> Deserialize<'de> for Figure {
             }
         }
 
-        deserializer.deserialize_any(Number)
+        deserializer.deserialize_option(Number)
     }
 }
 

@@ -14,10 +14,10 @@ use super::{
     Adapter, AdapterError,
     line::{At, numbered},
     naming,
-    text::{split_once, without_colors},
+    text::split_once,
     unit::number,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 /// One line of `go test -json`.
 #[derive(Deserialize)]
@@ -45,8 +45,7 @@ struct UnitFacts {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
-    let text = out_of_events(&text);
+    let text = out_of_events(text);
     let mut units = FxHashMap::default();
     let lines = read(&text, &mut units);
     let ambiguous = naming::ambiguous(lines.iter().map(|line| (line.name, line.package)));
@@ -230,7 +229,7 @@ fn measure(unit: &str, facts: UnitFacts) -> (Measure, f64) {
         "ns/op" => (Measure::latency(), 1.0),
         "MB/s" => (Measure::named("bytes-per-second"), 1e6),
         // What grows by steps is divided by an iteration count that differs from run to run.
-        "B/op" => (Measure { kind: Kind::Noisy, ..Measure::named("allocated") }, 1.0),
+        "B/op" => (Measure { kind: MeasureKind::Noisy, ..Measure::named("allocated") }, 1.0),
         "allocs/op" => (Measure::named("allocations"), 1.0),
         _ => {
             let direction = match unit {
@@ -245,7 +244,7 @@ fn measure(unit: &str, facts: UnitFacts) -> (Measure, f64) {
         measure.direction = direction;
     }
     if facts.is_exact {
-        measure.kind = Kind::Exact;
+        measure.kind = MeasureKind::Exact;
     }
     (measure, factor)
 }

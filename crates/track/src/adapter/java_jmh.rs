@@ -6,10 +6,14 @@ use std::{borrow::Cow, collections::HashSet};
 use serde::Deserialize;
 
 use super::{
-    Adapter, AdapterError, documents::documents, figure::Figure, json::Ordered, line::At, naming,
-    once, text::without_colors, unit,
+    Adapter, AdapterError,
+    documents::documents,
+    figure::{Figure, required},
+    json::Ordered,
+    line::At,
+    naming, once, unit,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,6 +29,7 @@ struct Benchmark {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Score {
+    #[serde(deserialize_with = "required")]
     score: Figure,
     #[serde(default)]
     score_confidence: [Figure; 2],
@@ -38,8 +43,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     let reports =
         documents::<Vec<Benchmark>>(adapter, text, &["\"primaryMetric\"", "\"scoreUnit\""])?;
     let mut results = Results::default();
-    for (line, benchmarks) in reports.found {
-        let at = At { adapter, line };
+    for (at, benchmarks) in reports.found {
         let pairs = benchmarks
             .iter()
             .map(|b| ((name(b), b.primary_metric.score_unit.starts_with("ops/")), b.mode.clone()));
@@ -78,7 +82,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         }
     }
     if !results.is_empty() {
-        add_failures(&mut results, &without_colors(&reports.rest))?;
+        add_failures(&mut results, &reports.rest)?;
     }
     Ok(results)
 }
@@ -121,7 +125,7 @@ fn secondary(label: &str, unit: &str) -> Option<(Measure, f64)> {
     // Older versions write `method·p0.50` and `·gc.alloc.rate.norm`.
     let label = label.rsplit('\u{b7}').next().unwrap_or(label);
     if label == "gc.alloc.rate.norm" {
-        return Some((Measure { kind: Kind::Noisy, ..Measure::named("allocated") }, 1.0));
+        return Some((Measure { kind: MeasureKind::Noisy, ..Measure::named("allocated") }, 1.0));
     }
     if label.starts_with("gc.") {
         return None;
@@ -155,10 +159,7 @@ fn metric(score: &Score, factor: f64) -> Option<Metric> {
 fn metric_of(score: &Score, factor: f64) -> Option<Metric> {
     let metric = Metric::new(score.score.scaled(factor)?);
     let [lower, upper] = score.score_confidence.map(|end| end.scaled(factor));
-    Some(match lower.zip(upper) {
-        Some((lower, upper)) => metric.within(lower, upper),
-        None => metric,
-    })
+    Some(metric.with_ends(lower.zip(upper)))
 }
 
 /// Finds the benchmarks that failed in JMH's own output:

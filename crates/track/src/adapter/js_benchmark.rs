@@ -1,20 +1,13 @@
 //! Benchmark.js: `NAME x 1,234 ops/sec ±0.50% (90 runs sampled)`.
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, numbered},
-    text::{rsplit_once, without_colors},
-    unit::number,
-};
+use super::{Adapter, AdapterError, line::lines, text::rsplit_once, unit::number};
 use crate::model::{Average, Measure, Metric, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let throughput = Measure::throughput();
     let mut failures = Vec::new();
-    for (line, text) in numbered(&text) {
-        let at = At { adapter: Adapter::JsBenchmark, line };
+    for (at, text) in lines(Adapter::JsBenchmark, text) {
         if let Some((name, metric)) = result(text) {
             at.set_indented(&mut results, name)?;
             at.benchmark(&mut results, name)?.add(&throughput, metric)?;
@@ -37,13 +30,10 @@ fn result(line: &str) -> Option<(&str, Metric)> {
     runs.strip_suffix(" runs").or_else(|| runs.strip_suffix(" run"))?.parse::<u64>().ok()?;
     let (rest, error) = rsplit_once(rest.strip_suffix('%')?, " ops/sec \u{b1}")?;
     let (name, rate) = rsplit_once(rest, " x ")?;
-    let metric = Metric::new(number(rate)?);
+    let rate = number(rate)?;
     // With a single run there is no error.
-    let Some(error) = number(error).map(|percent| metric.value * percent / 100.0) else {
-        return Some((name, metric));
-    };
-    let (lower, upper) = (metric.value - error, metric.value + error);
-    Some((name, metric.within(lower, upper)))
+    let error = number(error).map(|percent| rate * percent / 100.0);
+    Some((name, Metric::new(rate).with_error(error)))
 }
 
 /// The output of a benchmark that threw an `Error`: only its name.

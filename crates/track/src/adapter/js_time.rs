@@ -3,19 +3,17 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
-    text::{rsplit_once, split_once, without_colors},
+    line::lines,
+    text::{rsplit_once, split_once},
     unit::{nanoseconds, number},
 };
 use crate::model::{Average, Measure, Metric, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let latency = Measure::latency();
-    for (line, text) in numbered(&text) {
+    for (at, text) in lines(Adapter::JsTime, text) {
         if let Some((name, time_ns)) = timer(text) {
-            let at = At { adapter: Adapter::JsTime, line };
             at.set_indented(&mut results, name)?;
             at.benchmark(&mut results, name)?.add(&latency, Metric::new(time_ns))?;
         }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{
     Adapter, AdapterError,
     documents::documents,
-    figure::{Figure, around},
+    figure::{Figure, around, required},
     line::At,
     naming, once,
 };
@@ -15,7 +15,6 @@ use crate::model::{Average, BenchmarkName, Measure, Results};
 
 const NS_PER_MS: f64 = 1e6;
 
-/// A report of either kind.
 #[derive(Deserialize)]
 struct Report {
     files: Option<Vec<File>>,
@@ -39,15 +38,10 @@ struct Group {
 #[derive(Deserialize)]
 struct Benchmark {
     name: String,
-    #[serde(default)]
     hz: Figure,
-    #[serde(default)]
     mean: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     sd: Figure,
-    #[serde(default)]
     rme: Figure,
     #[serde(default)]
     samples: Vec<f64>,
@@ -93,12 +87,10 @@ struct Task {
 
 #[derive(Deserialize)]
 struct Statistics {
+    #[serde(deserialize_with = "required")]
     mean: Figure,
-    #[serde(default)]
     p50: Figure,
-    #[serde(default)]
     sd: Figure,
-    #[serde(default)]
     rme: Figure,
     #[serde(default)]
     samples: Option<Vec<f64>>,
@@ -109,8 +101,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullName\""])?;
     let average = average.unwrap_or(Average::Mean);
     let mut results = Results::default();
-    for (line, report) in reports.found {
-        let at = At { adapter, line };
+    for (at, report) in reports.found {
         let groups = report.files.iter().flatten().flat_map(|file| &file.groups);
         let names = groups.flat_map(|group| {
             group.benchmarks.iter().map(|one| joined([group.full_name.as_str(), &one.name]))
@@ -163,8 +154,7 @@ fn add(
     Ok(())
 }
 
-/// Adds the benchmarks of version 5. Their names do not include the file unless two files share
-/// one.
+/// Adds the benchmarks of version 5. The file is in their names only where two files share one.
 fn add_tests(
     results: &mut Results,
     at: At,

@@ -7,21 +7,17 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::{Adapter, AdapterError};
 use crate::model::{BenchmarkName, BenchmarkResults, Results};
 
-/// A line of the output that an adapter reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
     pub(super) adapter: Adapter,
-    /// Line, from 1.
     pub(super) line: usize,
 }
 
 impl At {
-    /// An error at this line.
     pub(super) fn malformed(self, reason: impl Into<String>) -> AdapterError {
         AdapterError::Malformed { adapter: self.adapter, line: self.line, reason: reason.into() }
     }
 
-    /// The text as the name of a benchmark.
     pub(super) fn name(self, text: &str) -> Result<BenchmarkName, AdapterError> {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }
@@ -86,6 +82,11 @@ pub(super) fn without_cargo(text: &str) -> Cow<'_, str> {
     }
     let lines = text.split('\n').map(|line| if is_of_cargo(line) { "" } else { line });
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// As [`numbered`], each with its place for errors.
+pub(super) fn lines(adapter: Adapter, text: &str) -> impl Iterator<Item = (At, &str)> {
+    numbered(text).map(move |(line, content)| (At { adapter, line }, content))
 }
 
 fn last_version(line: &str) -> &str {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::hash_map::Entry, hash::Hash};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::model::{Direction, Kind, Measure};
+use crate::model::{Direction, Measure, MeasureKind};
 
 /// The name of a benchmark in one line: commands may have several.
 pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
@@ -16,25 +16,23 @@ pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(parts.join(" "))
 }
 
-/// A measure defined by a benchmark, or by one tool alone. Its slug never collides with a known
-/// one.
+/// A measure of one benchmark or one tool. Its slug never collides with a known one.
 pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure {
     let label = in_one_line(label);
     let units = match units.trim() {
         "" => format!("{label} (units)"),
         units => units.to_owned(),
     };
-    let measure = Measure::custom(label.to_string(), units.clone(), direction, Kind::Noisy);
+    let measure = Measure::custom(label.to_string(), units.clone(), direction, MeasureKind::Noisy);
     let by_slug = Measure::from_slug(measure.slug.clone());
     // A slug that is not known is its own name.
     if by_slug.name == by_slug.slug.as_str() {
         return measure;
     }
-    Measure::custom(format!("{label} counter"), units, direction, Kind::Noisy)
+    Measure::custom(format!("{label} counter"), units, direction, MeasureKind::Noisy)
 }
 
-/// The keys that occur with more than one qualifier: they name several benchmarks, which the
-/// qualifier must distinguish.
+/// Keys with more than one qualifier: several benchmarks, which the qualifier must distinguish.
 pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     pairs: impl Iterator<Item = (K, Q)>,
 ) -> FxHashSet<K> {

@@ -2,22 +2,21 @@
 
 use serde::de::DeserializeOwned;
 
+use super::{Adapter, line::At};
+
 /// Bytes from its beginning that identify a document.
 const HEAD_BYTES: usize = 4096;
 
 /// What follows an opening brace at the beginning of a line.
 pub(super) struct Object<'a, T> {
-    /// Line of the brace, from 1.
-    pub(super) line: usize,
-    /// The first kilobytes from the brace on.
+    pub(super) at: At,
     pub(super) head: &'a str,
     /// The document, or why it does not have that form.
     pub(super) content: Result<T, String>,
 }
 
-/// All documents of the text. A document of another form is an error, and reading continues on the
-/// next line.
-pub(super) fn objects<T: DeserializeOwned>(text: &str) -> Vec<Object<'_, T>> {
+/// All documents of the text. After one of another form, reading continues on the next line.
+pub(super) fn objects<T: DeserializeOwned>(adapter: Adapter, text: &str) -> Vec<Object<'_, T>> {
     let mut found = Vec::new();
     let mut line = 1;
     let mut rest = text;
@@ -35,7 +34,7 @@ pub(super) fn objects<T: DeserializeOwned>(text: &str) -> Vec<Object<'_, T>> {
                 None => Err("it is empty".to_owned()),
             };
             let head = &indented[..indented.floor_char_boundary(HEAD_BYTES)];
-            found.push(Object { line, head, content });
+            found.push(Object { at: At { adapter, line }, head, content });
         }
         let bytes = rest.as_bytes();
         let next = memchr::memchr(b'\n', &bytes[end..]).map_or(rest.len(), |at| end + at + 1);
@@ -57,8 +56,9 @@ mod tests {
     #[test]
     fn objects_among_lines() {
         let check = |text: &str, expected: &[(usize, Option<u32>)]| {
-            let found = objects::<One>(text).into_iter();
-            let found: Vec<_> = found.map(|d| (d.line, d.content.ok().map(|one| one.a))).collect();
+            let found = objects::<One>(Adapter::Json, text).into_iter();
+            let found: Vec<_> =
+                found.map(|d| (d.at.line, d.content.ok().map(|one| one.a))).collect();
             assert_eq!(found, expected, "{text:?}");
         };
         check("", &[]);

@@ -23,10 +23,6 @@ impl Once {
     }
 
     /// The benchmark of that name, to add metrics to, as [`At::benchmark`].
-    ///
-    /// # Errors
-    ///
-    /// If this run of the tool has used the name before.
     pub(super) fn benchmark<'r>(
         &mut self,
         at: At,
@@ -46,8 +42,7 @@ impl Once {
     }
 }
 
-/// Refuses a document with two entries of the same identity. Each comes with its name; entries
-/// count from 1.
+/// Refuses a document with two entries of one identity. Each comes with its name.
 pub(super) fn in_document<K: Hash + Eq, N: fmt::Debug>(
     at: At,
     entries: impl Iterator<Item = (K, N)>,

@@ -4,10 +4,13 @@
 //! `--per-socket` and the like, the place follows. Times are converted to nanoseconds. Events that
 //! the machine cannot count are ignored; repetitions (`-r`) are a mean and its standard error.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Adapter, AdapterError, line::At, objects::objects, unit};
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 const NAME: &str = "perf stat";
 
@@ -20,42 +23,25 @@ struct Counter {
     unit: String,
     /// Standard error of the mean of repetitions, in percent of it.
     variance: Option<f64>,
-    cpu: Option<String>,
-    core: Option<String>,
-    cluster: Option<String>,
-    cache: Option<String>,
-    die: Option<String>,
-    socket: Option<String>,
-    node: Option<String>,
-    thread: Option<String>,
-    cgroup: Option<String>,
+    /// Where it was counted, and what else perf tells.
+    #[serde(flatten)]
+    more: HashMap<String, Value>,
 }
 
+const PLACES: [&str; 9] =
+    ["cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup"];
+
 impl Counter {
-    /// Name of the benchmark.
     fn name(&self) -> String {
-        let places = [
-            ("cpu", &self.cpu),
-            ("core", &self.core),
-            ("cluster", &self.cluster),
-            ("cache", &self.cache),
-            ("die", &self.die),
-            ("socket", &self.socket),
-            ("node", &self.node),
-            ("thread", &self.thread),
-            ("cgroup", &self.cgroup),
-        ];
-        places
-            .iter()
-            .filter_map(|(kind, place)| Some((kind, place.as_ref()?)))
-            .fold(NAME.to_owned(), |name, (kind, place)| format!("{name}/{kind} {place}"))
+        let place = |kind: &&str| Some(format!("/{kind} {}", self.more.get(*kind)?.as_str()?));
+        NAME.to_owned() + &PLACES.iter().filter_map(place).collect::<String>()
     }
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
     let mut results = Results::default();
-    for object in objects::<Counter>(text) {
-        let at = At { adapter: Adapter::PerfStat, line: object.line };
+    for object in objects::<Counter>(Adapter::PerfStat, text) {
+        let at = object.at;
         let is_ours =
             object.head.lines().next().is_some_and(|line| line.contains("\"counter-value\""));
         match object.content {
@@ -97,14 +83,11 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Result<(), AdapterEr
         _ => Direction::LowerIsBetter,
     };
     let value = value * scale.unwrap_or(1.0);
-    let mut metric = Metric::new(value);
-    if let Some(percent) = counter.variance.filter(|percent| *percent > 0.0) {
-        let error = value * percent / 100.0;
-        metric = metric.within(value - error, value + error);
-    }
+    let percent = counter.variance.filter(|percent| *percent > 0.0);
+    let metric = Metric::new(value).with_error(percent.map(|percent| value * percent / 100.0));
     let name = at.name(&counter.name())?;
     // Also instructions: an interrupt is counted, too.
-    let measure = Measure::custom(event.to_owned(), units, direction, Kind::Noisy);
+    let measure = Measure::custom(event.to_owned(), units, direction, MeasureKind::Noisy);
     Ok(results.add(name, measure, metric)?)
 }
 

@@ -9,16 +9,14 @@ use super::{
     Adapter, AdapterError,
     line::{At, numbered},
     naming,
-    text::without_colors,
     unit::{nanoseconds, number},
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 const FAILED: &str = "asv says that it failed";
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
-    let lines: Vec<(usize, &str)> = numbered(&text).collect();
+    let lines: Vec<(usize, &str)> = numbered(text).collect();
     let mut results = Results::default();
     let mut commit = None;
     // Where each name was told, and for which environment.
@@ -94,8 +92,7 @@ fn reason<'t>(lines: &[(usize, &'t str)]) -> &'t str {
     said.last().unwrap_or(FAILED)
 }
 
-/// The measure and metric of a value as asv writes it. The names that asv prescribes identify
-/// measures other than times.
+/// The measure and metric of a value. asv's prefixes of names identify measures other than times.
 fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
     let value = value.strip_suffix(";...").unwrap_or(value);
     let end = value.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
@@ -113,16 +110,12 @@ fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
         (None, Some(factor)) => (naming::counter("tracked value", "", Direction::Unknown), factor),
         _ => return None,
     };
-    let metric = Metric::new(figure * factor);
-    let metric = match spread {
-        Some(spread) => metric.within((figure - spread) * factor, (figure + spread) * factor),
-        None => metric,
-    };
-    Some((measure, metric))
+    let ends = spread.map(|spread| ((figure - spread) * factor, (figure + spread) * factor));
+    Some((measure, Metric::new(figure * factor).with_ends(ends)))
 }
 
 fn bytes(name: &'static str) -> Measure {
-    Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Noisy)
+    Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, MeasureKind::Noisy)
 }
 
 /// Prefixes of sizes, which are powers of 1,000.
@@ -140,6 +133,7 @@ fn size(suffix: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     #[test]
     fn values() {
@@ -179,7 +173,6 @@ mod tests {
     fn several_commits_do_not_mix() {
         let text = "[ 0.00%] · For hive commit 8ebeead3 <a>:\n[50.00%] ··· t.time_a  1±0ms\n\
                     [50.00%] · For hive commit 00000000 <b>:\n[99.00%] ··· t.time_a  2±0ms\n";
-        let error = parse(text, None).expect_err("two commits").to_string();
-        assert!(error.contains("line 3: results of several commits"), "{error}");
+        check_error(parse(text, None), "line 3: results of several commits");
     }
 }

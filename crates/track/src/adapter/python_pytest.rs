@@ -11,10 +11,9 @@ use self::failures::failures;
 use super::{
     Adapter, AdapterError,
     documents::documents,
-    figure::{Figure, around},
+    figure::{Figure, around, required},
     line::At,
     naming, once,
-    text::without_colors,
 };
 use crate::model::{Average, Measure, Metric, Results};
 
@@ -36,12 +35,10 @@ struct Benchmark {
 
 #[derive(Deserialize)]
 struct Stats {
+    #[serde(deserialize_with = "required")]
     mean: Figure,
-    #[serde(default)]
     stddev: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     iqr: Figure,
     /// Seconds per iteration, by round. Only `--benchmark-save-data` and newer versions write it.
     #[serde(default)]
@@ -52,12 +49,10 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     let adapter = Adapter::PythonPytest;
     let reports =
         documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullname\"", "\"stats\""])?;
-    let told = without_colors(&reports.rest);
-    let failures = failures(&told);
+    let failures = failures(&reports.rest);
     let mut is_known = vec![false; failures.len()];
     let mut results = Results::default();
-    for (line, report) in reports.found {
-        let at = At { adapter, line };
+    for (at, report) in reports.found {
         let names = report.benchmarks.iter().map(|benchmark| benchmark.fullname.as_str());
         once::in_document(at, names.map(|name| (name, name)))?;
         for benchmark in report.benchmarks {

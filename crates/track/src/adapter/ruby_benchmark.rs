@@ -2,8 +2,8 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
-    text::{rsplit_once, split_once, without_colors},
+    line::lines,
+    text::{rsplit_once, split_once},
     unit::number,
 };
 use crate::model::{Average, Measure, Metric, Results};
@@ -21,13 +21,11 @@ enum Table {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let (latency, cpu_time) = (Measure::latency(), Measure::named("cpu-time"));
     let throughput = Measure::throughput();
     let mut table = Table::None;
-    for (line, text) in numbered(&text) {
-        let at = At { adapter: Adapter::RubyBenchmark, line };
+    for (at, text) in lines(Adapter::RubyBenchmark, text) {
         if text.split_whitespace().eq(["user", "system", "total", "real"]) {
             table = Table::Times;
         } else if text.starts_with("Calculating ---") {

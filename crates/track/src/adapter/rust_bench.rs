@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use self::events::Event;
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     once::Once,
-    text::{rsplit_once, split_once, without_colors},
+    text::{rsplit_once, split_once},
     unit,
 };
 use crate::model::{Average, Measure, Metric, Results};
@@ -24,7 +24,6 @@ const RESULT: &str = " ... bench:";
 const FAILED: &str = " ... FAILED";
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let measures = [Measure::latency(), Measure::named("bytes-per-second")];
     let mut failed = Vec::new();
@@ -32,8 +31,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     // Whether libtest runs a program, which then has each name once. Criterion does not tell where another
     // program begins.
     let mut is_in_program = false;
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::RustBench, line };
+    for (at, content) in lines(Adapter::RustBench, text) {
         let Some(test) = content.strip_prefix("test ") else {
             let event = events::event(content).map_err(|reason| at.malformed(reason))?;
             match event {
@@ -73,7 +71,6 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-/// libtest's figures of a benchmark.
 struct Figures {
     /// The time of an iteration, in nanoseconds.
     time: Metric,
@@ -154,11 +151,12 @@ fn panic_in<'t>(lines: impl Iterator<Item = &'t str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     #[test]
     fn lines_with_a_result() {
         let check = |line: &str, name: &str, value, ends| {
-            let results = parse(line, None).expect(line);
+            let results = Adapter::RustBench.parse(line.as_bytes(), None).expect(line);
             assert_eq!(results.benchmarks[0].name.as_str(), name);
             let metric = &results.benchmarks[0].metrics[0].1;
             assert_eq!(metric.value, value);
@@ -207,9 +205,7 @@ mod tests {
             " 1 ns/iter (+/- x)",
             " 1 ns/iter (+/- 1",
         ] {
-            let error =
-                parse(&format!("\ntest a ... bench:{text}"), None).expect_err(text).to_string();
-            assert!(error.contains("line 2"), "{error}");
+            check_error(parse(&format!("\ntest a ... bench:{text}"), None), "line 2");
         }
     }
 
@@ -233,8 +229,7 @@ mod tests {
             parse(&[run, run, of_criterion, of_criterion].concat(), None).expect("results");
         assert_eq!(results.benchmarks[0].metrics[0].1.samples, [1.0, 1.0, 3.0, 3.0]);
         let twice = run.replace("\n\n", "\ntest a ... bench: 2 ns/iter (+/- 0)\n\n");
-        let error = parse(&twice, None).expect_err("twice").to_string();
-        assert!(error.contains("line 3: \"a\" has a result in line 2 already"), "{error}");
+        check_error(parse(&twice, None), "line 3: \"a\" has a result in line 2 already");
     }
 
     #[test]
@@ -257,11 +252,12 @@ mod tests {
         assert_eq!(failures.collect::<Vec<_>>(), expected);
         assert_eq!(results.benchmarks.len(), 1);
 
-        let error = parse(&format!("{}{good}{good}", suite("started")), None).expect_err("twice");
-        assert!(error.to_string().contains("line 3: \"a\" has a result in line 2"), "{error}");
+        check_error(
+            parse(&format!("{}{good}{good}", suite("started")), None),
+            "line 3: \"a\" has a result in line 2",
+        );
         for broken in [good.replace("12.5", "x"), good.replace("\"median\": 12.5, ", "")] {
-            let error = parse(&broken, None).expect_err("broken").to_string();
-            assert!(error.contains("line 1"), "{error}");
+            check_error(parse(&broken, None), "line 1");
         }
     }
 

@@ -5,13 +5,11 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
-    text::without_colors,
+    line::{At, lines},
     unit,
 };
-use crate::model::{Average, BenchmarkName, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
 
-/// Title, factor and measure of a unit of throughput.
 const RATES: &[(&str, f64, &str)] = &[
     ("elem/s", 1.0, "throughput"),
     ("Kelem/s", 1e3, "throughput"),
@@ -31,15 +29,13 @@ const RATES: &[(&str, f64, &str)] = &[
 ];
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let mut running = Running::default();
     // The line before, if it may be a name.
     let mut above = "";
     // The benchmark that lines of throughput belong to.
     let mut current: Option<BenchmarkName> = None;
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::RustCriterion, line };
+    for (at, content) in lines(Adapter::RustCriterion, text) {
         running.see(&mut results, at, content)?;
         if let Some((name, values)) = labelled(content, "time:") {
             let name = if name.is_empty() { above } else { name };
@@ -53,10 +49,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         {
             results.add(name.clone(), measure, metric)?;
         }
-        above = match content.starts_with("Benchmarking ") {
-            true => "",
-            false => content.trim(),
-        };
+        above = if content.starts_with("Benchmarking ") { "" } else { content.trim() };
     }
     Ok(results)
 }
@@ -100,7 +93,7 @@ fn time(at: At, values: &str) -> Found {
         return Err(at.malformed(format!("[{values}] has units that cannot be converted")));
     }
     let measure =
-        Measure::custom(units.to_owned(), units.to_owned(), Direction::Unknown, Kind::Noisy);
+        Measure::custom(units.to_owned(), units.to_owned(), Direction::Unknown, MeasureKind::Noisy);
     Ok(Some((measure, Metric::new(middle).within(low, high))))
 }
 
@@ -120,7 +113,7 @@ fn rate(at: At, values: &str) -> Found {
     let measure = match measures[1] {
         "bits-per-second" => {
             let units = "bits / second (b/s)";
-            Measure::custom("Bits per Second", units, Direction::HigherIsBetter, Kind::Noisy)
+            Measure::custom("Bits per Second", units, Direction::HigherIsBetter, MeasureKind::Noisy)
         }
         known => Measure::named(known),
     };
@@ -153,12 +146,13 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     /// Benchmark, measure and the metric's three values.
     type Row = (String, String, [f64; 3]);
 
     fn rows(text: &str) -> Vec<Row> {
-        let results = parse(text, None).expect(text);
+        let results = Adapter::RustCriterion.parse(text.as_bytes(), None).expect(text);
         let row = |name: &BenchmarkName, (measure, metric): &(Measure, Metric)| {
             let ends = metric.lower_value.zip(metric.upper_value).expect("ends");
             // To ten digits: units are multiplied.
@@ -229,10 +223,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text, None).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
         check("a  time:   [1 ns 2 ns]", "line 1: [1 ns 2 ns] is not three numbers");
         check("a  time:   [x ns 2 ns 3 ns]", "is not three numbers");
         check("a  time:   [1 ns 2 eons 3 ns]", "units that cannot be converted");

@@ -6,12 +6,11 @@
 
 use super::{
     Adapter, AdapterError,
-    line::{At, numbered},
+    line::{At, lines},
     once::Once,
-    text::without_colors,
     unit,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 /// The columns that are read, in their order.
 const FASTEST: usize = 0;
@@ -32,15 +31,14 @@ const ALLOCATIONS: &[(&str, &str, &str)] = &[
 const SCALES: &str = "KMGTP";
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let average = match average {
         Some(Average::Mean) => MEAN,
         Some(Average::Median) | None => MEDIAN,
     };
     let mut reader =
         Reader { average, results: Results::default(), once: Once::default(), tree: None };
-    for (line, content) in numbered(&text) {
-        reader.line(At { adapter: Adapter::RustDivan, line }, content)?;
+    for (at, content) in lines(Adapter::RustDivan, text) {
+        reader.line(at, content)?;
     }
     Ok(reader.results)
 }
@@ -55,13 +53,11 @@ struct Reader {
 
 /// The tree that the lines belong to.
 struct Tree {
-    /// Characters before the first column.
     names_width: usize,
     /// Names from the root to the row.
     path: Vec<String>,
     /// Whether the last row with a name has figures, so that rows below it may have more.
     is_measured: bool,
-    /// Which allocations the rows below are about.
     allocations: Option<(&'static str, &'static str)>,
 }
 
@@ -124,7 +120,6 @@ impl Reader {
         Ok(benchmark.add(&Measure::latency(), metric)?)
     }
 
-    /// A row of throughput or of allocations.
     fn more(&mut self, at: At, columns: &str) -> Result<(), AdapterError> {
         let Some(tree) = &mut self.tree else { return Ok(()) };
         let cells = cells(columns);
@@ -147,12 +142,7 @@ impl Reader {
             None => {
                 let measure = rate(units).ok_or_else(broken)?;
                 let ends = values[SLOWEST].zip(values[FASTEST]);
-                let metric = Metric::new(value);
-                let metric = match ends {
-                    Some(((lower, _), (upper, _))) => metric.within(lower, upper),
-                    None => metric,
-                };
-                (measure, metric)
+                (measure, Metric::new(value).with_ends(ends.map(|(low, high)| (low.0, high.0))))
             }
         };
         Ok(self.results.add(name, measure, metric)?)
@@ -184,7 +174,6 @@ fn branch(names: &str) -> Option<(usize, &str)> {
     matches!(mark, '├' | '╰').then(|| (names[..at].chars().count() / 3, rest))
 }
 
-/// The first four cells.
 fn cells(columns: &str) -> [&str; 4] {
     let mut cells = columns.split('│').map(str::trim);
     std::array::from_fn(|_| cells.next().unwrap_or_default())
@@ -205,7 +194,8 @@ fn scaled(cell: &str) -> Option<(f64, &str)> {
 }
 
 fn rate(units: &str) -> Option<Measure> {
-    let custom = |name, units| Measure::custom(name, units, Direction::HigherIsBetter, Kind::Noisy);
+    let custom =
+        |name, units| Measure::custom(name, units, Direction::HigherIsBetter, MeasureKind::Noisy);
     Some(match units {
         "item/s" => Measure::throughput(),
         "B/s" => Measure::named("bytes-per-second"),
@@ -218,20 +208,21 @@ fn rate(units: &str) -> Option<Measure> {
 fn allocations(name: &'static str) -> Measure {
     match name {
         "allocations" => Measure::named(name),
-        _ => Measure::custom(name, "allocations", Direction::LowerIsBetter, Kind::Exact),
+        _ => Measure::custom(name, "allocations", Direction::LowerIsBetter, MeasureKind::Exact),
     }
 }
 
 fn allocated(name: &'static str) -> Measure {
     match name {
         "allocated" => Measure::named(name),
-        _ => Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, Kind::Exact),
+        _ => Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, MeasureKind::Exact),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{benchmarks, check_error};
 
     const HEAD: &str = "b          fastest       │ slowest       │ median        │ mean          │ samples │ iters\n";
 
@@ -282,8 +273,10 @@ mod tests {
         let again = format!("{HEAD}{add}{HEAD}{add}");
         let metric = parse(&again, None).expect("results").benchmarks[0].metrics[0].1.clone();
         assert_eq!(metric.samples.len(), 2, "another run of the program");
-        let error = parse(&format!("{HEAD}{add}{add}"), None).expect_err("twice").to_string();
-        assert!(error.contains("line 3: \"b::add\" has a result in line 2 already"), "{error}");
+        check_error(
+            parse(&format!("{HEAD}{add}{add}"), None),
+            "line 3: \"b::add\" has a result in line 2 already",
+        );
     }
 
     #[test]
@@ -306,8 +299,7 @@ mod tests {
         let next = HEAD.replace("b   ", "next");
         let text = format!("{HEAD}{good}├─ bad     {next}{add}");
         let results = parse(&text, None).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["b::good", "next::add"]);
+        assert_eq!(benchmarks(&results), ["b::good", "next::add"]);
         assert_eq!(results.failures[0].name.as_str(), "b::bad");
         for end in
             ["├─ bad     ", "├─ bad     \nthread 'main' (1) panicked at b.rs:1:2:\nno luck\n"]
@@ -322,7 +314,6 @@ mod tests {
         let text = format!(
             "{HEAD}╰─ add     1 eon         │ 4 µs          │ 2 ns          │ 3 ns          │ 100     │ 9\n"
         );
-        let error = parse(&text, None).expect_err("eons").to_string();
-        assert!(error.contains("line 2: b::add has a time"), "{error}");
+        check_error(parse(&text, None), "line 2: b::add has a time");
     }
 }

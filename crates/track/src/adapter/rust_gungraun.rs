@@ -4,11 +4,10 @@ mod measures;
 mod summary;
 mod table;
 
-use super::{AdapterError, text::without_colors};
+use super::AdapterError;
 use crate::model::{Average, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let results = summary::parse(&text)?;
     if results.is_empty() { table::parse(&text) } else { Ok(results) }
 }

@@ -1,11 +1,6 @@
 //! Iai: a name, and below it five counts, each with its change since the last run.
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, numbered},
-    text::without_colors,
-    unit,
-};
+use super::{Adapter, AdapterError, line::lines, unit};
 use crate::model::{Average, Measure, Metric, Results};
 
 /// The counts; their names are those of the measures.
@@ -13,15 +8,13 @@ const COUNTS: [&str; 5] =
     ["Instructions", "L1 Accesses", "L2 Accesses", "RAM Accesses", "Estimated Cycles"];
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let text = without_colors(text);
     let mut results = Results::default();
     let measures = COUNTS.map(Measure::named);
     let mut above = "";
     // The benchmark, and how many of its counts were read.
     let mut current: Option<(&str, usize)> = None;
     let mut first: Option<Metric> = None;
-    for (line, content) in numbered(&text) {
-        let at = At { adapter: Adapter::RustIai, line };
+    for (at, content) in lines(Adapter::RustIai, text) {
         let count = content.strip_prefix("  ").and_then(|content| content.split_once(':'));
         match count.and_then(|(name, value)| Some((name, metric(value)?))) {
             // Gungraun's results begin alike: only what comes second tells.
@@ -60,6 +53,7 @@ fn metric(value: &str) -> Option<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{benchmarks, values};
 
     const FIVE: &str = "  Instructions:      1,733 (No change)\n  L1 Accesses:       2359 (+1.5%)\n  \
                         L2 Accesses:          0\n  RAM Accesses:         3 (-0.1%)\n  \
@@ -69,10 +63,8 @@ mod tests {
     fn five_counts() {
         let results =
             parse(&format!("chatter\nshort\n{FIVE}\nlong one\n{FIVE}"), None).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["short", "long one"]);
-        let metrics = results.benchmarks[1].metrics.iter();
-        let found: Vec<_> = metrics.map(|(measure, m)| (measure.slug.as_str(), m.value)).collect();
+        assert_eq!(benchmarks(&results), ["short", "long one"]);
+        let found = values(&results.benchmarks[1]);
         let expected = [
             ("instructions", 1733.0),
             ("l1-accesses", 2359.0),

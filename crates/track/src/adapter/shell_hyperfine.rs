@@ -1,15 +1,18 @@
 //! Hyperfine's `--export-json`: of version 1 with its lists of times, and of version 2 with metrics that
 //! carry their units.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Adapter, AdapterError,
+    documents::documents,
+    figure::{Figure, required},
+    naming, once,
 };
-
-use super::{Adapter, AdapterError, documents::documents, figure::Figure, line::At, naming, once};
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -23,20 +26,14 @@ struct Export {
 struct Command {
     command: String,
     #[serde(default)]
-    parameters: BTreeMap<String, Entry>,
+    parameters: BTreeMap<String, Value>,
 
     mean: Option<Figure>,
-    #[serde(default)]
     stddev: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     min: Figure,
-    #[serde(default)]
     max: Figure,
-    #[serde(default)]
     user: Figure,
-    #[serde(default)]
     system: Figure,
     times: Option<Vec<f64>>,
     memory_usage_byte: Option<Vec<f64>>,
@@ -44,7 +41,7 @@ struct Command {
     exit_codes: Vec<Option<i64>>,
 
     #[serde(default)]
-    measurements: Vec<BTreeMap<String, Entry>>,
+    measurements: Vec<BTreeMap<String, Value>>,
     #[serde(default)]
     summary: BTreeMap<String, Summary>,
 }
@@ -53,34 +50,22 @@ struct Command {
 #[derive(Deserialize)]
 struct Summary {
     unit: String,
+    #[serde(deserialize_with = "required")]
     mean: Figure,
-    #[serde(default)]
     stddev: Figure,
-    #[serde(default)]
     median: Figure,
-    #[serde(default)]
     min: Figure,
-    #[serde(default)]
     max: Figure,
-}
-
-/// The named entries of version 2: a run's value with its unit, or the exit code.
-enum Entry {
-    Value(Figure),
-    Code(Option<i64>),
-    Text(String),
-    Other,
 }
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
     let adapter = Adapter::ShellHyperfine;
     let exports = documents::<Export>(adapter, text, &["\"results\"", "\"command\""])?;
     let mut results = Results::default();
-    for (line, export) in exports.found {
+    for (at, export) in exports.found {
         let commands = export.results;
         let pairs = commands.iter().map(|command| (command.command.clone(), parameters(command)));
         let ambiguous = naming::ambiguous(pairs);
-        let at = At { adapter, line };
         once::in_document(at, commands.iter().map(|c| ((&c.command, parameters(c)), &c.command)))?;
         for command in commands {
             let mut name = naming::in_one_line(&command.command).into_owned();
@@ -107,23 +92,25 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
 
 /// `a=1, b=2`
 fn parameters(command: &Command) -> String {
-    let text = |entry: &Entry| match entry {
-        Entry::Text(text) => text.clone(),
-        Entry::Value(Figure(Some(value))) => value.to_string(),
-        Entry::Code(Some(value)) => value.to_string(),
-        _ => String::new(),
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        value => value
+            .as_i64()
+            .map(|whole| whole.to_string())
+            .unwrap_or_else(|| number(value).map_or_else(String::new, |number| number.to_string())),
     };
-    let pairs: Vec<_> =
-        command.parameters.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
-    pairs.join(", ")
+    let pairs = command.parameters.iter().map(|(name, value)| format!("{name}={}", text(value)));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
-/// Why a command's times are not of a successful run.
+/// A number, alone or with its unit: `{"value": 1.5, "unit": "second"}`.
+fn number(value: &Value) -> Option<f64> {
+    value.get("value").unwrap_or(value).as_f64()
+}
+
 fn failure(command: &Command) -> Option<String> {
-    let of_runs = command.measurements.iter().filter_map(|run| match run.get("exit_code") {
-        Some(Entry::Code(code)) => Some(*code),
-        _ => None,
-    });
+    let of_runs = command.measurements.iter().filter_map(|run| run.get("exit_code"));
+    let of_runs = of_runs.filter(|code| code.is_i64() || code.is_null()).map(Value::as_i64);
     let codes: Vec<Option<i64>> = command.exit_codes.iter().copied().chain(of_runs).collect();
     let bad: Vec<_> = codes.iter().filter(|code| **code != Some(0)).collect();
     let what = match bad.first()? {
@@ -169,10 +156,7 @@ fn second_version(command: &Command, average: Average) -> Option<Vec<(Measure, M
     let mut metrics = Vec::new();
     for (name, summary) in &command.summary {
         let Some((measure, factor)) = measure(name, &summary.unit) else { continue };
-        let samples = command.measurements.iter().filter_map(|run| match run.get(name) {
-            Some(Entry::Value(Figure(Some(value)))) => Some(*value),
-            _ => None,
-        });
+        let samples = command.measurements.iter().filter_map(|run| number(run.get(name)?));
         let Some(metric) = metric(summary, average, factor, samples.collect()) else { continue };
         match measure.slug.as_str() {
             "latency" => metrics.insert(0, (measure, metric)),
@@ -191,13 +175,13 @@ fn measure(name: &str, unit: &str) -> Option<(Measure, f64)> {
         ("time_user" | "time_system", _) => return None,
         ("memory_peak_resident", "byte") => (peak_memory(), 1.0),
         // The whole process is counted, with what its loader and the kernel make of it.
-        ("instructions", _) => (Measure { kind: Kind::Noisy, ..Measure::named(name) }, 1.0),
+        ("instructions", _) => (Measure { kind: MeasureKind::Noisy, ..Measure::named(name) }, 1.0),
         _ => (naming::counter(name, unit, Direction::LowerIsBetter), 1.0),
     })
 }
 
 fn peak_memory() -> Measure {
-    Measure::custom("Peak Memory", "bytes (B)", Direction::LowerIsBetter, Kind::Noisy)
+    Measure::custom("Peak Memory", "bytes (B)", Direction::LowerIsBetter, MeasureKind::Noisy)
 }
 
 fn metric(summary: &Summary, average: Average, factor: f64, samples: Vec<f64>) -> Option<Metric> {
@@ -208,72 +192,7 @@ fn metric(summary: &Summary, average: Average, factor: f64, samples: Vec<f64>) -
         }
         Average::Median => (summary.median.0?, summary.min.0.zip(summary.max.0)),
     };
-    let mut metric = Metric::new(value * factor);
-    if let Some((lower, upper)) = ends {
-        metric = metric.within(lower * factor, upper * factor);
-    }
+    let ends = ends.map(|(lower, upper)| (lower * factor, upper * factor));
+    let metric = Metric::new(value * factor).with_ends(ends);
     Some(metric.with_samples(samples.into_iter().map(|sample| sample * factor).collect()))
-}
-
-impl<'de> Deserialize<'de> for Entry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyEntry;
-
-        impl<'de> Visitor<'de> for AnyEntry {
-            type Value = Entry;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value with its unit, or an exit code")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
-                let mut found = Entry::Other;
-                while let Some(key) = map.next_key::<String>()? {
-                    if key == "value" {
-                        found = match map.next_value()? {
-                            Entry::Code(Some(value)) => Entry::Value(Figure(Some(value as f64))),
-                            other => other,
-                        };
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(found)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entry, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Entry::Other)
-            }
-
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Entry, E> {
-                Ok(Entry::Code(Some(value)))
-            }
-
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Entry, E> {
-                Ok(match i64::try_from(value) {
-                    Ok(value) => Entry::Code(Some(value)),
-                    Err(_) => Entry::Value(Figure(Some(value as f64))),
-                })
-            }
-
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Entry, E> {
-                Ok(Entry::Value(Figure(Some(value))))
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<Entry, E> {
-                Ok(Entry::Code(None))
-            }
-
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Entry, E> {
-                Ok(Entry::Other)
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Entry, E> {
-                Ok(Entry::Text(text.to_owned()))
-            }
-        }
-
-        deserializer.deserialize_any(AnyEntry)
-    }
 }

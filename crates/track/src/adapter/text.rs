@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-/// The text without the sequences that colour it.
 pub(super) fn without_colors(text: &str) -> Cow<'_, str> {
     if memchr::memchr(0x1b, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);

@@ -9,7 +9,7 @@ use super::{
     once::Once,
     unit,
 };
-use crate::model::{Average, Direction, Kind, Measure, Metric, Results};
+use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
 
 /// Title of a column, measure, and the factor to its units.
 const COLUMNS: &[(&str, &str, f64)] = &[
@@ -22,7 +22,6 @@ const COLUMNS: &[(&str, &str, f64)] = &[
     ("prog_size_jited", "jited-size", 1.0),
 ];
 
-/// Columns of veristat's own: title, name, units.
 const OWN: &[(&str, &str, &str)] = &[
     ("max_states_per_insn", "Verifier States per Instruction", "states"),
     ("max_mark_read_len", "Verifier Mark Read Length", "states"),
@@ -128,7 +127,8 @@ fn column(title: &str) -> Column {
     }
     match OWN.iter().find(|own| own.0 == title) {
         Some(&(_, name, units)) => {
-            let measure = Measure::custom(name, units, Direction::LowerIsBetter, Kind::Exact);
+            let measure =
+                Measure::custom(name, units, Direction::LowerIsBetter, MeasureKind::Exact);
             Column::Figure(measure, 1.0)
         }
         None => Column::PassedOver,
@@ -189,6 +189,7 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{check_error, values};
 
     #[test]
     fn columns_in_any_order() {
@@ -196,8 +197,7 @@ mod tests {
                     p,12,a.o,success,20,xdp,N/A\nDone. Processed 1 files, 0 programs. Skipped 1 files, 0 programs.\n";
         let results = parse(text, None).expect("results");
         assert_eq!(results.benchmarks[0].name.as_str(), "a.o/p");
-        let metrics = results.benchmarks[0].metrics.iter();
-        let found: Vec<_> = metrics.map(|(measure, m)| (measure.slug.as_str(), m.value)).collect();
+        let found = values(&results.benchmarks[0]);
         assert_eq!(found, [("verification-time", 12e3), ("verified-instructions", 20.0)]);
     }
 
@@ -228,10 +228,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text, None).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
         let head = "file_name,prog_name,verdict,total_insns\n";
         check(&format!("x\n{head}a.o,p,success,x"), "line 3: Verified Instructions is \"x\"");
         check(&format!("{head}a.o,p,success"), "line 2: it has 3 columns, and the first line 4");

@@ -10,10 +10,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::{Adapter, AdapterError, line::At, objects::objects};
 use crate::model::{Average, BenchmarkName, Measure, Metric, Results};
 
-/// Version of the JSON that is read.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The result of `--against`.
 #[derive(Deserialize)]
 struct Comparison {
     report: Report,
@@ -130,8 +128,8 @@ fn read<T: DeserializeOwned>(
     report: impl Fn(T) -> Report,
 ) -> Result<Results, AdapterError> {
     let mut results = Results::default();
-    for document in objects::<T>(text) {
-        let at = At { adapter: Adapter::WingbeatBench, line: document.line };
+    for document in objects::<T>(Adapter::WingbeatBench, text) {
+        let at = document.at;
         match document.content {
             Ok(content) => add(&mut results, at, report(content), average)?,
             Err(_) if !document.head.contains("\"schema_version\"") => {}
@@ -252,6 +250,7 @@ fn named(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{benchmarks, check_error, values};
 
     const CASE: &str = r#"{"name": "p", "outcome": {"return_value": 2, "unmet_expectation": null},
         "latency": {"measured": {"median_ns": 24.5, "mean_ns": 25.0, "lower_ns": 24.0, "upper_ns": 26.0,
@@ -280,8 +279,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_has_no_metric() {
         let results = parse(&report(CASE, ""), None).expect("results");
-        let metrics = results.benchmarks[0].metrics.iter();
-        let found: Vec<_> = metrics.map(|(measure, m)| (measure.slug.as_str(), m.value)).collect();
+        let found = values(&results.benchmarks[0]);
         let expected = [
             ("latency", 24.5),
             ("net-latency", 1.5),
@@ -313,8 +311,7 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let results = parse(&report(&format!("{CASE},{CASE}"), ""), None).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["p", "p#2"]);
+        assert_eq!(benchmarks(&results), ["p", "p#2"]);
     }
 
     #[test]
@@ -328,10 +325,7 @@ mod tests {
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text, None).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
         check(&report(CASE, "").replace("version\": 1", "version\": 2"), "schema_version is 2");
         let whole = report(CASE, "");
         check(&whole[..whole.len() - 1], "EOF");

@@ -38,7 +38,6 @@ const LAST_LINES: usize = 10;
 /// Besides letters and digits, what no shell gives a meaning of its own.
 const PLAIN: &str = " _-./=+:,@%";
 
-/// Runs the command of a plan on one side.
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) side: SideName,
@@ -49,7 +48,6 @@ pub(super) struct Runner {
     target: PathBuf,
 }
 
-/// What a command printed.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) stdout: Vec<u8>,
@@ -74,7 +72,6 @@ impl Runner {
         self.build.as_ref().map(|build| self.execute(build, stop))
     }
 
-    /// Runs the command once.
     pub(super) fn run(&self, stop: &AtomicBool) -> Result<Output, CompareError> {
         self.execute(&self.command, stop)
     }

@@ -7,66 +7,43 @@ use wingbeat_stats::paired::PAIRS_MIN;
 use super::result::SideName;
 use crate::adapter::AdapterError;
 
-/// Why a comparison cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("there is no command to run in both revisions")]
     NoCommand,
     #[error("cannot start git, which makes the copies of both revisions: {0}")]
     GitMissing(io::Error),
-    /// Outside of any repository.
     #[error(
         "{directory:?} lies in no working tree of git, so there are no revisions to compare; go into one \
          ({said})"
     )]
     NoWorkingTree { directory: PathBuf, said: String },
-    /// Not a commit.
     #[error(
         "there is no commit {revision:?} in this repository; is it spelt right, and was it fetched \
          (a shallow clone lacks older ones: git fetch --unshallow)?"
     )]
     UnknownRevision { revision: String },
-    /// Git failed at something.
     #[error("git could not {what}: {said}")]
     Git { what: String, said: String },
-    /// A file or folder.
     #[error("cannot {what} {path}: {source}", path = path.display())]
-    File {
-        what: &'static str,
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Another comparison is running.
+    File { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "another `wingbeat compare` is running in this repository, and two would disturb each other; \
          wait for its end"
     )]
     Locked,
-    /// Somebody else's folder.
     #[error(
         "{path} belongs to somebody else or is no folder, so nothing is built there; set TMPDIR to a \
          folder of your own",
         path = path.display()
     )]
     NotOurs { path: PathBuf },
-    /// A revision without the folder that the command is to run in.
     #[error(
         "{revision} has no folder {folder:?}, where the command is to run; go into one that both have"
     )]
-    NoFolder {
-        /// From the root of the repository.
-        folder: String,
-        revision: String,
-    },
-    /// The command cannot be started.
+    NoFolder { folder: String, revision: String },
     #[error("cannot start {command:?}: {source}; a single argument would go through the shell")]
-    Start {
-        command: String,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The command, or the build, failed.
+    Start { command: String, source: io::Error },
     #[error("{command:?} {ended} in {side}{last}", side = side.name(), last = last_lines(last))]
     Failed {
         command: String,
@@ -75,30 +52,18 @@ pub enum CompareError {
         side: SideName,
         last: String,
     },
-    /// What it printed cannot be read.
     #[error("the output of {side}: {source}{last}", side = side.name(), last = last_lines(last))]
-    Output {
-        side: SideName,
-        /// Why not.
-        source: AdapterError,
-        last: String,
-    },
-    /// The pairs that a verdict takes would not be complete in time.
+    Output { side: SideName, source: AdapterError, last: String },
     #[error(
         "a pair of runs takes {pair_s:.0} s, and there is no time for the {PAIRS_MIN} pairs that a verdict \
          takes"
     )]
-    TooSlow {
-        /// How long a pair takes, in seconds.
-        pair_s: f64,
-    },
-    /// No benchmark that both have.
+    TooSlow { pair_s: f64 },
     #[error(
         "the revisions have no benchmark in common, so there is nothing to compare; were all of them \
          renamed?"
     )]
     NothingInCommon,
-    /// Stopped before a pair was complete.
     #[error("stopped before both revisions were run; nothing was compared")]
     Interrupted,
 }

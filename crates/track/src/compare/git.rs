@@ -11,7 +11,6 @@ use std::{
 use super::{error::CompareError, result::Revision};
 use crate::git;
 
-/// A working tree.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) root: PathBuf,
@@ -19,7 +18,6 @@ pub(super) struct Git {
     pub(super) prefix: String,
 }
 
-/// Files of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) revision: Revision,
@@ -28,7 +26,6 @@ pub(super) struct Snapshot {
 }
 
 impl Git {
-    /// The working tree around a directory.
     pub(super) fn find(directory: &Path) -> Result<Self, CompareError> {
         let ask = |flag: &str| {
             let found = output(git(directory).args(["rev-parse", flag]))?;
@@ -54,8 +51,7 @@ impl Git {
         Ok(Snapshot { revision: Revision { asked, commit, has_uncommitted_changes: false }, tree })
     }
 
-    /// The working tree as it is, files that git does not know yet included, ignored ones not. The index
-    /// stays as it is.
+    /// The working tree with files that git does not know yet, without ignored ones. The index stays.
     pub(super) fn working_tree(&self) -> Result<Snapshot, CompareError> {
         let head = self.revision("HEAD")?;
         let what = "take the working tree as it is";
@@ -96,7 +92,6 @@ impl Git {
     }
 }
 
-/// Runs git in a directory.
 pub(super) fn run_in<T: AsRef<OsStr>>(
     directory: &Path,
     what: &str,

@@ -10,10 +10,10 @@ use wingbeat_stats::{
 };
 
 use super::{
-    result::{Row, Unmatched},
+    result::{ComparedRow, Unmatched},
     series::Series,
 };
-use crate::model::Kind;
+use crate::model::MeasureKind;
 
 /// So many that ten lie beyond each side of the least likely interval that is resampled.
 const RESAMPLES: usize = 40_000;
@@ -39,26 +39,22 @@ impl Default for Settings {
 }
 
 /// How sure each of so many verdicts has to be.
-#[must_use]
 pub fn yardstick(settings: &Settings, verdicts: usize) -> Yardstick {
     let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::default() };
     Yardstick::shared(settings.false_verdicts, verdicts, bootstrap)
 }
 
-/// How a series is to be judged.
 enum Way {
-    /// Each side gave one value, always.
     Exact([f64; 2]),
-    /// By the logarithms of ratios.
     Noisy(Vec<f64>),
     NotAtAll,
 }
 
 fn way(series: &Series) -> Way {
     match (series.measure.kind, series.exact_values()) {
-        (Kind::Exact, Some(values)) => Way::Exact(values),
+        (MeasureKind::Exact, Some(values)) => Way::Exact(values),
         // What never differs from 0 has no ratio, and needs none.
-        (Kind::Noisy, Some([base, head])) if base == head && base <= 0.0 => {
+        (MeasureKind::Noisy, Some([base, head])) if base == head && base <= 0.0 => {
             Way::Exact([base, head])
         }
         _ => series.log_ratios().map_or(Way::NotAtAll, Way::Noisy),
@@ -66,17 +62,16 @@ fn way(series: &Series) -> Way {
 }
 
 /// Judges all series. The rows stand in the order in which they matter.
-#[must_use]
-pub fn judge(series: &[Series], settings: &Settings) -> (Vec<Row>, Vec<Unmatched>) {
+pub fn judge(series: &[Series], settings: &Settings) -> (Vec<ComparedRow>, Vec<Unmatched>) {
     let matched = || series.iter().filter(|series| series.only_side().is_none());
     let ways: Vec<(&Series, Way)> =
         matched().filter(|series| !series.pairs.is_empty()).map(|one| (one, way(one))).collect();
     let mut yardstick = yardstick(settings, verdicts(&ways));
     let judged = ways.iter().map(|(series, way)| row::row(series, way, settings, &mut yardstick));
-    let mut rows: Vec<Row> = judged.collect();
-    let size = |row: &Row| row.change.map_or(f64::INFINITY, f64::abs);
+    let mut rows: Vec<ComparedRow> = judged.collect();
+    let size = |row: &ComparedRow| row.change.map_or(f64::INFINITY, f64::abs);
     rows.sort_by(|one, other| {
-        let order = |row: &Row| (!row.is_beyond_threshold, row.verdict);
+        let order = |row: &ComparedRow| (!row.is_beyond_threshold, row.verdict);
         order(one).cmp(&order(other)).then(size(other).total_cmp(&size(one)))
     });
     (rows, unmatched(series))
@@ -84,7 +79,6 @@ pub fn judge(series: &[Series], settings: &Settings) -> (Vec<Row>, Vec<Unmatched
 
 /// Whether a change of the wanted size would be seen in every noisy series. Knows the scatter of the
 /// values, and not which way they lie, so that to stop by it favours no verdict.
-#[must_use]
 pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
     let awaited = |one: &&Series| one.only_side().is_none() && !one.is_ignored;
     let ways: Vec<(&Series, Way)> = series.iter().filter(awaited).map(|it| (it, way(it))).collect();
@@ -99,7 +93,6 @@ pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
 }
 
 /// Whether only exact measures are there, of which two pairs tell all.
-#[must_use]
 pub fn is_exact(series: &[Series]) -> bool {
     series.iter().all(|one| one.only_side().is_some() || matches!(way(one), Way::Exact(_)))
 }
@@ -129,7 +122,6 @@ fn unmatched(series: &[Series]) -> Vec<Unmatched> {
 
 /// After how many pairs the width of the intervals is looked at: 6, 8, 12, 16, 24, 32, 48 and so on.
 /// The fewer looks, the less often luck alone makes an interval narrow.
-#[must_use]
 pub fn is_look(pairs: usize) -> bool {
     pairs >= PAIRS_MIN && matches!(pairs >> pairs.trailing_zeros(), 1 | 3)
 }

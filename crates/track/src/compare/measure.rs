@@ -18,7 +18,6 @@ use super::{
 };
 use crate::model::Results;
 
-/// What all runs have given.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) series: Vec<Series>,
@@ -28,7 +27,6 @@ pub(super) struct Measured {
     pub(super) failures: Vec<Failed>,
 }
 
-/// The state of a measurement.
 struct Session<'a> {
     plan: &'a Plan,
     /// Base and head.
@@ -121,7 +119,6 @@ impl Session<'_> {
         self.pairs >= PAIRS_MIN && elapsed + block > self.plan.time
     }
 
-    /// One run of each side.
     fn pair(&mut self, sides: &[SideName]) -> Result<(), CompareError> {
         let (mut base, mut head) = (Results::default(), Results::default());
         for &side in sides {

@@ -5,25 +5,20 @@ use wingbeat_stats::random::Random;
 
 use super::SideName::{self, Base, Head};
 
-/// Runs in a block.
 pub const BLOCK: usize = 4;
 
-/// Pairs of neighbouring runs in a block.
 pub const PAIRS_PER_BLOCK: usize = 2;
 
-/// Blocks without end.
 #[derive(Debug, Clone)]
 pub struct Order(Random);
 
 impl Order {
     /// The same seed gives the same order.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Random::new(seed))
     }
 
     /// The next block. Its first two runs are a pair, and its last two.
-    #[must_use]
     pub fn block(&mut self) -> [SideName; BLOCK] {
         if self.0.coin() { [Base, Head, Head, Base] } else { [Head, Base, Base, Head] }
     }

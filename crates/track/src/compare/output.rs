@@ -5,7 +5,7 @@ use wingbeat_text::{
     Column, GivesWay, Scale, Style, Table, glued, grouped, paragraph, plural, share, unbroken,
 };
 
-use super::result::{Comparison, End, Revision, Row, Verdict};
+use super::result::{ComparedRow, Comparison, End, Revision, Verdict};
 use crate::output::{
     document::{Block, Heading, Line, Span},
     write_markdown,
@@ -15,10 +15,6 @@ use crate::output::{
 const HASH: usize = 10;
 
 /// Everything, as JSON with a line break at its end.
-///
-/// # Errors
-///
-/// Those of the writer, which have no cause here.
 pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
     #[derive(serde::Serialize)]
     struct Document<'a> {
@@ -33,7 +29,6 @@ pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
 }
 
 /// A table for people, with what else there is to say around it. There is one level of detail.
-#[must_use]
 pub fn human(comparison: &Comparison, style: Style) -> String {
     let paint = style.paint();
     let wrapped = |text: &str| paragraph(text, 2, style.width);
@@ -69,17 +64,13 @@ pub fn human(comparison: &Comparison, style: Style) -> String {
 }
 
 /// The same in Markdown, the verdict first.
-#[must_use]
 pub fn markdown(comparison: &Comparison) -> String {
     let mut blocks = vec![Block::Paragraph(vec![Span::Strong(conclusion(comparison))])];
     if !comparison.rows.is_empty() {
         let Table { names_heading, columns, .. } = table(comparison);
-        let mut head = vec![Heading::text(names_heading)];
-        head.extend(columns.iter().map(|column| match column.is_number {
-            true => Heading::number(&column.heading),
-            false => Heading::text(&column.heading),
-        }));
-        let cells = |(at, row): (usize, &Row)| {
+        let mut head = Heading::row(&[names_heading]);
+        head.extend(columns.iter().map(|it| Heading::new(&it.heading, it.is_number)));
+        let cells = |(at, row): (usize, &ComparedRow)| {
             let mut cells: Vec<Line> = vec![vec![Span::code(&row.benchmark)]];
             cells.extend(columns.iter().map(|column| {
                 let text = column.cells.get(at).map(String::as_str).unwrap_or_default();
@@ -137,7 +128,6 @@ fn course(comparison: &Comparison) -> String {
     format!("{} of runs by turns in {elapsed_s:.0} s, {end}", plural(*pairs, "pair"))
 }
 
-/// The heading of the last column.
 const VERDICT: &str = "verdict";
 
 fn table(comparison: &Comparison) -> Table {
@@ -147,10 +137,10 @@ fn table(comparison: &Comparison) -> Table {
         confidence.map_or_else(String::new, |share| format!("{} interval", rounded_down(share)));
     let scales: Vec<Scale> =
         rows.iter().map(|row| row.measure.scale(row.base, Some(row.head))).collect();
-    let values = |of: fn(&Row) -> f64| {
+    let values = |of: fn(&ComparedRow) -> f64| {
         rows.iter().zip(&scales).map(|(row, scale)| scale.with_unit(of(row))).collect()
     };
-    let cells = |cell: fn(&Row) -> String| rows.iter().map(cell).collect();
+    let cells = |cell: fn(&ComparedRow) -> String| rows.iter().map(cell).collect();
     let columns = vec![
         Column::words("measure", cells(|row| row.measure.slug.to_string())),
         Column::numbers("base", values(|row| row.base)).giving_way(GivesWay::Last),
@@ -163,7 +153,7 @@ fn table(comparison: &Comparison) -> Table {
     Table { names_heading: "benchmark", names, columns }
 }
 
-fn interval_text(row: &Row) -> String {
+fn interval_text(row: &ComparedRow) -> String {
     row.interval.map_or_else(String::new, |found| share::interval(found.lower, found.upper))
 }
 
@@ -177,7 +167,7 @@ fn rounded_down(confidence: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn verdict(row: &Row) -> String {
+fn verdict(row: &ComparedRow) -> String {
     match row.verdict {
         Verdict::Worse if row.is_beyond_threshold => "worse".to_owned(),
         Verdict::Worse => "worse, within the threshold".to_owned(),
@@ -223,7 +213,8 @@ fn remarks(comparison: &Comparison) -> Vec<Remark> {
 }
 
 fn conclusion(comparison: &Comparison) -> String {
-    let count = |is_it: fn(&Row) -> bool| comparison.rows.iter().filter(|row| is_it(row)).count();
+    let count =
+        |is_it: fn(&ComparedRow) -> bool| comparison.rows.iter().filter(|row| is_it(row)).count();
     let worse = count(|row| row.is_beyond_threshold);
     let slightly = count(|row| row.verdict == Verdict::Worse && !row.is_beyond_threshold);
     let better = count(|row| row.verdict == Verdict::Better);

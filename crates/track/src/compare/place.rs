@@ -6,7 +6,7 @@
 //! debug information set them apart, and what was built stays of use.
 
 use std::{
-    fs,
+    fs::{self, File, TryLockError},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     time::SystemTime,
@@ -26,7 +26,6 @@ pub(super) const PREFIX: &str = "wingbeat-compare-";
 /// Name of the slot of a working tree with changes; as long as a shortened hash.
 const WORKING_TREE: &str = "working-tree";
 
-/// The folders of a repository.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) trees: PathBuf,
@@ -101,6 +100,24 @@ pub(super) fn slots(base: &Snapshot, head: &Snapshot) -> [String; 2] {
     [format!("{base}-0"), format!("{head}-{number}")]
 }
 
+/// One comparison at a time in a repository, until it is dropped. The kernel takes the lock away with the
+/// process.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "closing it unlocks")] File);
+
+impl Lock {
+    pub(super) fn take(places: &Places) -> Result<Self, CompareError> {
+        let path = places.caches.join("lock");
+        let opened = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = opened.map_err(|source| file("open", &path, source))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self(lock)),
+            Err(TryLockError::WouldBlock) => Err(CompareError::Locked),
+            Err(TryLockError::Error(source)) => Err(file("lock", &path, source)),
+        }
+    }
+}
+
 /// A folder that nobody else can write into, also below `/tmp`.
 fn create_private(path: &Path) -> Result<(), CompareError> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
@@ -156,7 +173,7 @@ mod tests {
         let places = Places { trees: caches.join("trees"), caches };
         for age in 0..6 {
             places.cache(&format!("slot-{age}")).expect("a cache");
-            let used = fs::File::open(places.caches.join(format!("slot-{age}/used")));
+            let used = File::open(places.caches.join(format!("slot-{age}/used")));
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000 - age);
             used.expect("a file").set_modified(time).expect("set");
         }

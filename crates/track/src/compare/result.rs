@@ -5,19 +5,14 @@ pub use wingbeat_stats::paired::Verdict;
 
 use crate::model::{BenchmarkName, Measure};
 
-/// One of the two that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SideName {
-    /// The revision to compare with.
     Base,
-    /// The revision under test.
     Head,
 }
 
 impl SideName {
-    /// As it is called on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -26,7 +21,6 @@ impl SideName {
     }
 }
 
-/// What one side was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
     /// As the user named it; `working tree` if nobody did.
@@ -36,21 +30,16 @@ pub struct Revision {
     pub has_uncommitted_changes: bool,
 }
 
-/// Two revisions, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What was compared with.
     pub base: Revision,
     pub head: Revision,
-    /// The command and its arguments.
     pub command: Vec<String>,
     /// Each measure of each benchmark that both sides have, what matters most first.
-    pub rows: Vec<Row>,
-    /// Benchmarks that only one side has.
+    pub rows: Vec<ComparedRow>,
     pub unmatched: Vec<Unmatched>,
     /// Benchmarks that failed in runs that went on, each once.
     pub failures: Vec<Failed>,
-    /// Pairs of runs, one of each side.
     pub pairs: usize,
     /// How long the runs of these pairs took, in seconds.
     pub elapsed_s: f64,
@@ -64,20 +53,17 @@ pub struct Comparison {
 
 impl Comparison {
     /// Whether something is worse beyond the threshold, or failed in the head.
-    #[must_use]
     pub fn is_worse(&self) -> bool {
         self.rows.iter().any(|row| row.is_beyond_threshold)
             || self.failures.iter().any(|failed| failed.side == SideName::Head)
     }
 
     /// Whether so little was run that no noisy measure got a verdict, though there are some.
-    #[must_use]
     pub fn is_undecided(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == Verdict::TooFewPairs)
     }
 }
 
-/// Why a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -87,13 +73,11 @@ pub enum End {
     Interrupted,
 }
 
-/// One measure of one benchmark, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ComparedRow {
     pub benchmark: BenchmarkName,
     pub measure: Measure,
-    /// Value of the base, in the units of the measure: the geometric mean of its runs, or their median
-    /// if one is not above 0.
+    /// Geometric mean of the runs, or their median if one is not above 0, in units of the measure.
     pub base: f64,
     pub head: f64,
     /// `head / base − 1`; `None` from 0.
@@ -102,11 +86,9 @@ pub struct Row {
     pub interval: Option<ChangeInterval>,
     /// The smallest change that would have been seen in nine of ten such comparisons.
     pub smallest_visible: Option<f64>,
-    /// Pairs of runs in which both sides had it.
     pub pairs: usize,
     #[serde(with = "VerdictName")]
     pub verdict: Verdict,
-    /// Whether it is worse by more than the threshold.
     pub is_beyond_threshold: bool,
     /// What else there is to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +104,6 @@ pub struct ChangeInterval {
     pub confidence: f64,
 }
 
-/// The names of verdicts in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Verdict", rename_all = "kebab-case")]
 enum VerdictName {

@@ -5,7 +5,6 @@ use std::{borrow::Cow, collections::HashMap};
 use super::SideName;
 use crate::model::{BenchmarkName, Measure, Results, Slug};
 
-/// All values of one measure of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub benchmark: BenchmarkName,
@@ -14,7 +13,6 @@ pub struct Series {
     pub measure: Measure,
     /// Values of a pair of neighbouring runs, base and head, where both had one.
     pub pairs: Vec<[f64; 2]>,
-    /// In how many runs of each side it was there.
     pub seen: [usize; 2],
 }
 
@@ -26,7 +24,6 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Adds what a pair of runs has printed.
     pub(super) fn add(&mut self, base: &Results, head: &Results) {
         let mut values: HashMap<usize, [Option<f64>; 2]> = HashMap::new();
         for (side, results) in [base, head].into_iter().enumerate() {

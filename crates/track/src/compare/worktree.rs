@@ -13,7 +13,6 @@ use super::{
     place::{PREFIX, Places},
 };
 
-/// A checked-out side.
 #[derive(Debug)]
 pub(super) struct Worktree {
     git: Git,

@@ -2,11 +2,10 @@
 //! each other about their noise.
 //!
 //! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for
-//! several of them together and `neighbours` for their correlation. `write` makes the verdict.
+//! several of them together and `others` for their correlation. `write` makes the verdict.
 
 mod case;
 mod evidence;
-mod neighbours;
 mod others;
 mod run;
 mod write;
@@ -27,9 +26,7 @@ const THREAD_CASES_MIN: usize = 64;
 pub(super) struct Moved<'a> {
     pub(super) history: History<'a>,
     pub(super) log_ratio: f64,
-    /// Spread as a share of the baseline.
     pub(super) log_spread: f64,
-    /// Distance from the baseline in spreads.
     pub(super) error: f64,
 }
 

@@ -6,18 +6,12 @@ use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
 pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     let History { series, model, .. } = history;
     let Some(last) = history.points.last().filter(|_| history.suffices(1)) else {
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage(1);
-        return;
+        return verdict.wait(history.shortage(1));
     };
     let (value, before) = (series.metric.value, last.value);
     let (below, above) = (model.lower_boundary.unwrap_or(0.0), model.upper_boundary.unwrap_or(0.0));
     let (lower, upper) = (before - below * before.abs(), before + above * before.abs());
-    verdict.boundary = Some(Boundary {
-        baseline: Some(before),
-        lower_limit: Some(lower),
-        upper_limit: Some(upper),
-    });
+    verdict.boundary = Some(Boundary::around(before, lower, upper));
     verdict.change = Change::exactly(value, before);
     verdict.smallest_visible = (before != 0.0).then_some(below.max(above));
     let crossed = match () {

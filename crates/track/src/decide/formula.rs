@@ -22,9 +22,7 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     }
     let least = points_min(model.test);
     if !history.suffices(least) {
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage(least);
-        return;
+        return verdict.wait(history.shortage(least));
     }
     let values = history.values();
     let Some(boundary) = boundary(model, &values) else {
@@ -144,7 +142,6 @@ fn is_constant(values: &[f64]) -> bool {
     values.split_first().is_some_and(|(first, rest)| rest.iter().all(|value| value == first))
 }
 
-/// The standard deviation with n − 1.
 fn deviation(values: &[f64], mean: f64) -> Option<f64> {
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (values.len() > 1).then(|| (squares / (values.len() as f64 - 1.0)).sqrt())

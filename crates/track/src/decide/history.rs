@@ -5,7 +5,7 @@ use wingbeat_stats::sample::median;
 
 use super::{ReportInput, Series};
 use crate::model::{
-    Environment, Kind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
+    Environment, MeasureKind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
 };
 
 /// Points on each side that decide which value of a repeated point counts.
@@ -14,7 +14,6 @@ const AROUND: usize = 5;
 /// Minimum number of reports of history for a decision.
 pub(super) const REPORTS_MIN: usize = 5;
 
-/// The history points used for one metric.
 #[derive(Debug, Clone)]
 pub(super) struct History<'a> {
     /// Index of the metric's series in the report, and of its verdict.
@@ -45,7 +44,7 @@ impl<'a> History<'a> {
             .window
             .and_then(|window| report.start_time.checked_sub(Duration::seconds(i64::from(window))));
         let is_machine_asked = matches!(model.test, Test::Auto | Test::ChangePoint)
-            && series.measure.kind == Kind::Noisy;
+            && series.measure.kind == MeasureKind::Noisy;
         let most = model.max_sample_size.map_or(usize::MAX, |most| most as usize);
         let mut of_other_machines = 0;
         // Several points may be of the same report.
@@ -95,7 +94,6 @@ impl<'a> History<'a> {
         self.suffices(0) && self.reports() >= test_least
     }
 
-    /// Reports that the points come from.
     pub(super) fn reports(&self) -> usize {
         self.points.chunk_by(|one, next| one.report == next.report).count()
     }
@@ -108,7 +106,6 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Why there are too few points.
     pub(super) fn shortage(&self, test_least: usize) -> String {
         self.found(self.points.len(), self.least.max(test_least), "points")
     }
@@ -121,7 +118,6 @@ impl<'a> History<'a> {
         format!("history has {found} of the {least} {what} that are needed{others}")
     }
 
-    /// The report of each point.
     pub(super) fn report_numbers(&self) -> Vec<usize> {
         self.points.iter().map(|point| point.report).collect()
     }

@@ -8,7 +8,6 @@ use crate::model::{
     ThresholdModel, Verdict,
 };
 
-/// A report with the history of each of its metrics.
 #[derive(Debug, Clone)]
 pub struct ReportInput<'a> {
     /// When the first iteration began; the age of history is measured from here.
@@ -23,7 +22,6 @@ pub struct ReportInput<'a> {
 /// One metric of the report, and its history.
 #[derive(Debug, Clone)]
 pub struct Series<'a> {
-    /// Iteration of the report, from 0.
     pub iteration: u32,
     pub benchmark: &'a BenchmarkName,
     pub measure: &'a Measure,
@@ -33,10 +31,18 @@ pub struct Series<'a> {
     pub repeats: Vec<f64>,
     /// Whether the benchmark asked not to be judged: only its boundary is computed.
     pub is_ignored: bool,
-    /// The threshold that judges it; `None` if there is none.
     pub model: Option<ThresholdModel>,
     /// Points of earlier reports, the oldest first. The report's own iterations are not among them.
     pub history: &'a [PastPoint],
+}
+
+impl<'a> Series<'a> {
+    /// The metric of the first iteration, measured once, without a threshold and a history.
+    pub fn new(benchmark: &'a BenchmarkName, measure: &'a Measure, metric: &'a Metric) -> Self {
+        let (repeats, history) = (Vec::new(), &[][..]);
+        let (iteration, is_ignored, model) = (0, false, None);
+        Self { iteration, benchmark, measure, metric, repeats, is_ignored, model, history }
+    }
 }
 
 /// How `auto` and `change_point` decide.
@@ -65,18 +71,15 @@ impl Settings {
     }
 }
 
-/// What was decided about a report.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
     /// One for each series, in their order.
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
-    /// Metrics that look changed by their raw samples, with too few reports of history to decide.
-    /// They raise no alert.
+    /// Metrics whose raw samples look changed, with too little history to decide. They raise no alert.
     #[serde(default)]
     pub looks: Vec<Look>,
-    /// Notices about the whole report.
     pub notices: Vec<Notice>,
 }
 

@@ -8,7 +8,7 @@ use super::{
     words::{self, chance},
 };
 use crate::model::{
-    Boundary, Change, Kind, Limit, Outcome, ThresholdModel, Verdict, threshold::Test,
+    Boundary, Change, Limit, MeasureKind, Outcome, ThresholdModel, Verdict, threshold::Test,
 };
 
 /// Maximum length of a new level that is still news, including the newest value.
@@ -17,7 +17,9 @@ pub(super) const FRESH_MAX: usize = 7;
 /// Whether this test judges the series.
 pub(super) fn is_asked(series: &Series<'_>) -> bool {
     let test = series.model.map(|model| model.test);
-    test == Some(Test::ChangePoint) && series.measure.kind == Kind::Noisy && !series.is_ignored
+    test == Some(Test::ChangePoint)
+        && series.measure.kind == MeasureKind::Noisy
+        && !series.is_ignored
 }
 
 /// Least changes that count, downwards and upwards, as shares.
@@ -41,14 +43,10 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     let History { series, model, .. } = history;
     let least_points = changes::POINTS_MIN - 1;
     if !history.suffices_in_reports(REPORTS_MIN) {
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage_in_reports(REPORTS_MIN);
-        return;
+        return verdict.wait(history.shortage_in_reports(REPORTS_MIN));
     }
     if !history.suffices(least_points) {
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage(least_points);
-        return;
+        return verdict.wait(history.shortage(least_points));
     }
     let mut values = history.settled_values();
     values.push(series.metric.value);
@@ -67,10 +65,9 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     let here = Usual::of(&[&values[start..]], 0.0);
     let baseline =
         crossing.map(|(change, _)| change.before).or(here.as_ref().map(|here| here.level));
-    verdict.boundary = baseline.map(|baseline| Boundary {
-        baseline: Some(baseline),
-        lower_limit: Some(baseline - least.0 * baseline.abs()),
-        upper_limit: Some(baseline + least.1 * baseline.abs()),
+    verdict.boundary = baseline.map(|baseline| {
+        let (below, above) = (least.0 * baseline.abs(), least.1 * baseline.abs());
+        Boundary::around(baseline, baseline - below, baseline + above)
     });
     verdict.outcome = Outcome::NoChange;
     let Some((change, limit)) = crossing else {

@@ -14,8 +14,7 @@ use super::{
 };
 use crate::model::{Change, Limit, Outcome, Verdict};
 
-/// Least relative difference to consider: runs of the same program on a shared machine often differ
-/// by as much.
+/// Least relative difference to consider: runs of one program on a shared machine differ as much.
 const RUN_TO_RUN: f64 = 0.2;
 
 /// Writes the verdicts, and lists what looks changed.
@@ -26,8 +25,7 @@ pub(super) fn judge(
 ) -> Vec<Look> {
     let looks = histories.iter().filter_map(|history| {
         let verdict = &mut verdicts[history.index];
-        verdict.outcome = Outcome::TooLittleHistory;
-        verdict.reason = history.shortage_in_reports(REPORTS_MIN);
+        verdict.wait(history.shortage_in_reports(REPORTS_MIN));
         look(history, settings, verdict)
     });
     looks.collect()

@@ -78,8 +78,7 @@ fn common_move(group: &[&Moved<'_>], settings: &Settings) -> Option<f64> {
 }
 
 impl Moved<'_> {
-    /// Whether it moved in the direction of the middle one by more than its own spread, and at least half as
-    /// far.
+    /// Whether it moved the way of the middle one, beyond its own spread and at least half as far.
     fn has_moved(&self, middle: f64) -> bool {
         let side = middle.signum();
         self.error * side >= MOVED_SPREADS && self.log_ratio * side >= MOVED_SHARE * middle.abs()

@@ -27,7 +27,6 @@ pub(super) fn in_spreads(spreads: f64) -> String {
     }
 }
 
-/// Appends the changes of the environment.
 pub(super) fn with_news(reason: String, news: &[String]) -> String {
     if news.is_empty() { reason } else { format!("{reason}; new since then: {}", news.join(", ")) }
 }

@@ -9,7 +9,6 @@ use crate::{model::Status, output::Sentence};
 const SHOWN_MAX: usize = 10;
 
 /// One line for each alert, failure and notice. Alerts are errors if they fail the run, else warnings.
-#[must_use]
 pub fn annotations(message: &Message, is_strict: bool) -> String {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();

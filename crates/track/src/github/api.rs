@@ -1,14 +1,24 @@
-//! GitHub's API: one request, and what a refusal means.
+//! GitHub's API: one request and what a refusal means, the comment on a pull request, which is found again by
+//! its marker, and the check run beside a commit, which a branch rule can demand.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use ureq::http::Method;
 
+use super::Message;
 use crate::remote::{
     Key, Patience,
     http::{Call, Response},
 };
 
-/// The API of one repository.
+/// Comments on a page; GitHub gives no more.
+const PER_PAGE: usize = 100;
+
+/// Pages that are searched. A pull request with more comments gets a second one of ours.
+const PAGES_MAX: usize = 30;
+
+/// Characters of a title; GitHub shows one line.
+const TITLE_MAX: usize = 200;
+
 pub(super) struct Api<'a> {
     /// `https://api.github.com/repos/OWNER/NAME`.
     pub(super) root: String,
@@ -16,7 +26,6 @@ pub(super) struct Api<'a> {
     pub(super) patience: Patience,
 }
 
-/// Why a request came to nothing.
 pub(super) struct Refusal {
     pub(super) reason: String,
     /// Whether the token is good and lacks the permission.
@@ -25,7 +34,7 @@ pub(super) struct Refusal {
 
 impl Api<'_> {
     /// Sends a request to a path below the root. `permission` is what it takes: `checks: write`.
-    pub(super) fn call(
+    fn call(
         &self,
         method: Method,
         path: &str,
@@ -36,14 +45,13 @@ impl Api<'_> {
         let call = Call {
             // What is made twice stays twice.
             is_repeatable: method != Method::POST,
-            method,
-            url: &url,
             headers: &[
                 ("accept", "application/vnd.github+json"),
                 ("x-github-api-version", "2022-11-28"),
             ],
             key: Some(self.key),
             body,
+            ..Call::new(method, &url)
         };
         let response = call.send(&self.patience, &mut |_| {}).map_err(|failure| {
             Refusal::because(format!("{url} gave no answer: {}", failure.reason))
@@ -55,10 +63,87 @@ impl Api<'_> {
             _ => Err(Refusal::of(&response, permission)),
         }
     }
+
+    /// Updates the comment on a pull request, or makes it if `may_create`. Gives its address.
+    pub(super) fn comment(
+        &self,
+        number: u64,
+        message: &Message,
+        may_create: bool,
+    ) -> Result<Option<String>, Refusal> {
+        let body = json!({ "body": message.markdown });
+        let (method, path) = match self.find_comment(number, &message.marker)? {
+            Some(id) => (Method::PATCH, format!("issues/comments/{id}")),
+            None if !may_create => return Ok(None),
+            None => (Method::POST, format!("issues/{number}/comments")),
+        };
+        self.call(method, &path, Some(&body), COMMENTS).map(|answer| Some(address(&answer)))
+    }
+
+    /// The newest comment that ends in our marker. One that quotes it has more after it.
+    fn find_comment(&self, number: u64, marker: &str) -> Result<Option<u64>, Refusal> {
+        let mut found = None;
+        for page in 1..=PAGES_MAX {
+            let path = format!("issues/{number}/comments?per_page={PER_PAGE}&page={page}");
+            let json = self.call(Method::GET, &path, None, COMMENTS)?;
+            let Some(comments) = json.as_array() else {
+                return Err(Refusal::because("GitHub's list of comments is no list"));
+            };
+            for comment in comments {
+                let body = comment["body"].as_str().unwrap_or_default();
+                if body.trim_end().ends_with(marker) {
+                    found = comment["id"].as_u64().or(found);
+                }
+            }
+            if comments.len() < PER_PAGE {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes a check run about the commit, which is complete at once. Gives its address.
+    pub(super) fn check(
+        &self,
+        message: &Message,
+        id: Option<&str>,
+        commit: &str,
+        is_strict: bool,
+    ) -> Result<String, Refusal> {
+        // The name does not tell the branch: a rule about checks names it once for all pull requests.
+        let name = match id {
+            Some(id) => format!("wingbeat: {id}"),
+            None => format!("wingbeat: {} on {}", message.project, message.testbed),
+        };
+        // As the exit code has it: nothing is a failure without `--err`.
+        let conclusion = match (message.alerts > 0 || message.failures > 0, is_strict) {
+            (true, true) => "failure",
+            (true, false) => "neutral",
+            (false, _) => "success",
+        };
+        let body = json!({
+            "name": name,
+            "head_sha": commit,
+            "status": "completed",
+            "conclusion": conclusion,
+            "output": {
+                "title": message.verdict.chars().take(TITLE_MAX).collect::<String>(),
+                "summary": message.markdown,
+            },
+        });
+        let answer = self.call(Method::POST, "check-runs", Some(&body), "checks: write")?;
+        Ok(address(&answer))
+    }
+}
+
+const COMMENTS: &str = "pull-requests: write";
+
+fn address(answer: &Value) -> String {
+    answer["html_url"].as_str().unwrap_or_default().to_owned()
 }
 
 impl Refusal {
-    pub(super) fn because(reason: impl Into<String>) -> Self {
+    fn because(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_forbidden: false }
     }
 

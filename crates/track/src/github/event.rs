@@ -4,12 +4,9 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// What concerns us of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Event {
-    /// Number of the pull request, if it is about one.
     pub(super) number: Option<u64>,
-    /// Whether that comes from another repository.
     pub(super) is_fork: bool,
     /// The commit that it is about, where that is not the one that is checked out: of a pull request GitHub
     /// checks out its merge with the base branch.

@@ -6,7 +6,6 @@ use crate::{
     remote::{self, Answer, words},
 };
 
-/// What GitHub is told about a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub project: String,
@@ -17,18 +16,15 @@ pub struct Message {
     pub markdown: String,
     /// By what the comment is found again.
     pub marker: String,
-    /// Alerts, failed benchmarks and notices.
     pub sentences: Vec<Sentence>,
     /// Alerts for which `--err` fails the run.
     pub alerts: u64,
     pub failures: usize,
-    /// Whether a threshold judges any metric.
     pub has_threshold: bool,
 }
 
 impl Message {
     /// About a report that was judged here. `id` is the user's own name for the comment (`--ci-id`).
-    #[must_use]
     pub fn of_page(page: &Page<'_>, id: Option<&str>) -> Self {
         let is_active = |alert: &&Alert| alert.status == Status::Active;
         Self {
@@ -42,7 +38,6 @@ impl Message {
     }
 
     /// About a report that a server judged. As there, alerts count whether or not somebody dismissed them.
-    #[must_use]
     pub fn of_answer(answer: &Answer, report: &Report, id: Option<&str>) -> Self {
         let alert =
             |alert: &remote::RemoteAlert| Sentence::Alert(alert.status, words::alert(alert));

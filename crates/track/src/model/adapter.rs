@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A tool whose output can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adapter {
@@ -14,29 +13,23 @@ pub enum Adapter {
     RustCriterion,
     RustDivan,
     RustIai,
-    /// Gungraun, formerly iai-callgrind.
     #[serde(alias = "rust_iai_callgrind")]
     RustGungraun,
-    /// Google Benchmark, JSON.
     CppGoogle,
-    /// Catch2.
     CppCatch2,
     /// `go test -bench`.
     GoBench,
     JavaJmh,
-    /// BenchmarkDotNet, JSON.
     CSharpDotNet,
     JsBenchmark,
     /// `console.time`.
     JsTime,
     JsVitest,
     PythonAsv,
-    /// pytest-benchmark, JSON.
     PythonPytest,
     /// Ruby's benchmark module and benchmark-ips.
     RubyBenchmark,
     ShellHyperfine,
-    /// Dart's benchmark_harness.
     DartBenchmarkHarness,
     /// `wingbeat bench --format json`.
     WingbeatBench,

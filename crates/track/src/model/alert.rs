@@ -5,23 +5,21 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::name::{BenchmarkName, Slug};
+use super::{
+    name::{BenchmarkName, Slug},
+    verdict::Verdict,
+};
 
-/// Which limit was crossed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The value is below the lower limit.
     Lower,
-    /// The value is above the upper limit.
     Upper,
 }
 
-/// The status of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Raised, neither dismissed nor silenced.
     Active,
     /// Dismissed: settled.
     Dismissed,
@@ -39,17 +37,30 @@ impl fmt::Display for Status {
     }
 }
 
-/// A metric beyond a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     pub uuid: Uuid,
-    /// Iteration of the report, from 0.
     pub iteration: u32,
     pub benchmark: BenchmarkName,
     pub measure: Slug,
     pub limit: Limit,
     pub status: Status,
-    /// The reason given with the change of status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl Alert {
+    /// The active alert that a verdict raises.
+    pub fn of(uuid: Uuid, verdict: &Verdict) -> Self {
+        Self {
+            uuid,
+            iteration: verdict.iteration,
+            benchmark: verdict.benchmark.clone(),
+            measure: verdict.measure.clone(),
+            // An alert without a limit that was crossed is one of exact measures that rose.
+            limit: verdict.limit.unwrap_or(Limit::Upper),
+            status: Status::Active,
+            reason: None,
+        }
+    }
 }

@@ -26,9 +26,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The facts that are the same in every run on an unchanged machine, by name. Load, steal and
-    /// commit are not.
-    #[must_use]
+    /// The facts that stay the same on an unchanged machine: not load, steal and commit.
     pub fn lasting(&self) -> Vec<(&'static str, String)> {
         let cores = self.cores.map(|cores| cores.to_string());
         [
@@ -46,7 +44,6 @@ impl Environment {
 
     /// What differs from `before`, in words: `kernel 6.12.1 → 6.18.4`. Empty if nothing does; a
     /// value that is unknown on one side is no difference.
-    #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let before = before.lasting();
         let value_before = |name| before.iter().find(|(known, _)| *known == name).map(|(_, v)| v);

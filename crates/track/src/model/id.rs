@@ -3,18 +3,15 @@
 
 use uuid::Uuid;
 
-/// Digits that are shown.
 const LENGTH: usize = 8;
 
 /// The last eight digits of a UUID, which every verb takes that takes a UUID.
-#[must_use]
 pub fn short_id(uuid: Uuid) -> String {
     let digits = uuid.simple().to_string();
     digits[digits.len() - LENGTH..].to_owned()
 }
 
 /// The first ten digits of a commit's hash.
-#[must_use]
 pub fn short_hash(hash: &str) -> &str {
     hash.get(..10).unwrap_or(hash)
 }

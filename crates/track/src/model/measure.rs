@@ -12,14 +12,11 @@ use super::name::Slug;
 pub struct Measure {
     pub slug: Slug,
     pub name: Cow<'static, str>,
-    /// Units of the values, for people: `nanoseconds (ns)`.
     pub units: Cow<'static, str>,
     pub direction: Direction,
-    /// Whether the same code gives the same value.
-    pub kind: Kind,
+    pub kind: MeasureKind,
 }
 
-/// The better direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -33,7 +30,7 @@ pub enum Direction {
 /// Whether the same code on the same input gives the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum MeasureKind {
     /// It does: instructions, sizes, counts of allocations. Any difference is a change.
     Exact,
     /// It does not: times. A change must exceed the noise.
@@ -41,10 +38,10 @@ pub enum Kind {
 }
 
 /// Slug, name, units, direction and kind of a measure that is known by its slug.
-type Known = (&'static str, &'static str, &'static str, Direction, Kind);
+type Known = (&'static str, &'static str, &'static str, Direction, MeasureKind);
 
 use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
-use Kind::{Exact, Noisy};
+use MeasureKind::{Exact, Noisy};
 
 /// Measures that adapters produce. Those of Bencher have its slugs, names and units.
 const KNOWN: &[Known] = &[
@@ -93,9 +90,7 @@ fn known(slug: &str) -> Option<&'static Known> {
 }
 
 impl Measure {
-    /// The measure of that slug: the known one, or else one named after the slug, noisy, with an
-    /// unknown direction.
-    #[must_use]
+    /// The known measure of that slug, or a noisy one named after it, of unknown direction.
     pub fn from_slug(slug: Slug) -> Self {
         match known(slug.as_str()) {
             Some(&(_, name, units, direction, kind)) => {
@@ -115,7 +110,6 @@ impl Measure {
     }
 
     /// The measure of that name or slug; a name that is not a slug keeps its spelling as the title.
-    #[must_use]
     pub fn named(text: &str) -> Self {
         let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
         let measure = Self::from_slug(Slug::of(by_name.unwrap_or(text)));
@@ -130,37 +124,32 @@ impl Measure {
     }
 
     /// A tool-specific measure, in its own units.
-    #[must_use]
     pub fn custom(
         name: impl Into<Cow<'static, str>>,
         units: impl Into<Cow<'static, str>>,
         direction: Direction,
-        kind: Kind,
+        kind: MeasureKind,
     ) -> Self {
         let name = name.into();
         Self { slug: Slug::of(&name), name, units: units.into(), direction, kind }
     }
 
     /// The prefixes of its units, in which its values are written.
-    #[must_use]
     pub fn ladder(&self) -> Units {
         Units::new(symbol(self), self.kind == Exact)
     }
 
     /// The scale for `value`. If `other` is a different number, both are written differently.
-    #[must_use]
     pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
         self.ladder().scale(value, other)
     }
 
     /// Time of a run, in nanoseconds.
-    #[must_use]
     pub fn latency() -> Self {
         Self::named("latency")
     }
 
     /// Operations per second.
-    #[must_use]
     pub fn throughput() -> Self {
         Self::named("throughput")
     }

@@ -10,7 +10,6 @@ pub struct Metric {
     /// Lower end of the spread that the tool reported; its meaning depends on the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_value: Option<f64>,
-    /// Upper end of the spread that the tool reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_value: Option<f64>,
     /// The single measurements, in the order of measuring, if the tool reports them.
@@ -19,26 +18,31 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// A value without a spread.
-    #[must_use]
     pub fn new(value: f64) -> Self {
         Self { value, lower_value: None, upper_value: None, samples: Vec::new() }
     }
 
-    /// The same value with both ends of its spread.
-    #[must_use]
     pub fn within(self, lower: f64, upper: f64) -> Self {
         Self { lower_value: Some(lower), upper_value: Some(upper), ..self }
     }
 
+    /// Within both ends, if they are known.
+    pub(crate) fn with_ends(self, ends: Option<(f64, f64)>) -> Self {
+        let Some((lower, upper)) = ends else { return self };
+        self.within(lower, upper)
+    }
+
+    /// Within an error on either side, if it is known.
+    pub(crate) fn with_error(self, error: Option<f64>) -> Self {
+        let value = self.value;
+        self.with_ends(error.map(|error| (value - error, value + error)))
+    }
+
     /// The same value with single measurements.
-    #[must_use]
     pub fn with_samples(self, samples: Vec<f64>) -> Self {
         Self { samples, ..self }
     }
 
-    /// Whether all numbers are finite.
-    #[must_use]
     pub fn is_finite(&self) -> bool {
         let ends = [self.lower_value, self.upper_value];
         self.value.is_finite()

@@ -5,7 +5,6 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot be the name of a {what}: {reason}")]
 pub struct InvalidName {
@@ -25,9 +24,6 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// # Errors
-            ///
-            /// When the text breaks the rules above.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
                 let text = text.as_ref();
                 let check: fn(&str) -> Result<(), String> = $check;
@@ -40,8 +36,6 @@ macro_rules! name {
                 }
             }
 
-            /// The text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -113,7 +107,6 @@ name!(
 
 impl Slug {
     /// The slug of any text. A text without a single letter or digit becomes `x`.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let slug = slugify(text);
         Self(if slug.is_empty() { "x".into() } else { slug.into() })
@@ -131,7 +124,6 @@ pub(crate) fn strip_ignored(text: &str) -> Option<&str> {
 
 impl BenchmarkName {
     /// The name without the ending that asks not to be judged, and whether it had one.
-    #[must_use]
     pub fn strip_ignored(self) -> (Self, bool) {
         match strip_ignored(&self.0) {
             Some(rest) => (Self(rest.into()), true),

@@ -7,16 +7,12 @@ use wingbeat_text::sentence;
 
 use super::{name::Slug, verdict::Outcome};
 
-/// A notice about a whole report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Notice {
-    /// Most benchmarks moved alike: the host, the toolchain or something else that they share
-    /// changed.
+    /// Most benchmarks moved alike: the host, the toolchain or something else they share changed.
     MovedTogether {
-        /// Iteration of the report, from 0.
         iteration: u32,
-        /// Measure in which they moved.
         measure: Slug,
         benchmarks: usize,
         /// Benchmarks of the measure that could be judged.

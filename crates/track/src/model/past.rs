@@ -11,16 +11,13 @@ use super::{
     verdict::Outcome,
 };
 
-/// Earlier reports by series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
-    /// The reports, oldest first.
     pub reports: Vec<PastReport>,
     /// In the order of benchmark, measure and units.
     pub series: Vec<PastSeries>,
 }
 
-/// An earlier report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastReport {
     pub uuid: Uuid,
@@ -37,25 +34,20 @@ pub struct PastSeries {
     pub benchmark: BenchmarkName,
     /// As the newest report has it.
     pub measure: Measure,
-    /// The values, oldest first.
     pub points: Vec<PastPoint>,
 }
 
-/// One value of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastPoint {
     /// Its report: an index of [`Past::reports`].
     pub report: usize,
-    /// Iteration of that report, from 0.
     pub iteration: u32,
     /// The measured value; finite.
     pub value: f64,
-    /// The values when it was measured again to confirm an alert. A value that a repeat refuted is never
-    /// the first of a new level.
+    /// The values when it was measured again. One that these refute never begins a new level.
     pub repeats: Vec<f64>,
     /// Single measurements, if the report is among the newest, for which samples are read.
     pub samples: Vec<f64>,
-    /// The alert that it raised, with its present status.
     pub alert: Option<(Limit, Status)>,
     /// The decision about it, if it [stands out](Outcome::stands_out).
     pub outcome: Option<Outcome>,
@@ -63,7 +55,6 @@ pub struct PastPoint {
 
 impl Past {
     /// The series of a benchmark's measure in the same units.
-    #[must_use]
     pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
         let key = (benchmark, &measure.slug, &measure.units);
         let at = self.series.binary_search_by(|series| {
@@ -75,7 +66,6 @@ impl Past {
 
 impl PastPoint {
     /// A value of the first iteration of a report, which raised no alert.
-    #[must_use]
     pub fn new(report: usize, value: f64) -> Self {
         let (repeats, samples) = (Vec::new(), Vec::new());
         Self { report, iteration: 0, value, repeats, samples, alert: None, outcome: None }

@@ -22,8 +22,7 @@ pub struct Report {
     pub branch: BranchName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// How often the branch's history was restarted (`--start-point-reset`). Reports of an earlier
-    /// epoch are not history for this one.
+    /// How often the branch's history was restarted. Earlier epochs are not history for this one.
     #[serde(default)]
     pub epoch: u32,
     /// Where the branch comes from; its history continues there.
@@ -31,8 +30,7 @@ pub struct Report {
     pub start_point: Option<StartPoint>,
     /// Machine, or kind of machine, by the user's name for it.
     pub testbed: TestbedName,
-    /// When the first iteration began. History is ordered by it, so it does not matter when a
-    /// report is stored.
+    /// When the first iteration began. History is ordered by it, and not by when it was stored.
     #[serde(with = "time::serde::rfc3339")]
     pub start_time: OffsetDateTime,
     /// When the last iteration ended.
@@ -54,8 +52,34 @@ pub struct Report {
 }
 
 impl Report {
+    /// A report in Bencher Metric Format that took no time and has nothing in it.
+    pub fn new(
+        uuid: Uuid,
+        project: ProjectName,
+        branch: BranchName,
+        testbed: TestbedName,
+        start_time: OffsetDateTime,
+    ) -> Self {
+        Self {
+            uuid,
+            project,
+            branch,
+            hash: None,
+            epoch: 0,
+            start_point: None,
+            testbed,
+            start_time,
+            end_time: start_time,
+            adapter: Adapter::Json,
+            environment: Environment::default(),
+            iterations: Vec::new(),
+            verdicts: Vec::new(),
+            alerts: Vec::new(),
+            confirms: None,
+        }
+    }
+
     /// Alerts that are neither dismissed nor silenced.
-    #[must_use]
     pub fn active_alerts(&self) -> usize {
         self.alerts.iter().filter(|alert| alert.status == Status::Active).count()
     }

@@ -75,7 +75,6 @@ impl PartialEq for BencherNames {
     }
 }
 
-/// The metrics of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkResults {
     /// Its name, without the ending that asks not to be judged.
@@ -87,52 +86,35 @@ pub struct BenchmarkResults {
     pub metrics: Vec<(Measure, Metric)>,
 }
 
-/// A benchmark that failed inside of a run that went on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedBenchmark {
     pub name: BenchmarkName,
     pub reason: String,
 }
 
-/// Why a metric cannot be added.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AddError {
-    /// The same measure twice, in units that differ.
     #[error(
         "benchmark {benchmark:?} has the measure {measure} twice, once in {first} and once in {second}; \
          values in different units cannot be one metric"
     )]
-    Units {
-        benchmark: String,
-        measure: Slug,
-        /// Units of the first value.
-        first: String,
-        /// Units of the second.
-        second: String,
-    },
-    /// A spread that ends before it begins.
+    Units { benchmark: String, measure: Slug, first: String, second: String },
     #[error(
         "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
     )]
     Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
-    /// Infinite, or not a number.
     #[error("benchmark {benchmark:?} has a {measure} that is no finite number")]
     NotFinite { benchmark: String, measure: Slug },
 }
 
 impl Results {
     /// Whether there is neither a metric nor a failure.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.benchmarks.is_empty() && self.failures.is_empty()
     }
 
     /// Adds a metric. A tool that prints the same measure of the same benchmark again (`go test -count`)
     /// has repeated it: the values become samples, and their mean is the value.
-    ///
-    /// # Errors
-    ///
-    /// When the units differ from those before, a number is not finite, or a spread ends before it begins.
     pub fn add(
         &mut self,
         name: BenchmarkName,
@@ -168,7 +150,6 @@ impl Results {
 
     /// What Bencher's client makes of the same output as the name of this benchmark: the name here, if it
     /// was not told otherwise.
-    #[must_use]
     pub fn bencher_name<'r>(&'r self, name: &'r BenchmarkName) -> &'r str {
         self.bencher_names.0.get(name).map_or(name.as_str(), |theirs| theirs)
     }
@@ -187,7 +168,6 @@ impl Results {
         self.bencher_names.0.extend(theirs.map(|(name, theirs)| (name.clone(), theirs.clone())));
     }
 
-    /// Adds a benchmark that failed.
     pub fn fail(&mut self, name: BenchmarkName, reason: impl Into<String>) {
         self.failures.push(FailedBenchmark { name, reason: reason.into() });
     }

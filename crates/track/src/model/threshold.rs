@@ -46,22 +46,15 @@ impl Test {
         Self::DeltaIqr,
     ];
 
-    /// As it is written on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Percentage => "percentage",
-            Self::ZScore => "z_score",
-            Self::TTest => "t_test",
-            Self::LogNormal => "log_normal",
-            Self::Iqr => "iqr",
-            Self::DeltaIqr => "delta_iqr",
-            Self::ChangePoint => "change_point",
-            Self::Auto => "auto",
-        }
+        let place = Self::ALL.iter().position(|test| *test == self);
+        place.and_then(|place| NAMES.split(", ").nth(place)).unwrap_or_default()
     }
 }
+
+/// The names of [`Test::ALL`].
+const NAMES: &str =
+    "auto, change_point, static, percentage, z_score, t_test, log_normal, iqr, delta_iqr";
 
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +78,6 @@ impl FromStr for Test {
     }
 }
 
-/// A test with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ThresholdModel {
     pub test: Test,
@@ -117,7 +109,6 @@ pub struct Threshold {
 
 /// The threshold that decides for a metric: of those whose measure and glob match, the one with the
 /// most literal characters, and of equals the last.
-#[must_use]
 pub fn best_of<'a>(
     thresholds: &'a [Threshold],
     benchmark: &str,
@@ -136,7 +127,6 @@ pub fn best_of<'a>(
 }
 
 /// Whether a text matches a glob with `*` (any text) and `?` (any character).
-#[must_use]
 pub fn matches_glob(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut at, mut seen) = (0, 0);
@@ -165,23 +155,15 @@ pub fn matches_glob(glob: &str, text: &str) -> bool {
     glob[at..].iter().all(|&c| c == '*')
 }
 
-/// What is wrong with a threshold.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdError {
-    /// A test of that name does not exist.
-    #[error(
-        "there is no threshold test {0:?}; the tests are auto, change_point, static, percentage, z_score, \
-         t_test, log_normal, iqr, delta_iqr"
-    )]
+    #[error("there is no threshold test {0:?}; the tests are {NAMES}")]
     NoSuchTest(String),
-    /// A setting that its test does not allow.
     #[error("the threshold test {test} does not take {setting} = {value}: {reason}")]
     Setting { test: Test, setting: &'static str, value: f64, reason: &'static str },
 }
 
 impl ThresholdModel {
-    /// A test without settings.
-    #[must_use]
     pub fn new(test: Test) -> Self {
         Self {
             test,
@@ -194,10 +176,6 @@ impl ThresholdModel {
     }
 
     /// Checks the settings by the rules of the test.
-    ///
-    /// # Errors
-    ///
-    /// The first setting that the test does not allow.
     pub fn check(&self) -> Result<(), ThresholdError> {
         let refuse = |setting, value, reason| {
             Err(ThresholdError::Setting { test: self.test, setting, value, reason })

@@ -9,10 +9,8 @@ use super::{
     threshold::{Test, ThresholdModel},
 };
 
-/// What was decided about one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Iteration of the report, from 0.
     pub iteration: u32,
     pub benchmark: BenchmarkName,
     pub measure: Slug,
@@ -25,25 +23,20 @@ pub struct Verdict {
     pub boundary: Option<Boundary>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// The change from the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// The p-value of the change, corrected for the number of judged metrics; `None` if the test
-    /// has none.
+    /// The p-value, corrected for the number of judged metrics; `None` if the test has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
-    /// The smallest change, as a share of the baseline, that nine of ten such reports would have
-    /// detected.
+    /// The smallest share of the baseline that nine of ten such reports would have detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_visible: Option<f64>,
-    /// Number of history points used.
     pub points: usize,
-    /// Why, in words.
     pub reason: String,
 }
 
-/// The decision about one metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// In the order in which reports show them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Beyond the limit on the bad side. Raises an alert.
@@ -52,19 +45,15 @@ pub enum Outcome {
     Better,
     /// Beyond a limit, for a measure without a known better direction.
     Changed,
-    /// Beyond the limit on the bad side, and perhaps only a spike. Raises no alert: measuring again or the
-    /// next report decides.
+    /// As `Worse`, but perhaps a spike. Raises no alert: measuring again or the next report decides.
     MaybeWorse,
-    /// The same on the good side.
-    MaybeBetter,
-    /// The same, for a measure without a known better direction.
     MaybeChanged,
-    NoChange,
-    /// Within limits so wide that even twice the value would have been.
-    TooNoisy,
+    MaybeBetter,
     /// Moved together with most others of the report: the host or the toolchain changed.
     MovedTogether,
-    /// There is no history, or not enough.
+    /// Within limits so wide that even twice the value would have been.
+    TooNoisy,
+    NoChange,
     TooLittleHistory,
     /// It has no threshold, or it asked not to be judged.
     NotJudged,
@@ -89,17 +78,10 @@ pub struct Change {
 
 impl Outcome {
     /// Whether histories and plots show it: a change that was found, or that may be one.
-    #[must_use]
     pub const fn stands_out(self) -> bool {
-        match self {
-            Self::Worse | Self::Better | Self::Changed => true,
-            Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged => true,
-            Self::MovedTogether => true,
-            Self::NoChange | Self::TooNoisy | Self::TooLittleHistory | Self::NotJudged => false,
-        }
+        (self as u8) <= Self::MovedTogether as u8
     }
 
-    /// The outcome of crossing a limit.
     pub(crate) fn beyond(limit: Limit, direction: Direction) -> Self {
         match (limit, direction) {
             (_, Direction::Unknown) => Self::Changed,
@@ -111,9 +93,16 @@ impl Outcome {
     }
 
     /// Whether it may be a spike, so that measuring again or the next report decides.
-    #[must_use]
     pub fn is_suspect(self) -> bool {
         matches!(self, Self::MaybeWorse | Self::MaybeBetter | Self::MaybeChanged)
+    }
+}
+
+impl Boundary {
+    /// Limits on both sides of a baseline.
+    pub fn around(baseline: f64, lower: f64, upper: f64) -> Self {
+        let [baseline, lower_limit, upper_limit] = [baseline, lower, upper].map(Some);
+        Self { baseline, lower_limit, upper_limit }
     }
 }
 
@@ -126,6 +115,29 @@ impl Change {
 }
 
 impl Verdict {
+    /// The verdict about a metric that was not judged.
+    pub fn new(iteration: u32, benchmark: BenchmarkName, measure: Slug) -> Self {
+        Self {
+            iteration,
+            benchmark,
+            measure,
+            outcome: Outcome::NotJudged,
+            test: None,
+            boundary: None,
+            limit: None,
+            change: None,
+            p: None,
+            smallest_visible: None,
+            points: 0,
+            reason: String::new(),
+        }
+    }
+
+    /// There is too little history, for that reason.
+    pub(crate) fn wait(&mut self, reason: String) {
+        (self.outcome, self.reason) = (Outcome::TooLittleHistory, reason);
+    }
+
     /// The same, beyond a limit.
     pub(crate) fn cross(&mut self, limit: Limit, direction: Direction) {
         self.limit = Some(limit);

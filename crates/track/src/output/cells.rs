@@ -2,17 +2,15 @@
 
 use wingbeat_text::{Scale, share};
 
-use super::row::Row;
+use super::row::ReportRow;
 use crate::model::{Limit, Outcome};
 
-impl Row<'_> {
-    /// The value with its spread.
+impl ReportRow<'_> {
     pub(super) fn value_text(&self) -> String {
         let ends = (self.metric.lower_value, self.metric.upper_value);
         self.scale().with_spread(self.metric.value, ends)
     }
 
-    /// The value alone.
     pub(super) fn bare_value_text(&self) -> String {
         self.scale().with_unit(self.metric.value)
     }
@@ -67,8 +65,7 @@ impl Row<'_> {
         }
     }
 
-    /// The decision in a word or two: `worse`, or `no change ≥ 1.3 %` where a smaller one would not have been
-    /// seen.
+    /// The decision in a word or two: `worse`, or `no change ≥ 1.3 %` if less would not have been seen.
     pub(super) fn verdict_text(&self) -> String {
         let word = outcome_word(self.outcome());
         if self.benchmark.is_ignored && self.outcome() == Outcome::NotJudged {
@@ -89,8 +86,6 @@ impl Row<'_> {
     }
 }
 
-/// An outcome as people call it.
-#[must_use]
 pub fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Worse => "worse",

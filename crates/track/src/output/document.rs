@@ -35,7 +35,6 @@ pub(crate) enum Block {
     },
 }
 
-/// The name of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(super) name: String,
@@ -44,12 +43,14 @@ pub(crate) struct Heading {
 }
 
 impl Heading {
-    pub(crate) fn text(name: impl Into<String>) -> Self {
-        Self { name: name.into(), is_number: false }
+    pub(crate) fn new(name: impl Into<String>, is_number: bool) -> Self {
+        Self { name: name.into(), is_number }
     }
 
-    pub(crate) fn number(name: impl Into<String>) -> Self {
-        Self { name: name.into(), is_number: true }
+    /// A row of them. Those with an `=` before their names are of numbers.
+    pub(crate) fn row(names: &[&str]) -> Vec<Self> {
+        let heading = |name: &&str| Self::new(name.trim_start_matches('='), name.starts_with('='));
+        names.iter().map(heading).collect()
     }
 }
 

@@ -5,9 +5,9 @@ use wingbeat_text::{glued, plural, unbroken};
 use super::{
     Page,
     document::{Block, Heading, Line, Span},
-    html as html_text, lines, markdown as markdown_text,
-    marker::marker,
-    row::Row,
+    html::{self as html_text, marker},
+    lines, markdown as markdown_text,
+    row::ReportRow,
     short_hash,
     verdict::verdict,
 };
@@ -22,25 +22,22 @@ const ROWS: &[usize] = &[usize::MAX, 500, 200, 100, 50, 20, 10, 5, 1, 0];
 
 /// The report as GitHub's and GitLab's Markdown, at most 65,536 bytes, with the [`marker`] at its end.
 /// `id` is the user's own name for the comment (`--ci-id`).
-#[must_use]
 pub fn markdown(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &markdown_text::write)
 }
 
 /// The same as a self-contained fragment of HTML.
-#[must_use]
 pub fn html(page: &Page<'_>, id: Option<&str>) -> String {
     shortened(page, id, &html_text::write)
 }
 
 fn shortened(page: &Page<'_>, id: Option<&str>, write: &dyn Fn(&[Block]) -> String) -> String {
-    let rows = Row::by_weight(page);
+    let rows = ReportRow::by_weight(page);
     let verdict = verdict(page);
     fitting(&marker(page.report, id), write, &|limit| blocks(page, &verdict, &rows, limit))
 }
 
-/// The longest form that GitHub takes, with the marker at its end. `blocks` makes the document with so many
-/// rows in each table at most.
+/// The longest form that GitHub takes, with the marker. `blocks` gets the most rows of a table.
 pub(crate) fn fitting(
     marker: &str,
     write: &dyn Fn(&[Block]) -> String,
@@ -57,7 +54,7 @@ pub(crate) fn fitting(
     format!("{text}\n{marker}\n")
 }
 
-fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec<Block> {
+fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) -> Vec<Block> {
     let report = page.report;
     let mut blocks = vec![
         Block::Heading(vec![Span::text("wingbeat: "), Span::code(&report.project)]),
@@ -71,15 +68,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
     let alerts: Vec<_> = rows.iter().filter(|row| row.alert.is_some()).collect();
     if !alerts.is_empty() {
         let cells = alerts.iter().map(|row| alert(page, row)).collect();
-        let (text, number) = (Heading::text, Heading::number);
-        let head = vec![
-            text("alert"),
-            text("measure"),
-            number("value"),
-            number("baseline"),
-            number("change"),
-            text("limit"),
-        ];
+        let head = Heading::row(&["alert", "measure", "=value", "=baseline", "=change", "limit"]);
         blocks.extend(table(head, cells, limit, "alert"));
         // A column of sentences would leave the figures no room.
         let reasons: Vec<_> =
@@ -90,15 +79,8 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
     }
     if !rows.is_empty() && limit > 0 {
         let cells = rows.iter().map(|row| metric(page, row)).collect();
-        let (text, number) = (Heading::text, Heading::number);
-        let head = vec![
-            text("benchmark"),
-            text("measure"),
-            number("value"),
-            number("baseline"),
-            number("change"),
-            text("verdict"),
-        ];
+        let head =
+            Heading::row(&["benchmark", "measure", "=value", "=baseline", "=change", "verdict"]);
         let summary = match rows.len() {
             1 => "The metric".to_owned(),
             count => format!("All {}", plural(count, "metric")),
@@ -112,10 +94,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[Row<'_>], limit: usize) -> Vec
         .map(|(name, value)| vec![vec![Span::text(name)], vec![Span::code(value)]])
         .collect();
     if !environment.is_empty() {
-        let table = Block::Table {
-            head: vec![Heading::text("environment"), Heading::text("")],
-            rows: environment,
-        };
+        let table = Block::Table { head: Heading::row(&["environment", ""]), rows: environment };
         blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
     }
     blocks
@@ -128,20 +107,20 @@ pub(crate) fn subject(report: &Report) -> Block {
     if let Some(hash) = &report.hash {
         branch.extend([Span::text(" at "), commit(hash)]);
     }
-    let mut head = vec![Heading::text("branch"), Heading::text("testbed")];
+    let mut head = Heading::row(&["branch", "testbed"]);
     let mut cells = vec![branch, vec![Span::code(&report.testbed)]];
     if let Some(start) = &report.start_point {
         let mut cell = vec![Span::code(&start.branch)];
         if let Some(hash) = &start.hash {
             cell.extend([Span::text(" at "), commit(hash)]);
         }
-        head.push(Heading::text("compared with"));
+        head.push(Heading::new("compared with", false));
         cells.push(cell);
     }
     Block::Table { head, rows: vec![cells] }
 }
 
-fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
+fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     let mut warnings = Vec::new();
     for (iteration, failure) in lines::failures(page) {
         let iteration = lines::iteration(page, u32::try_from(iteration).unwrap_or(u32::MAX));
@@ -168,7 +147,7 @@ fn warnings(page: &Page<'_>, rows: &[Row<'_>]) -> Vec<Line> {
     warnings
 }
 
-fn alert(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
+fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
@@ -180,7 +159,7 @@ fn alert(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
 }
 
 /// Why there is an alert, and what became of it; nothing where there is nothing to tell.
-fn reason(page: &Page<'_>, row: &Row<'_>) -> Option<Line> {
+fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
     let why = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
     let status = row.alert.filter(|_| !row.is_active()).map(|alert| {
         let reason = alert.reason.as_ref().map(|reason| format!(": {reason}"));
@@ -202,7 +181,7 @@ fn reason(page: &Page<'_>, row: &Row<'_>) -> Option<Line> {
     })
 }
 
-fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
+fn metric(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
@@ -216,7 +195,7 @@ fn metric(page: &Page<'_>, row: &Row<'_>) -> Vec<Line> {
     ]
 }
 
-fn interval(row: &Row<'_>) -> String {
+fn interval(row: &ReportRow<'_>) -> String {
     match row.interval_text() {
         interval if interval.is_empty() => interval,
         interval => format!(" ({})", unbroken(&interval)),

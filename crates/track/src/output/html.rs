@@ -1,8 +1,8 @@
 //! A document as a fragment of HTML that needs nothing else.
 
 use super::document::{Block, Heading, Line, Span};
+use crate::model::Report;
 
-/// Writes a document.
 pub(crate) fn write(blocks: &[Block]) -> String {
     blocks.iter().map(block).collect()
 }
@@ -64,8 +64,9 @@ pub(super) fn link(inside: &str, url: &str) -> String {
     }
 }
 
-/// Text that is no markup, inside of elements and of attributes.
-pub(super) fn escaped(text: &str) -> String {
+/// Text that is no markup, inside of elements and of attributes of HTML and XML. What these cannot hold is
+/// replaced.
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -74,8 +75,42 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
+            '\t' | '\n' | '\r' => escaped.push(' '),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             _ => escaped.push(c),
         }
     }
     escaped
+}
+
+/// The hidden element by which a comment is found again. `id` stands for branch, testbed and adapter if the
+/// user names one (`--ci-id`).
+pub fn marker(report: &Report, id: Option<&str>) -> String {
+    let project = whole(report.project.as_str());
+    let rest = match id {
+        Some(id) => format!("id/{}", whole(id)),
+        None => {
+            let testbed = whole(report.testbed.as_str());
+            format!("{}/{testbed}/{}", report.branch, report.adapter)
+        }
+    };
+    format!("<div id=\"{}\"></div>", escaped(&format!("wingbeat/{project}/{rest}")))
+}
+
+/// Without slashes, so that different names never give the same path. Branches keep theirs: they stand
+/// between parts that have none.
+fn whole(part: &str) -> String {
+    part.replace('%', "%25").replace('/', "%2F")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xml_holds_any_text() {
+        let check = |text, expected| assert_eq!(escaped(text), expected);
+        check("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+        check("\u{1}\u{ffff}\n", "\u{fffd}\u{fffd} ");
+    }
 }

@@ -5,7 +5,7 @@ use wingbeat_text::{Column, GivesWay, Paint, Style, Table, grouped, paragraph};
 use super::{
     Page,
     lines::{self, Sentence},
-    row::Row,
+    row::ReportRow,
     short_hash, short_id,
     verdict::verdict,
 };
@@ -24,10 +24,9 @@ const LABEL: usize = 6;
 const QUIET_MIN: usize = 3;
 
 /// The report as a table with its alerts and a last line of verdict, for a terminal.
-#[must_use]
 pub fn human(page: &Page<'_>, style: Style) -> String {
     let paint = style.paint();
-    let rows = Row::by_weight(page);
+    let rows = ReportRow::by_weight(page);
     let mut blocks = vec![heading(page, paint, style.width)];
     if !rows.is_empty() {
         blocks.push(table(page, &rows, style));
@@ -81,7 +80,7 @@ pub(super) fn subject(report: &Report) -> String {
     format!("{}: {}{at}", report.project, report.branch)
 }
 
-fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
+fn table(page: &Page<'_>, rows: &[ReportRow<'_>], style: Style) -> String {
     let paint = style.paint();
     let loud = rows.iter().filter(|row| row.is_loud()).count();
     let shown = match style.is_verbose {
@@ -89,7 +88,7 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
         false => rows.len().min(ROWS_MAX.max(loud + QUIET_MIN)),
     };
     let (shown, hidden) = rows.split_at(shown);
-    let cells = |cell: fn(&Row<'_>) -> String| shown.iter().map(cell).collect();
+    let cells = |cell: fn(&ReportRow<'_>) -> String| shown.iter().map(cell).collect();
     let mut columns = vec![
         Column::words("measure", cells(|row| row.measure.slug.to_string())),
         Column::numbers("value", cells(|row| row.bare_value_text())),
@@ -122,7 +121,7 @@ fn table(page: &Page<'_>, rows: &[Row<'_>], style: Style) -> String {
 }
 
 /// `and 40 more: 38 no change, 2 too little history; --verbose shows them`.
-fn hidden_line(hidden: &[Row<'_>]) -> String {
+fn hidden_line(hidden: &[ReportRow<'_>]) -> String {
     let outcomes = [Outcome::NoChange, Outcome::TooLittleHistory, Outcome::NotJudged];
     let counted = |outcome: &Outcome| {
         let count = hidden.iter().filter(|row| row.outcome() == *outcome).count();
@@ -134,7 +133,7 @@ fn hidden_line(hidden: &[Row<'_>]) -> String {
 }
 
 /// Where it was stored, and the verdict.
-fn last_lines(page: &Page<'_>, rows: &[Row<'_>], paint: Paint, width: usize) -> String {
+fn last_lines(page: &Page<'_>, rows: &[ReportRow<'_>], paint: Paint, width: usize) -> String {
     let mut text = String::new();
     if let Some(store) = page.store {
         let version = page.version_number.map(|number| format!(", version {number}"));
@@ -148,7 +147,7 @@ fn last_lines(page: &Page<'_>, rows: &[Row<'_>], paint: Paint, width: usize) -> 
     }
     let verdict = paragraph(&verdict(page), 2, width);
     let has_failures = !lines::failures(page).is_empty();
-    text += &match rows.iter().any(Row::is_active) {
+    text += &match rows.iter().any(ReportRow::is_active) {
         true => paint.bad(&verdict),
         false if rows.is_empty() || has_failures => paint.warning(&verdict),
         false => paint.good(&verdict),

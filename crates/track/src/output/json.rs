@@ -4,7 +4,6 @@
 //! `wingbeat`, which that client passes over. Bencher's names for tests and adapters are closed sets: a
 //! threshold with a test of ours is `null` there, and an adapter of ours is `magic`.
 
-mod additions;
 mod entities;
 mod ids;
 
@@ -12,19 +11,19 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+pub(crate) use self::ids::{sha1, time};
 use self::{entities::Entities, ids::Ids};
-use super::{Page, row::Row};
+use super::{Page, row::ReportRow, verdict};
 use crate::model::Status;
 
 /// The report as Bencher's `JsonReport`, with what wingbeat adds in members called `wingbeat`.
 ///
 /// Everything is derived from the report: the same report gives the same JSON, and the same name the same
 /// UUID in every report.
-#[must_use]
 pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);
-    let rows = Row::all(page);
+    let rows = ReportRow::all(page);
     let active = report.alerts.iter().filter(|alert| alert.status == Status::Active).count();
     // The rows stand in the order of the report.
     let mut rest = rows.iter();
@@ -48,8 +47,8 @@ pub fn json(page: &Page<'_>) -> Value {
         "project": entities.project(),
         "branch": entities.branch(),
         "testbed": entities.testbed(),
-        "start_time": ids::time(report.start_time),
-        "end_time": ids::time(report.end_time),
+        "start_time": time(report.start_time),
+        "end_time": time(report.end_time),
         "adapter": entities::adapter(report.adapter),
         "results": results,
         "alerts": rows.iter().filter_map(|row| alert(&entities, row)).collect::<Vec<_>>(),
@@ -58,12 +57,11 @@ pub fn json(page: &Page<'_>) -> Value {
             "alerts": { "total": report.alerts.len(), "active": active },
         },
         "job": null,
-        "created": ids::time(report.end_time),
-        "wingbeat": additions::of_report(page, &rows),
+        "created": time(report.end_time),
+        "wingbeat": report_additions(page, &rows),
     })
 }
 
-/// Benchmarks and measures of each iteration.
 fn counts(page: &Page<'_>) -> Vec<Value> {
     let of = |results: &crate::model::Results| {
         let benchmarks = &results.benchmarks;
@@ -74,18 +72,17 @@ fn counts(page: &Page<'_>) -> Vec<Value> {
     page.report.iterations.iter().map(of).collect()
 }
 
-/// One measure of a result.
-fn measure(entities: &Entities<'_>, row: &Row<'_>) -> Value {
+fn measure(entities: &Entities<'_>, row: &ReportRow<'_>) -> Value {
     json!({
         "measure": entities.measure(row.measure),
         "metric": metric(&entities.ids, row),
         "threshold": row.threshold.and_then(|model| entities.threshold(row, model)),
         "boundary": row.threshold.map(|_| boundary(row)),
-        "wingbeat": additions::of_row(row),
+        "wingbeat": row_additions(row),
     })
 }
 
-fn metric(ids: &Ids, row: &Row<'_>) -> Value {
+fn metric(ids: &Ids, row: &ReportRow<'_>) -> Value {
     json!({
         "uuid": ids.metric(row),
         "value": row.metric.value,
@@ -94,7 +91,7 @@ fn metric(ids: &Ids, row: &Row<'_>) -> Value {
     })
 }
 
-fn boundary(row: &Row<'_>) -> Value {
+fn boundary(row: &ReportRow<'_>) -> Value {
     let boundary = row.verdict.and_then(|verdict| verdict.boundary).unwrap_or_default();
     json!({
         "baseline": boundary.baseline,
@@ -103,7 +100,7 @@ fn boundary(row: &Row<'_>) -> Value {
     })
 }
 
-fn alert(entities: &Entities<'_>, row: &Row<'_>) -> Option<Value> {
+fn alert(entities: &Entities<'_>, row: &ReportRow<'_>) -> Option<Value> {
     let alert = row.alert?;
     let report = entities.page.report;
     Some(json!({
@@ -116,8 +113,64 @@ fn alert(entities: &Entities<'_>, row: &Row<'_>) -> Option<Value> {
         "boundary": boundary(row),
         "limit": alert.limit,
         "status": alert.status,
-        "created": ids::time(report.end_time),
-        "modified": ids::time(report.end_time),
+        "created": time(report.end_time),
+        "modified": time(report.end_time),
         "wingbeat": { "measure": alert.measure, "reason": alert.reason },
     }))
+}
+
+/// What wingbeat says of one measure beyond Bencher.
+fn row_additions(row: &ReportRow<'_>) -> Value {
+    let verdict = row.verdict;
+    json!({
+        "verdict": row.outcome(),
+        "test": verdict.and_then(|verdict| verdict.test),
+        "change": verdict.and_then(|verdict| verdict.change),
+        "p": verdict.and_then(|verdict| verdict.p),
+        "smallest_visible": verdict.and_then(|verdict| verdict.smallest_visible),
+        "points": verdict.map(|verdict| verdict.points),
+        "reason": verdict.map(|verdict| &verdict.reason),
+        "limit": verdict.and_then(|verdict| verdict.limit),
+        "is_suspect": row.outcome().is_suspect(),
+        "is_ignored": row.benchmark.is_ignored,
+        "samples": row.metric.samples.len(),
+        "direction": row.measure.direction,
+        "kind": row.measure.kind,
+        "threshold": row.threshold,
+    })
+}
+
+fn report_additions(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Value {
+    let report = page.report;
+    let failures = (0u32..).zip(&report.iterations).flat_map(|(iteration, results)| {
+        results.failures.iter().map(move |failure| {
+            json!({ "iteration": iteration, "benchmark": failure.name, "reason": failure.reason })
+        })
+    });
+    json!({
+        "schema_version": 2,
+        "verdict": verdict(page),
+        "outcomes": outcomes(rows),
+        "adapter": report.adapter,
+        "hash": report.hash,
+        "epoch": report.epoch,
+        "start_point": report.start_point,
+        "environment": report.environment,
+        "failures": failures.collect::<Vec<_>>(),
+        "notices": page.notices,
+        "remarks": page.remarks,
+        "confirms": report.confirms,
+        "store": page.store,
+    })
+}
+
+/// How many metrics had each outcome; those that none had are not there.
+fn outcomes(rows: &[ReportRow<'_>]) -> Value {
+    let mut counts = serde_json::Map::new();
+    for row in rows {
+        let Value::String(name) = json!(row.outcome()) else { continue };
+        let count = counts.get(&name).and_then(Value::as_u64).unwrap_or(0);
+        counts.insert(name, json!(count + 1));
+    }
+    Value::Object(counts)
 }

@@ -1,26 +1,22 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
-use super::{Page, row::Row};
+use super::{Page, row::ReportRow};
 use crate::model::{FailedBenchmark, Outcome, Status};
 
 /// What there is to tell besides the figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {
-    /// A metric beyond a limit, and what became of it.
     Alert(Status, String),
-    /// A benchmark that failed.
     Failure(String),
     /// A metric that may be a spike, or whose history is too noisy to judge it.
     Doubt(Outcome, String),
-    /// What concerns the report as a whole.
     Notice(String),
 }
 
 /// All that there is to tell besides the figures, alerts first.
-#[must_use]
 pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
-    let rows = Row::by_weight(page);
-    let name = |row: &Row<'_>| {
+    let rows = ReportRow::by_weight(page);
+    let name = |row: &ReportRow<'_>| {
         let iteration = iteration(page, row.iteration);
         format!("{} {}{iteration}", row.benchmark.name, row.measure.slug)
     };
@@ -61,7 +57,7 @@ fn names(reason: &str, number: &str) -> bool {
 const BEYOND: [&str; 2] = ["above ", "below "];
 
 /// An alert as a sentence about its row.
-pub(super) fn alert(row: &Row<'_>) -> String {
+pub(super) fn alert(row: &ReportRow<'_>) -> String {
     let mut parts = Vec::new();
     let limit = row.limit_text();
     let reason = row.verdict.map_or("", |verdict| &verdict.reason);
@@ -88,7 +84,7 @@ pub(super) fn alert(row: &Row<'_>) -> String {
 }
 
 /// Why it is in doubt whether a metric changed.
-pub(super) fn doubt(row: &Row<'_>) -> String {
+pub(super) fn doubt(row: &ReportRow<'_>) -> String {
     let reason = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
     match row.outcome().is_suspect() {
         true => {

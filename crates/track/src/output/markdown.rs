@@ -3,7 +3,6 @@
 
 use super::document::{Block, Heading, Line, Span};
 
-/// Writes a document.
 pub(crate) fn write(blocks: &[Block]) -> String {
     let blocks: Vec<String> = blocks.iter().map(block).collect();
     blocks.join("\n")

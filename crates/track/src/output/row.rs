@@ -10,10 +10,8 @@ use crate::model::{
     Alert, BenchmarkResults, Measure, Metric, Outcome, Status, ThresholdModel, Verdict,
 };
 
-/// One metric of one iteration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row<'a> {
-    /// Iteration of the report, from 0.
+pub(super) struct ReportRow<'a> {
     pub(super) iteration: u32,
     pub(super) benchmark: &'a BenchmarkResults,
     pub(super) measure: &'a Measure,
@@ -24,7 +22,7 @@ pub(super) struct Row<'a> {
     pub(super) alert: Option<&'a Alert>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> ReportRow<'a> {
     /// All metrics, in the order of the report.
     pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
         let alerts = page.report.alerts.iter();
@@ -55,7 +53,8 @@ impl<'a> Row<'a> {
     /// rest; the larger change first.
     pub(super) fn by_weight(page: &Page<'a>) -> Vec<Self> {
         let mut rows = Self::all(page);
-        rows.sort_by(|a, b| a.weight().cmp(&b.weight()).then_with(|| b.size_cmp(a)));
+        let weight = |row: &Self| (Reverse(row.is_active()), row.outcome());
+        rows.sort_by(|a, b| weight(a).cmp(&weight(b)).then_with(|| b.size_cmp(a)));
         rows
     }
 
@@ -84,23 +83,6 @@ impl<'a> Row<'a> {
 
     pub(super) fn baseline(&self) -> Option<f64> {
         self.verdict?.boundary?.baseline
-    }
-
-    fn weight(&self) -> (Reverse<bool>, u8) {
-        let outcome = match self.outcome() {
-            Outcome::Worse => 0,
-            Outcome::Better => 1,
-            Outcome::Changed => 2,
-            Outcome::MaybeWorse => 3,
-            Outcome::MaybeChanged => 4,
-            Outcome::MaybeBetter => 5,
-            Outcome::MovedTogether => 6,
-            Outcome::TooNoisy => 7,
-            Outcome::NoChange => 8,
-            Outcome::TooLittleHistory => 9,
-            Outcome::NotJudged => 10,
-        };
-        (Reverse(self.is_active()), outcome)
     }
 
     /// By the size of the change. Quiet rows stay in the order of the report.

@@ -2,13 +2,12 @@
 
 use wingbeat_text::{first_few, grouped, plural, share};
 
-use super::{Page, lines, row::Row};
+use super::{Page, lines, row::ReportRow};
 use crate::model::Outcome;
 
 /// The report in one line: `2 of 14 metrics are worse: …`.
-#[must_use]
 pub fn verdict(page: &Page<'_>) -> String {
-    let rows = Row::by_weight(page);
+    let rows = ReportRow::by_weight(page);
     let failures = lines::failures(page).len();
     let failed = match failures {
         0 => String::new(),
@@ -20,7 +19,7 @@ pub fn verdict(page: &Page<'_>) -> String {
             _ => format!("no metric{failed}"),
         };
     }
-    let active: Vec<&Row<'_>> = rows.iter().filter(|row| row.is_active()).collect();
+    let active: Vec<&ReportRow<'_>> = rows.iter().filter(|row| row.is_active()).collect();
     match active.is_empty() {
         true => format!("{}{failed}", quiet(&rows)),
         false => format!("{}{failed}", alarm(&active, rows.len())),
@@ -28,7 +27,7 @@ pub fn verdict(page: &Page<'_>) -> String {
 }
 
 /// `2 of 14 metrics are worse and 1 changed: a latency +12.0 %, …`.
-fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
+fn alarm(active: &[&ReportRow<'_>], metrics: usize) -> String {
     let counted = |outcome| active.iter().filter(|row| row.outcome() == outcome).count();
     let (worse, better) = (counted(Outcome::Worse), counted(Outcome::Better));
     let changed = active.len() - worse - better;
@@ -48,7 +47,7 @@ fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
             (_, false) => parts.push(format!("{} {words}", grouped(number))),
         }
     }
-    let named = |row: &&Row<'_>| {
+    let named = |row: &&ReportRow<'_>| {
         let change = match row.change_text() {
             change if change.is_empty() => change,
             change => format!(" {change}"),
@@ -59,7 +58,7 @@ fn alarm(active: &[&Row<'_>], metrics: usize) -> String {
 }
 
 /// `no alert in 14 metrics; a change of 1.3 % would have been seen`.
-fn quiet(rows: &[Row<'_>]) -> String {
+fn quiet(rows: &[ReportRow<'_>]) -> String {
     let counted = |outcome| rows.iter().filter(|row| row.outcome() == outcome).count();
     let settled = rows.iter().filter(|row| row.alert.is_some()).count();
     let active = if settled > 0 { "active alert" } else { "alert" };
@@ -74,32 +73,19 @@ fn quiet(rows: &[Row<'_>]) -> String {
         };
         return text;
     }
-    let is = |count| if count == 1 { "is" } else { "are" };
     let suspects = rows.iter().filter(|row| row.outcome().is_suspect()).count();
-    let (better, moved) = (counted(Outcome::Better), counted(Outcome::MovedTogether));
-    let young = counted(Outcome::TooLittleHistory);
-    let unnamed = counted(Outcome::NotJudged);
-    for (count, words) in [
-        (settled, format!("{} {} dismissed or silenced", grouped(settled), is(settled))),
-        (
-            suspects,
-            format!(
-                "{} may be {}",
-                grouped(suspects),
-                if suspects == 1 { "a spike" } else { "spikes" }
-            ),
-        ),
-        (
-            counted(Outcome::TooNoisy),
-            format!("{} too noisy to judge", grouped(counted(Outcome::TooNoisy))),
-        ),
-        (better, format!("{} {} better", grouped(better), is(better))),
-        (moved, format!("{} moved together", grouped(moved))),
-        (young, format!("{} had too little history", grouped(young))),
-        (unnamed, format!("{} not judged", grouped(unnamed))),
+    // How many, and the words about one and about several.
+    for (count, [one, several]) in [
+        (settled, ["is dismissed or silenced", "are dismissed or silenced"]),
+        (suspects, ["may be a spike", "may be spikes"]),
+        (counted(Outcome::TooNoisy), ["too noisy to judge"; 2]),
+        (counted(Outcome::Better), ["is better", "are better"]),
+        (counted(Outcome::MovedTogether), ["moved together"; 2]),
+        (counted(Outcome::TooLittleHistory), ["had too little history"; 2]),
+        (counted(Outcome::NotJudged), ["not judged"; 2]),
     ] {
         if count > 0 {
-            text += &format!(", {words}");
+            text += &format!(", {} {}", grouped(count), if count == 1 { one } else { several });
         }
     }
     match visible(rows) {
@@ -109,8 +95,8 @@ fn quiet(rows: &[Row<'_>]) -> String {
 }
 
 /// What would have been seen. Exact measures show everything, so they do not count.
-fn visible(rows: &[Row<'_>]) -> Option<String> {
-    let of = |row: &Row<'_>| row.verdict.and_then(|verdict| verdict.smallest_visible);
+fn visible(rows: &[ReportRow<'_>]) -> Option<String> {
+    let of = |row: &ReportRow<'_>| row.verdict.and_then(|verdict| verdict.smallest_visible);
     let seen: Vec<f64> = rows.iter().filter_map(of).collect();
     if seen.is_empty() {
         return None;

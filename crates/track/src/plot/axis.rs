@@ -22,7 +22,6 @@ enum Rule {
     Logarithmic,
 }
 
-/// Ticks of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ticks {
     /// Values and their texts, from the lowest.
@@ -47,16 +46,13 @@ const EXTRA_MAX_LOG: f64 = 0.25;
 /// Decimals of ticks at most, where there is a smaller unit.
 const DECIMALS_MAX: f64 = 3.0;
 
-/// Empty part above and below.
 const MARGIN: f64 = 0.06;
 
-/// Least height of a panel as a part of its values, so that noise of a thousandth does not look like a
-/// storm.
+/// Least height of a panel as a part of its values: noise of a thousandth is not to look large.
 pub(super) const NOISY_SPAN_MIN: f64 = 0.02;
 
 impl Axis {
-    /// The axis on which all values are to be seen. `span_min` is the least height of a linear one, as a
-    /// part of the largest value.
+    /// The axis that shows all values. `span_min` is a linear one's least height as a part of the largest.
     pub(super) fn of<'a>(dots: impl Iterator<Item = &'a Dot> + Clone, span_min: f64) -> Self {
         let (low, high) = ends(dots.clone().map(|dot| dot.value)).unwrap_or((0.0, 0.0));
         let around =
@@ -97,7 +93,6 @@ impl Axis {
         Self { low: (low - margin).max(floor), high: high + margin, rule: Rule::Linear(scale) }
     }
 
-    /// Whether each step up multiplies.
     pub(super) fn is_logarithmic(&self) -> bool {
         self.rule == Rule::Logarithmic
     }
@@ -113,7 +108,6 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// The value at a place.
     pub(super) fn value(&self, place: f64) -> f64 {
         let value = self.low + (self.high - self.low) * place;
         match self.rule {

@@ -8,14 +8,15 @@ use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{BranchName, Kind, Limit, Measure, Outcome, Status, TestbedName},
-    store::{Plot, PlotPoint, PlotSeries},
+    model::{BranchName, Measure, MeasureKind, Status, TestbedName},
+    store::{Plot, PlotSeries},
 };
+
+pub use crate::store::PlotPoint as Dot;
 
 /// A picture without its pixels.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
-    /// What is shown, for the headline.
     pub title: String,
     /// The reports along the horizontal axis, oldest first, evenly spaced.
     pub stamps: Vec<Stamp>,
@@ -25,7 +26,6 @@ pub struct Chart {
     pub left_out: usize,
 }
 
-/// A report as a place on the horizontal axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stamp {
     pub time: OffsetDateTime,
@@ -53,12 +53,11 @@ pub const LINES_MAX: usize = 12;
 /// Series in an SVG picture or on a terminal at most. A page has all.
 pub const CHART_LINES_MAX: usize = 60;
 
-/// The values of one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// What tells it from the other lines of its panel: the branch, and the testbed if the chart has several.
     pub name: String,
-    /// Oldest first; at least one.
+    /// Oldest first; at least one. The report of each is an index of [`Chart::stamps`].
     pub dots: Vec<Dot>,
     pub steps: Vec<Step>,
 }
@@ -72,38 +71,17 @@ pub enum Rank {
     Steady,
 }
 
-/// One value.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Dot {
-    /// Its report: an index of [`Chart::stamps`].
-    pub stamp: usize,
-    /// Iteration of that report, from 0.
-    pub iteration: u32,
-    /// The value, in the units of the measure.
-    pub value: f64,
-    pub lower: Option<f64>,
-    pub upper: Option<f64>,
-    pub lower_limit: Option<f64>,
-    pub upper_limit: Option<f64>,
-    /// The decision, if it stood out.
-    pub outcome: Option<Outcome>,
-    pub alert: Option<(Limit, Status)>,
-}
-
 /// A lasting change of the level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// The first value of the new level: an index of [`Line::dots`].
     pub dot: usize,
-    /// Level before.
     pub before: f64,
-    /// Level after.
     pub after: f64,
 }
 
 impl Chart {
     /// The chart of all series, with their changes found.
-    #[must_use]
     pub fn new(title: impl Into<String>, plot: &Plot) -> Self {
         let stamps = Stamps::of(plot);
         let has_testbeds = has_several(plot.series.iter().map(|series| &series.testbed));
@@ -118,7 +96,6 @@ impl Chart {
     }
 
     /// The first panels, with that many lines at most, but at least one panel.
-    #[must_use]
     pub fn first(&self, lines_max: usize) -> Self {
         let mut lines = 0;
         let has_room = |panel: &&Panel| {
@@ -133,7 +110,6 @@ impl Chart {
     }
 
     /// How many series are left out, and how to see them. `None` if none is.
-    #[must_use]
     pub fn left_out_text(&self) -> Option<String> {
         let left_out = grouped(self.left_out);
         (self.left_out > 0).then(|| {
@@ -145,16 +121,14 @@ impl Chart {
     }
 
     /// Place of a value on the horizontal axis, in reports from the first.
-    #[must_use]
     pub fn x(&self, dot: &Dot) -> f64 {
-        let iterations = self.stamps.get(dot.stamp).map_or(1, |stamp| stamp.iterations.max(1));
+        let iterations = self.stamps.get(dot.report).map_or(1, |stamp| stamp.iterations.max(1));
         let share = (f64::from(dot.iteration) + 0.5) / f64::from(iterations) - 0.5;
-        dot.stamp as f64 + 0.8 * share
+        dot.report as f64 + 0.8 * share
     }
 
     /// A colour for each line of each panel, as a number below [`LINES_MAX`], or [`LINES_MAX`] for grey. A
     /// name has the same colour in all panels if there are few enough names.
-    #[must_use]
     pub fn colours(&self) -> Vec<Vec<usize>> {
         let mut names: Vec<&str> = self.lines().map(|line| line.name.as_str()).collect();
         names.sort_unstable();
@@ -169,21 +143,17 @@ impl Chart {
         self.panels.iter().map(panel).collect()
     }
 
-    /// All lines, panel by panel.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.panels.iter().flat_map(|panel| &panel.lines)
     }
 }
 
 impl Panel {
-    /// Benchmark and measure.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{} · {}", self.benchmark, self.measure.name)
     }
 
     /// That of its line that is most in need of a look.
-    #[must_use]
     pub fn rank(&self) -> Rank {
         self.lines.iter().map(Line::rank).min().unwrap_or(Rank::Steady)
     }
@@ -192,11 +162,11 @@ impl Panel {
 impl Line {
     /// `places` has the place of each report in the chart.
     fn of(name: String, series: &PlotSeries, places: &[usize]) -> Self {
-        let dot = |point: &PlotPoint| Dot { stamp: places[point.report], ..Dot::of(point) };
+        let dot = |dot: &Dot| Dot { report: places[dot.report], ..*dot };
         let dots: Vec<Dot> = series.points.iter().map(dot).collect();
         let values: Vec<f64> = dots.iter().map(|dot| dot.value).collect();
         let mut settings = changes::Settings::default();
-        if series.measure.kind == Kind::Exact {
+        if series.measure.kind == MeasureKind::Exact {
             settings.change_min = 0.0;
         }
         let found = changes::find(&values, &settings);
@@ -208,8 +178,6 @@ impl Line {
         Self { name, dots, steps: found.iter().map(step).collect() }
     }
 
-    /// How much it is in need of a look.
-    #[must_use]
     pub fn rank(&self) -> Rank {
         match (self.active_alerts(), self.steps.is_empty()) {
             (1.., _) => Rank::Alert,
@@ -235,21 +203,16 @@ impl Line {
     }
 
     /// Alerts that nobody has settled.
-    #[must_use]
     pub fn active_alerts(&self) -> usize {
         let is_active = |dot: &&Dot| matches!(dot.alert, Some((_, Status::Active)));
         self.dots.iter().filter(is_active).count()
     }
 
-    /// The newest value.
-    #[must_use]
     pub fn last(&self) -> Option<&Dot> {
         self.dots.last()
     }
 
-    /// How far the newest value is from the median of those before it, as a share of that. `None` if it
-    /// is the only one, or the median is 0.
-    #[must_use]
+    /// The newest value against the median before it; `None` if it is the only one or the median is 0.
     pub fn last_change(&self) -> Option<f64> {
         let (last, before) = self.dots.split_last()?;
         let mut values: Vec<f64> = before.iter().map(|dot| dot.value).collect();
@@ -265,27 +228,9 @@ impl Line {
 
 impl Step {
     /// The change as a share of the level before; `None` if that was 0.
-    #[must_use]
     pub fn relative(&self) -> Option<f64> {
         let share = (self.after - self.before) / self.before.abs();
         share.is_finite().then_some(share)
-    }
-}
-
-impl Dot {
-    fn of(point: &PlotPoint) -> Self {
-        let boundary = point.boundary.unwrap_or_default();
-        Self {
-            stamp: point.report,
-            iteration: point.iteration,
-            value: point.value,
-            lower: point.lower,
-            upper: point.upper,
-            lower_limit: boundary.lower_limit,
-            upper_limit: boundary.upper_limit,
-            outcome: point.outcome,
-            alert: point.alert,
-        }
     }
 }
 
@@ -369,7 +314,7 @@ fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> 
 /// What needs a look first; among equals by measure and benchmark.
 fn sort_panels(panels: &mut [Panel]) {
     for panel in panels.iter_mut() {
-        let newest = |line: &Line| line.last().map(|dot| dot.stamp);
+        let newest = |line: &Line| line.last().map(|dot| dot.report);
         panel.lines.sort_by_cached_key(|line| (line.rank(), Reverse(newest(line))));
     }
     panels.sort_by_cached_key(|panel| {

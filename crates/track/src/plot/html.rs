@@ -11,8 +11,8 @@ use super::{
     layout::{Layout, WIDTH},
     page_data::Data,
     svg::{self, STYLE},
-    words::escape,
 };
+use crate::output::escaped;
 
 /// What draws, what finds, and what reacts.
 const SCRIPT: &str =
@@ -24,10 +24,6 @@ const PAGE_STYLE: &str = include_str!("page.css");
 const PICTURES: usize = 20;
 
 /// Draws a chart as a page. The same chart gives the same bytes.
-///
-/// # Errors
-///
-/// None that is known: the data are plain.
 pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
     let layout = Layout::of(chart);
     let notes = svg::notes(chart);
@@ -35,7 +31,7 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
     // A "<" in a name must not end the script.
     let data = Data::of(chart, &layout, &colours, &notes, PICTURES);
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    let title = escape(&chart.title);
+    let title = escaped(&chart.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
@@ -43,7 +39,7 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
          <style>\n{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<p>{}</p>\n<p>{}</p>\n",
-        escape(&svg::summary(chart)),
+        escaped(&svg::summary(chart)),
         order(chart)
     );
     // Writing into a string does not fail, here and below.
@@ -66,7 +62,7 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
     }
     out.push_str("</main>\n");
     for line in svg::footer(chart, &notes) {
-        let _ = writeln!(out, "<p>{}</p>", escape(&line));
+        let _ = writeln!(out, "<p>{}</p>", escaped(&line));
     }
     let _ = write!(
         out,
@@ -101,12 +97,12 @@ fn order(chart: &Chart) -> String {
 /// A panel in words, where there is no picture.
 fn caption(panel: &Panel) -> String {
     let units = panel.measure.ladder();
-    let mut out = format!("<figcaption><b>{}</b>", escape(&panel.name()));
+    let mut out = format!("<figcaption><b>{}</b>", escaped(&panel.name()));
     for line in &panel.lines {
         let value = line.last().map_or_else(String::new, |dot| units.format(dot.value));
         let change =
             line.last_change().map_or_else(String::new, |share| format!(", {}", change(share)));
-        let _ = write!(out, "<br>{}: {}{change}", escape(&line.name), escape(&value));
+        let _ = write!(out, "<br>{}: {}{change}", escaped(&line.name), escaped(&value));
     }
     out + "</figcaption>"
 }

@@ -7,9 +7,8 @@ use super::{
     chart::{Chart, Dot, LINES_MAX, Panel},
     words,
 };
-use crate::model::Kind;
+use crate::model::MeasureKind;
 
-/// Width of a picture.
 pub(super) const WIDTH: f64 = 1120.0;
 
 /// Room for the labels of the lines, right of a panel.
@@ -27,13 +26,10 @@ pub(super) const PLOT_TOP: f64 = 34.0;
 /// Room below that part for times and commits.
 const AXIS_HEIGHT: f64 = 44.0;
 
-/// Size of ordinary text.
 pub(super) const FONT: f64 = 12.0;
 
-/// Size of the text at axes.
 pub(super) const FONT_SMALL: f64 = 11.0;
 
-/// Places of a chart.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) left: f64,
@@ -45,7 +41,6 @@ pub(super) struct Layout {
 /// Places of a panel, from its own top.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Height of the part where lines are.
     pub(super) plot_height: f64,
     pub(super) axis: Axis,
     pub(super) ticks: Ticks,
@@ -55,7 +50,6 @@ pub(super) struct Frame {
 }
 
 impl Layout {
-    /// The places of a chart.
     pub(super) fn of(chart: &Chart) -> Self {
         let panels: Vec<Frame> = chart.panels.iter().map(Frame::of).collect();
         let texts = panels.iter().flat_map(|frame| &frame.ticks.marks);
@@ -70,7 +64,6 @@ impl Layout {
         self.left + self.width * (reports + 0.5) / self.stamps.max(1) as f64
     }
 
-    /// Column of pixels of a place.
     pub(super) fn column(&self, x: f64) -> usize {
         (x - self.left).max(0.0) as usize
     }
@@ -78,7 +71,7 @@ impl Layout {
 
 impl Frame {
     fn of(panel: &Panel) -> Self {
-        let span_min = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
+        let span_min = if panel.measure.kind == MeasureKind::Exact { 0.0 } else { NOISY_SPAN_MIN };
         let dots = panel.lines.iter().flat_map(|line| &line.dots);
         let axis = Axis::of(dots, span_min);
         let units = panel.measure.ladder();
@@ -92,7 +85,6 @@ impl Frame {
         PLOT_TOP + self.plot_height * (1.0 - self.axis.place(value).clamp(-2.0, 3.0))
     }
 
-    /// Bottom of the part where lines are.
     pub(super) fn bottom(&self) -> f64 {
         PLOT_TOP + self.plot_height
     }
@@ -102,7 +94,6 @@ impl Frame {
         self.bottom() + AXIS_HEIGHT
     }
 
-    /// Place of a value.
     pub(super) fn point(&self, layout: &Layout, chart: &Chart, dot: &Dot) -> (f64, f64) {
         (layout.x(chart.x(dot)), self.y(dot.value))
     }

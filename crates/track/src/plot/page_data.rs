@@ -22,10 +22,8 @@ use crate::{
 /// extremes, alerts and changes.
 const NUMBERS_MAX: usize = 3_000_000;
 
-/// Characters of a commit.
 const HASH_LENGTH: usize = 12;
 
-/// The data of a page.
 #[derive(Serialize)]
 pub(super) struct Data {
     left: f64,
@@ -61,7 +59,6 @@ struct LineData {
     /// Name as it fits, newest value, its change.
     label: [String; 3],
     colour: usize,
-    /// Index of [`Data::places`].
     places: usize,
     /// Value, lower and upper end of the spread, lower and upper limit.
     columns: [Option<String>; 5],
@@ -85,7 +82,6 @@ struct Places {
 }
 
 impl Data {
-    /// The data of a chart whose first panels are there as pictures.
     pub(super) fn of(
         chart: &Chart,
         layout: &Layout,
@@ -199,7 +195,6 @@ fn kept(line: &Line, share: f64) -> Vec<usize> {
     kept
 }
 
-/// The numbers of a dot.
 fn numbers(dot: &Dot) -> impl Iterator<Item = f64> {
     let all = [Some(dot.value), dot.lower, dot.upper, dot.lower_limit, dot.upper_limit];
     all.into_iter().flatten()
@@ -229,11 +224,11 @@ impl Places {
         let mut runs: Vec<usize> = Vec::new();
         for dot in dots {
             match runs[..] {
-                [.., first, count] if first + count == dot.stamp => {
+                [.., first, count] if first + count == dot.report => {
                     let last = runs.len() - 1;
                     runs[last] += 1;
                 }
-                _ => runs.extend([dot.stamp, 1]),
+                _ => runs.extend([dot.report, 1]),
             }
         }
         let has_several = dots.iter().any(|dot| dot.iteration > 0);
@@ -290,7 +285,7 @@ mod tests {
     fn neighbours_are_runs() {
         let check = |stamps: &[usize], expected: &[usize]| {
             let dots: Vec<Dot> =
-                stamps.iter().map(|&stamp| Dot { stamp, ..Dot::default() }).collect();
+                stamps.iter().map(|&report| Dot { report, ..Dot::default() }).collect();
             assert_eq!(Places::of(&dots.iter().collect::<Vec<_>>()).runs, expected, "{stamps:?}");
         };
         check(&[], &[]);

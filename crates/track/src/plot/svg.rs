@@ -11,9 +11,9 @@ use super::{
     axis::full_time,
     chart::{Chart, Stamp},
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
-    words::{LAST_CHANGE, escape, fit, width},
+    words::{LAST_CHANGE, fit, width},
 };
-use crate::model::Status;
+use crate::{model::Status, output::escaped};
 
 pub(super) use self::frame::{label, name};
 
@@ -26,10 +26,8 @@ const NOTES_MAX: usize = 12;
 /// Room above the first panel.
 const TOP: f64 = 84.0;
 
-/// Width of a sign in the key.
 const SIGN_WIDTH: f64 = 18.0;
 
-/// Height of a line of text.
 const LINE: f64 = 18.0;
 
 /// A change of the environment that is told below the picture.
@@ -40,7 +38,6 @@ pub(super) struct Note<'a> {
 }
 
 /// Draws a chart. The same chart gives the same bytes.
-#[must_use]
 pub fn svg(chart: &Chart) -> String {
     let notes = notes(chart);
     let layout = Layout::of(chart);
@@ -55,11 +52,11 @@ pub fn svg(chart: &Chart) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {height}\" \
          width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n\
          <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
-        escape(&chart.title)
+        escaped(&chart.title)
     );
-    let title = escape(&fit(&chart.title, WIDTH - 40.0, 18.0));
+    let title = escaped(&fit(&chart.title, WIDTH - 40.0, 18.0));
     let _ = writeln!(out, "<text class=\"headline\" x=\"20\" y=\"30\">{title}</text>");
-    let text = escape(&fit(&summary(chart), WIDTH - 40.0, FONT));
+    let text = escaped(&fit(&summary(chart), WIDTH - 40.0, FONT));
     let _ = writeln!(out, "<text class=\"quiet\" x=\"20\" y=\"50\">{text}</text>");
     out.push_str(&signs(chart, 70.0));
     let mut top = TOP;
@@ -71,7 +68,7 @@ pub fn svg(chart: &Chart) -> String {
     }
     for (line, text) in footer.iter().enumerate() {
         let y = bottom + 14.0 + LINE * line as f64;
-        let text = escape(&fit(text, WIDTH - 40.0, FONT));
+        let text = escaped(&fit(text, WIDTH - 40.0, FONT));
         let _ = writeln!(out, "<text class=\"note\" x=\"20\" y=\"{y}\">{text}</text>");
     }
     out.push_str("</svg>\n");
@@ -90,7 +87,7 @@ pub(super) fn figure(
     let mut out = format!(
         "<svg class=\"wingbeat\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n",
         px(height),
-        escape(&name)
+        escaped(&name)
     );
     frame::panel(&mut out, chart, layout, index, colours, notes);
     out.push_str("</svg>");
@@ -113,7 +110,6 @@ pub(super) fn signs(chart: &Chart, y: f64) -> String {
     out
 }
 
-/// What is shown, in words.
 pub(super) fn summary(chart: &Chart) -> String {
     let lines = chart.lines().count();
     let alerts: usize = chart.lines().map(|line| line.active_alerts()).sum();
@@ -187,7 +183,6 @@ pub(super) fn notes(chart: &Chart) -> Vec<Note<'_>> {
     (1..).zip(all).map(note).collect()
 }
 
-/// The texts below the picture.
 pub(super) fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = notes
         .iter()

@@ -11,7 +11,7 @@ use super::{
     chart::{Chart, Line, Panel, Rank},
     words::LAST_CHANGE,
 };
-use crate::model::Kind;
+use crate::model::MeasureKind;
 
 /// Up to that many series get a graph.
 const GRAPHS_MAX: usize = 4;
@@ -25,7 +25,6 @@ const WIDTH_MIN: usize = 40;
 /// Columns of a picture that is not for a terminal.
 const WIDTH: usize = 100;
 
-/// Blanks between columns of text.
 const GAP: usize = 2;
 
 /// Columns of the picture in a row: fewer show nothing, more are no clearer.
@@ -40,7 +39,6 @@ const BRAILLE: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80
 
 /// Draws a chart for a terminal of that many columns, with colours as escape sequences; no line is wider.
 /// `None` is no terminal: names are whole.
-#[must_use]
 pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     let columns = columns.map(|columns| columns.max(WIDTH_MIN));
     let width = columns.unwrap_or(WIDTH);
@@ -97,7 +95,7 @@ fn name(panel: &Panel, line: &Line) -> String {
 }
 
 fn axis(panel: &Panel, line: &Line) -> Axis {
-    let span = if panel.measure.kind == Kind::Exact { 0.0 } else { NOISY_SPAN_MIN };
+    let span = if panel.measure.kind == MeasureKind::Exact { 0.0 } else { NOISY_SPAN_MIN };
     // Spreads and limits are not drawn, so they take no room.
     let bare = |dot: &super::Dot| super::Dot { value: dot.value, ..super::Dot::default() };
     let dots: Vec<super::Dot> = line.dots.iter().map(bare).collect();
@@ -106,11 +104,8 @@ fn axis(panel: &Panel, line: &Line) -> Axis {
 
 /// What is told about a line in words.
 struct Facts {
-    /// The last value.
     value: String,
-    /// How far it is from those before it.
     change: Option<String>,
-    /// The last change of level.
     level: Option<String>,
     alerts: Option<String>,
 }

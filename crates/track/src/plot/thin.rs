@@ -1,8 +1,7 @@
 //! Fewer points that look the same: of all points in a column of pixels the first, the lowest, the
 //! highest and the last.
 
-/// Indices of the points to draw, in their order. `column` tells the column of a point and never
-/// falls; `value` its height.
+/// Indices of the points to draw, in their order. `column` of a point never falls; `value` is its height.
 pub(super) fn thin(
     count: usize,
     column: impl Fn(usize) -> usize,

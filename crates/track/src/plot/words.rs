@@ -40,24 +40,6 @@ pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
 /// What the percentage beside a line tells.
 pub(super) const LAST_CHANGE: &str = "newest value against the median before it on its line";
 
-/// A text in XML: its special characters escaped, and those that XML cannot hold replaced.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,12 +50,5 @@ mod tests {
         let fitted = fit(&long, 120.0, 12.0);
         assert!(width(&fitted, 12.0) <= 120.0 && fitted.ends_with("_tail"), "{fitted}");
         assert_eq!(fit("short", 120.0, 12.0), "short");
-    }
-
-    #[test]
-    fn xml_holds_any_text() {
-        let check = |text, expected| assert_eq!(escape(text), expected);
-        check("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
-        check("\u{1}\u{ffff}\n", "\u{fffd}\u{fffd} ");
     }
 }

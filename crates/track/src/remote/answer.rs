@@ -10,12 +10,10 @@ use crate::model::{Limit, Status};
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
 
-/// What the server made of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The report as the server gave it, for `--format json`.
     pub json: Value,
-    /// The server's name for the report.
     pub uuid: Uuid,
     /// Metrics in all iterations.
     pub metrics: usize,
@@ -30,28 +28,21 @@ pub struct Answer {
     pub report_url: Option<String>,
     /// Plots in the console by benchmark and measure, if their addresses are known.
     pub plots: Vec<(String, String)>,
-    /// Where to take over a project that nobody owns.
     pub claim_url: Option<String>,
-    /// What did not work, in sentences.
     pub warnings: Vec<String>,
 }
 
-/// An alert of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteAlert {
     pub benchmark: String,
     pub measure: String,
-    /// Its units.
     pub units: String,
-    /// Iteration of the report, from 0.
     pub iteration: u32,
-    /// Value that was measured, in the units of the measure.
     pub value: f64,
     pub baseline: Option<f64>,
     pub limit: Limit,
     pub limit_value: Option<f64>,
     pub status: Status,
-    /// Its plot in the console, if that is known.
     pub url: Option<String>,
 }
 

@@ -16,14 +16,12 @@ use crate::{
 
 /// What the server said of a report, as Markdown of at most 65,536 bytes with the [`output::marker`] at its
 /// end. `id` is the user's own name for the comment (`--ci-id`).
-#[must_use]
 pub fn markdown(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
     output::fitting(&output::marker(report, id), &output::write_markdown, &blocks)
 }
 
 /// The same as a self-contained fragment of HTML.
-#[must_use]
 pub fn html(answer: &Answer, report: &Report, id: Option<&str>) -> String {
     let blocks = |limit| blocks(answer, report, limit);
     output::fitting(&output::marker(report, id), &output::write_html, &blocks)
@@ -62,19 +60,13 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
         blocks.push(Block::Warning(warnings));
     }
     if !answer.alerts.is_empty() {
-        let head = vec![
-            Heading::text("alert"),
-            Heading::text("measure"),
-            Heading::number("value"),
-            Heading::number("baseline"),
-            Heading::text("limit"),
-        ];
+        let head = Heading::row(&["alert", "measure", "=value", "=baseline", "limit"]);
         let rows = answer.alerts.iter().map(alert).collect();
         blocks.extend(output::limited_table(head, rows, limit, "alert"));
     }
     if !answer.plots.is_empty() && limit > 0 {
         let rows = answer.plots.iter().map(|(name, url)| vec![vec![link(name, url)]]).collect();
-        let table = output::limited_table(vec![Heading::text("plot")], rows, limit, "plot");
+        let table = output::limited_table(Heading::row(&["plot"]), rows, limit, "plot");
         blocks.push(Block::Details { summary: "All plots".to_owned(), blocks: table });
     }
     blocks

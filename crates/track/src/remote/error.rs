@@ -6,23 +6,12 @@ use wingbeat_text::plural;
 
 use super::http::Failure;
 
-/// Why a report did not reach the server, or not for certain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    /// `--host` is no address of a server.
     #[error("{url:?} cannot be the host: {reason}; give it as in http://localhost:6610")]
-    InvalidHost {
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The key cannot be one.
+    InvalidHost { url: String, reason: String },
     #[error("the API key cannot be one: {reason}")]
-    InvalidKey {
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// No answer at all.
+    InvalidKey { reason: &'static str },
     #[error(
         "the server {url} gave no answer to {} in {:.1} s: {reason}{}; is the address right, and does \
          the server run?",
@@ -32,30 +21,18 @@ pub enum RemoteError {
         url: String,
         attempts: u32,
         elapsed: Duration,
-        /// What went wrong the last time.
         reason: String,
-        /// Whether the report may have arrived all the same.
         may_have_arrived: bool,
     },
     /// 4xx: the server has understood and does not want it.
     #[error("the server {url} refused the report with {said}{}", hint(*.status))]
-    Refused {
-        url: String,
-        status: u16,
-        /// Status and message.
-        said: String,
-    },
+    Refused { url: String, status: u16, said: String },
     /// 5xx, time and again.
     #[error(
         "the server {url} failed in {}, the last time with {said}; the report may have been stored all \
          the same", plural(*.attempts, "attempt")
     )]
-    Failing {
-        url: String,
-        attempts: u32,
-        /// Status and message.
-        said: String,
-    },
+    Failing { url: String, attempts: u32, said: String },
     /// 3xx.
     #[error("the server {url} redirects to {location}; if you trust it, give its root with --host")]
     Redirected { url: String, location: String },

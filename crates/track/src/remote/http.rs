@@ -21,12 +21,10 @@ const ANSWER_MAX: u64 = 64 << 20;
 /// What a single attempt may last: one that hangs is not to take the time of all others.
 const ATTEMPT_MAX: Duration = Duration::from_secs(90);
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a str,
-    /// Name and value.
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) key: Option<&'a Key>,
     pub(crate) body: Option<&'a Value>,
@@ -34,7 +32,6 @@ pub(crate) struct Call<'a> {
     pub(crate) is_repeatable: bool,
 }
 
-/// What came back.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -44,18 +41,14 @@ pub(crate) struct Response {
     pub(crate) attempts: u32,
 }
 
-/// Why nothing came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What went wrong, in words.
     pub(crate) reason: String,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
-    /// Whether a request may have arrived all the same.
     pub(crate) may_have_arrived: bool,
 }
 
-/// An attempt without an answer.
 struct Miss {
     reason: String,
     /// Whether another attempt may go better.
@@ -63,7 +56,13 @@ struct Miss {
     may_have_arrived: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A request for JSON, without a key and a body, that may be repeated.
+    pub(crate) fn new(method: Method, url: &'a str) -> Self {
+        let headers = &[("accept", "application/json")];
+        Self { method, url, headers, key: None, body: None, is_repeatable: true }
+    }
+
     /// Sends it until there is an answer other than 5xx. When patience is at its end, the last 5xx counts.
     pub(crate) fn send(
         &self,
@@ -159,7 +158,6 @@ impl Response {
     }
 }
 
-/// The beginning of a text.
 pub(crate) fn excerpt(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     match text.char_indices().nth(CHARS_MAX) {

@@ -5,9 +5,7 @@ use wingbeat_text::{Style, paragraph};
 use super::{Answer, words};
 use crate::model::Status;
 
-/// What the server said, for a terminal: alerts, links, one line of verdict. Warnings are
-/// not part of it.
-#[must_use]
+/// What the server said, for a terminal: alerts, links, one line of verdict, no warnings.
 pub fn human(answer: &Answer, style: Style) -> String {
     let paint = style.paint();
     let mut text = String::new();

@@ -14,10 +14,6 @@ pub struct Key(pub(super) String);
 
 impl Key {
     /// Takes a key or token (`--key`, `--token`, `--github-actions`).
-    ///
-    /// # Errors
-    ///
-    /// When it is empty, or has characters that no header can carry.
     pub fn new(text: &str) -> Result<Self, RemoteError> {
         let text = text.trim();
         if text.is_empty() {
@@ -34,10 +30,6 @@ impl Key {
     /// The key of the environment: `WINGBEAT_API_KEY`, `BENCHER_API_KEY`, `WINGBEAT_API_TOKEN`,
     /// `BENCHER_API_TOKEN`, in this order. Empty ones do not count: a CI job sets a variable to nothing
     /// where a secret is withheld.
-    ///
-    /// # Errors
-    ///
-    /// When the first that is set cannot be a key.
     pub fn from_env(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, RemoteError> {

@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
-use time::format_description::well_known::Rfc3339;
 
 use super::Submission;
-use crate::model::{BenchmarkName, Results, Threshold, name::strip_ignored, threshold::Test};
+use crate::{
+    model::{BenchmarkName, Results, Threshold, name::strip_ignored, threshold::Test},
+    output,
+};
 
 /// The ending by which a benchmark asks a Bencher server for no alert.
 const IGNORED: &str = "_bencher_ignore";
@@ -15,13 +17,9 @@ const IGNORED: &str = "_bencher_ignore";
 ///
 /// The adapter is `json`: results are in Bencher Metric Format, since what we have parsed need not be
 /// parsed again.
-#[must_use]
 pub fn request(submission: &Submission<'_>) -> Value {
     let report = submission.report;
-    let time = |time: time::OffsetDateTime| {
-        // Only years beyond 9999 have no such form.
-        time.to_offset(time::UtcOffset::UTC).format(&Rfc3339).unwrap_or_default()
-    };
+    let time = |time: time::OffsetDateTime| output::time(time.to_offset(time::UtcOffset::UTC));
     let results: Vec<String> = report.iterations.iter().map(|it| bmf(it).to_string()).collect();
     let mut request = json!({
         "project": report.project,
@@ -33,7 +31,7 @@ pub fn request(submission: &Submission<'_>) -> Value {
         "results": results,
         "settings": { "adapter": "json" },
     });
-    if let Some(hash) = sha1(report.hash.as_deref()) {
+    if let Some(hash) = output::sha1(report.hash.as_deref()) {
         request["hash"] = json!(hash);
     }
     let start_point = start_point(submission);
@@ -60,7 +58,7 @@ fn start_point(submission: &Submission<'_>) -> Map<String, Value> {
     if let Some(start) = &submission.report.start_point {
         start_point.insert("branch".to_owned(), json!(start.branch));
         start_point.insert("max_versions".to_owned(), json!(start.max_versions));
-        if let Some(hash) = sha1(start.hash.as_deref()) {
+        if let Some(hash) = output::sha1(start.hash.as_deref()) {
             start_point.insert("hash".to_owned(), json!(hash));
         }
         if submission.clone_thresholds {
@@ -89,7 +87,7 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
         let benchmarks = wingbeat_text::plural(failures, "benchmark");
         losses.push(format!("{benchmarks} failed, and Bencher has no place for that"));
     }
-    if report.hash.is_some() && sha1(report.hash.as_deref()).is_none() {
+    if report.hash.is_some() && output::sha1(report.hash.as_deref()).is_none() {
         losses.push("the commit was not sent, since it is no SHA-1 in full".to_owned());
     }
     losses
@@ -150,9 +148,4 @@ fn with_ending(name: &str, is_ignored: bool) -> String {
     let is_marked = !is_ignored || strip_ignored(name).is_some();
     let marked = format!("{name}{IGNORED}");
     if is_marked || BenchmarkName::new(&*marked).is_err() { name.to_owned() } else { marked }
-}
-
-/// A commit as Bencher takes it: the 40 digits of SHA-1.
-fn sha1(hash: Option<&str>) -> Option<&str> {
-    hash.filter(|hash| hash.len() == 40 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }

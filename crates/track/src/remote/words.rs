@@ -3,7 +3,7 @@
 use wingbeat_text::plural;
 
 use super::{Answer, RemoteAlert};
-use crate::model::{Direction, Kind, Limit, Measure, Status};
+use crate::model::{Direction, Limit, Measure, MeasureKind, Status};
 
 /// The answer in one line.
 pub(crate) fn verdict(answer: &Answer) -> String {
@@ -21,7 +21,6 @@ pub(crate) fn verdict(answer: &Answer) -> String {
     }
 }
 
-/// An alert as a sentence.
 pub(crate) fn alert(alert: &RemoteAlert) -> String {
     let figures = Figures::of(alert);
     let usual = figures.baseline.map(|baseline| format!(", usually {baseline}"));
@@ -54,7 +53,7 @@ impl Figures {
             alert.units.clone(),
             Direction::Unknown,
             // How the number is written, and nothing else.
-            if alert.value.fract() == 0.0 { Kind::Exact } else { Kind::Noisy },
+            if alert.value.fract() == 0.0 { MeasureKind::Exact } else { MeasureKind::Noisy },
         );
         let scale = measure.scale(alert.value, alert.limit_value);
         let word = match alert.limit {

@@ -10,9 +10,7 @@ use crate::model::{BenchmarkName, BenchmarkResults, Measure, Metric, Results};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fold {
-    /// The metric with the least value.
     Min,
-    /// The metric with the greatest value.
     Max,
     /// The mean of all parts over the iterations that have the metric.
     Mean,
@@ -30,7 +28,6 @@ struct Column {
 impl Fold {
     /// Makes one iteration of all. The single measurements of all iterations stay together. A benchmark
     /// that failed in one iteration is listed as failed.
-    #[must_use]
     pub fn fold(self, iterations: Vec<Results>) -> Results {
         let mut folded = Results::default();
         let mut columns: Vec<Column> = Vec::new();

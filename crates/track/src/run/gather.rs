@@ -17,7 +17,6 @@ use crate::{
 /// Most files in one report, as Bencher has it.
 const FILES_MAX: usize = 255;
 
-/// Where results come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
     /// What to run. Without it, files or stdin are read.
@@ -32,38 +31,23 @@ pub struct Source {
 /// Why there are no results.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    /// A file could not be read.
     #[error("cannot read {path}: {source}")]
-    File {
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     #[error("{0} files are too many for one report; {FILES_MAX} are the limit")]
     TooManyFiles(usize),
-    /// Neither command nor files nor input.
     #[error(
         "there is nothing to run: give a command (`wingbeat run cargo bench`), a file of results (--file), or \
          results on stdin"
     )]
     Nothing,
-    /// Stdin could not be read, or is empty.
     #[error("no results came on stdin{0}")]
     Stdin(String),
-    /// The output is not what the adapter reads.
     #[error("{from}: {source}")]
-    Adapter {
-        /// The command or the file.
-        from: String,
-        source: AdapterError,
-    },
-    /// A command or file that cannot be a benchmark's name.
+    Adapter { from: String, source: AdapterError },
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// A size or time that cannot be a metric.
     #[error(transparent)]
     Metric(#[from] AddError),
-    /// Every iteration failed.
     #[error("all {iterations} iterations of `{command}` failed, the last one: it {how}")]
     AllFailed {
         command: String,
@@ -189,8 +173,7 @@ fn add_build_time(
     Ok(())
 }
 
-/// The names of files are benchmarks. Of two files with the same name both keep as much of their paths
-/// as tells them apart.
+/// The names of files are benchmarks, with as much of their paths as tells them apart.
 fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError> {
     let base = |path: &Path| {
         path.file_name()

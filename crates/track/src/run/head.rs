@@ -17,7 +17,6 @@ pub struct Branching {
     pub hash: Option<String>,
     /// Versions of the start point that count at most.
     pub max_versions: Option<u32>,
-    /// Whether the branch's history begins anew.
     pub is_reset: bool,
 }
 
@@ -69,7 +68,6 @@ pub(super) fn settle(
 /// Where a branch comes from, before it is looked for.
 struct Place {
     branch: BranchName,
-    /// The commit that the user named.
     hash: Option<String>,
     /// The commit that an earlier run found, for when git knows none any more.
     fallback: Option<String>,

@@ -20,7 +20,6 @@ pub struct Moment {
 
 impl Moment {
     /// This one.
-    #[must_use]
     pub fn now() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self::of(&read("/proc/loadavg"), &read("/proc/stat"))
@@ -60,7 +59,6 @@ pub struct Questions {
 
 impl Questions {
     /// Asks, and waits for git: the benchmarks may change files, and git would say so.
-    #[must_use]
     pub fn ask(directory: &Path) -> Self {
         let compiler = thread::spawn(|| first_line("rustc", &["--version"]));
         thread::scope(|scope| {
@@ -71,7 +69,6 @@ impl Questions {
     }
 
     /// The environment of a measurement that began at `before` and ends now.
-    #[must_use]
     pub fn environment(self, before: &Moment) -> Environment {
         let cores = thread::available_parallelism().ok();
         let system = rustix::system::uname();

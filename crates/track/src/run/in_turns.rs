@@ -12,7 +12,7 @@ use wingbeat_text::{first_few, plural, share};
 
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
-    compare::{self, Comparison, End, Row},
+    compare::{self, ComparedRow, Comparison, End},
     decide::Look,
     model::{BenchmarkName, Boundary, Change, Notice, NoticeText, Outcome},
     output::short_hash,
@@ -24,8 +24,7 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// How long the runs may take, unless the six pairs that a verdict needs take longer.
 const RUNS: Duration = Duration::from_secs(2 * 60);
 
-/// A change of this share is seen in nine of ten cases when the runs end early. Those in question are
-/// twice as large.
+/// Seen in nine of ten cases when the runs end early. Changes in question are twice as large.
 const PRECISION: f64 = 0.1;
 
 /// Measures again what looks worse. What was decided becomes verdicts and alerts, the rest notices.
@@ -89,8 +88,9 @@ fn take_over(
     let mut told: Vec<String> = Vec::new();
     for look in worse {
         let Some(verdict) = finding.report.verdicts.get_mut(look.place) else { continue };
-        let is_it =
-            |row: &&Row| row.benchmark == verdict.benchmark && row.measure.slug == verdict.measure;
+        let is_it = |row: &&ComparedRow| {
+            row.benchmark == verdict.benchmark && row.measure.slug == verdict.measure
+        };
         let row = comparison.rows.iter().find(is_it);
         let Some((row, outcome)) = row.and_then(|row| Some((row, decided(row, look)?))) else {
             undecided.push(*look);
@@ -125,9 +125,8 @@ fn take_over(
     tell(finding, &undecided, &format!("{beside} {open}"));
 }
 
-/// What a row says about a metric that looks worse; `None` if a change as large as it looks might have
-/// stayed unseen.
-fn decided(row: &Row, look: &Look) -> Option<Outcome> {
+/// What a row says about a metric that looks worse; `None` if such a change might stay unseen.
+fn decided(row: &ComparedRow, look: &Look) -> Option<Outcome> {
     let is_large = row.change.is_none_or(|change| change.abs() > look.change_min);
     match row.verdict {
         compare::Verdict::Worse if is_large => Some(Outcome::Worse),
@@ -145,7 +144,7 @@ fn decided(row: &Row, look: &Look) -> Option<Outcome> {
 }
 
 /// `worse, +31.0 % (99.7 % interval +29.5 to +32.6)`.
-fn found(row: &Row, outcome: Outcome) -> String {
+fn found(row: &ComparedRow, outcome: Outcome) -> String {
     let change = row.change.map(share::change).unwrap_or_default();
     let interval = row.interval.map(|it| {
         let (confidence, lies) = (share::size(it.confidence), share::interval(it.lower, it.upper));

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::{ComparedWith, Finding, Request, RunError, absorbed, idle};
+use super::{ComparedWith, Finding, Request, RunError, notices};
 use crate::{
     decide::{self, Decision, ReportInput, Series},
     model::{
-        Alert, BenchmarkName, Kind, Limit, Outcome, Past, PastReport, Report, Slug, Status,
+        Alert, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report, Slug, Status,
         ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
@@ -50,19 +50,12 @@ impl Background {
         self.silenced.contains(&(verdict.benchmark.clone(), verdict.measure.clone()))
     }
 
-    /// The alert that a verdict raises.
     pub(super) fn alert(&self, verdict: &Verdict) -> Alert {
-        let is_silenced = self.is_silenced(verdict);
-        Alert {
-            uuid: Uuid::now_v7(),
-            iteration: verdict.iteration,
-            benchmark: verdict.benchmark.clone(),
-            measure: verdict.measure.clone(),
-            // An alert without a limit that was crossed is one of exact measures that rose.
-            limit: verdict.limit.unwrap_or(Limit::Upper),
-            status: if is_silenced { Status::Silenced } else { Status::Active },
-            reason: None,
-        }
+        let status = match self.is_silenced(verdict) {
+            true => Status::Silenced,
+            false => Status::Active,
+        };
+        Alert { status, ..Alert::of(Uuid::now_v7(), verdict) }
     }
 
     /// The newest report of history that has a value of one of these benchmarks.
@@ -96,10 +89,10 @@ pub(super) fn judge(
     };
     let Decision { mut verdicts, mut alerts, looks, mut notices } =
         decide::decide(&input, &request.settings);
-    notices.extend(idle::notices(&request.thresholds, &report));
+    notices.extend(notices::of_idle(&request.thresholds, &report));
     let told = input.series.iter().zip(&verdicts);
     let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
-    notices.extend(absorbed::notices(&background.past.reports, told));
+    notices.extend(notices::of_absorbed(&background.past.reports, told));
     alerts.retain(|&index| match (input.series.get(index), verdicts.get_mut(index)) {
         (Some(series), Some(verdict)) => recurs(series, verdict),
         _ => true,
@@ -131,7 +124,7 @@ pub(super) fn judge(
 /// becomes that nothing changed.
 fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
     // `auto` looks at repeats itself, where there is noise.
-    if verdict.test == Some(Test::Auto) && series.measure.kind == Kind::Noisy {
+    if verdict.test == Some(Test::Auto) && series.measure.kind == MeasureKind::Noisy {
         return true;
     }
     let boundary = verdict.boundary.unwrap_or_default();

@@ -12,21 +12,19 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    InvalidReport, ReportFilter, Store, StoreError,
+    InvalidReport, ReportFilter, SqlResult, Store, StoreError,
     census::check_indexes,
     checksum::ALERT_CHANGE,
     columns::{Id, Text, Time, Word, time_ns},
     from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
     prepare,
     rows::{name_row, project_row},
-    sums::verify,
-    total::Total,
+    sums::{Total, verify},
 };
 use crate::model::{
     Alert, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug, Status, TestbedName,
 };
 
-/// A change of an alert's status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlertChange {
     pub uuid: Uuid,
@@ -46,7 +44,6 @@ pub struct AlertFilter {
     pub status: Option<Status>,
 }
 
-/// An alert and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredAlert {
     /// The alert, with its present status.
@@ -61,16 +58,11 @@ pub struct StoredAlert {
     pub hash: Option<String>,
     pub measure: Measure,
     pub value: f64,
-    /// What it was compared with.
     pub boundary: Option<Boundary>,
 }
 
 impl Store {
     /// Alerts, of the newest report first, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn alerts(
         &self,
         filter: &AlertFilter,
@@ -91,10 +83,6 @@ impl Store {
 
     /// Changes the status of an alert now. The change that was made is returned. Who says nothing about
     /// why an alert stays what it is does not take back what was said before.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such alert, or the store cannot be written.
     pub fn set_alert_status(
         &mut self,
         alert: Uuid,
@@ -125,10 +113,6 @@ impl Store {
 
     /// Series of a testbed that somebody silenced on one of these branches. A series is silenced by
     /// silencing one of its alerts, until one of its alerts is made active again.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn silenced(
         &self,
         project: &ProjectName,
@@ -143,7 +127,6 @@ impl Store {
 /// The smallest step between two changes.
 const TICK: Duration = Duration::NANOSECOND;
 
-/// Checks that a change can be stored.
 pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport> {
     match time_ns(change.time) {
         Some(_) => Ok(()),
@@ -154,40 +137,33 @@ pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport>
     }
 }
 
-/// Adds a change, unless it is there.
-pub(super) fn insert_change(
-    connection: &Connection,
-    change: &AlertChange,
-) -> rusqlite::Result<bool> {
+pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<bool> {
     let known = "SELECT 1 FROM alert_change WHERE uuid = ?1";
-    if prepare(connection, known)?.exists([Id(change.uuid)])? {
+    if prepare(db, known)?.exists([Id(change.uuid)])? {
         return Ok(false);
     }
-    let checksum = ALERT_CHANGE.inserter(connection)?.insert(params![
+    let checksum = ALERT_CHANGE.inserter(db)?.insert(params![
         Id(change.uuid),
         Id(change.alert),
         Time(change.time),
         Word(change.status),
         change.reason,
     ])?;
-    let mut total = Total::read(connection)?;
+    let mut total = Total::read(db)?;
     total.alert_changes.add(checksum);
-    total.write(connection)?;
+    total.write(db)?;
     Ok(true)
 }
 
 /// The change that tells the status of an alert.
-pub(super) fn last_change(
-    connection: &Connection,
-    alert: Uuid,
-) -> rusqlite::Result<Option<AlertChange>> {
+pub(super) fn last_change(db: &Connection, alert: Uuid) -> SqlResult<Option<AlertChange>> {
     let sql = "SELECT uuid, alert, time_ns, status, reason FROM alert_change
                WHERE alert = ?1 ORDER BY time_ns DESC, uuid DESC LIMIT 1";
-    prepare(connection, sql)?.query_row([Id(alert)], change).optional()
+    prepare(db, sql)?.query_row([Id(alert)], change).optional()
 }
 
 /// The change of columns named as in the table.
-pub(super) fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
+pub(super) fn change(row: &Row<'_>) -> SqlResult<AlertChange> {
     Ok(AlertChange {
         uuid: row.get::<_, Id>("uuid")?.0,
         alert: row.get::<_, Id>("alert")?.0,
@@ -197,12 +173,8 @@ pub(super) fn change(row: &Row<'_>) -> rusqlite::Result<AlertChange> {
     })
 }
 
-fn alerts(
-    connection: &Connection,
-    filter: &AlertFilter,
-    limit: usize,
-) -> rusqlite::Result<Vec<StoredAlert>> {
-    let Some(mut conditions) = filter.reports.conditions(connection)? else {
+fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<StoredAlert>> {
+    let Some(mut conditions) = filter.reports.conditions(db)? else {
         return Ok(Vec::new());
     };
     // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
@@ -239,10 +211,10 @@ fn alerts(
         conditions.sql()
     );
     let values = params_from_iter(conditions.values(limit));
-    prepare(connection, &sql)?.query_map(values, stored)?.collect()
+    prepare(db, &sql)?.query_map(values, stored)?.collect()
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredAlert> {
+fn stored(row: &Row<'_>) -> SqlResult<StoredAlert> {
     Ok(StoredAlert {
         alert: alert(row)?,
         changed: row.get::<_, Option<Time>>("changed_ns")?.map(|time| time.0),
@@ -259,13 +231,13 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredAlert> {
 }
 
 fn silenced(
-    connection: &Connection,
+    db: &Connection,
     project: &ProjectName,
     branches: &[BranchName],
     testbed: &TestbedName,
-) -> rusqlite::Result<HashSet<(BenchmarkName, Slug)>> {
-    let Some(project) = project_row(connection, project)? else { return Ok(HashSet::new()) };
-    let testbed = name_row(connection, "testbed", project, testbed.as_str())?;
+) -> SqlResult<HashSet<(BenchmarkName, Slug)>> {
+    let Some(project) = project_row(db, project)? else { return Ok(HashSet::new()) };
+    let testbed = name_row(db, "testbed", project, testbed.as_str())?;
     // People made the changes, so they are few.
     let sql = "SELECT n.name AS benchmark, q.slug, c.status
                FROM alert_change c
@@ -277,10 +249,10 @@ fn silenced(
                ORDER BY c.time_ns, c.uuid";
     let mut all = HashSet::new();
     for branch in branches {
-        let branch = name_row(connection, "branch", project, branch.as_str())?;
+        let branch = name_row(db, "branch", project, branch.as_str())?;
         let (Some(branch), Some(testbed)) = (branch, testbed) else { continue };
         let mut last = HashMap::new();
-        let mut statement = prepare(connection, sql)?;
+        let mut statement = prepare(db, sql)?;
         let mut rows = statement.query([branch, testbed])?;
         while let Some(row) = rows.next()? {
             let status = row.get::<_, Word<Status>>("status")?.0;

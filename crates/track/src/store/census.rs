@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use rusqlite::Connection;
 
 use super::{
-    Store, StoreError,
+    SqlResult, Store, StoreError,
     checksum::{
         ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, damage,
     },
-    total::{Count, Total},
+    sums::{Count, Total},
 };
 
 impl Store {
@@ -22,8 +22,8 @@ impl Store {
     }
 }
 
-fn take(connection: &Connection) -> rusqlite::Result<()> {
-    let view = connection.unchecked_transaction()?;
+fn take(db: &Connection) -> SqlResult<()> {
+    let view = db.unchecked_transaction()?;
     let names = Names::read(&view)?;
     let mut reports = Count::default();
     // Here and below the statements are not those of `prepare`: they are to read whole tables.
@@ -58,7 +58,7 @@ fn take(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Compares what is there with what was counted when it was written.
-pub(super) fn compare(what: &str, found: Count, told: Count) -> rusqlite::Result<()> {
+pub(super) fn compare(what: &str, found: Count, told: Count) -> SqlResult<()> {
     if found == told {
         return Ok(());
     }
@@ -69,9 +69,9 @@ pub(super) fn compare(what: &str, found: Count, told: Count) -> rusqlite::Result
 }
 
 /// Lets SQLite compare a table with its indexes.
-pub(super) fn check_indexes(connection: &Connection, table: &str) -> rusqlite::Result<()> {
+pub(super) fn check_indexes(db: &Connection, table: &str) -> SqlResult<()> {
     let sql = format!("PRAGMA integrity_check({table})");
-    let found: String = connection.query_row(&sql, [], |row| row.get(0))?;
+    let found: String = db.query_row(&sql, [], |row| row.get(0))?;
     if found == "ok" { Ok(()) } else { Err(damage(found)) }
 }
 
@@ -84,20 +84,20 @@ struct Names {
 }
 
 impl Names {
-    fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        verified(connection, MEASURE)?;
+    fn read(db: &Connection) -> SqlResult<Self> {
+        verified(db, MEASURE)?;
         Ok(Self {
-            projects: verified(connection, PROJECT)?,
-            branches: verified(connection, BRANCH)?,
-            testbeds: verified(connection, TESTBED)?,
-            environments: verified(connection, ENVIRONMENT)?,
+            projects: verified(db, PROJECT)?,
+            branches: verified(db, BRANCH)?,
+            testbeds: verified(db, TESTBED)?,
+            environments: verified(db, ENVIRONMENT)?,
         })
     }
 }
 
 /// Verifies all rows of a table of names. Their numbers.
-pub(super) fn verified(connection: &Connection, table: Table) -> rusqlite::Result<HashSet<i64>> {
-    let mut statement = connection.prepare(&table.select())?;
+pub(super) fn verified(db: &Connection, table: Table) -> SqlResult<HashSet<i64>> {
+    let mut statement = db.prepare(&table.select())?;
     let mut rows = statement.query([])?;
     let mut ids = HashSet::new();
     while let Some(row) = rows.next()? {

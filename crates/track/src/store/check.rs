@@ -6,41 +6,34 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    AlertChange, Store, StoreError, alerts,
+    AlertChange, SqlResult, Store, StoreError, alerts,
     census::compare,
     checksum::{
         ALERT_CHANGE, BENCHMARK, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table,
     },
     columns::{Id, Time},
     error::{detail, is_damage},
-    sums::{Place, Sums, verify_report},
-    total::{Count, Total},
+    sums::{Count, DamagedPlace, Sums, Total, verify_report},
 };
 
 /// Damaged places that are named of one report at most.
 const PLACES_MAX: usize = 20;
 
-/// What a check has found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Check {
     pub reports: usize,
     /// Reports that are whole, so that they can be exported.
     pub whole_reports: usize,
     pub metrics: u64,
-    /// Changes of alerts that are whole.
     pub alert_changes: usize,
-    /// What is damaged or missing.
     pub damaged: Vec<Damaged>,
 }
 
-/// A damaged place.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Damaged {
     /// The report that it belongs to, if it belongs to one.
     pub report: Option<Uuid>,
-    /// The benchmark, if it is known.
     pub benchmark: Option<String>,
-    /// The measure, if it is known.
     pub measure: Option<String>,
     pub what: String,
 }
@@ -58,17 +51,13 @@ impl Damaged {
 
 impl Store {
     /// Reads everything and compares it with its checksums. Damage is no error.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read for another reason than damage.
     pub fn check(&self) -> Result<Check, StoreError> {
         check(&self.connection).map_err(self.error("checking it"))
     }
 }
 
-fn check(connection: &Connection) -> rusqlite::Result<Check> {
-    let view = connection.unchecked_transaction()?;
+fn check(db: &Connection) -> SqlResult<Check> {
+    let view = db.unchecked_transaction()?;
     let mut found = Check::default();
     for table in [PROJECT, BRANCH, TESTBED, BENCHMARK, MEASURE, ENVIRONMENT] {
         let each = |row: &Row<'_>| table.verify(row, 0).map(drop);
@@ -96,13 +85,13 @@ fn check(connection: &Connection) -> rusqlite::Result<Check> {
 
 /// The metrics of a report that is whole. What is damaged is named.
 fn metrics_if_whole(
-    connection: &Connection,
+    db: &Connection,
     report: &Listed,
     damaged: &mut Vec<Damaged>,
-) -> rusqlite::Result<Option<u64>> {
+) -> SqlResult<Option<u64>> {
     let sql = format!("{} WHERE id = ?1", REPORT.select());
-    let verified = connection.prepare_cached(&sql)?.query_row([report.row], |row| {
-        verify_report(connection, row)?;
+    let verified = db.prepare_cached(&sql)?.query_row([report.row], |row| {
+        verify_report(db, row)?;
         row.get::<_, i64>(21)
     });
     let error = match verified {
@@ -112,12 +101,12 @@ fn metrics_if_whole(
     };
     let before = damaged.len();
     let mut more = 0;
-    let read = Sums::read(connection, report.row, &mut |place, error| {
+    let read = Sums::read(db, report.row, &mut |place, error| {
         if !is_damage(&error) {
             return Err(error);
         }
         match damaged.len() - before < PLACES_MAX {
-            true => damaged.push(named(connection, report.uuid, place, &error)),
+            true => damaged.push(named(db, report.uuid, place, &error)),
             false => more += 1,
         }
         Ok(())
@@ -138,10 +127,10 @@ fn metrics_if_whole(
 }
 
 /// Names a place as far as the names can be read.
-fn named(connection: &Connection, report: Uuid, place: Place, error: &rusqlite::Error) -> Damaged {
+fn named(db: &Connection, report: Uuid, place: DamagedPlace, error: &rusqlite::Error) -> Damaged {
     let text = |table: Table, column: &str, row: Option<i64>| {
         let sql = format!("SELECT {column} FROM {} WHERE id = ?1", table.name);
-        let mut statement = connection.prepare_cached(&sql).ok()?;
+        let mut statement = db.prepare_cached(&sql).ok()?;
         statement.query_row([row?], |row| row.get::<_, String>(0)).ok()
     };
     let what = match detail(error) {
@@ -156,7 +145,6 @@ fn named(connection: &Connection, report: Uuid, place: Place, error: &rusqlite::
     }
 }
 
-/// A report that was found.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) row: i64,
@@ -164,7 +152,6 @@ pub(super) struct Listed {
     pub(super) time: OffsetDateTime,
 }
 
-/// All that is in a store.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) reports: Vec<Listed>,
@@ -175,11 +162,11 @@ pub(super) struct Listing {
 
 /// Lists reports and changes of alerts in the order of time. Whole tables are read, since an index may
 /// have lost a row, and compared with the counts and sums of what was stored.
-pub(super) fn list_all(connection: &Connection) -> rusqlite::Result<Listing> {
+pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
     let mut listing = Listing::default();
     let mut reports = Count::default();
     let damaged = &mut listing.damaged;
-    rows(connection, &REPORT.select(), damaged, |row| {
+    rows(db, &REPORT.select(), damaged, |row| {
         let uuid = row.get::<_, Id>(1)?.0;
         // Its row is looked at again when the report is read, which names it then.
         if let Ok(checksum) = REPORT.verify(row, 0) {
@@ -190,12 +177,12 @@ pub(super) fn list_all(connection: &Connection) -> rusqlite::Result<Listing> {
         Ok(())
     })?;
     let mut changes = Count::default();
-    rows(connection, &ALERT_CHANGE.select(), damaged, |row| {
+    rows(db, &ALERT_CHANGE.select(), damaged, |row| {
         changes.add(ALERT_CHANGE.verify(row, 0)?);
         listing.changes.push(alerts::change(row)?);
         Ok(())
     })?;
-    let compared = Total::read(connection).and_then(|total| {
+    let compared = Total::read(db).and_then(|total| {
         compare("whole reports", reports, total.reports)?;
         compare("whole changes of alerts", changes, total.alert_changes)
     });
@@ -211,13 +198,13 @@ pub(super) fn list_all(connection: &Connection) -> rusqlite::Result<Listing> {
 
 /// Goes through rows. Damage is noted; where SQLite cannot go on, that is noted too.
 fn rows(
-    connection: &Connection,
+    db: &Connection,
     sql: &str,
     damaged: &mut Vec<Damaged>,
-    mut each: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
+    mut each: impl FnMut(&Row<'_>) -> SqlResult<()>,
+) -> SqlResult<()> {
     let mut go = || {
-        let mut statement = connection.prepare(sql)?;
+        let mut statement = db.prepare(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             match each(row) {

@@ -4,151 +4,84 @@
 //! place is noticed too. Sums of checksums, which do not depend on an order, tell rows that are missing.
 
 use rusqlite::{
-    CachedStatement, Connection, Row, ToSql,
+    CachedStatement, Connection, OptionalExtension as _, Row, ToSql,
     types::{ToSqlOutput, Type, ValueRef},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::prepare;
+use super::{SqlResult, prepare};
 
-/// A table and its columns in the order in which their values make the checksum. What was released is
-/// never edited.
+/// A table with its columns in the order of the checksum. What was released is never edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) name: &'static str,
-    /// Primary key first.
-    pub(super) columns: &'static [&'static str],
-    /// How many of them are the primary key.
+    /// How many of the columns are the primary key.
     pub(super) keys: usize,
+    /// With blanks between them, the primary key first.
+    names: &'static str,
+    count: usize,
 }
 
-pub(super) const PROJECT: Table = Table { name: "project", columns: &["id", "name"], keys: 1 };
-pub(super) const BRANCH: Table = named("branch");
-pub(super) const TESTBED: Table = named("testbed");
-pub(super) const BENCHMARK: Table = named("benchmark");
-pub(super) const MEASURE: Table = Table {
-    name: "measure",
-    columns: &["id", "slug", "name", "units", "direction", "kind"],
-    keys: 1,
-};
-pub(super) const ENVIRONMENT: Table = Table {
-    name: "environment",
-    columns: &["id", "kernel", "cpu_model", "governor", "cores", "compiler", "wingbeat"],
-    keys: 1,
-};
-pub(super) const REPORT: Table = Table {
-    name: "report",
-    columns: &[
-        "id",
-        "uuid",
-        "project",
-        "branch",
-        "testbed",
-        "hash",
-        "epoch",
-        "start_branch",
-        "start_hash",
-        "start_until_ns",
-        "start_versions_max",
-        "start_time_ns",
-        "end_time_ns",
-        "adapter",
-        "environment",
-        "load",
-        "steal",
-        "git_hash",
-        "is_dirty",
-        "iterations",
-        "confirms",
-        "metrics",
-        "failures",
-        "alerts",
-        "content_checksum",
-        "values_checksum",
-        "marks_checksum",
-    ],
-    keys: 1,
-};
-pub(super) const METRIC: Table = Table {
-    name: "metric",
-    columns: &[
-        "report",
-        "benchmark",
-        "measure",
-        "iteration",
-        "position",
-        "is_ignored",
-        "value",
-        "lower",
-        "upper",
-        "samples",
-    ],
-    keys: 4,
-};
-pub(super) const SAMPLES: Table = Table { name: "samples", columns: &["id", "bytes"], keys: 1 };
-pub(super) const FAILURE: Table = Table {
-    name: "failure",
-    columns: &["report", "position", "iteration", "benchmark", "reason"],
-    keys: 2,
-};
-pub(super) const VERDICT: Table = Table {
-    name: "verdict",
-    columns: &[
-        "report",
-        "benchmark",
-        "measure",
-        "iteration",
-        "position",
-        "outcome",
-        "test",
-        "has_boundary",
-        "baseline",
-        "lower_limit",
-        "upper_limit",
-        "crossed",
-        "change",
-        "change_lower",
-        "change_upper",
-        "p",
-        "smallest_visible",
-        "points",
-        "reason",
-    ],
-    keys: 5,
-};
-pub(super) const ALERT: Table = Table {
-    name: "alert",
-    columns: &[
-        "uuid",
-        "report",
-        "benchmark",
-        "measure",
-        "iteration",
-        "position",
-        "crossed",
-        "status",
-        "reason",
-    ],
-    keys: 1,
-};
-pub(super) const ALERT_CHANGE: Table = Table {
-    name: "alert_change",
-    columns: &["uuid", "alert", "time_ns", "status", "reason"],
-    keys: 1,
-};
+pub(super) const PROJECT: Table = Table::new("project", 1, "id name");
+pub(super) const BRANCH: Table = Table::new("branch", 1, NAMED);
+pub(super) const TESTBED: Table = Table::new("testbed", 1, NAMED);
+pub(super) const BENCHMARK: Table = Table::new("benchmark", 1, NAMED);
+pub(super) const MEASURE: Table = Table::new("measure", 1, "id slug name units direction kind");
+pub(super) const ENVIRONMENT: Table =
+    Table::new("environment", 1, "id kernel cpu_model governor cores compiler wingbeat");
+pub(super) const REPORT: Table = Table::new(
+    "report",
+    1,
+    "id uuid project branch testbed hash epoch start_branch start_hash start_until_ns \
+     start_versions_max start_time_ns end_time_ns adapter environment load steal git_hash is_dirty \
+     iterations confirms metrics failures alerts content_checksum values_checksum marks_checksum",
+);
+pub(super) const METRIC: Table = Table::new(
+    "metric",
+    4,
+    "report benchmark measure iteration position is_ignored value lower upper samples",
+);
+pub(super) const SAMPLES: Table = Table::new("samples", 1, "id bytes");
+pub(super) const FAILURE: Table =
+    Table::new("failure", 2, "report position iteration benchmark reason");
+pub(super) const VERDICT: Table = Table::new(
+    "verdict",
+    5,
+    "report benchmark measure iteration position outcome test has_boundary baseline lower_limit \
+     upper_limit crossed change change_lower change_upper p smallest_visible points reason",
+);
+pub(super) const ALERT: Table = Table::new(
+    "alert",
+    1,
+    "uuid report benchmark measure iteration position crossed status reason",
+);
+pub(super) const ALERT_CHANGE: Table =
+    Table::new("alert_change", 1, "uuid alert time_ns status reason");
 
-const fn named(name: &'static str) -> Table {
-    Table { name, columns: &["id", "project", "name"], keys: 1 }
-}
+/// The columns of a table of names.
+const NAMED: &str = "id project name";
 
 impl Table {
+    const fn new(name: &'static str, keys: usize, names: &'static str) -> Self {
+        let (mut count, mut at) = (1, 0);
+        while at < names.len() {
+            count += (names.as_bytes()[at] == b' ') as usize;
+            at += 1;
+        }
+        Self { name, keys, names, count }
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.names.split(' ')
+    }
+
     /// The columns, with those of `alias` where there is one, and the checksum behind them.
     pub(super) fn list(&self, alias: &str) -> String {
-        let of = |column: &&str| match alias {
-            "" => (*column).to_owned(),
+        let of = |column| match alias {
+            "" => String::from(column),
             alias => format!("{alias}.{column}"),
         };
-        self.columns.iter().chain(&["checksum"]).map(of).collect::<Vec<_>>().join(", ")
+        self.columns().chain(["checksum"]).map(of).collect::<Vec<_>>().join(", ")
     }
 
     /// Selects what [`Table::verify`] wants.
@@ -156,51 +89,62 @@ impl Table {
         format!("SELECT {} FROM {}", self.list(""), self.name)
     }
 
-    /// What adds rows.
-    pub(super) fn inserter<'c>(
-        &self,
-        connection: &'c Connection,
-    ) -> rusqlite::Result<Inserter<'c>> {
-        let places = vec!["?"; self.columns.len() + 1].join(", ");
+    pub(super) fn inserter<'c>(&self, db: &'c Connection) -> SqlResult<Inserter<'c>> {
+        let places = vec!["?"; self.count + 1].join(", ");
         let sql = format!("INSERT INTO {} ({}) VALUES ({places})", self.name, self.list(""));
-        Ok(Inserter { statement: prepare(connection, &sql)? })
+        Ok(Inserter { statement: prepare(db, &sql)? })
     }
 
     /// Adds a row under the next free number, which is returned.
-    pub(super) fn insert_next(
-        &self,
-        connection: &Connection,
-        values: &[&dyn ToSql],
-    ) -> rusqlite::Result<i64> {
-        let id = self.next(connection)?;
+    fn insert_next(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<i64> {
+        let id = self.next(db)?;
         let mut all: Vec<&dyn ToSql> = vec![&id];
         all.extend(values);
-        self.inserter(connection)?.insert(&all)?;
+        self.inserter(db)?.insert(&all)?;
         Ok(id)
     }
 
     /// The next free number. Only within a transaction that writes.
-    pub(super) fn next(&self, connection: &Connection) -> rusqlite::Result<i64> {
+    pub(super) fn next(&self, db: &Connection) -> SqlResult<i64> {
         let sql = format!("SELECT coalesce(max(id), 0) + 1 FROM {}", self.name);
-        prepare(connection, &sql)?.query_row([], |row| row.get(0))
+        prepare(db, &sql)?.query_row([], |row| row.get(0))
     }
 
     /// Verifies the row of that number. An error where it is missing.
-    pub(super) fn verify_row(&self, connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    pub(super) fn verify_row(&self, db: &Connection, id: i64) -> SqlResult<()> {
+        let missing = || damage(format!("a row of the table {} is missing", self.name));
+        self.row(db, id, |_| Ok(()))?.ok_or_else(missing)
+    }
+
+    /// Verifies the row of that number, if it is there, and reads it.
+    pub(super) fn row<T>(
+        &self,
+        db: &Connection,
+        id: i64,
+        read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<Option<T>> {
         let sql = format!("{} WHERE id = ?1", self.select());
-        let mut statement = prepare(connection, &sql)?;
+        let mut statement = prepare(db, &sql)?;
         let mut rows = statement.query([id])?;
-        match rows.next()? {
-            Some(row) => self.verify(row, 0).map(drop),
-            None => Err(damage(format!("a row of the table {} is missing", self.name))),
-        }
+        let Some(row) = rows.next()? else { return Ok(None) };
+        self.verify(row, 0)?;
+        read(row).map(Some)
+    }
+
+    /// The number of the row with these values, which is added if need be.
+    pub(super) fn find_or_insert(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<i64> {
+        let conditions = self.columns().skip(1).zip(1..);
+        let conditions: Vec<_> = conditions.map(|(name, at)| format!("{name} IS ?{at}")).collect();
+        let sql = format!("SELECT id FROM {} WHERE {}", self.name, conditions.join(" AND "));
+        let known = prepare(db, &sql)?.query_row(values, |row| row.get(0)).optional()?;
+        known.map_or_else(|| self.insert_next(db, values), Ok)
     }
 
     /// The checksum of a row of [`Table::select`], whose columns begin at `first`. An error where it is
     /// not the one that was written.
-    pub(super) fn verify(&self, row: &Row<'_>, first: usize) -> rusqlite::Result<Checksum> {
+    pub(super) fn verify(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
         let checksum = self.checksum(row, first)?;
-        let written: Option<i64> = row.get(first + self.columns.len())?;
+        let written: Option<i64> = row.get(first + self.count)?;
         match written == Some(i64::from(checksum.short())) {
             true => Ok(checksum),
             false => Err(damage(format!("a row of the table {} is not as written", self.name))),
@@ -208,23 +152,21 @@ impl Table {
     }
 
     /// The checksum that a row should have.
-    pub(super) fn checksum(&self, row: &Row<'_>, first: usize) -> rusqlite::Result<Checksum> {
+    pub(super) fn checksum(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
         let mut bytes = Bytes::default();
-        for column in first..first + self.columns.len() {
+        for column in first..first + self.count {
             bytes.add(row.get_ref(column)?);
         }
         Ok(bytes.checksum())
     }
 }
 
-/// Adds rows to a table, their checksums included.
 pub(super) struct Inserter<'c> {
     statement: CachedStatement<'c>,
 }
 
 impl Inserter<'_> {
-    /// Adds a row of the table's columns, and returns its checksum.
-    pub(super) fn insert(&mut self, values: &[&dyn ToSql]) -> rusqlite::Result<Checksum> {
+    pub(super) fn insert(&mut self, values: &[&dyn ToSql]) -> SqlResult<Checksum> {
         let checksum = Checksum::of(values)?;
         for (number, value) in (1..).zip(values) {
             self.statement.raw_bind_parameter(number, value)?;
@@ -240,8 +182,7 @@ impl Inserter<'_> {
 pub(super) struct Checksum(i64);
 
 impl Checksum {
-    /// Of values as they are bound.
-    pub(super) fn of(values: &[&dyn ToSql]) -> rusqlite::Result<Self> {
+    pub(super) fn of(values: &[&dyn ToSql]) -> SqlResult<Self> {
         let mut bytes = Bytes::default();
         for value in values {
             match value.to_sql()? {
@@ -256,7 +197,6 @@ impl Checksum {
         Ok(bytes.checksum())
     }
 
-    /// Of values as they are read.
     pub(super) fn of_read(values: &[ValueRef<'_>]) -> Self {
         let mut bytes = Bytes::default();
         values.iter().for_each(|value| bytes.add(*value));
@@ -279,7 +219,6 @@ impl Checksum {
         Self(sum)
     }
 
-    /// Adds to a sum.
     pub(super) fn add(&mut self, other: Self) {
         self.0 = self.0.wrapping_add(other.0);
     }
@@ -376,16 +315,8 @@ mod tests {
     #[test]
     fn known_checksums() {
         let row = Checksum::of(params![7, "main", 1.5, None::<i64>]).expect("a checksum");
-        assert_eq!(
-            row.whole(),
-            Checksum(
-                xxh3_64(
-                    b"\x01\x07\0\0\0\0\0\0\0\x03\x04\0\0\0\0\0\0\0main\x02\0\0\0\0\0\0\xf8\x3f\0",
-                )
-                .cast_signed()
-            )
-            .whole()
-        );
+        let bytes = b"\x01\x07\0\0\0\0\0\0\0\x03\x04\0\0\0\0\0\0\0main\x02\0\0\0\0\0\0\xf8\x3f\0";
+        assert_eq!(row.whole(), xxh3_64(bytes).cast_signed());
         assert_eq!(row.short(), row.whole() as i32);
         assert_ne!(Checksum::of_value(1, 2, 3, 4.0), Checksum::of_value(2, 1, 3, 4.0));
     }

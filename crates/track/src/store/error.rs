@@ -3,6 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rusqlite::ErrorCode;
@@ -10,67 +11,53 @@ use uuid::Uuid;
 
 use super::checksum::Damage;
 
+/// How long a process waits for others that write.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) const OPENING: &str = "opening it";
+
 /// Why a store could not be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("there is no store at {}; `wingbeat run` makes one, and --store names another", .path.display())]
     Missing { path: PathBuf },
-    /// The file or its folder could not be made.
     #[error("cannot create the store {}: {source}; name another place with --store", .path.display())]
-    Create {
-        /// The file or folder.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// Something else lies there.
+    Create { path: PathBuf, source: io::Error },
     #[error("{} is not a store of wingbeat: {found}; it was left as it is", .path.display())]
     NotAStore { path: PathBuf, found: String },
-    /// A newer wingbeat has written it.
     #[error(
         "the store {} has version {found}, and this wingbeat knows versions up to {known}; \
          a newer wingbeat has written it and can read it", .path.display()
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
-    /// It has to be brought to the present version, and cannot be written.
     #[error(
         "the store {} has the older version {found} and cannot be written, so it cannot be brought to \
          version {known}; copy it to a place that can be written", .path.display()
     )]
     OlderReadOnly { path: PathBuf, found: i64, known: i64 },
-    /// The file or its folder cannot be written.
     #[error(
         "the store {} cannot be written while {doing}: the file, its folder or the file system is \
          read-only; name another place with --store", .path.display()
     )]
     ReadOnly { path: PathBuf, doing: &'static str },
-    /// The disk is full.
     #[error(
         "the disk is full: {doing} in the store {} was given up, and what was there before is untouched; \
          make room and try again", .path.display()
     )]
     Full { path: PathBuf, doing: &'static str },
-    /// Other processes kept it locked.
     #[error(
         "the store {} stayed locked by other processes for {waited_s} s while {doing}; try again when \
          they are done", .path.display()
     )]
-    Busy {
-        path: PathBuf,
-        doing: &'static str,
-        /// How long it was waited for, in seconds.
-        waited_s: u64,
-    },
-    /// Its content is damaged.
+    Busy { path: PathBuf, doing: &'static str, waited_s: u64 },
     #[error(
         "the store {} is damaged, seen while {doing}: {detail}; {}", .path.display(), after_damage(doing)
     )]
     Corrupt { path: PathBuf, doing: &'static str, detail: String },
     #[error("{doing} failed in the store {}: {source}", .path.display())]
     Sqlite { path: PathBuf, doing: &'static str, source: rusqlite::Error },
-    /// The report contradicts itself.
     #[error(transparent)]
     Invalid(#[from] InvalidReport),
-    /// No alert has that UUID.
     #[error("there is no alert {alert} in the store {}; `wingbeat alerts` lists them", .path.display())]
     NoSuchAlert { path: PathBuf, alert: Uuid },
 }
@@ -80,12 +67,10 @@ pub enum StoreError {
 #[error("the report {report} cannot be stored: {reason}")]
 pub struct InvalidReport {
     pub report: Uuid,
-    /// What is wrong with it.
     pub reason: String,
 }
 
 impl StoreError {
-    /// Puts an error of SQLite into words.
     pub(super) fn of(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         // Not even the file of shared memory could be made longer (SQLITE_IOERR_SHMSIZE).
@@ -99,7 +84,7 @@ impl StoreError {
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, doing },
             Some(ErrorCode::DatabaseCorrupt) => corrupt(source.to_string()),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Busy { path, doing, waited_s: super::open::PATIENCE.as_secs() }
+                Self::Busy { path, doing, waited_s: PATIENCE.as_secs() }
             }
             Some(ErrorCode::NotADatabase) => {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
@@ -111,9 +96,8 @@ impl StoreError {
     }
 }
 
-/// What to do next.
 fn after_damage(doing: &str) -> &'static str {
-    match doing == super::open::OPENING {
+    match doing == OPENING {
         true => {
             "no part of it can be read: take a copy or an export from before, or try `.recover` of the \
              SQLite shell on a copy"
@@ -151,7 +135,6 @@ fn is_of_content(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// What is wrong with the content.
 pub(super) fn detail(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::FromSqlConversionFailure(_, _, source) if source.is::<Damage>() => {

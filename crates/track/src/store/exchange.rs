@@ -13,16 +13,15 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{
-    AlertChange, Damaged, Insertion, Store, StoreError,
+    AlertChange, Damaged, Insertion, SqlResult, Store, StoreError,
     alerts::{insert_change, validate_change},
     check::{Listed, Listing, list_all},
     columns::Id,
     error::is_damage,
-    files::{self, ChangeContent, Content, Document, Kind, ReportContent},
-    insert::insert,
+    files::{self, ChangeContent, Content, Document, FileKind, ReportContent},
+    insert::{insert, validate},
     prepare,
     read::{Alerts, read},
-    validate::validate,
 };
 
 /// Files that are stored in one transaction: others that write wait for it.
@@ -36,23 +35,15 @@ const BATCH_METRICS: usize = 4_096;
 pub enum ExchangeError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The folder or a file in it.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
-    /// A file that is taken in whole or not at all cannot be used.
     #[error("{} was not taken in, nothing of it: {reason}", .path.display())]
-    File {
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    File { path: PathBuf, reason: String },
 }
 
-/// What an export has done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exported {
     pub reports: usize,
-    /// Changes of alerts that were written.
     pub alert_changes: usize,
     /// Reports and changes that had a file.
     pub already_there: usize,
@@ -60,20 +51,15 @@ pub struct Exported {
     pub damaged: Vec<Damaged>,
 }
 
-/// What an import has done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// Reports that are new in the store.
     pub reports: usize,
-    /// Changes of alerts that are new in the store.
     pub alert_changes: usize,
     /// Files whose content was in the store.
     pub already_there: usize,
-    /// Files that could not be used.
     pub skipped: Vec<Skipped>,
 }
 
-/// A file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub path: PathBuf,
@@ -83,10 +69,6 @@ pub struct Skipped {
 impl Store {
     /// Writes what has no file yet in a folder, which is made if need be. Files that are there stay as
     /// they are. What is damaged is left out, and named.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read or the folder not be written.
     pub fn export(&self, folder: impl AsRef<Path>) -> Result<Exported, ExchangeError> {
         let folder = folder.as_ref();
         fs::create_dir_all(folder).map_err(io_error("create the folder", folder))?;
@@ -99,8 +81,8 @@ impl Store {
         let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
         exported.damaged = damaged;
         for Listed { row, uuid, time } in reports {
-            let name = files::name(Kind::Report, time, uuid);
-            let is_new = !known.contains(&(Kind::Report, uuid))
+            let name = files::name(FileKind::Report, time, uuid);
+            let is_new = !known.contains(&(FileKind::Report, uuid))
                 && match read(&view, row, Alerts::Raised) {
                     Ok(report) => write(folder, &name, ReportContent { report })?,
                     Err(error) if is_damage(&error) => {
@@ -114,8 +96,8 @@ impl Store {
         }
         for alert_change in changes {
             let AlertChange { uuid, time, .. } = alert_change;
-            let name = files::name(Kind::AlertChange, time, uuid);
-            let is_new = !known.contains(&(Kind::AlertChange, uuid))
+            let name = files::name(FileKind::AlertChange, time, uuid);
+            let is_new = !known.contains(&(FileKind::AlertChange, uuid))
                 && write(folder, &name, ChangeContent { alert_change })?;
             let count =
                 if is_new { &mut exported.alert_changes } else { &mut exported.already_there };
@@ -131,10 +113,6 @@ impl Store {
     /// not matter. A file that cannot be used does not stop the others.
     ///
     /// Files that begin with a dot or do not end in `.json` are not looked at.
-    ///
-    /// # Errors
-    ///
-    /// When the folder cannot be read or the store not be written.
     pub fn import(&mut self, folder: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let folder = folder.as_ref();
         let mut names = list(folder)?;
@@ -172,11 +150,11 @@ impl Store {
 
 /// Stores the contents of files in one transaction, and empties the batch.
 fn take_in(
-    connection: &Connection,
+    db: &Connection,
     batch: &mut Vec<(PathBuf, Content)>,
     imported: &mut Imported,
-) -> rusqlite::Result<()> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+) -> SqlResult<()> {
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
     let mut done = Imported::default();
     for (path, content) in batch.drain(..) {
         transaction.execute_batch("SAVEPOINT file")?;
@@ -221,12 +199,12 @@ fn valid(content: Content) -> Result<Content, String> {
     Ok(content)
 }
 
-fn is_known(connection: &Connection, kind: Kind, uuid: Uuid) -> rusqlite::Result<bool> {
+fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {
     let sql = match kind {
-        Kind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
-        Kind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
+        FileKind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
+        FileKind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
     };
-    prepare(connection, sql)?.exists([Id(uuid)])
+    prepare(db, sql)?.exists([Id(uuid)])
 }
 
 fn write(folder: &Path, name: &str, content: impl Serialize) -> Result<bool, ExchangeError> {

@@ -2,17 +2,18 @@
 
 use std::{
     fs::{File, Permissions},
-    io::{BufWriter, Write as _},
+    io::{self, BufRead, BufReader, BufWriter, Read, Write as _},
     os::unix::fs::PermissionsExt as _,
     path::Path,
 };
 
+use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use super::{AlertChange, stream::unpacked};
+use super::AlertChange;
 use crate::model::Report;
 
 /// The format of the files. One that is newer is not read.
@@ -27,16 +28,13 @@ const CHANGE_END: &str = ".alert.json";
 /// Start of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 
-/// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// A report with its alerts as they were raised.
     Report,
-    /// A change of an alert's status.
     AlertChange,
 }
 
-/// The content of a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Document<T> {
     format: u32,
@@ -44,13 +42,11 @@ pub(super) struct Document<T> {
     content: T,
 }
 
-/// The content of a file of a report.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ReportContent {
     pub(super) report: Report,
 }
 
-/// The content of a file of a change.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ChangeContent {
     pub(super) alert_change: AlertChange,
@@ -63,7 +59,6 @@ struct Claim {
     alert_change: Option<IgnoredAny>,
 }
 
-/// What came out of a file.
 #[derive(Debug)]
 pub(super) enum Content {
     Report(Box<Report>),
@@ -92,9 +87,9 @@ impl<T> Document<T> {
 
 /// The name of a file: `2026-11-21T22-04-32Z-<uuid>.json`. It has no character that a file system
 /// refuses, and sorts by time.
-pub(super) fn name(kind: Kind, time: OffsetDateTime, uuid: Uuid) -> String {
+pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
     let time = time.to_offset(UtcOffset::UTC);
-    let (date, end) = (time.date(), if kind == Kind::Report { REPORT_END } else { CHANGE_END });
+    let (date, end) = (time.date(), if kind == FileKind::Report { REPORT_END } else { CHANGE_END });
     format!(
         "{:04}-{:02}-{:02}T{:02}-{:02}-{:02}Z-{uuid}{end}",
         date.year(),
@@ -107,10 +102,10 @@ pub(super) fn name(kind: Kind, time: OffsetDateTime, uuid: Uuid) -> String {
 }
 
 /// What the file of a name holds, if [`name`] made it.
-pub(super) fn parse_name(name: &str) -> Option<(Kind, Uuid)> {
+pub(super) fn parse_name(name: &str) -> Option<(FileKind, Uuid)> {
     let (kind, rest) = match name.strip_suffix(CHANGE_END) {
-        Some(rest) => (Kind::AlertChange, rest),
-        None => (Kind::Report, name.strip_suffix(REPORT_END)?),
+        Some(rest) => (FileKind::AlertChange, rest),
+        None => (FileKind::Report, name.strip_suffix(REPORT_END)?),
     };
     let uuid = rest.get(rest.len().checked_sub(36)?..)?;
     Some((kind, Uuid::try_parse(uuid).ok()?))
@@ -123,14 +118,14 @@ pub(super) fn is_of_others(name: &str) -> bool {
 }
 
 /// A file that has no name yet.
-pub(super) fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+pub(super) fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     // As other new files: the umask takes from it.
     let permissions = Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(UNFINISHED).permissions(permissions).tempfile_in(folder)
 }
 
 /// Writes a new file, whole or not at all. One that is there stays; then `false` is returned.
-pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> std::io::Result<bool> {
+pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> io::Result<bool> {
     let mut file = new_file(folder)?;
     let mut buffer = BufWriter::new(&mut file);
     serde_json::to_writer(&mut buffer, content)?;
@@ -141,7 +136,7 @@ pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> std:
     file.as_file().sync_all()?;
     match file.persist_noclobber(folder.join(name)) {
         Ok(_) => Ok(true),
-        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error.error),
     }
 }
@@ -154,7 +149,6 @@ pub(super) fn newer(format: u32) -> String {
     )
 }
 
-/// Reads a file. An error says what is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Content, String> {
     // Twice, rather than to keep the text.
     let text = || {
@@ -177,6 +171,17 @@ pub(super) fn read(path: &Path) -> Result<Content, String> {
     Ok(Content::Report(Box::new(content.report)))
 }
 
+/// What gzip has packed, unpacked; anything else as it is.
+pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    // RFC 1952: these two bytes begin each member. No JSON begins with them.
+    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
+        false => Box::new(from),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,8 +196,8 @@ mod tests {
             assert_eq!(name, expected);
             assert_eq!(parse_name(&name), Some((kind, uuid)));
         };
-        check(Kind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
-        check(Kind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
+        check(FileKind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
+        check(FileKind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
         for other in
             ["", "a.json", ".json", "README.md", "ö00000000-0000-0000-0000-0000000000a.json"]
         {

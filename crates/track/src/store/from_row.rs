@@ -3,7 +3,10 @@
 use rusqlite::Row;
 use time::OffsetDateTime;
 
-use super::columns::{Id, Text, Time, Word};
+use super::{
+    SqlResult,
+    columns::{Id, Text, Time, Word},
+};
 use crate::model::{Alert, Boundary, Environment, Measure, StartPoint};
 
 /// Columns of an environment, those of the report `r` and of its `environment` `e`.
@@ -20,7 +23,7 @@ pub(super) const BOUNDARY: &str = "v.has_boundary AS has_boundary, v.baseline AS
     v.lower_limit AS lower_limit, v.upper_limit AS upper_limit";
 
 /// The start point of a report, of columns `start_branch`, `start_hash` and so on.
-pub(super) fn start_point(row: &Row<'_>) -> rusqlite::Result<Option<StartPoint>> {
+pub(super) fn start_point(row: &Row<'_>) -> SqlResult<Option<StartPoint>> {
     let Some(Text(branch)) = row.get("start_branch")? else { return Ok(None) };
     Ok(Some(StartPoint {
         branch,
@@ -30,8 +33,7 @@ pub(super) fn start_point(row: &Row<'_>) -> rusqlite::Result<Option<StartPoint>>
     }))
 }
 
-/// The environment of the columns [`ENVIRONMENT`].
-pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
+pub(super) fn environment(row: &Row<'_>) -> SqlResult<Environment> {
     Ok(Environment {
         kernel: row.get("kernel")?,
         cpu_model: row.get("cpu_model")?,
@@ -46,8 +48,7 @@ pub(super) fn environment(row: &Row<'_>) -> rusqlite::Result<Environment> {
     })
 }
 
-/// The measure of the columns [`MEASURE`].
-pub(super) fn measure(row: &Row<'_>) -> rusqlite::Result<Measure> {
+pub(super) fn measure(row: &Row<'_>) -> SqlResult<Measure> {
     Ok(Measure {
         slug: row.get::<_, Text<_>>("slug")?.0,
         name: row.get::<_, String>("measure_name")?.into(),
@@ -58,7 +59,7 @@ pub(super) fn measure(row: &Row<'_>) -> rusqlite::Result<Measure> {
 }
 
 /// The boundary of the columns [`BOUNDARY`], which may come of an outer join.
-pub(super) fn boundary(row: &Row<'_>) -> rusqlite::Result<Option<Boundary>> {
+pub(super) fn boundary(row: &Row<'_>) -> SqlResult<Option<Boundary>> {
     if !row.get::<_, Option<bool>>("has_boundary")?.unwrap_or(false) {
         return Ok(None);
     }
@@ -69,13 +70,12 @@ pub(super) fn boundary(row: &Row<'_>) -> rusqlite::Result<Option<Boundary>> {
     }))
 }
 
-/// A time.
-pub(super) fn time(row: &Row<'_>, column: &str) -> rusqlite::Result<OffsetDateTime> {
+pub(super) fn time(row: &Row<'_>, column: &str) -> SqlResult<OffsetDateTime> {
     Ok(row.get::<_, Time>(column)?.0)
 }
 
 /// The alert of columns named as in the table, with `benchmark` and `slug` as texts.
-pub(super) fn alert(row: &Row<'_>) -> rusqlite::Result<Alert> {
+pub(super) fn alert(row: &Row<'_>) -> SqlResult<Alert> {
     Ok(Alert {
         uuid: row.get::<_, Id>("uuid")?.0,
         iteration: row.get("iteration")?,

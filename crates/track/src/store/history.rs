@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    Store, StoreError,
+    SqlResult, Store, StoreError,
     columns::{Id, limit_ns},
     from_row::ENVIRONMENT,
     log::branch_head,
@@ -27,7 +27,6 @@ pub struct HistoryQuery {
     pub project: ProjectName,
     pub branch: BranchName,
     pub epoch: u32,
-    /// Where its branch comes from.
     pub start_point: Option<StartPoint>,
     pub testbed: TestbedName,
     /// Its start time and its UUID: history is what comes before, in this order.
@@ -51,7 +50,6 @@ pub struct History {
 
 impl HistoryQuery {
     /// The whole history of a report, with all samples.
-    #[must_use]
     pub fn of(report: &Report) -> Self {
         Self {
             project: report.project.clone(),
@@ -74,18 +72,14 @@ impl HistoryQuery {
 
 impl Store {
     /// The history of a report. Reports that confirm another are not part of it.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         history(&self.connection, query).map_err(self.error("reading a history"))
     }
 }
 
-fn history(connection: &Connection, query: &HistoryQuery) -> rusqlite::Result<History> {
+fn history(db: &Connection, query: &HistoryQuery) -> SqlResult<History> {
     // One view of the store, also if somebody writes meanwhile.
-    let view = connection.unchecked_transaction()?;
+    let view = db.unchecked_transaction()?;
     let Some(project) = project_row(&view, &query.project)? else { return Ok(History::default()) };
     let testbed = name_row(&view, "testbed", project, query.testbed.as_str())?;
     let Some(testbed) = testbed else { return Ok(History::default()) };
@@ -118,13 +112,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// The newest reports, newest first.
-    fn newest(
-        &self,
-        connection: &Connection,
-        since_ns: i64,
-        most: usize,
-    ) -> rusqlite::Result<Vec<StoredReport>> {
+    fn newest(&self, db: &Connection, since_ns: i64, most: usize) -> SqlResult<Vec<StoredReport>> {
         let sql = format!(
             "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns, {SUMS}, {ENVIRONMENT}
              FROM report r
@@ -139,25 +127,25 @@ impl Stretch {
         let (end_ns, end_uuid) = (self.end.0, Id(self.end.1));
         let values =
             params![self.branch, self.testbed, self.epoch, since_ns, end_ns, end_uuid, most];
-        prepare(connection, &sql)?.query_map(values, past_report)?.collect()
+        prepare(db, &sql)?.query_map(values, past_report)?.collect()
     }
 }
 
 /// Reports of a start point, of its own start point and so on, newest first.
 fn inherited(
-    connection: &Connection,
+    db: &Connection,
     query: &HistoryQuery,
     project: i64,
     testbed: i64,
     start: &StartPoint,
-) -> rusqlite::Result<Vec<StoredReport>> {
+) -> SqlResult<Vec<StoredReport>> {
     let mut reports = Vec::new();
     let mut visited = HashSet::new();
     let mut versions_left = usize::MAX;
     let mut next = Some(start.clone());
     while let Some(start) = next.take() {
         versions_left = versions_left.min(start.max_versions as usize);
-        let branch = name_row(connection, "branch", project, start.branch.as_str())?;
+        let branch = name_row(db, "branch", project, start.branch.as_str())?;
         let Some(branch) = branch else { break };
         let end = match start.until {
             // The first nanosecond that does not count.
@@ -165,14 +153,14 @@ fn inherited(
             None => (limit_ns(query.before.0), query.before.1),
         };
         let until_ns = start.until.map_or(end.0, limit_ns);
-        let Some(head) = branch_head(connection, branch, until_ns)? else { break };
+        let Some(head) = branch_head(db, branch, until_ns)? else { break };
         if !visited.insert((branch, head.epoch)) || visited.len() > START_POINTS_MAX {
             break;
         }
         let stretch = Stretch { branch, testbed, epoch: head.epoch, end };
         let most = query.reports_max - reports.len();
         let mut versions = HashSet::new();
-        for report in stretch.newest(connection, query.since_ns(), most)? {
+        for report in stretch.newest(db, query.since_ns(), most)? {
             let version =
                 report.report.hash.clone().unwrap_or_else(|| report.report.uuid.to_string());
             if versions.len() == versions_left && !versions.contains(&version) {

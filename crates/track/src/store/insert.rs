@@ -1,23 +1,21 @@
-//! Storing a report: one transaction, whole or not at all.
+//! Storing a report: one transaction, whole or not at all. What a report has to hold to is checked first, so
+//! that it comes out of a store as it went in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::{
-    Store, StoreError,
+    InvalidReport, SqlResult, Store, StoreError,
     checksum::{
         ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, Inserter, MEASURE, METRIC,
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT,
     },
-    columns::{Id, Numbers, Time, Word},
+    columns::{Id, Numbers, Time, Word, time_ns},
     prepare,
-    rows::name_row,
-    sums::Sums,
-    total::Total,
-    validate::{MetricKey, validate},
+    sums::{Sums, Total},
 };
-use crate::model::{Alert, Environment, Measure, Metric, Report, Verdict};
+use crate::model::{Alert, BenchmarkName, Environment, Measure, Metric, Report, Slug, Verdict};
 
 /// What became of a report that was to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,19 +29,13 @@ pub enum Insertion {
 type Rows = (i64, i64);
 
 impl Store {
-    /// Stores a report. When this returns, the report is on the disk. A report whose UUID is known changes
-    /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// When the report contradicts itself (a verdict about a metric that it does not have, a number that
-    /// is not finite), or the store cannot be written. Nothing of the report is stored then.
+    /// Stores a report; when this returns, it is on the disk. A known UUID changes nothing.
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
         self.insert_valid(report).map_err(self.error("storing a report"))
     }
 
-    fn insert_valid(&self, report: &Report) -> rusqlite::Result<Insertion> {
+    fn insert_valid(&self, report: &Report) -> SqlResult<Insertion> {
         // Immediate: a transaction that reads first and writes later cannot wait for another's end.
         let behaviour = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behaviour)?;
@@ -53,54 +45,53 @@ impl Store {
     }
 }
 
-/// Stores a valid report within a transaction. What it says about metrics is about metrics that it has:
-/// [`validate`] saw to it.
-pub(super) fn insert(connection: &Connection, report: &Report) -> rusqlite::Result<Insertion> {
-    if is_known(connection, report)? {
+/// Stores a valid report in a transaction. [`validate`] saw that it has the metrics it speaks of.
+pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
+    if is_known(db, report)? {
         return Ok(Insertion::AlreadyThere);
     }
     // The row of the report comes last, since it tells sums of the others, which refer to it.
-    connection.pragma_update(None, "defer_foreign_keys", true)?;
-    let project = project(connection, report.project.as_str())?;
-    let row = REPORT.next(connection)?;
+    db.pragma_update(None, "defer_foreign_keys", true)?;
+    let project = PROJECT.find_or_insert(db, params![report.project.as_str()])?;
+    let row = REPORT.next(db)?;
     let mut sums = Sums::default();
-    let metrics = insert_metrics(connection, project, row, report, &mut sums)?;
-    insert_failures(connection, project, row, report, &mut sums)?;
-    let mut verdicts = VERDICT.inserter(connection)?;
+    let metrics = insert_metrics(db, project, row, report, &mut sums)?;
+    insert_failures(db, project, row, report, &mut sums)?;
+    let mut verdicts = VERDICT.inserter(db)?;
     for (position, verdict) in (0..).zip(&report.verdicts) {
         let key = (verdict.iteration, &verdict.benchmark, &verdict.measure);
         insert_verdict(&mut verdicts, row, metrics[&key], position, verdict, &mut sums)?;
     }
-    let mut alerts = ALERT.inserter(connection)?;
+    let mut alerts = ALERT.inserter(db)?;
     for (position, alert) in (0..).zip(&report.alerts) {
         let key = (alert.iteration, &alert.benchmark, &alert.measure);
         insert_alert(&mut alerts, row, metrics[&key], position, alert, &mut sums)?;
     }
-    let checksum = insert_report(connection, project, row, report, &sums)?;
-    let mut total = Total::read(connection)?;
+    let checksum = insert_report(db, project, row, report, &sums)?;
+    let mut total = Total::read(db)?;
     total.reports.add(checksum);
-    total.write(connection)?;
+    total.write(db)?;
     Ok(Insertion::Stored)
 }
 
-fn is_known(connection: &Connection, report: &Report) -> rusqlite::Result<bool> {
-    prepare(connection, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])
+fn is_known(db: &Connection, report: &Report) -> SqlResult<bool> {
+    prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])
 }
 
 fn insert_report(
-    connection: &Connection,
+    db: &Connection,
     project: i64,
     row: i64,
     report: &Report,
     sums: &Sums,
-) -> rusqlite::Result<Checksum> {
-    let branch = named(connection, BRANCH, project, report.branch.as_str())?;
-    let testbed = named(connection, TESTBED, project, report.testbed.as_str())?;
-    let environment = environment(connection, &report.environment)?;
+) -> SqlResult<Checksum> {
+    let branch = named(db, BRANCH, project, report.branch.as_str())?;
+    let testbed = named(db, TESTBED, project, report.testbed.as_str())?;
+    let environment = environment(db, &report.environment)?;
     let start = report.start_point.as_ref();
     let start_branch =
-        start.map(|start| named(connection, BRANCH, project, start.branch.as_str())).transpose()?;
-    REPORT.inserter(connection)?.insert(params![
+        start.map(|start| named(db, BRANCH, project, start.branch.as_str())).transpose()?;
+    REPORT.inserter(db)?.insert(params![
         row,
         Id(report.uuid),
         project,
@@ -132,27 +123,27 @@ fn insert_report(
 }
 
 fn insert_metrics<'r>(
-    connection: &Connection,
+    db: &Connection,
     project: i64,
     report: i64,
     content: &'r Report,
     sums: &mut Sums,
-) -> rusqlite::Result<HashMap<MetricKey<'r>, Rows>> {
+) -> SqlResult<HashMap<MetricKey<'r>, Rows>> {
     let mut rows = HashMap::new();
-    let mut metrics = METRIC.inserter(connection)?;
-    let mut samples = SampleRows::new(connection)?;
+    let mut metrics = METRIC.inserter(db)?;
+    let mut samples = SampleRows::new(db)?;
     let mut measures: Vec<(&Measure, i64)> = Vec::new();
     let mut position = 0;
     for (iteration, results) in (0..).zip(&content.iterations) {
         for benchmark in &results.benchmarks {
             let name = &benchmark.name;
-            let benchmark_row = named(connection, BENCHMARK, project, name.as_str())?;
+            let benchmark_row = named(db, BENCHMARK, project, name.as_str())?;
             for (measure, metric) in &benchmark.metrics {
                 // A report has few measures.
                 let known = measures.iter().find(|known| known.0 == measure).map(|known| known.1);
                 let measure_row = match known {
                     Some(row) => row,
-                    None => self::measure(connection, measure)?,
+                    None => self::measure(db, measure)?,
                 };
                 if known.is_none() {
                     measures.push((measure, measure_row));
@@ -179,19 +170,18 @@ fn insert_metrics<'r>(
     Ok(rows)
 }
 
-/// Adds the samples of metrics.
 struct SampleRows<'c> {
     next: i64,
     rows: Inserter<'c>,
 }
 
 impl<'c> SampleRows<'c> {
-    fn new(connection: &'c Connection) -> rusqlite::Result<Self> {
-        Ok(Self { next: SAMPLES.next(connection)?, rows: SAMPLES.inserter(connection)? })
+    fn new(db: &'c Connection) -> SqlResult<Self> {
+        Ok(Self { next: SAMPLES.next(db)?, rows: SAMPLES.inserter(db)? })
     }
 
     /// The row of a metric's samples, if it has any.
-    fn insert(&mut self, metric: &Metric, sums: &mut Sums) -> rusqlite::Result<Option<i64>> {
+    fn insert(&mut self, metric: &Metric, sums: &mut Sums) -> SqlResult<Option<i64>> {
         if metric.samples.is_empty() {
             return Ok(None);
         }
@@ -203,20 +193,20 @@ impl<'c> SampleRows<'c> {
 }
 
 fn insert_failures(
-    connection: &Connection,
+    db: &Connection,
     project: i64,
     report: i64,
     content: &Report,
     sums: &mut Sums,
-) -> rusqlite::Result<()> {
+) -> SqlResult<()> {
     let iterations = (0..).zip(&content.iterations);
     let failures = iterations.flat_map(|(iteration, results)| {
         results.failures.iter().map(move |failure| (iteration, failure))
     });
     for (position, (iteration, failure)) in (0_i64..).zip(failures) {
-        let benchmark = named(connection, BENCHMARK, project, failure.name.as_str())?;
+        let benchmark = named(db, BENCHMARK, project, failure.name.as_str())?;
         let values = params![report, position, iteration, benchmark, failure.reason];
-        sums.failure(FAILURE.inserter(connection)?.insert(values)?);
+        sums.failure(FAILURE.inserter(db)?.insert(values)?);
     }
     Ok(())
 }
@@ -228,7 +218,7 @@ fn insert_verdict(
     position: i64,
     verdict: &Verdict,
     sums: &mut Sums,
-) -> rusqlite::Result<()> {
+) -> SqlResult<()> {
     let boundary = verdict.boundary.unwrap_or_default();
     let change = verdict.change;
     let outcome = Word(verdict.outcome);
@@ -266,7 +256,7 @@ fn insert_alert(
     position: i64,
     alert: &Alert,
     sums: &mut Sums,
-) -> rusqlite::Result<()> {
+) -> SqlResult<()> {
     let Alert { uuid, iteration, limit, status, reason, .. } = alert;
     let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
     let values =
@@ -277,61 +267,123 @@ fn insert_alert(
     Ok(())
 }
 
-fn project(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
-    let known = prepare(connection, "SELECT id FROM project WHERE name = ?1")?
-        .query_row([name], |row| row.get(0))
-        .optional()?;
-    match known {
-        Some(row) => Ok(row),
-        None => PROJECT.insert_next(connection, params![name]),
-    }
-}
-
 /// The row of a name in a table of names, made if need be.
-fn named(connection: &Connection, table: Table, project: i64, name: &str) -> rusqlite::Result<i64> {
-    match name_row(connection, table.name, project, name)? {
-        Some(row) => Ok(row),
-        None => table.insert_next(connection, params![project, name]),
-    }
+fn named(db: &Connection, table: Table, project: i64, name: &str) -> SqlResult<i64> {
+    table.find_or_insert(db, params![project, name])
 }
 
-fn measure(connection: &Connection, measure: &Measure) -> rusqlite::Result<i64> {
-    let values = params![
-        measure.slug.as_str(),
-        measure.name,
-        measure.units,
-        Word(measure.direction),
-        Word(measure.kind),
-    ];
-    let select = "SELECT id FROM measure
-                  WHERE slug = ?1 AND name = ?2 AND units = ?3 AND direction = ?4 AND kind = ?5";
-    let known = prepare(connection, select)?.query_row(values, |row| row.get(0)).optional()?;
-    match known {
-        Some(row) => Ok(row),
-        None => MEASURE.insert_next(connection, values),
-    }
+fn measure(db: &Connection, measure: &Measure) -> SqlResult<i64> {
+    let Measure { slug, name, units, direction, kind } = measure;
+    let values = params![slug.as_str(), name, units, Word(direction), Word(kind)];
+    MEASURE.find_or_insert(db, values)
 }
 
-fn environment(connection: &Connection, environment: &Environment) -> rusqlite::Result<i64> {
-    let values = params![
-        environment.kernel,
-        environment.cpu_model,
-        environment.governor,
-        environment.cores,
-        environment.compiler,
-        environment.wingbeat,
-    ];
-    let select = "SELECT id FROM environment
-                  WHERE kernel IS ?1 AND cpu_model IS ?2 AND governor IS ?3 AND cores IS ?4
-                    AND compiler IS ?5 AND wingbeat IS ?6";
-    let known = prepare(connection, select)?.query_row(values, |row| row.get(0)).optional()?;
-    match known {
-        Some(row) => Ok(row),
-        None => ENVIRONMENT.insert_next(connection, values),
-    }
+fn environment(db: &Connection, environment: &Environment) -> SqlResult<i64> {
+    let Environment { kernel, cpu_model, governor, cores, compiler, wingbeat, .. } = environment;
+    let values = params![kernel, cpu_model, governor, cores, compiler, wingbeat];
+    ENVIRONMENT.find_or_insert(db, values)
 }
 
 /// A count as a column. Counts are checked to fit, or could not have been counted in memory.
 fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Names a metric of a report: iteration, benchmark, measure.
+type MetricKey<'r> = (u32, &'r BenchmarkName, &'r Slug);
+
+pub(super) fn validate(report: &Report) -> Result<(), InvalidReport> {
+    check(report).map_err(|reason| InvalidReport { report: report.uuid, reason })
+}
+
+fn check(report: &Report) -> Result<(), String> {
+    let until = report.start_point.as_ref().and_then(|start| start.until);
+    for time in [Some(report.start_time), Some(report.end_time), until].into_iter().flatten() {
+        if time_ns(time).is_none() {
+            return Err(format!("its time {time} is not between the years 1677 and 2262"));
+        }
+    }
+    let environment = &report.environment;
+    if [environment.load, environment.steal].into_iter().flatten().any(|value| !value.is_finite()) {
+        return Err("the load or the steal of its environment is no finite number".to_owned());
+    }
+    let metrics = metrics(report)?;
+    let is_there = |(iteration, benchmark, measure): MetricKey<'_>, what: &str| {
+        let key = (iteration, benchmark, measure);
+        metrics.contains(&key).then_some(()).ok_or_else(|| {
+            format!(
+                "it has {what} about the {measure} of {benchmark} in iteration {iteration}, where it has no such metric"
+            )
+        })
+    };
+    for verdict in &report.verdicts {
+        is_there((verdict.iteration, &verdict.benchmark, &verdict.measure), "a verdict")?;
+        check_verdict(verdict)?;
+    }
+    let mut uuids = HashSet::new();
+    for alert in &report.alerts {
+        is_there((alert.iteration, &alert.benchmark, &alert.measure), "an alert")?;
+        if !uuids.insert(alert.uuid) {
+            return Err(format!("it has the alert {} twice", alert.uuid));
+        }
+    }
+    Ok(())
+}
+
+fn metrics(report: &Report) -> Result<HashSet<MetricKey<'_>>, String> {
+    let mut metrics = HashSet::new();
+    for (iteration, results) in (0..).zip(&report.iterations) {
+        let mut names = HashSet::new();
+        for benchmark in &results.benchmarks {
+            let name = &benchmark.name;
+            if !names.insert(name) {
+                return Err(format!("it has the benchmark {name} twice in iteration {iteration}"));
+            }
+            if benchmark.metrics.is_empty() {
+                return Err(format!("its benchmark {name} has no metric in iteration {iteration}"));
+            }
+            for (measure, metric) in &benchmark.metrics {
+                let slug = &measure.slug;
+                if !metric.is_finite() {
+                    return Err(format!("the {slug} of {name} is no finite number"));
+                }
+                if !metrics.insert((iteration, name, slug)) {
+                    return Err(format!(
+                        "it has the {slug} of {name} twice in iteration {iteration}"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(metrics)
+}
+
+fn check_verdict(verdict: &Verdict) -> Result<(), String> {
+    let boundary = verdict.boundary.unwrap_or_default();
+    let change = verdict
+        .change
+        .map_or([None; 3], |change| [Some(change.relative), change.lower, change.upper]);
+    let [relative, lower, upper] = change;
+    let numbers = [
+        ("baseline", boundary.baseline),
+        ("lower limit", boundary.lower_limit),
+        ("upper limit", boundary.upper_limit),
+        ("change", relative),
+        ("lower end of the change", lower),
+        ("upper end of the change", upper),
+        ("p-value", verdict.p),
+        ("smallest visible change", verdict.smallest_visible),
+    ];
+    let (benchmark, measure) = (&verdict.benchmark, &verdict.measure);
+    // JSON cannot express the others.
+    let is_finite = |number: Option<f64>| number.is_none_or(f64::is_finite);
+    if let Some((name, _)) = numbers.iter().find(|(_, number)| !is_finite(*number)) {
+        return Err(format!(
+            "the {name} in its verdict about the {measure} of {benchmark} is no finite number"
+        ));
+    }
+    if u32::try_from(verdict.points).is_err() {
+        return Err(format!("its verdict about {benchmark} counts {} points", verdict.points));
+    }
+    Ok(())
 }

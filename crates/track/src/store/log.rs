@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Store, StoreError,
+    SqlResult, Store, StoreError,
     census::{check_indexes, verified},
     checksum::{BENCHMARK, damage},
     columns::{Id, Text, Word, limit_ns},
@@ -25,9 +25,7 @@ pub struct ReportFilter {
     pub branch: Option<BranchName>,
     pub testbed: Option<TestbedName>,
     pub hash: Option<String>,
-    /// Begun at this time or later.
     pub since: Option<OffsetDateTime>,
-    /// Begun at this time or earlier.
     pub until: Option<OffsetDateTime>,
 }
 
@@ -41,9 +39,7 @@ pub struct ReportSummary {
     /// How often the history of the branch was begun anew.
     pub epoch: u32,
     pub testbed: TestbedName,
-    /// When the first iteration began.
     pub start_time: OffsetDateTime,
-    /// When the last iteration ended.
     pub end_time: OffsetDateTime,
     pub adapter: Adapter,
     pub environment: Environment,
@@ -57,14 +53,11 @@ pub struct ReportSummary {
     pub confirms: Option<Uuid>,
 }
 
-/// The state of a branch: what its newest report says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchHead {
-    /// The last epoch.
     pub epoch: u32,
     /// Where the branch comes from in that epoch.
     pub start_point: Option<StartPoint>,
-    /// The newest report of that epoch.
     pub report: Uuid,
     pub start_time: OffsetDateTime,
     pub hash: Option<String>,
@@ -82,14 +75,11 @@ pub struct Known {
 
 impl ReportFilter {
     /// The conditions on the report `r`. `None` where a name is not in the store, so that nothing matches.
-    pub(super) fn conditions(
-        &self,
-        connection: &Connection,
-    ) -> rusqlite::Result<Option<Conditions>> {
+    pub(super) fn conditions(&self, db: &Connection) -> SqlResult<Option<Conditions>> {
         let mut conditions = Conditions::default();
         let project = match &self.project {
             None => None,
-            Some(name) => match project_row(connection, name)? {
+            Some(name) => match project_row(db, name)? {
                 None => return Ok(None),
                 project => project,
             },
@@ -102,7 +92,7 @@ impl ReportFilter {
         for (table, name) in names {
             let Some(name) = name else { continue };
             match project {
-                Some(project) => match name_row(connection, table, project, name)? {
+                Some(project) => match name_row(db, table, project, name)? {
                     None => return Ok(None),
                     row => conditions.add(&format!("r.{table} ="), row),
                 },
@@ -122,10 +112,6 @@ impl ReportFilter {
 
 impl Store {
     /// Reports, newest first, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn reports(
         &self,
         filter: &ReportFilter,
@@ -138,12 +124,7 @@ impl Store {
         list().map_err(self.error("listing reports"))
     }
 
-    /// The newest report of a branch, of one testbed or of all, whatever its epoch. Those that confirm
-    /// another do not count.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
+    /// The newest report of a branch, whatever its epoch. Those that confirm another do not count.
     pub fn latest(
         &self,
         project: &ProjectName,
@@ -167,10 +148,6 @@ impl Store {
     }
 
     /// The state of a branch; `None` if it has no report.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn branch_head(
         &self,
         project: &ProjectName,
@@ -185,21 +162,12 @@ impl Store {
         read().map_err(self.error("reading the state of a branch"))
     }
 
-    /// The projects, in alphabetical order.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn projects(&self) -> Result<Vec<ProjectName>, StoreError> {
         let sql = "SELECT name FROM project ORDER BY name";
         names(&self.connection, sql, None).map_err(self.error("listing projects"))
     }
 
     /// The names that a project has. None if there is no such project.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn known(&self, project: &ProjectName) -> Result<Known, StoreError> {
         let read = || {
             let Some(project) = project_row(&self.connection, project)? else {
@@ -224,21 +192,17 @@ impl Store {
     }
 }
 
-fn reports(
-    connection: &Connection,
-    conditions: Conditions,
-    limit: usize,
-) -> rusqlite::Result<Vec<ReportSummary>> {
+fn reports(db: &Connection, conditions: Conditions, limit: usize) -> SqlResult<Vec<ReportSummary>> {
     let columns = "p.name AS project, r.epoch, r.end_time_ns, r.adapter, r.iterations, r.confirms,
          r.metrics, r.failures, r.alerts,
          (SELECT count(*) FROM alert a WHERE a.report = r.id) AS alerts_found,
          (SELECT count(*) FROM alert a WHERE a.report = r.id AND 'active' = coalesce(
              (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
               ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status)) AS active_alerts";
-    newest(connection, columns, conditions, limit, summary)
+    newest(db, columns, conditions, limit, summary)
 }
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<ReportSummary> {
+fn summary(row: &Row<'_>) -> SqlResult<ReportSummary> {
     let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
     let alerts = count("alerts")?;
     if count("alerts_found")? != alerts {
@@ -266,17 +230,17 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<ReportSummary> {
 
 /// The state of a branch as of a time: the last epoch that had begun.
 pub(super) fn branch_head(
-    connection: &Connection,
+    db: &Connection,
     branch: i64,
     until_ns: i64,
-) -> rusqlite::Result<Option<BranchHead>> {
+) -> SqlResult<Option<BranchHead>> {
     let sql =
         "SELECT r.uuid, r.epoch, r.start_time_ns, r.hash, s.name AS start_branch, r.start_hash,
                       r.start_until_ns, r.start_versions_max
                FROM report r LEFT JOIN branch s ON s.id = r.start_branch
                WHERE r.branch = ?1 AND r.start_time_ns <= ?2
                ORDER BY r.epoch DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1";
-    prepare(connection, sql)?
+    prepare(db, sql)?
         .query_row([branch, until_ns], |row| {
             Ok(BranchHead {
                 epoch: row.get("epoch")?,
@@ -289,10 +253,10 @@ pub(super) fn branch_head(
         .optional()
 }
 
-fn names<T>(connection: &Connection, sql: &str, of: Option<i64>) -> rusqlite::Result<Vec<T>>
+fn names<T>(db: &Connection, sql: &str, of: Option<i64>) -> SqlResult<Vec<T>>
 where
     T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
 {
     let name = |row: &Row<'_>| row.get::<_, Text<T>>(0).map(|text| text.0);
-    prepare(connection, sql)?.query_map(params_from_iter(of), name)?.collect()
+    prepare(db, sql)?.query_map(params_from_iter(of), name)?.collect()
 }

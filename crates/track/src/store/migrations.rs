@@ -1,14 +1,25 @@
 //! Versions of the tables. Each version is the SQL that makes it of the one before; a store says in
-//! `user_version` which it has, and in `application_id` that it is a store.
+//! `user_version` which it has, and in `application_id` that it is a store. Version 2 has checksums; damage
+//! from before is sealed along with the rest, since nothing tells it.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, Row, ToSql, Transaction, TransactionBehavior, params_from_iter, types::Value,
+};
 
-use super::upgrade;
+use super::{
+    SqlResult,
+    checksum::{
+        ALERT, ALERT_CHANGE, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC,
+        PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT, damage,
+    },
+    error::is_damage,
+    sums::{Sums, Total},
+};
 
 /// What makes each version of the one before it. What was released is never edited.
 const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("schema/1.sql"), then: |_| Ok(()) },
-    Migration { sql: include_str!("schema/2.sql"), then: upgrade::add_checksums },
+    Migration { sql: include_str!("schema/2.sql"), then: add_checksums },
 ];
 
 /// One step to the next version.
@@ -16,7 +27,7 @@ const MIGRATIONS: &[Migration] = &[
 struct Migration {
     sql: &'static str,
     /// What SQL cannot do, after it.
-    then: fn(&Connection) -> rusqlite::Result<()>,
+    then: fn(&Connection) -> SqlResult<()>,
 }
 
 /// The version of the tables that this wingbeat writes.
@@ -25,20 +36,17 @@ pub const VERSION: i64 = MIGRATIONS.len() as i64;
 /// `application_id` of a store: "wngb".
 const APPLICATION: i64 = 0x776e_6762;
 
-/// What a database is to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Identity {
     Empty,
-    /// A store of that version.
     Store(i64),
-    /// A database of something else.
     Foreign,
 }
 
 /// Looks what a database is, without changing it. It takes several looks, so the connection is in a
 /// transaction: all of them see the same.
-pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+pub(super) fn identify(db: &Connection) -> SqlResult<Identity> {
+    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
     let entries = number("SELECT count(*) FROM sqlite_schema")?;
@@ -52,13 +60,13 @@ pub(super) fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
 /// Brings a store to the present version, or an empty database to a store; several processes may try at
 /// once. Says what the database was found to be once nobody else could change it: anything but an older
 /// store or an empty database is left alone.
-pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Identity> {
-    migrate_by(connection, MIGRATIONS)
+pub(super) fn migrate(db: &mut Connection) -> SqlResult<Identity> {
+    migrate_by(db, MIGRATIONS)
 }
 
-fn migrate_by(connection: &mut Connection, migrations: &[Migration]) -> rusqlite::Result<Identity> {
+fn migrate_by(db: &mut Connection, migrations: &[Migration]) -> SqlResult<Identity> {
     let newest = migrations.len() as i64;
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
     let identity = identify(&transaction)?;
     let version = match identity {
         Identity::Empty => 0,
@@ -75,6 +83,81 @@ fn migrate_by(connection: &mut Connection, migrations: &[Migration]) -> rusqlite
     Ok(identity)
 }
 
+fn add_checksums(db: &Connection) -> SqlResult<()> {
+    for table in [PROJECT, BRANCH, TESTBED, BENCHMARK, MEASURE, ENVIRONMENT] {
+        seal(db, table, "", &[])?;
+    }
+    let mut total = Total::default();
+    let reports = numbers(db, "SELECT id FROM report", &[])?;
+    for report in reports {
+        let samples = "SELECT samples FROM metric WHERE report = ?1 AND samples IS NOT NULL";
+        for row in numbers(db, samples, &[&report])? {
+            seal(db, SAMPLES, "WHERE id = ?1", &[&row])?;
+        }
+        for table in [METRIC, FAILURE, VERDICT, ALERT] {
+            seal(db, table, "WHERE report = ?1", &[&report])?;
+        }
+        // A damaged row must not keep the whole store from being opened: later reads find the report damaged.
+        let sums = Sums::read(db, report, &mut |_, error| {
+            if is_damage(&error) { Ok(()) } else { Err(error) }
+        })?;
+        let sql = "UPDATE report SET metrics = ?2, failures = ?3, alerts = ?4,
+                       content_checksum = ?5, values_checksum = ?6, marks_checksum = ?7
+                   WHERE id = ?1";
+        db.prepare_cached(sql)?.execute([
+            report,
+            sums.metrics,
+            sums.failures,
+            sums.alerts,
+            sums.content.whole(),
+            sums.values.whole(),
+            sums.marks.whole(),
+        ])?;
+        for row in seal(db, REPORT, "WHERE id = ?1", &[&report])? {
+            total.reports.add(row);
+        }
+    }
+    for row in seal(db, ALERT_CHANGE, "", &[])? {
+        total.alert_changes.add(row);
+    }
+    total.write(db)
+}
+
+/// Gives rows their checksums, and returns these.
+fn seal(
+    db: &Connection,
+    table: Table,
+    condition: &str,
+    values: &[&dyn ToSql],
+) -> SqlResult<Vec<Checksum>> {
+    let sql = format!("{} {condition}", table.select());
+    let keys = |row: &Row<'_>| -> SqlResult<Vec<Value>> {
+        (0..table.keys).map(|key| row.get(key)).collect()
+    };
+    // All are read before any is written.
+    let rows = db
+        .prepare_cached(&sql)?
+        .query_map(values, |row| Ok((keys(row)?, table.checksum(row, 0)?)))?
+        .collect::<SqlResult<Vec<_>>>()?;
+    let names = table.columns().take(table.keys).zip(2..);
+    let names: Vec<_> = names.map(|(name, number)| format!("{name} = ?{number}")).collect();
+    let sql = format!("UPDATE {} SET checksum = ?1 WHERE {}", table.name, names.join(" AND "));
+    let mut update = db.prepare_cached(&sql)?;
+    let mut checksums = Vec::with_capacity(rows.len());
+    for (keys, checksum) in rows {
+        let short = Value::from(checksum.short());
+        if update.execute(params_from_iter([short].into_iter().chain(keys)))? != 1 {
+            return Err(damage(format!("a row of the table {} has no place", table.name)));
+        }
+        checksums.push(checksum);
+    }
+    Ok(checksums)
+}
+
+fn numbers(db: &Connection, sql: &str, values: &[&dyn ToSql]) -> SqlResult<Vec<i64>> {
+    db.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,57 +172,56 @@ mod tests {
 
     fn version_1() -> Connection {
         let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures/version-1.db");
-        let mut connection = Connection::open_in_memory().expect("a database");
+        let mut db = Connection::open_in_memory().expect("a database");
         let bytes = std::fs::read(fixture).expect("the fixture");
         let copy = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(copy.path(), bytes).expect("written");
         let attach = format!("ATTACH '{}' AS fixture", copy.path().display());
-        connection.execute_batch(&attach).expect("attached");
-        migrate_by(&mut connection, &MIGRATIONS[..1]).expect("version 1");
+        db.execute_batch(&attach).expect("attached");
+        migrate_by(&mut db, &MIGRATIONS[..1]).expect("version 1");
         for table in ["project", "branch", "testbed", "environment", "report"] {
             let copy = format!("INSERT INTO main.{table} SELECT * FROM fixture.{table}");
-            connection.execute_batch(&copy).expect("copied");
+            db.execute_batch(&copy).expect("copied");
         }
-        connection.execute_batch("DETACH fixture").expect("detached");
-        connection
+        db.execute_batch("DETACH fixture").expect("detached");
+        db
     }
 
     #[test]
     fn a_later_version_is_made_of_version_1() {
-        let mut connection = version_1();
+        let mut db = version_1();
         let reports = "SELECT count(*) FROM report";
-        let before: i64 = connection.query_row(reports, [], |row| row.get(0)).expect("a count");
+        let before: i64 = db.query_row(reports, [], |row| row.get(0)).expect("a count");
         assert!(before > 0, "the fixture has reports");
-        let found = migrate_by(&mut connection, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
+        let found = migrate_by(&mut db, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
         assert_eq!(found, Identity::Store(1));
-        assert_eq!(identify(&connection), Ok(Identity::Store(2)));
+        assert_eq!(identify(&db), Ok(Identity::Store(2)));
         let with_note = "SELECT count(*) FROM report WHERE note = 'from version 1'";
-        assert_eq!(connection.query_row(with_note, [], |row| row.get(0)), Ok(before));
+        assert_eq!(db.query_row(with_note, [], |row| row.get(0)), Ok(before));
         // Once more changes nothing.
-        let found =
-            migrate_by(&mut connection, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
+        let found = migrate_by(&mut db, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
         assert_eq!(found, Identity::Store(2));
     }
 
     #[test]
     fn a_migration_that_fails_leaves_the_version_before() {
-        let mut connection = version_1();
+        let mut db = version_1();
         let broken = "ALTER TABLE report ADD COLUMN note TEXT; SELECT * FROM nowhere;";
-        migrate_by(&mut connection, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
-        assert_eq!(identify(&connection), Ok(Identity::Store(1)));
+        migrate_by(&mut db, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
+        assert_eq!(identify(&db), Ok(Identity::Store(1)));
         let column = "SELECT note FROM report";
-        assert!(connection.prepare(column).is_err(), "the column went with the rest");
+        assert!(db.prepare(column).is_err(), "the column went with the rest");
     }
 
     #[test]
     fn newer_and_foreign_databases_are_left_alone() {
         let check = |make: &str, expected: Identity| {
-            let mut connection = Connection::open_in_memory().expect("a database");
-            connection.execute_batch(make).expect("made");
-            assert_eq!(migrate(&mut connection), Ok(expected.clone()), "{make}");
+            let mut db = Connection::open_in_memory().expect("a database");
+            db.execute_batch(make).expect("made");
+            assert_eq!(migrate(&mut db), Ok(expected.clone()), "{make}");
             let after =
                 if expected == Identity::Empty { Identity::Store(VERSION) } else { expected };
-            assert_eq!(identify(&connection), Ok(after), "{make}");
+            assert_eq!(identify(&db), Ok(after), "{make}");
         };
         check("", Identity::Empty);
         check("PRAGMA application_id = 2003724130; PRAGMA user_version = 99", Identity::Store(99));

@@ -11,12 +11,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{
     Store, StoreError,
+    error::{OPENING, PATIENCE},
     migrations::{self, Identity, VERSION},
     place,
 };
-
-/// How long a process waits for others that write.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause between attempts where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -24,16 +22,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Statements that stay prepared: some more than there are.
 const STATEMENTS: usize = 64;
 
-pub(super) const OPENING: &str = "opening it";
-
 impl Store {
     /// Opens the store at `path` for reading and writing; makes it if there is none, with its folder. A
     /// folder `.wingbeat` gets a `.gitignore` that keeps it out of the repository.
-    ///
-    /// # Errors
-    ///
-    /// When something else lies there, a newer wingbeat has written it, it is damaged, or it cannot be
-    /// written. What lies there is left as it is.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
         place::create(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
@@ -47,11 +38,6 @@ impl Store {
     }
 
     /// Opens a store that is there. One that cannot be written is opened for reading.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open`], and when there is none, or when it cannot be written and is of an older
-    /// version.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let store = Self::open_to_save(path)?;
         store.take_census()?;
@@ -60,10 +46,6 @@ impl Store {
 
     /// Opens a store that is there and may be damaged, to check it or to export what is whole. Its lists
     /// are not to be relied upon.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open_existing`], damage apart that does not keep SQLite from opening it.
     pub fn open_to_save(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_owned();
         if !path.exists() {

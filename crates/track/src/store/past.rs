@@ -11,6 +11,7 @@ use uuid::Uuid;
 use wingbeat_stats::sample::median;
 
 use super::{
+    SqlResult,
     checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
     columns::{Id, Numbers, Text, Word},
     from_row::{MEASURE, environment, measure, time},
@@ -33,12 +34,12 @@ pub(super) struct StoredReport {
 
 impl StoredReport {
     /// Compares a sum with that of what was stored.
-    pub(super) fn verify(&self, stored: Checksum, found: Checksum) -> rusqlite::Result<()> {
+    pub(super) fn verify(&self, stored: Checksum, found: Checksum) -> SqlResult<()> {
         verify(self.report.uuid, stored, found)
     }
 }
 
-fn verify(report: Uuid, stored: Checksum, found: Checksum) -> rusqlite::Result<()> {
+fn verify(report: Uuid, stored: Checksum, found: Checksum) -> SqlResult<()> {
     match stored == found {
         true => Ok(()),
         false => Err(damage(format!("values of the report {report} are not as written"))),
@@ -50,9 +51,8 @@ pub(super) const SUMS: &str =
     "r.values_checksum AS values_checksum, r.marks_checksum AS marks_checksum,
      EXISTS (SELECT 1 FROM report c WHERE c.confirms = r.uuid) AS is_confirmed";
 
-/// A report of columns `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and those of its
-/// environment.
-pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<StoredReport> {
+/// A report of `row`, `uuid`, `branch`, `hash`, `start_time_ns`, [`SUMS`] and its environment.
+pub(super) fn past_report(row: &Row<'_>) -> SqlResult<StoredReport> {
     let report = PastReport {
         uuid: row.get::<_, Id>("uuid")?.0,
         branch: row.get::<_, Text<_>>("branch")?.0,
@@ -71,10 +71,10 @@ pub(super) fn past_report(row: &Row<'_>) -> rusqlite::Result<StoredReport> {
 
 /// The series of reports that are given newest first.
 pub(super) fn past(
-    connection: &Connection,
+    db: &Connection,
     mut reports: Vec<StoredReport>,
     sampled_reports_max: usize,
-) -> rusqlite::Result<Past> {
+) -> SqlResult<Past> {
     reports.reverse();
     let first_sampled = reports.len().saturating_sub(sampled_reports_max);
     let mut series = Vec::<RawSeries>::new();
@@ -85,10 +85,10 @@ pub(super) fn past(
         "SELECT benchmark, measure, iteration, value, {} FROM metric WHERE report = ?1",
         METRIC.list("")
     );
-    let (mut values, mut sampled) = (prepare(connection, values)?, prepare(connection, &sampled)?);
+    let (mut values, mut sampled) = (prepare(db, values)?, prepare(db, &sampled)?);
     for (at, report) in reports.iter().enumerate() {
-        let marks = marks(connection, report)?;
-        let repeats = repeats(connection, report)?;
+        let marks = marks(db, report)?;
+        let repeats = repeats(db, report)?;
         let mut sum = Checksum::default();
         let is_sampled = at >= first_sampled;
         let statement = if is_sampled { &mut sampled } else { &mut values };
@@ -117,7 +117,7 @@ pub(super) fn past(
                 value,
                 repeats: repeats.get(&key).cloned().unwrap_or_default(),
                 samples: match samples {
-                    Some(samples) => read_samples(connection, samples)?,
+                    Some(samples) => read_samples(db, samples)?,
                     None => Vec::new(),
                 },
                 alert: mark.alert,
@@ -136,7 +136,7 @@ pub(super) fn past(
         report.verify(report.values, sum)?;
     }
     let reports = reports.into_iter().map(|stored| stored.report).collect();
-    Ok(Past { reports, series: name_series(connection, series)? })
+    Ok(Past { reports, series: name_series(db, series)? })
 }
 
 /// A series by the rows of its benchmark and its measure.
@@ -147,16 +147,13 @@ struct RawSeries {
 
 /// What the metrics of a report were each time that they were measured again. Several iterations of one
 /// repeat are one value, their median.
-fn repeats(
-    connection: &Connection,
-    report: &StoredReport,
-) -> rusqlite::Result<FxHashMap<(i64, i64), Vec<f64>>> {
+fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, i64), Vec<f64>>> {
     let mut repeats = FxHashMap::<_, Vec<f64>>::default();
     if !report.is_confirmed {
         return Ok(repeats);
     }
     let sql = "SELECT id, values_checksum, uuid FROM report WHERE confirms = ?1 ORDER BY start_time_ns, uuid";
-    let mut statement = prepare(connection, sql)?;
+    let mut statement = prepare(db, sql)?;
     let confirming = statement.query_map([Id(report.report.uuid)], |row| {
         Ok((row.get::<_, i64>(0)?, Checksum::stored(row.get(1)?), row.get::<_, Id>(2)?.0))
     })?;
@@ -165,7 +162,7 @@ fn repeats(
         let sql = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
         let mut sum = Checksum::default();
         let mut again = FxHashMap::<_, Vec<f64>>::default();
-        let mut statement = prepare(connection, sql)?;
+        let mut statement = prepare(db, sql)?;
         let mut rows = statement.query([row])?;
         while let Some(row) = rows.next()? {
             let (benchmark, measure, iteration) = metric_key(row, 0)?;
@@ -181,19 +178,16 @@ fn repeats(
     Ok(repeats)
 }
 
-fn read_samples(connection: &Connection, row: i64) -> rusqlite::Result<Vec<f64>> {
-    let sql = format!("{} WHERE id = ?1", SAMPLES.select());
-    prepare(connection, &sql)?.query_row([row], |row| {
-        SAMPLES.verify(row, 0)?;
-        Ok(row.get::<_, Numbers>(1)?.0)
-    })
+fn read_samples(db: &Connection, row: i64) -> SqlResult<Vec<f64>> {
+    let samples = SAMPLES.row(db, row, |row| row.get::<_, Numbers>(1))?;
+    Ok(samples.ok_or(rusqlite::Error::QueryReturnedNoRows)?.0)
 }
 
 /// A metric within its report: rows of its benchmark and its measure, and its iteration.
 pub(super) type MetricRow = (i64, i64, u32);
 
 /// Three columns from `first` on: `benchmark`, `measure`, `iteration`.
-pub(super) fn metric_key(row: &Row<'_>, first: usize) -> rusqlite::Result<MetricRow> {
+pub(super) fn metric_key(row: &Row<'_>, first: usize) -> SqlResult<MetricRow> {
     Ok((row.get(first)?, row.get(first + 1)?, row.get(first + 2)?))
 }
 
@@ -204,11 +198,10 @@ pub(super) struct Mark {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// The marks of a report.
 pub(super) fn marks(
-    connection: &Connection,
+    db: &Connection,
     report: &StoredReport,
-) -> rusqlite::Result<FxHashMap<MetricRow, Mark>> {
+) -> SqlResult<FxHashMap<MetricRow, Mark>> {
     let mut marks = FxHashMap::<_, Mark>::default();
     let mut sum = Checksum::default();
     // Most reports have none.
@@ -218,7 +211,7 @@ pub(super) fn marks(
     let outcomes = "SELECT benchmark, measure, iteration, outcome FROM verdict
                     WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'maybe-worse',
                         'maybe-better', 'maybe-changed', 'moved-together')";
-    let mut statement = prepare(connection, outcomes)?;
+    let mut statement = prepare(db, outcomes)?;
     let mut rows = statement.query([report.row])?;
     while let Some(row) = rows.next()? {
         sum.add(mark(row, [0, 1, 2, 3])?);
@@ -229,7 +222,7 @@ pub(super) fn marks(
                       (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
                        ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status), a.status, a.uuid
                   FROM alert a WHERE a.report = ?1";
-    let mut statement = prepare(connection, alerts)?;
+    let mut statement = prepare(db, alerts)?;
     let mut rows = statement.query([report.row])?;
     while let Some(row) = rows.next()? {
         sum.add(mark(row, [0, 1, 2, 3, 5, 6])?);
@@ -241,14 +234,14 @@ pub(super) fn marks(
 }
 
 /// Gives series their names. A measure that was renamed, or whose direction became known, goes on.
-fn name_series(connection: &Connection, raw: Vec<RawSeries>) -> rusqlite::Result<Vec<PastSeries>> {
+fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries>> {
     let mut measures = HashMap::new();
     let mut named: Vec<PastSeries> = Vec::with_capacity(raw.len());
     for RawSeries { key, points } in raw {
-        let benchmark = benchmark_name(connection, key.0)?;
+        let benchmark = benchmark_name(db, key.0)?;
         let measure = match measures.entry(key.1) {
             Entry::Occupied(entry) => Measure::clone(entry.get()),
-            Entry::Vacant(entry) => entry.insert(measure_of(connection, key.1)?).clone(),
+            Entry::Vacant(entry) => entry.insert(measure_of(db, key.1)?).clone(),
         };
         named.push(PastSeries { benchmark, measure, points });
     }
@@ -270,17 +263,12 @@ fn name_series(connection: &Connection, raw: Vec<RawSeries>) -> rusqlite::Result
     Ok(named)
 }
 
-/// The name of the benchmark in a row.
-pub(super) fn benchmark_name(connection: &Connection, row: i64) -> rusqlite::Result<BenchmarkName> {
-    let sql = format!("{} WHERE id = ?1", BENCHMARK.select());
-    prepare(connection, &sql)?.query_row([row], |row| {
-        BENCHMARK.verify(row, 0)?;
-        Ok(row.get::<_, Text<_>>(2)?.0)
-    })
+pub(super) fn benchmark_name(db: &Connection, row: i64) -> SqlResult<BenchmarkName> {
+    let name = BENCHMARK.row(db, row, |row| row.get::<_, Text<_>>(2))?;
+    Ok(name.ok_or(rusqlite::Error::QueryReturnedNoRows)?.0)
 }
 
-/// The measure in a row.
-pub(super) fn measure_of(connection: &Connection, row: i64) -> rusqlite::Result<Measure> {
+pub(super) fn measure_of(db: &Connection, row: i64) -> SqlResult<Measure> {
     let sql = format!("SELECT {MEASURE} FROM measure q WHERE q.id = ?1");
-    prepare(connection, &sql)?.query_row([row], measure)
+    prepare(db, &sql)?.query_row([row], measure)
 }

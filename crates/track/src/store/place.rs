@@ -6,12 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder of the default place.
 const FOLDER: &str = ".wingbeat";
 
 /// The store of a working directory: `.wingbeat/results.db` at the root of its git repository, or in the
 /// directory itself where there is no repository.
-#[must_use]
 pub fn default_path(directory: &Path) -> PathBuf {
     // In a linked worktree and in a submodule `.git` is a file.
     let root = directory.ancestors().find(|folder| folder.join(".git").exists());

@@ -8,19 +8,15 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter, Store};
-use crate::{
-    adapter::Adapter,
-    model::{
-        Alert, BenchmarkName, BranchName, Environment, Limit, Measure, Metric, Outcome,
-        ProjectName, Report, Results, StartPoint, Status, TestbedName, Verdict,
-    },
+use crate::model::{
+    Alert, BenchmarkName, BranchName, Limit, Measure, Metric, Outcome, ProjectName, Report,
+    Results, StartPoint, Status, Verdict,
 };
 
 thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Notes a statement.
 pub(super) fn note(sql: &str) {
     STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
 }
@@ -36,8 +32,7 @@ const LARGE: [(&str, &str); 7] = [
     ("benchmark", "n"),
 ];
 
-/// Statements that read all reports because all are asked for, along an index and with a limit or for
-/// their names only.
+/// Statements that list all reports, along an index and with a limit or for their names only.
 const WHOLE: [&str; 2] =
     ["SCAN r USING INDEX report_by_time", "SCAN report USING COVERING INDEX report_by_time"];
 
@@ -47,49 +42,24 @@ fn report(number: u128, branch: &str, start_point: Option<StartPoint>) -> Report
     let metric = Metric::new(1.0).with_samples(vec![1.0]);
     results.add(benchmark.clone(), Measure::latency(), metric).expect("added");
     results.fail(BenchmarkName::new("b").expect("a name"), "it failed");
+    let verdict = Verdict {
+        outcome: Outcome::Worse,
+        limit: Some(Limit::Upper),
+        ..Verdict::new(0, benchmark, Measure::latency().slug)
+    };
+    let (project, testbed) = ("p".parse().expect("a name"), "t".parse().expect("a name"));
     let start_time = OffsetDateTime::UNIX_EPOCH + Duration::seconds(number as i64);
-    let measure = Measure::latency().slug;
+    let branch = BranchName::new(branch).expect("a name");
     Report {
-        uuid: Uuid::from_u128(number),
-        project: ProjectName::new("p").expect("a name"),
-        branch: BranchName::new(branch).expect("a name"),
         hash: Some("abc".to_owned()),
-        epoch: 0,
         start_point,
-        testbed: TestbedName::new("t").expect("a name"),
-        start_time,
-        end_time: start_time,
-        adapter: Adapter::Json,
-        environment: Environment::default(),
         iterations: vec![results],
-        verdicts: vec![Verdict {
-            iteration: 0,
-            benchmark: benchmark.clone(),
-            measure: measure.clone(),
-            outcome: Outcome::Worse,
-            test: None,
-            boundary: None,
-            limit: Some(Limit::Upper),
-            change: None,
-            p: None,
-            smallest_visible: None,
-            points: 0,
-            reason: String::new(),
-        }],
-        alerts: vec![Alert {
-            uuid: Uuid::from_u128(number + 1000),
-            iteration: 0,
-            benchmark,
-            measure,
-            limit: Limit::Upper,
-            status: Status::Active,
-            reason: None,
-        }],
-        confirms: None,
+        alerts: vec![Alert::of(Uuid::from_u128(number + 1000), &verdict)],
+        verdicts: vec![verdict],
+        ..Report::new(Uuid::from_u128(number), project, branch, testbed, start_time)
     }
 }
 
-/// Asks for all that can be asked for.
 fn use_all(store: &mut Store, folder: &std::path::Path) {
     let main = report(1, "main", None);
     let start = StartPoint {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use uuid::Uuid;
 
 use super::{
-    Store, StoreError, alerts,
+    SqlResult, Store, StoreError, alerts,
     checksum::REPORT,
     columns::{Id, Numbers, Text, Word},
     from_row::{
@@ -27,10 +27,6 @@ pub(super) enum Alerts {
 
 impl Store {
     /// The report of that UUID, its alerts with their present status.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
         let read = || match row_of(&self.connection, uuid)? {
             Some(row) => read(&self.connection, row, Alerts::Present).map(Some),
@@ -40,18 +36,15 @@ impl Store {
     }
 }
 
-/// The row of a report.
-fn row_of(connection: &Connection, uuid: Uuid) -> rusqlite::Result<Option<i64>> {
-    prepare(connection, "SELECT id FROM report WHERE uuid = ?1")?
+fn row_of(db: &Connection, uuid: Uuid) -> SqlResult<Option<i64>> {
+    prepare(db, "SELECT id FROM report WHERE uuid = ?1")?
         .query_row([Id(uuid)], |row| row.get(0))
         .optional()
 }
 
-/// Verifies and reads the report of a row.
-pub(super) fn read(connection: &Connection, row: i64, which: Alerts) -> rusqlite::Result<Report> {
+pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report> {
     // One view of the store, also if somebody writes meanwhile.
-    let view =
-        connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
+    let view = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
     let sql = format!(
         "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
                 r.epoch, s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max,
@@ -65,15 +58,15 @@ pub(super) fn read(connection: &Connection, row: i64, which: Alerts) -> rusqlite
          WHERE r.id = ?1"
     );
     let whole = format!("{} WHERE id = ?1", REPORT.select());
-    prepare(connection, &whole)?.query_row([row], |row| verify_report(connection, row))?;
-    let mut report = prepare(connection, &sql)?.query_row([row], head)?;
-    read_metrics(connection, row, &mut report)?;
-    read_failures(connection, row, &mut report)?;
-    report.verdicts = verdicts(connection, row)?;
-    report.alerts = raised(connection, row)?;
+    prepare(db, &whole)?.query_row([row], |row| verify_report(db, row))?;
+    let mut report = prepare(db, &sql)?.query_row([row], head)?;
+    read_metrics(db, row, &mut report)?;
+    read_failures(db, row, &mut report)?;
+    report.verdicts = verdicts(db, row)?;
+    report.alerts = raised(db, row)?;
     if which == Alerts::Present {
         for alert in &mut report.alerts {
-            if let Some(last) = alerts::last_change(connection, alert.uuid)? {
+            if let Some(last) = alerts::last_change(db, alert.uuid)? {
                 (alert.status, alert.reason) = (last.status, last.reason);
             }
         }
@@ -83,7 +76,7 @@ pub(super) fn read(connection: &Connection, row: i64, which: Alerts) -> rusqlite
 }
 
 /// A report without its content: as many iterations as it has, all empty.
-fn head(row: &Row<'_>) -> rusqlite::Result<Report> {
+fn head(row: &Row<'_>) -> SqlResult<Report> {
     Ok(Report {
         uuid: row.get::<_, Id>("uuid")?.0,
         project: row.get::<_, Text<_>>("project")?.0,
@@ -103,13 +96,12 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Report> {
     })
 }
 
-/// The results of one iteration of the report.
-fn iteration(report: &mut Report, number: u32) -> rusqlite::Result<&mut Results> {
+fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
     let out_of_range = rusqlite::Error::IntegralValueOutOfRange(0, i64::from(number));
     report.iterations.get_mut(number as usize).ok_or(out_of_range)
 }
 
-fn read_metrics(connection: &Connection, row: i64, report: &mut Report) -> rusqlite::Result<()> {
+fn read_metrics(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()> {
     let sql = format!(
         "SELECT m.iteration, b.name AS benchmark, m.is_ignored, m.value, m.lower, m.upper, s.bytes, {MEASURE}
          FROM metric m
@@ -119,7 +111,7 @@ fn read_metrics(connection: &Connection, row: i64, report: &mut Report) -> rusql
          WHERE m.report = ?1
          ORDER BY m.position"
     );
-    let mut statement = prepare(connection, &sql)?;
+    let mut statement = prepare(db, &sql)?;
     let mut rows = statement.query([row])?;
     while let Some(row) = rows.next()? {
         let results = iteration(report, row.get("iteration")?)?;
@@ -142,11 +134,11 @@ fn read_metrics(connection: &Connection, row: i64, report: &mut Report) -> rusql
     Ok(())
 }
 
-fn read_failures(connection: &Connection, row: i64, report: &mut Report) -> rusqlite::Result<()> {
+fn read_failures(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()> {
     let sql = "SELECT f.iteration, b.name AS benchmark, f.reason
                FROM failure f JOIN benchmark b ON b.id = f.benchmark
                WHERE f.report = ?1 ORDER BY f.position";
-    let mut statement = prepare(connection, sql)?;
+    let mut statement = prepare(db, sql)?;
     let mut rows = statement.query([row])?;
     while let Some(row) = rows.next()? {
         let name = row.get::<_, Text<_>>("benchmark")?.0;
@@ -156,7 +148,7 @@ fn read_failures(connection: &Connection, row: i64, report: &mut Report) -> rusq
     Ok(())
 }
 
-fn verdicts(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Verdict>> {
+fn verdicts(db: &Connection, row: i64) -> SqlResult<Vec<Verdict>> {
     let sql = format!(
         "SELECT v.iteration, b.name AS benchmark, q.slug, v.outcome, v.test, v.crossed, v.change,
                 v.change_lower, v.change_upper, v.p, v.smallest_visible, v.points, v.reason, {BOUNDARY}
@@ -166,10 +158,10 @@ fn verdicts(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Verdict>>
          WHERE v.report = ?1
          ORDER BY v.position"
     );
-    prepare(connection, &sql)?.query_map([row], verdict)?.collect()
+    prepare(db, &sql)?.query_map([row], verdict)?.collect()
 }
 
-fn verdict(row: &Row<'_>) -> rusqlite::Result<Verdict> {
+fn verdict(row: &Row<'_>) -> SqlResult<Verdict> {
     let change = match row.get::<_, Option<f64>>("change")? {
         Some(relative) => {
             let (lower, upper) = (row.get("change_lower")?, row.get("change_upper")?);
@@ -194,7 +186,7 @@ fn verdict(row: &Row<'_>) -> rusqlite::Result<Verdict> {
 }
 
 /// The alerts of a report, as they were raised.
-fn raised(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Alert>> {
+fn raised(db: &Connection, row: i64) -> SqlResult<Vec<Alert>> {
     let sql =
         "SELECT a.uuid, a.iteration, b.name AS benchmark, q.slug, a.crossed, a.status, a.reason
                FROM alert a
@@ -202,5 +194,5 @@ fn raised(connection: &Connection, row: i64) -> rusqlite::Result<Vec<Alert>> {
                JOIN measure q ON q.id = a.measure
                WHERE a.report = ?1
                ORDER BY a.position";
-    prepare(connection, sql)?.query_map([row], alert)?.collect()
+    prepare(db, sql)?.query_map([row], alert)?.collect()
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter, types::Value};
 
-use super::{from_row::ENVIRONMENT, prepare};
+use super::{SqlResult, from_row::ENVIRONMENT, prepare};
 use crate::model::{BranchName, ProjectName};
 
 /// Conditions on rows, with the values of their parameters in order.
@@ -21,7 +21,6 @@ impl Conditions {
         }
     }
 
-    /// Adds a condition without a value.
     pub(super) fn require(&mut self, text: &str) {
         self.texts.push(text.to_owned());
     }
@@ -46,7 +45,6 @@ impl Conditions {
     }
 }
 
-/// The condition that a column has one of these values.
 pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
     let rows: Vec<_> = rows.iter().map(i64::to_string).collect();
     format!("{column} IN ({})", rows.join(", "))
@@ -56,12 +54,12 @@ pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
 /// `start_time_ns`, the names `branch` and `testbed`, the environment, and these columns of the report `r`,
 /// its project `p`, its branch `b` and its testbed `t`.
 pub(super) fn newest<T>(
-    connection: &Connection,
+    db: &Connection,
     columns: &str,
     conditions: Conditions,
     limit: usize,
-    of_row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
+    of_row: impl FnMut(&Row<'_>) -> SqlResult<T>,
+) -> SqlResult<Vec<T>> {
     let sql = format!(
         "SELECT r.uuid, r.hash, r.start_time_ns, b.name AS branch, t.name AS testbed,
                 {ENVIRONMENT}, {columns}
@@ -76,37 +74,31 @@ pub(super) fn newest<T>(
         conditions.sql()
     );
     let values = params_from_iter(conditions.values(limit));
-    prepare(connection, &sql)?.query_map(values, of_row)?.collect()
+    prepare(db, &sql)?.query_map(values, of_row)?.collect()
 }
 
-/// The row of a project.
-pub(super) fn project_row(
-    connection: &Connection,
-    project: &ProjectName,
-) -> rusqlite::Result<Option<i64>> {
+pub(super) fn project_row(db: &Connection, project: &ProjectName) -> SqlResult<Option<i64>> {
     let sql = "SELECT id FROM project WHERE name = ?1";
-    prepare(connection, sql)?.query_row([project.as_str()], |row| row.get(0)).optional()
+    prepare(db, sql)?.query_row([project.as_str()], |row| row.get(0)).optional()
 }
 
-/// The row of a branch.
 pub(super) fn branch_row(
-    connection: &Connection,
+    db: &Connection,
     project: &ProjectName,
     branch: &BranchName,
-) -> rusqlite::Result<Option<i64>> {
-    match project_row(connection, project)? {
-        Some(project) => name_row(connection, "branch", project, branch.as_str()),
+) -> SqlResult<Option<i64>> {
+    match project_row(db, project)? {
+        Some(project) => name_row(db, "branch", project, branch.as_str()),
         None => Ok(None),
     }
 }
 
-/// The row of a name in a table of names.
 pub(super) fn name_row(
-    connection: &Connection,
+    db: &Connection,
     table: &str,
     project: i64,
     name: &str,
-) -> rusqlite::Result<Option<i64>> {
+) -> SqlResult<Option<i64>> {
     let sql = format!("SELECT id FROM {table} WHERE project = ?1 AND name = ?2");
-    prepare(connection, &sql)?.query_row((project, name), |row| row.get(0)).optional()
+    prepare(db, &sql)?.query_row((project, name), |row| row.get(0)).optional()
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use time::OffsetDateTime;
 
 use super::{
-    Store, StoreError,
+    SqlResult, Store, StoreError,
     census::check_indexes,
     checksum::{BENCHMARK, Checksum, METRIC, VERDICT},
     columns::{Text, limit_ns},
@@ -30,9 +30,7 @@ pub struct PlotQuery {
     pub testbeds: Vec<TestbedName>,
     pub benchmarks: Vec<BenchmarkName>,
     pub measures: Vec<Slug>,
-    /// Reports that began at this time or later.
     pub since: Option<OffsetDateTime>,
-    /// Reports that began at this time or earlier.
     pub until: Option<OffsetDateTime>,
     /// Newest reports that count at most, of all branches and testbeds together.
     pub reports_max: usize,
@@ -54,31 +52,25 @@ pub struct PlotSeries {
     pub testbed: TestbedName,
     pub benchmark: BenchmarkName,
     pub measure: Measure,
-    /// The values, oldest first.
     pub points: Vec<PlotPoint>,
 }
 
-/// One value to draw.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PlotPoint {
     /// Its report: an index of [`Plot::reports`].
     pub report: usize,
-    /// Iteration of that report, from 0.
     pub iteration: u32,
     pub value: f64,
     pub lower: Option<f64>,
     pub upper: Option<f64>,
-    /// What it was compared with.
-    pub boundary: Option<Boundary>,
-    /// The decision, if it stood out.
+    pub lower_limit: Option<f64>,
+    pub upper_limit: Option<f64>,
     pub outcome: Option<Outcome>,
     /// The alert that it raised, with its present status.
     pub alert: Option<(Limit, Status)>,
 }
 
 impl PlotQuery {
-    /// All of a project.
-    #[must_use]
     pub fn of(project: ProjectName) -> Self {
         Self {
             project,
@@ -95,10 +87,6 @@ impl PlotQuery {
 
 impl Store {
     /// The series that a query asks for. Names that are not in the store have no series.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn plot(&self, query: &PlotQuery) -> Result<Plot, StoreError> {
         plot(&self.connection, query).map_err(self.error("reading series"))
     }
@@ -112,9 +100,9 @@ struct Source {
     testbed_name: TestbedName,
 }
 
-fn plot(connection: &Connection, query: &PlotQuery) -> rusqlite::Result<Plot> {
+fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     // One view of the store, also if somebody writes meanwhile.
-    let view = connection.unchecked_transaction()?;
+    let view = db.unchecked_transaction()?;
     let Some(project) = project_row(&view, &query.project)? else { return Ok(Plot::default()) };
     let rows = |table, names: Vec<&str>| rows_of(&view, table, project, &names);
     let branches = rows("branch", query.branches.iter().map(BranchName::as_str).collect())?;
@@ -171,7 +159,7 @@ fn key(series: &PlotSeries) -> impl Ord + use<'_> {
     (branch, testbed, benchmark, &measure.slug, &measure.units)
 }
 
-fn source(row: &Row<'_>) -> rusqlite::Result<Source> {
+fn source(row: &Row<'_>) -> SqlResult<Source> {
     Ok(Source {
         report: past_report(row)?,
         branch: row.get("branch_row")?,
@@ -185,20 +173,19 @@ fn source(row: &Row<'_>) -> rusqlite::Result<Source> {
 /// Metrics and boundaries are two statements: SQLite would prepare one that joins them anew for each
 /// report, which takes longer than reading it.
 struct Metrics<'c> {
-    connection: &'c Connection,
+    db: &'c Connection,
     metrics: CachedStatement<'c>,
     boundaries: CachedStatement<'c>,
-    /// Whether all metrics of a report are read.
     is_all: bool,
 }
 
 impl<'c> Metrics<'c> {
     /// `None` is all benchmarks, or all measures.
     fn prepare(
-        connection: &'c Connection,
+        db: &'c Connection,
         benchmarks: Option<&[i64]>,
         measures: Option<&[i64]>,
-    ) -> rusqlite::Result<Self> {
+    ) -> SqlResult<Self> {
         let mut among = String::new();
         for (column, rows) in [("benchmark", benchmarks), ("measure", measures)] {
             if let Some(rows) = rows {
@@ -208,9 +195,9 @@ impl<'c> Metrics<'c> {
         }
         let metrics = format!("{} WHERE report = ?1 {among}", METRIC.select());
         let boundaries = format!("{} WHERE report = ?1 {among}", VERDICT.select());
-        let metrics = prepare(connection, &metrics)?;
-        let boundaries = prepare(connection, &boundaries)?;
-        Ok(Self { connection, metrics, boundaries, is_all: among.is_empty() })
+        let metrics = prepare(db, &metrics)?;
+        let boundaries = prepare(db, &boundaries)?;
+        Ok(Self { db, metrics, boundaries, is_all: among.is_empty() })
     }
 
     /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
@@ -218,9 +205,9 @@ impl<'c> Metrics<'c> {
         &mut self,
         report: &StoredReport,
         at: usize,
-        mut hand_on: impl FnMut((i64, i64), PlotPoint) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
-        let marks = marks(self.connection, report)?;
+        mut hand_on: impl FnMut((i64, i64), PlotPoint) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let marks = marks(self.db, report)?;
         let mut sum = Checksum::default();
         let boundaries = self.boundaries(report.row)?;
         let mut rows = self.metrics.query([report.row])?;
@@ -230,13 +217,15 @@ impl<'c> Metrics<'c> {
             let value = row.get(6)?;
             sum.add(Checksum::of_value(key.0, key.1, key.2, value));
             let mark = marks.get(&key).copied().unwrap_or_default();
+            let boundary = boundaries.get(&key).copied().unwrap_or_default();
             let point = PlotPoint {
                 report: at,
                 iteration: key.2,
                 value,
                 lower: row.get(7)?,
                 upper: row.get(8)?,
-                boundary: boundaries.get(&key).copied(),
+                lower_limit: boundary.lower_limit,
+                upper_limit: boundary.upper_limit,
                 outcome: mark.outcome,
                 alert: mark.alert,
             };
@@ -245,7 +234,7 @@ impl<'c> Metrics<'c> {
         if self.is_all { report.verify(report.values, sum) } else { Ok(()) }
     }
 
-    fn boundaries(&mut self, report: i64) -> rusqlite::Result<FxHashMap<MetricRow, Boundary>> {
+    fn boundaries(&mut self, report: i64) -> SqlResult<FxHashMap<MetricRow, Boundary>> {
         let mut boundaries = FxHashMap::default();
         let mut rows = self.boundaries.query([report])?;
         while let Some(row) = rows.next()? {
@@ -267,25 +256,25 @@ impl<'c> Metrics<'c> {
 
 /// The rows of names. `None`: there was no name, and everything is meant.
 fn rows_of(
-    connection: &Connection,
+    db: &Connection,
     table: &str,
     project: i64,
     names: &[&str],
-) -> rusqlite::Result<Option<Vec<i64>>> {
+) -> SqlResult<Option<Vec<i64>>> {
     if names.is_empty() {
         return Ok(None);
     }
-    let rows = names.iter().map(|name| name_row(connection, table, project, name));
-    rows.filter_map(Result::transpose).collect::<rusqlite::Result<_>>().map(Some)
+    let rows = names.iter().map(|name| name_row(db, table, project, name));
+    rows.filter_map(Result::transpose).collect::<SqlResult<_>>().map(Some)
 }
 
-fn measure_rows(connection: &Connection, slugs: &[Slug]) -> rusqlite::Result<Option<Vec<i64>>> {
+fn measure_rows(db: &Connection, slugs: &[Slug]) -> SqlResult<Option<Vec<i64>>> {
     if slugs.is_empty() {
         return Ok(None);
     }
     let mut found = Vec::new();
     for slug in slugs {
-        let mut statement = prepare(connection, "SELECT id FROM measure WHERE slug = ?1")?;
+        let mut statement = prepare(db, "SELECT id FROM measure WHERE slug = ?1")?;
         for row in statement.query_map([slug.as_str()], |row| row.get(0))? {
             found.push(row?);
         }

@@ -4,11 +4,11 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufRead, BufWriter, Read, Write},
     path::Path,
 };
 
-use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
+use flate2::{Compression, write::GzEncoder};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
@@ -18,26 +18,22 @@ use super::{
     check::{Listing, list_all},
     error::is_damage,
     exchange::{io_error, is_contradiction},
-    files::{ChangeContent, Document, FORMAT, ReportContent, newer},
-    insert::insert,
+    files::{ChangeContent, Document, FORMAT, ReportContent, newer, unpacked},
+    insert::{insert, validate},
     read::{Alerts, read},
-    validate::validate,
 };
 use crate::{model::Report, store::Insertion};
 
-/// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {
     export: Origin,
 }
 
-/// What wrote it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Origin {
     wingbeat: String,
 }
 
-/// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 struct End {
     end: Counts,
@@ -72,10 +68,6 @@ fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Err
 
 impl Store {
     /// Writes everything to a new file, whole or not at all. What is damaged is left out, and named.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read or the file not be written, or is there.
     pub fn export_file(
         &self,
         path: impl AsRef<Path>,
@@ -99,10 +91,6 @@ impl Store {
     }
 
     /// As [`Store::export_file`], to wherever it is to go.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read or `to` cannot be written.
     pub fn export_to(&self, to: impl Write, is_gzip: bool) -> Result<Exported, ExchangeError> {
         let to = BufWriter::new(to);
         let finish =
@@ -155,10 +143,6 @@ impl Store {
 
     /// Takes in a file of [`Store::export_file`], or any file of documents as they stand in a folder, one
     /// after the other; all of it or nothing. It may be compressed by gzip.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be used, and when the store cannot be written.
     pub fn import_file(&mut self, path: impl AsRef<Path>) -> Result<Imported, ExchangeError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(io_error("read the file", path))?;
@@ -166,10 +150,6 @@ impl Store {
     }
 
     /// As [`Store::import_file`], from wherever it comes; `name` stands for it in errors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::import_file`].
     pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
         let mut from = unpacked(from).map_err(io_error("read the file", name))?;
         let wrap = self.error("importing reports");
@@ -192,17 +172,6 @@ fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeErro
     written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))
 }
 
-/// What gzip has packed, unpacked; anything else as it is.
-pub(super) fn unpacked<'r>(from: impl Read + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
-    let mut from = BufReader::with_capacity(1 << 16, from);
-    // RFC 1952: these two bytes begin each member. No JSON begins with them.
-    let is_gzip = from.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(match is_gzip {
-        true => Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(from))),
-        false => Box::new(from),
-    })
-}
-
 /// Why nothing of a file is taken in.
 enum Refusal {
     Store(rusqlite::Error),
@@ -215,7 +184,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refusal> {
+fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refusal> {
     let mut imported = Imported::default();
     let mut counts = Counts::default();
     let (mut is_begun, mut is_ended) = (false, false);
@@ -230,7 +199,7 @@ fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Importe
             Line { report: Some(report), .. } => {
                 counts.reports += 1;
                 validate(&report).map_err(|error| Refusal::File(error.to_string()))?;
-                match insert(connection, &report) {
+                match insert(db, &report) {
                     Ok(Insertion::Stored) => imported.reports += 1,
                     Ok(Insertion::AlreadyThere) => imported.already_there += 1,
                     Err(error) if is_contradiction(&error) => {
@@ -245,7 +214,7 @@ fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Importe
             Line { alert_change: Some(change), .. } => {
                 counts.alert_changes += 1;
                 validate_change(&change).map_err(|error| Refusal::File(error.to_string()))?;
-                match insert_change(connection, &change)? {
+                match insert_change(db, &change)? {
                     true => imported.alert_changes += 1,
                     false => imported.already_there += 1,
                 }
@@ -276,7 +245,6 @@ fn take_lines(connection: &Connection, from: &mut dyn BufRead) -> Result<Importe
     }
 }
 
-/// What is wrong with a document.
 fn reason(error: &serde_json::Error, document: usize) -> String {
     let cut = "it is cut off or damaged";
     match (error.classify(), document) {

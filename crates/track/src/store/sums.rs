@@ -1,9 +1,11 @@
-//! What a report says about the rows that belong to it: how many there are, and sums of their checksums.
+//! What a report says about the rows that belong to it, and a store about its reports: how many there are,
+//! and sums of their checksums.
 
 use rusqlite::{Connection, Row, types::ValueRef};
 use uuid::Uuid;
 
 use super::{
+    SqlResult,
     checksum::{
         ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
         SAMPLES, TESTBED, Table, VERDICT, damage,
@@ -28,38 +30,33 @@ pub(super) struct Sums {
 
 /// Where a row of a report is damaged: rows of its benchmark and its measure, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DamagedPlace {
     pub(super) table: Table,
     pub(super) benchmark: Option<i64>,
     pub(super) measure: Option<i64>,
 }
 
 impl Sums {
-    /// Counts a metric.
     pub(super) fn metric(&mut self, row: Checksum, value: Checksum) {
         self.metrics += 1;
         self.content.add(row);
         self.values.add(value);
     }
 
-    /// Counts the samples of a metric.
     pub(super) fn samples(&mut self, row: Checksum) {
         self.content.add(row);
     }
 
-    /// Counts a failure.
     pub(super) fn failure(&mut self, row: Checksum) {
         self.failures += 1;
         self.content.add(row);
     }
 
-    /// Counts a verdict.
     pub(super) fn verdict(&mut self, row: Checksum, mark: Option<Checksum>) {
         self.content.add(row);
-        mark.into_iter().for_each(|mark| self.marks.add(mark));
+        self.marks.add(mark.unwrap_or_default());
     }
 
-    /// Counts an alert.
     pub(super) fn alert(&mut self, row: Checksum, mark: Checksum) {
         self.alerts += 1;
         self.content.add(row);
@@ -67,7 +64,7 @@ impl Sums {
     }
 
     /// Those that the row of a report tells, where its columns begin at `first`.
-    pub(super) fn told(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+    pub(super) fn told(row: &Row<'_>, first: usize) -> SqlResult<Self> {
         Ok(Self {
             metrics: row.get(first)?,
             failures: row.get(first + 1)?,
@@ -78,30 +75,29 @@ impl Sums {
         })
     }
 
-    /// Reads all rows of a report and those that they refer to. What is damaged is handed on, and is not
-    /// counted if that is no error.
+    /// Reads all rows of a report and those they refer to. Damage is handed on, and not counted.
     pub(super) fn read(
-        connection: &Connection,
+        db: &Connection,
         report: i64,
-        on_damage: &mut dyn FnMut(Place, rusqlite::Error) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<Self> {
+        on_damage: &mut dyn FnMut(DamagedPlace, rusqlite::Error) -> SqlResult<()>,
+    ) -> SqlResult<Self> {
         let mut sums = Self::default();
         let mut names = Names::default();
         let rows =
             [(METRIC, 1, Some(2)), (VERDICT, 1, Some(2)), (FAILURE, 3, None), (ALERT, 2, Some(3))];
         for (table, benchmark, measure) in rows {
             let sql = format!("{} WHERE report = ?1", table.select());
-            let mut statement = prepare(connection, &sql)?;
+            let mut statement = prepare(db, &sql)?;
             let mut rows = statement.query([report])?;
             while let Some(row) = rows.next()? {
-                let place = Place {
+                let place = DamagedPlace {
                     table,
                     benchmark: integer(row, benchmark)?,
                     measure: measure.map_or(Ok(None), |measure| integer(row, measure))?,
                 };
                 let counted = sums
-                    .count(connection, table, row)
-                    .and_then(|()| names.verify(connection, place.benchmark, place.measure));
+                    .count(db, table, row)
+                    .and_then(|()| names.verify(db, place.benchmark, place.measure));
                 if let Err(error) = counted {
                     on_damage(place, error)?;
                 }
@@ -110,20 +106,15 @@ impl Sums {
         Ok(sums)
     }
 
-    /// Counts a row.
-    fn count(
-        &mut self,
-        connection: &Connection,
-        table: Table,
-        row: &Row<'_>,
-    ) -> rusqlite::Result<()> {
+    fn count(&mut self, db: &Connection, table: Table, row: &Row<'_>) -> SqlResult<()> {
         let checksum = table.verify(row, 0)?;
         match table.name {
             "metric" => {
                 let (benchmark, measure) = (row.get(1)?, row.get(2)?);
                 let value = Checksum::of_value(benchmark, measure, row.get(3)?, row.get(6)?);
                 if let Some(samples) = row.get::<_, Option<i64>>(9)? {
-                    self.samples(samples_checksum(connection, samples)?);
+                    let row = SAMPLES.row(db, samples, |row| SAMPLES.checksum(row, 0))?;
+                    self.samples(row.ok_or_else(|| damage("samples are missing"))?);
                 }
                 self.metric(checksum, value);
             }
@@ -140,28 +131,28 @@ impl Sums {
 }
 
 /// Verifies all that belongs to a report of the store.
-pub(super) fn verify(connection: &Connection, report: Uuid) -> rusqlite::Result<()> {
+pub(super) fn verify(db: &Connection, report: Uuid) -> SqlResult<()> {
     let sql = format!("{} WHERE uuid = ?1", REPORT.select());
-    let mut statement = prepare(connection, &sql)?;
+    let mut statement = prepare(db, &sql)?;
     let mut rows = statement.query([Id(report)])?;
     match rows.next()? {
-        Some(row) => verify_report(connection, row),
+        Some(row) => verify_report(db, row),
         None => Err(damage(format!("the report {report} is missing"))),
     }
 }
 
 /// Verifies a row of all columns of a report, and all that belongs to it.
-pub(super) fn verify_report(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<()> {
+pub(super) fn verify_report(db: &Connection, row: &Row<'_>) -> SqlResult<()> {
     REPORT.verify(row, 0)?;
     let report: i64 = row.get(0)?;
     let uuid = row.get::<_, Id>(1)?.0;
     for (table, column) in [(PROJECT, 2), (BRANCH, 3), (TESTBED, 4), (BRANCH, 7), (ENVIRONMENT, 14)]
     {
         if let Some(name) = row.get::<_, Option<i64>>(column)? {
-            table.verify_row(connection, name)?;
+            table.verify_row(db, name)?;
         }
     }
-    let found = Sums::read(connection, report, &mut |_, error| Err(error))?;
+    let found = Sums::read(db, report, &mut |_, error| Err(error))?;
     match found == Sums::told(row, FIRST)? {
         true => Ok(()),
         false => Err(damage(format!("rows of the report {uuid} are missing"))),
@@ -171,11 +162,7 @@ pub(super) fn verify_report(connection: &Connection, row: &Row<'_>) -> rusqlite:
 /// The first column of a report that tells sums.
 const FIRST: usize = 21;
 
-/// The checksum of some columns.
-pub(super) fn mark<const N: usize>(
-    row: &Row<'_>,
-    columns: [usize; N],
-) -> rusqlite::Result<Checksum> {
+pub(super) fn mark<const N: usize>(row: &Row<'_>, columns: [usize; N]) -> SqlResult<Checksum> {
     let mut values = [ValueRef::Null; N];
     for (value, column) in values.iter_mut().zip(columns) {
         *value = row.get_ref(column)?;
@@ -183,18 +170,8 @@ pub(super) fn mark<const N: usize>(
     Ok(Checksum::of_read(&values))
 }
 
-fn samples_checksum(connection: &Connection, id: i64) -> rusqlite::Result<Checksum> {
-    let sql = format!("{} WHERE id = ?1", SAMPLES.select());
-    let mut statement = prepare(connection, &sql)?;
-    let mut rows = statement.query([id])?;
-    match rows.next()? {
-        Some(row) => SAMPLES.verify(row, 0),
-        None => Err(damage("samples are missing")),
-    }
-}
-
 /// A number, if that is what stands there.
-fn integer(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<i64>> {
+fn integer(row: &Row<'_>, column: usize) -> SqlResult<Option<i64>> {
     Ok(row.get_ref(column)?.as_i64().ok())
 }
 
@@ -208,18 +185,65 @@ struct Names {
 impl Names {
     fn verify(
         &mut self,
-        connection: &Connection,
+        db: &Connection,
         benchmark: Option<i64>,
         measure: Option<i64>,
-    ) -> rusqlite::Result<()> {
+    ) -> SqlResult<()> {
         if let Some(row) = benchmark.filter(|_| benchmark != self.benchmark) {
-            BENCHMARK.verify_row(connection, row)?;
+            BENCHMARK.verify_row(db, row)?;
             self.benchmark = benchmark;
         }
         if let Some(row) = measure.filter(|row| !self.measures.contains(row)) {
-            MEASURE.verify_row(connection, row)?;
+            MEASURE.verify_row(db, row)?;
             self.measures.push(row);
         }
+        Ok(())
+    }
+}
+
+/// A count with the sum of the checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Count {
+    pub(super) rows: i64,
+    pub(super) sum: Checksum,
+}
+
+impl Count {
+    pub(super) fn add(&mut self, row: Checksum) {
+        self.rows += 1;
+        self.sum.add(row);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Total {
+    pub(super) reports: Count,
+    pub(super) alert_changes: Count,
+}
+
+impl Total {
+    pub(super) fn read(db: &Connection) -> SqlResult<Self> {
+        let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum
+                   FROM total WHERE id = 1";
+        prepare(db, sql)?.query_row([], |row| {
+            let count = |row: &Row<'_>, first: usize| -> SqlResult<Count> {
+                let sum = Checksum::stored(row.get(first + 1)?);
+                Ok(Count { rows: row.get(first)?, sum })
+            };
+            Ok(Self { reports: count(row, 0)?, alert_changes: count(row, 2)? })
+        })
+    }
+
+    pub(super) fn write(&self, db: &Connection) -> SqlResult<()> {
+        let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
+                       alert_changes = ?3, alert_changes_checksum = ?4 WHERE id = 1";
+        let Self { reports, alert_changes } = self;
+        prepare(db, sql)?.execute([
+            reports.rows,
+            reports.sum.whole(),
+            alert_changes.rows,
+            alert_changes.sum.whole(),
+        ])?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Store, StoreError,
+    SqlResult, Store, StoreError,
     columns::{Id, Time, limit_ns},
     log::branch_head,
     prepare,
@@ -17,13 +17,11 @@ use crate::model::{BranchName, ProjectName, TestbedName};
 /// A chain of start points that is longer is cut off.
 pub(super) const START_POINTS_MAX: usize = 64;
 
-/// A commit that was measured on a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     pub hash: String,
     /// Epoch of the branch in which it was measured last.
     pub epoch: u32,
-    /// When it was measured first.
     pub first: OffsetDateTime,
     /// When it was measured last: what [`StartPoint::until`](crate::model::StartPoint::until) wants.
     pub last: OffsetDateTime,
@@ -31,12 +29,7 @@ pub struct Version {
 }
 
 impl Store {
-    /// The version of a commit on a branch, on one testbed or on any. Reports that confirm another do
-    /// not count.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
+    /// The version of a commit on a branch. Reports that confirm another do not count.
     pub fn find_version(
         &self,
         project: &ProjectName,
@@ -50,29 +43,25 @@ impl Store {
 
     /// The number of the version that a report has measured, from 0, counted along the branch and its
     /// start points. `None` if there is no such report.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
     pub fn version_number(&self, report: Uuid) -> Result<Option<u64>, StoreError> {
         number(&self.connection, report, START_POINTS_MAX).map_err(self.error("counting versions"))
     }
 }
 
 fn find(
-    connection: &Connection,
+    db: &Connection,
     project: &ProjectName,
     branch: &BranchName,
     testbed: Option<&TestbedName>,
     hash: &str,
-) -> rusqlite::Result<Option<Version>> {
-    let Some(project) = project_row(connection, project)? else { return Ok(None) };
-    let Some(branch) = name_row(connection, "branch", project, branch.as_str())? else {
+) -> SqlResult<Option<Version>> {
+    let Some(project) = project_row(db, project)? else { return Ok(None) };
+    let Some(branch) = name_row(db, "branch", project, branch.as_str())? else {
         return Ok(None);
     };
     let testbed = match testbed {
         None => None,
-        Some(testbed) => match name_row(connection, "testbed", project, testbed.as_str())? {
+        Some(testbed) => match name_row(db, "testbed", project, testbed.as_str())? {
             None => return Ok(None),
             row => row,
         },
@@ -80,11 +69,11 @@ fn find(
     let sql = "SELECT start_time_ns, epoch FROM report
                WHERE branch = ?1 AND hash = ?2 AND (?3 IS NULL OR testbed = ?3) AND confirms IS NULL
                ORDER BY start_time_ns";
-    let mut statement = prepare(connection, sql)?;
+    let mut statement = prepare(db, sql)?;
     let reports = statement.query_map(params![branch, hash, testbed], |row| {
         Ok((row.get::<_, Time>(0)?.0, row.get(1)?))
     })?;
-    let reports: Vec<(OffsetDateTime, u32)> = reports.collect::<rusqlite::Result<_>>()?;
+    let reports: Vec<(OffsetDateTime, u32)> = reports.collect::<SqlResult<_>>()?;
     Ok(match (reports.first(), reports.last()) {
         (Some(&(first, _)), Some(&(last, epoch))) => {
             Some(Version { hash: hash.to_owned(), epoch, first, last, reports: reports.len() })
@@ -93,7 +82,6 @@ fn find(
     })
 }
 
-/// What the number of a report's version depends on.
 struct Place {
     project: ProjectName,
     branch: i64,
@@ -104,15 +92,11 @@ struct Place {
     start: Option<(BranchName, Option<OffsetDateTime>)>,
 }
 
-fn number(
-    connection: &Connection,
-    report: Uuid,
-    start_points: usize,
-) -> rusqlite::Result<Option<u64>> {
-    let Some(place) = place(connection, report)? else { return Ok(None) };
+fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Option<u64>> {
+    let Some(place) = place(db, report)? else { return Ok(None) };
     if let (None, Some(confirmed)) = (&place.hash, place.confirms)
         && start_points > 0
-        && let Some(number) = number(connection, confirmed, start_points - 1)?
+        && let Some(number) = number(db, confirmed, start_points - 1)?
     {
         return Ok(Some(number));
     }
@@ -120,7 +104,7 @@ fn number(
     let first_sql = "SELECT start_time_ns, uuid FROM report
                      WHERE branch = ?1 AND hash = ?2 AND epoch = ?3 AND confirms IS NULL
                      ORDER BY start_time_ns, uuid LIMIT 1";
-    let first = prepare(connection, first_sql)?
+    let first = prepare(db, first_sql)?
         .query_row(params![place.branch, place.hash, place.epoch], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
@@ -130,31 +114,31 @@ fn number(
                      WHERE branch = ?1 AND epoch = ?2 AND confirms IS NULL
                        AND (start_time_ns, uuid) < (?3, ?4)";
     let values = params![place.branch, place.epoch, first_ns, first_report];
-    let own: i64 = prepare(connection, count_sql)?.query_row(values, |row| row.get(0))?;
-    let inherited = inherited(connection, &place, start_points)?;
+    let own: i64 = prepare(db, count_sql)?.query_row(values, |row| row.get(0))?;
+    let inherited = inherited(db, &place, start_points)?;
     Ok(Some(own.unsigned_abs() + inherited))
 }
 
 /// Versions that a branch has from its start point.
-fn inherited(connection: &Connection, place: &Place, start_points: usize) -> rusqlite::Result<u64> {
+fn inherited(db: &Connection, place: &Place, start_points: usize) -> SqlResult<u64> {
     let Some((branch, until)) = &place.start else { return Ok(0) };
     let until_ns = until.map_or(place.start_time_ns, limit_ns);
-    let Some(branch) = branch_row(connection, &place.project, branch)? else { return Ok(0) };
-    let Some(head) = branch_head(connection, branch, until_ns)? else { return Ok(0) };
+    let Some(branch) = branch_row(db, &place.project, branch)? else { return Ok(0) };
+    let Some(head) = branch_head(db, branch, until_ns)? else { return Ok(0) };
     // A branch that starts from itself, without a new epoch, inherits nothing.
     if start_points == 0 || (branch, head.epoch) == (place.branch, place.epoch) {
         return Ok(0);
     }
-    Ok(number(connection, head.report, start_points - 1)?.map_or(0, |number| number + 1))
+    Ok(number(db, head.report, start_points - 1)?.map_or(0, |number| number + 1))
 }
 
-fn place(connection: &Connection, report: Uuid) -> rusqlite::Result<Option<Place>> {
+fn place(db: &Connection, report: Uuid) -> SqlResult<Option<Place>> {
     let sql = "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
                       s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max
                FROM report r JOIN project p ON p.id = r.project
                LEFT JOIN branch s ON s.id = r.start_branch
                WHERE r.uuid = ?1";
-    prepare(connection, sql)?
+    prepare(db, sql)?
         .query_row([Id(report)], |row| {
             Ok(Place {
                 project: row.get::<_, super::columns::Text<_>>("project")?.0,

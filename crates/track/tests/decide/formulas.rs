@@ -1,7 +1,7 @@
 //! The seven tests with a formula.
 
 use wingbeat_track::model::{
-    Boundary, Direction, Kind, Limit, Measure, Outcome, ThresholdModel, threshold::Test,
+    Boundary, Direction, Limit, Measure, MeasureKind, Outcome, ThresholdModel, threshold::Test,
 };
 
 use super::{Made, judge, latency, under, verdict};
@@ -90,7 +90,7 @@ fn outcomes() {
 #[test]
 fn directions() {
     let check = |direction, value, limit, outcome, is_alert| {
-        let measure = Measure::custom("speed", "m/s", direction, Kind::Noisy);
+        let measure = Measure::custom("speed", "m/s", direction, MeasureKind::Noisy);
         let made = under(Test::Percentage, None, Some(0.1), &[100.0; 3], value);
         let model = ThresholdModel { lower_boundary: Some(0.1), ..made.model.expect("one") };
         let decision = judge(&[Made { measure, model: Some(model), ..made }]);

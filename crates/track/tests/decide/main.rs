@@ -127,7 +127,6 @@ fn verdict(made: Made) -> Verdict {
     judge(&[made]).verdicts.swap_remove(0)
 }
 
-/// Normal values.
 fn noise(count: usize, level: f64, sigma: f64, seed: u64) -> Vec<f64> {
     let mut random = Random::new(seed);
     (0..count).map(|_| level + sigma * normal::quantile(random.unit().max(1e-17))).collect()

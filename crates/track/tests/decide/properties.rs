@@ -1,7 +1,7 @@
 //! What holds for all values.
 
 use proptest::prelude::*;
-use wingbeat_track::model::{Direction, Kind, Measure, Outcome, Verdict, threshold::Test};
+use wingbeat_track::model::{Direction, Measure, MeasureKind, Outcome, Verdict, threshold::Test};
 
 use super::{Made, latency, noise, under, verdict};
 
@@ -70,7 +70,7 @@ proptest! {
         value in 1.0..900.0_f64,
     ) {
         let outcome = |direction| {
-            let measure = Measure::custom("m", "u", direction, Kind::Noisy);
+            let measure = Measure::custom("m", "u", direction, MeasureKind::Noisy);
             verdict(Made { measure, ..latency(&history, value) }).outcome
         };
         let (lower, higher, unknown) = (

@@ -5,14 +5,13 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     model::{
-        Alert, BenchmarkName, Boundary, BranchName, Change, Direction, Environment, Kind, Limit,
-        Measure, Metric, Notice, NoticeText, Outcome, ProjectName, Report, Results, Slug,
-        StartPoint, Status, TestbedName, ThresholdModel, Verdict, threshold::Test,
+        Alert, BenchmarkName, Boundary, Change, Direction, Environment, Limit, Measure,
+        MeasureKind, Metric, Notice, NoticeText, Outcome, Report, Results, Slug, StartPoint,
+        Status, ThresholdModel, Verdict, threshold::Test,
     },
     output::Page,
 };
 
-/// A report and what belongs to its page.
 pub(crate) struct Sample {
     pub(crate) report: Report,
     pub(crate) thresholds: Vec<Option<ThresholdModel>>,
@@ -20,7 +19,6 @@ pub(crate) struct Sample {
     pub(crate) remarks: Vec<String>,
 }
 
-/// One metric and its verdict.
 pub(crate) struct Case {
     pub(crate) benchmark: &'static str,
     pub(crate) measure: Measure,
@@ -64,20 +62,16 @@ impl Sample {
     /// A report of one iteration with these metrics.
     pub(crate) fn of(cases: Vec<Case>) -> Self {
         let time = OffsetDateTime::from_unix_timestamp(1_767_225_600).expect("a time");
+        let project = "Simple Profiler".parse().expect("a name");
+        let (branch, testbed) = ("feature/x".parse(), "ci-runner".parse());
         let report = Report {
-            uuid: Uuid::from_u128(7),
-            project: ProjectName::new("Simple Profiler").expect("a name"),
-            branch: BranchName::new("feature/x").expect("a name"),
             hash: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
-            epoch: 0,
             start_point: Some(StartPoint {
-                branch: BranchName::new("main").expect("a name"),
+                branch: "main".parse().expect("a name"),
                 hash: Some("fedcba9876543210fedcba9876543210fedcba98".to_owned()),
                 until: None,
                 max_versions: 255,
             }),
-            testbed: TestbedName::new("ci-runner").expect("a name"),
-            start_time: time,
             end_time: time + time::Duration::seconds(5),
             adapter: Adapter::RustDivan,
             environment: Environment {
@@ -85,9 +79,13 @@ impl Sample {
                 ..Environment::default()
             },
             iterations: vec![Results::default()],
-            verdicts: Vec::new(),
-            alerts: Vec::new(),
-            confirms: None,
+            ..Report::new(
+                Uuid::from_u128(7),
+                project,
+                branch.expect("a name"),
+                testbed.expect("a name"),
+                time,
+            )
         };
         let mut sample =
             Self { report, thresholds: Vec::new(), notices: Vec::new(), remarks: Vec::new() };
@@ -107,17 +105,10 @@ impl Sample {
         let higher = case.measure.direction == Direction::HigherIsBetter;
         let limit = if higher { Limit::Lower } else { Limit::Upper };
         let is_beyond = matches!(case.outcome, Outcome::Worse | Outcome::Changed);
-        self.report.verdicts.push(Verdict {
-            iteration,
-            benchmark: name.clone(),
-            measure: case.measure.slug.clone(),
+        let verdict = Verdict {
             outcome: case.outcome,
             test: case.test,
-            boundary: case.baseline.map(|baseline| Boundary {
-                baseline: Some(baseline),
-                lower_limit: Some(baseline * 0.95),
-                upper_limit: Some(baseline * 1.05),
-            }),
+            boundary: case.baseline.map(|it| Boundary::around(it, it * 0.95, it * 1.05)),
             limit: is_beyond.then_some(limit),
             change: case.change.map(|[relative, lower, upper]| Change {
                 relative,
@@ -128,19 +119,16 @@ impl Sample {
             smallest_visible: case.smallest_visible,
             points: 12,
             reason: case.reason.to_owned(),
-        });
+            ..Verdict::new(iteration, name, case.measure.slug)
+        };
         self.thresholds.push(case.test.map(ThresholdModel::new));
         if let Some(status) = case.status {
-            self.report.alerts.push(Alert {
-                uuid: Uuid::from_u128(100 + self.report.alerts.len() as u128),
-                iteration,
-                benchmark: name,
-                measure: case.measure.slug,
-                limit,
-                status,
-                reason: (status != Status::Active).then(|| "known".to_owned()),
-            });
+            let uuid = Uuid::from_u128(100 + self.report.alerts.len() as u128);
+            let reason = (status != Status::Active).then(|| "known".to_owned());
+            let alert = Alert { limit, status, reason, ..Alert::of(uuid, &verdict) };
+            self.report.alerts.push(alert);
         }
+        self.report.verdicts.push(verdict);
     }
 
     pub(crate) fn page(&self) -> Page<'_> {
@@ -210,7 +198,6 @@ pub(crate) fn mixed() -> Sample {
     sample
 }
 
-/// So many unchanged metrics.
 pub(crate) fn quiet(count: usize) -> Sample {
     let mut sample = Sample::of(Vec::new());
     for number in 0..count {
@@ -229,10 +216,9 @@ pub(crate) fn quiet(count: usize) -> Sample {
 
 /// A measure of a tool's own.
 pub(crate) fn custom(name: &str) -> Measure {
-    Measure::custom(name.to_owned(), "widgets", Direction::Unknown, Kind::Noisy)
+    Measure::custom(name.to_owned(), "widgets", Direction::Unknown, MeasureKind::Noisy)
 }
 
-/// A slug.
 pub(crate) fn slug(text: &str) -> Slug {
     Slug::of(text)
 }

@@ -37,8 +37,8 @@ pub(crate) fn stamps(count: usize, apart: Duration) -> Vec<Stamp> {
 
 /// A line of values with a spread of two percent.
 pub(crate) fn line(name: &str, values: impl IntoIterator<Item = f64>) -> Line {
-    let dot = |(stamp, value): (usize, f64)| Dot {
-        stamp,
+    let dot = |(report, value): (usize, f64)| Dot {
+        report,
         value,
         lower: Some(value - value.abs() * 0.02),
         upper: Some(value + value.abs() * 0.02),
@@ -51,7 +51,6 @@ pub(crate) fn line(name: &str, values: impl IntoIterator<Item = f64>) -> Line {
     }
 }
 
-/// Without a spread.
 pub(crate) fn bare(mut line: Line) -> Line {
     for dot in &mut line.dots {
         (dot.lower, dot.upper) = (None, None);
@@ -177,7 +176,6 @@ pub(crate) fn steps_together() -> Chart {
     chart("steps", 40, Duration::hours(1), vec![panel("latency", lines.collect())])
 }
 
-/// One report only.
 pub(crate) fn single() -> Chart {
     let lines = vec![line("alone", [42.0]), bare(line("without spread", [57.0]))];
     chart("one report", 1, Duration::hours(1), vec![panel("latency", lines)])
@@ -229,7 +227,7 @@ pub(crate) fn iterations() -> Chart {
     let mut dice = Dice(4);
     let mut repeated = line("repeated", (0..24).map(|_| 10.0 + dice.normal()));
     for (index, dot) in repeated.dots.iter_mut().enumerate() {
-        (dot.stamp, dot.iteration) = (index / 3, (index % 3) as u32);
+        (dot.report, dot.iteration) = (index / 3, (index % 3) as u32);
     }
     let old = line("given up", (0..4).map(|_| 9.0 + dice.normal()));
     let mut chart =

@@ -49,14 +49,23 @@ fn dot(stamps: usize) -> impl Strategy<Value = Dot> {
     ));
     (0..stamps, value(), ends, alert).prop_map(|(stamp, value, ends, alert)| {
         let [lower, upper, lower_limit, upper_limit] = ends;
-        Dot { stamp, value, lower, upper, lower_limit, upper_limit, alert, ..Dot::default() }
+        Dot {
+            report: stamp,
+            value,
+            lower,
+            upper,
+            lower_limit,
+            upper_limit,
+            alert,
+            ..Dot::default()
+        }
     })
 }
 
 fn chart() -> impl Strategy<Value = Chart> {
     let line = |stamps| {
         (any::<String>(), prop::collection::vec(dot(stamps), 1..20)).prop_map(|(name, mut dots)| {
-            dots.sort_by_key(|dot| dot.stamp);
+            dots.sort_by_key(|dot| dot.report);
             Line { name, dots, steps: Vec::new() }
         })
     };

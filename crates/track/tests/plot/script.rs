@@ -150,7 +150,7 @@ fn panels_are_found_by_words_of_all_names() {
 #[test]
 fn keys_lead_from_value_to_value() {
     let mut short = line("short", [1.0, 2.0]);
-    short.dots[1].stamp = 9;
+    short.dots[1].report = 9;
     let lines = vec![line("long", (0..10).map(f64::from)), short];
     let chart = chart("", 10, Duration::hours(1), vec![panel("score", lines)]);
     let check = |from: &str, key: &str, expected: &str| {

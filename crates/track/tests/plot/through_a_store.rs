@@ -3,7 +3,6 @@
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    adapter::Adapter,
     model::{Environment, Measure, Metric, ProjectName, Report, Results},
     plot::{Chart, Rank},
     store::{PlotQuery, Store},
@@ -17,22 +16,12 @@ fn report(number: u64, branch: &str, benchmarks: &[(&str, f64)], kernel: &str) -
         let name = name.parse().expect("a name");
         results.add(name, Measure::latency(), Metric::new(*value)).expect("added");
     }
+    let (project, testbed) = ("p".parse(), "here".parse().expect("a name"));
+    let (uuid, branch) = (Uuid::from_u64_pair(7, number), branch.parse().expect("a name"));
     Report {
-        uuid: Uuid::from_u64_pair(7, number),
-        project: "p".parse().expect("a name"),
-        branch: branch.parse().expect("a name"),
-        hash: None,
-        epoch: 0,
-        start_point: None,
-        testbed: "here".parse().expect("a name"),
-        start_time: time,
-        end_time: time,
-        adapter: Adapter::Json,
         environment: Environment { kernel: Some(kernel.to_owned()), ..Environment::default() },
         iterations: vec![results],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project.expect("a name"), branch, testbed, time)
     }
 }
 
@@ -77,7 +66,7 @@ fn only_reports_in_sight_have_a_place_and_changes_are_told_between_them() {
     let chart = chart(&reports, only_a);
     let news: Vec<&[String]> = chart.stamps.iter().map(|stamp| &*stamp.news).collect();
     assert_eq!(news, [&[][..], &["kernel 1 → 3".to_owned()]]);
-    let places: Vec<usize> = chart.panels[0].lines[0].dots.iter().map(|dot| dot.stamp).collect();
+    let places: Vec<usize> = chart.panels[0].lines[0].dots.iter().map(|dot| dot.report).collect();
     assert_eq!(places, [0, 1]);
 }
 

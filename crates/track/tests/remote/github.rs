@@ -1,6 +1,6 @@
 //! Job summary, annotations, the one comment, and the check run.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -8,16 +8,15 @@ use uuid::Uuid;
 use wingbeat_track::{
     github::{Actions, Message, Options, Told},
     model::{
-        Alert, BenchmarkName, Limit, Outcome, Report, Status, ThresholdModel, Verdict,
-        threshold::Test,
+        Alert, BenchmarkName, Limit, Outcome, Report, ThresholdModel, Verdict, threshold::Test,
     },
     output::{Page, marker},
-    remote::{Host, Patience, Submission},
+    remote::{Host, Submission},
 };
 
 use crate::{
     sample::{HASH, alarming, report},
-    stub::{Reply, Stub},
+    stub::{QUICK, Reply, Stub},
 };
 
 /// A job for a pull request.
@@ -37,13 +36,7 @@ impl Job {
             commit: Some(CHECKED_OUT.to_owned()),
             event_path: None,
             summary_path: Some(folder.path().join("summary.md")),
-            patience: Patience {
-                connect: Duration::from_secs(2),
-                attempts: 3,
-                pause: Duration::from_millis(5),
-                pause_max: Duration::from_millis(20),
-                total: Duration::from_secs(10),
-            },
+            patience: QUICK,
         };
         let mut job = Self { folder, actions, report: report(), thresholds: vec![None; 3] };
         job.thresholds[0] = Some(ThresholdModel::new(Test::Auto));
@@ -71,43 +64,21 @@ impl Job {
     fn alarm(mut self) -> Self {
         let benchmark = self.report.iterations[0].benchmarks[0].name.clone();
         let measure = self.report.iterations[0].benchmarks[0].metrics[0].0.slug.clone();
-        self.report.verdicts.push(Verdict {
-            iteration: 0,
-            benchmark: benchmark.clone(),
-            measure: measure.clone(),
+        let verdict = Verdict {
             outcome: Outcome::Worse,
             test: Some(Test::Auto),
-            boundary: None,
             limit: Some(Limit::Upper),
-            change: None,
-            p: None,
-            smallest_visible: None,
             points: 9,
             reason: "100 % off: far\n".to_owned(),
-        });
-        self.report.alerts.push(Alert {
-            uuid: Uuid::from_u128(1),
-            iteration: 0,
-            benchmark,
-            measure,
-            limit: Limit::Upper,
-            status: Status::Active,
-            reason: None,
-        });
+            ..Verdict::new(0, benchmark, measure)
+        };
+        self.report.alerts.push(Alert::of(Uuid::from_u128(1), &verdict));
+        self.report.verdicts.push(verdict);
         self
     }
 
     fn tell(&self, options: &Options) -> Told {
-        let page = Page {
-            report: &self.report,
-            thresholds: &self.thresholds,
-            version_number: None,
-            start_point_number: None,
-            start_point_hash: None,
-            notices: &[],
-            remarks: &[],
-            store: None,
-        };
+        let page = Page::of(&self.report, &self.thresholds);
         self.actions.tell(&Message::of_page(&page, options.id.as_deref()), options)
     }
 
@@ -296,21 +267,9 @@ fn what_a_server_said_is_told_too() {
     });
     let stub = github(vec![]);
     let job = Job::new(&stub.url);
-    let host = Host {
-        url: server.url.clone(),
-        key: None,
-        has_public_links: false,
-        patience: job.actions.patience,
-    };
-    let submission = Submission {
-        report: &job.report,
-        thresholds: &[],
-        thresholds_reset: false,
-        clone_thresholds: false,
-        start_point_reset: false,
-        context: &BTreeMap::new(),
-    };
-    let answer = host.send(&submission, &mut |_| {}).expect("sent");
+    let (url, patience) = (server.url.clone(), job.actions.patience);
+    let host = Host { url, key: None, has_public_links: false, patience };
+    let answer = host.send(&Submission::of(&job.report), &mut |_| {}).expect("sent");
     let message = Message::of_answer(&answer, &job.report, None);
     let told = job.actions.tell(&message, &Options { is_strict: true, ..with_token() });
     assert_eq!(told.warnings, Vec::<String>::new());

@@ -1,8 +1,6 @@
 //! The names under which benchmarks are sent: those that Bencher's own client makes of the same output, as
 //! its adapters of 0.6.12 tell.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 use wingbeat_track::{
     adapter::Adapter,
@@ -19,14 +17,7 @@ fn check(adapter: Adapter, output: &str, expected: &[(&str, f64)]) {
     let folded = Fold::Min.fold(vec![results.clone()]);
     for results in [results, folded] {
         let report = wingbeat_track::model::Report { iterations: vec![results], ..report() };
-        let request = remote::request(&Submission {
-            report: &report,
-            thresholds: &[],
-            thresholds_reset: false,
-            clone_thresholds: false,
-            start_point_reset: false,
-            context: &BTreeMap::new(),
-        });
+        let request = remote::request(&Submission::of(&report));
         let sent: Value =
             serde_json::from_str(request["results"][0].as_str().expect("BMF")).expect("JSON");
         let mut found: Vec<_> = sent

@@ -5,10 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
-    model::{
-        BenchmarkName, BranchName, Environment, Measure, Metric, ProjectName, Report, Results,
-        StartPoint, TestbedName,
-    },
+    model::{BenchmarkName, Measure, Metric, Report, Results, StartPoint},
 };
 
 pub(crate) const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -22,27 +19,21 @@ pub(crate) fn report() -> Report {
     add("a::b", "latency", Metric::new(1.5).within(1.0, 2.0));
     add("a::b", "instructions", Metric::new(120.0));
     add("skip_bencher_ignore", "latency", Metric::new(3.0));
+    let time = OffsetDateTime::from_unix_timestamp(1_767_225_600).expect("a time");
+    let (project, branch) = ("my-proj".parse(), "feature/x".parse());
+    let (uuid, testbed) = (Uuid::from_u128(7), "ci-box".parse().expect("a name"));
     Report {
-        uuid: Uuid::from_u128(7),
-        project: ProjectName::new("my-proj").expect("a name"),
-        branch: BranchName::new("feature/x").expect("a name"),
         hash: Some(HASH.to_owned()),
-        epoch: 0,
         start_point: Some(StartPoint {
-            branch: BranchName::new("main").expect("a name"),
+            branch: "main".parse().expect("a name"),
             hash: Some(HASH.to_owned()),
             until: None,
             max_versions: 255,
         }),
-        testbed: TestbedName::new("ci-box").expect("a name"),
-        start_time: OffsetDateTime::from_unix_timestamp(1_767_225_600).expect("a time"),
-        end_time: OffsetDateTime::from_unix_timestamp(1_767_225_605).expect("a time"),
+        end_time: time + time::Duration::seconds(5),
         adapter: Adapter::WingbeatBench,
-        environment: Environment::default(),
         iterations: vec![results],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project.expect("a name"), branch.expect("a name"), testbed, time)
     }
 }
 

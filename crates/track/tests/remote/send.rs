@@ -13,15 +13,7 @@ use wingbeat_track::{
 
 use crate::{
     sample::{HASH, alarming, bare, id, report},
-    stub::{Reply, Stub},
-};
-
-const QUICK: Patience = Patience {
-    connect: Duration::from_secs(2),
-    attempts: 3,
-    pause: Duration::from_millis(5),
-    pause_max: Duration::from_millis(20),
-    total: Duration::from_secs(10),
+    stub::{QUICK, Reply, Stub},
 };
 
 fn host(url: &str) -> Host {
@@ -38,22 +30,7 @@ fn send_as(
     thresholds: &[Threshold],
     on_retry: &mut dyn FnMut(&Retry),
 ) -> Result<Answer, RemoteError> {
-    host.send(&submission(report, thresholds, &BTreeMap::new()), on_retry)
-}
-
-fn submission<'a>(
-    report: &'a Report,
-    thresholds: &'a [Threshold],
-    context: &'a BTreeMap<String, String>,
-) -> Submission<'a> {
-    Submission {
-        report,
-        thresholds,
-        thresholds_reset: false,
-        clone_thresholds: false,
-        start_point_reset: false,
-        context,
-    }
+    host.send(&Submission { thresholds, ..Submission::of(report) }, on_retry)
 }
 
 /// A server that takes reports and has a console.
@@ -86,7 +63,9 @@ fn what_is_sent() {
         thresholds_reset: true,
         clone_thresholds: true,
         start_point_reset: true,
-        ..submission(&report, &thresholds, &context)
+        thresholds: &thresholds,
+        context: &context,
+        ..Submission::of(&report)
     };
     host.send(&submission, &mut |_| {}).expect("sent");
     assert_eq!(stub.lines(), ["POST /v0/run", "GET /v0/server/config/console"]);

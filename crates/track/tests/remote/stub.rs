@@ -9,8 +9,16 @@ use std::{
 };
 
 use serde_json::Value;
+use wingbeat_track::remote::Patience;
 
-/// A request as it came.
+pub(crate) const QUICK: Patience = Patience {
+    connect: Duration::from_secs(2),
+    attempts: 3,
+    pause: Duration::from_millis(5),
+    pause_max: Duration::from_millis(20),
+    total: Duration::from_secs(10),
+};
+
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     /// Method and path: `POST /v0/run`.
@@ -19,10 +27,8 @@ pub(crate) struct Asked {
     pub(crate) body: String,
 }
 
-/// What to answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// Status and body.
     Text(u16, String),
     /// Status, a header, and no body.
     Header(u16, &'static str),
@@ -59,12 +65,10 @@ impl Stub {
         Self { url, asked }
     }
 
-    /// What it was asked until now.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("the log").clone()
     }
 
-    /// The lines of what it was asked.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.line).collect()
     }

@@ -14,9 +14,7 @@ use crate::support::{at, benchmark, branch, project, report, temporary, testbed,
 fn alerts_are_listed_newest_first_with_what_they_are_about() {
     let mut temporary = temporary();
     let reports = [1, 2, 3].map(|second| with_alert(report("main", second, second as f64)));
-    for report in &reports {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert(&reports);
     let middle = reports[1].alerts[0].uuid;
     let reason = Some("the disk was slow".to_owned());
     temporary.store.set_alert_status(middle, Status::Dismissed, reason.clone()).expect("changed");
@@ -74,9 +72,7 @@ fn a_silenced_series_stays_silenced() {
     let second = with_alert(report("main", 2, 1.0));
     let elsewhere =
         Report { testbed: "other".parse().expect("a name"), ..with_alert(report("main", 3, 1.0)) };
-    for report in [&first, &second, &elsewhere] {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert([&first, &second, &elsewhere]);
     let series = (benchmark("a"), Measure::latency().slug);
     let steps = [
         (&elsewhere, Status::Silenced, false),

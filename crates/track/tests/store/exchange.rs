@@ -175,9 +175,7 @@ fn a_file_that_is_there_is_not_overwritten() {
 fn an_export_of_many_reports_writes_only_what_is_new() {
     let mut from = temporary();
     let folder = from.folder.path().join("files");
-    for second in 0..300 {
-        from.store.insert(&report("main", second, 1.0)).expect("stored");
-    }
+    from.insert((0..300).map(|second| report("main", second, 1.0)));
     assert_eq!(from.store.export(&folder).expect("exported").reports, 300);
     from.store.insert(&report("main", 300, 1.0)).expect("stored");
     let exported = from.store.export(&folder).expect("exported");

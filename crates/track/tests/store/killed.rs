@@ -10,6 +10,10 @@ use crate::{
     support::rich,
 };
 
+/// Processes that are killed, and at most so many on a busy machine.
+const ROUNDS: u64 = 25;
+const ROUNDS_MAX: u64 = 250;
+
 /// Lets a process write and kills it. The numbers that it said it had stored.
 fn write_and_kill(path: &Path, first: u64, after: Duration) -> Vec<u64> {
     let mut child = child::writer(path, first, u64::MAX / 2).spawn().expect("a process");
@@ -43,16 +47,18 @@ fn what_was_stored_is_there_and_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
     let mut stored = Vec::new();
-    let rounds = 25;
-    for round in 0..rounds {
+    let mut round = 0;
+    // On a busy machine a round may store nothing: as many rounds as it takes to see some.
+    while round < ROUNDS || stored.len() <= ROUNDS as usize {
+        assert!(round < ROUNDS_MAX, "only {} reports were stored", stored.len());
         // A different moment each time: primes leave no pattern.
         let after = Duration::from_micros(30_000 + round * 7_919 % 90_000);
         stored.extend(write_and_kill(&path, round * 1_000_000, after));
         let found = check(&path, &stored);
         let in_flight = found - stored.len();
-        assert!(in_flight as u64 <= round + 1, "{in_flight} reports that nobody was told of");
+        round += 1;
+        assert!(in_flight as u64 <= round, "{in_flight} reports that nobody was told of");
     }
-    assert!(stored.len() as u64 > rounds, "only {} reports were stored", stored.len());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{Boundary, Limit, Measure, Outcome, Report, Status},
+    model::{Limit, Measure, Outcome, Report, Status},
     store::{PlotQuery, ReportFilter},
 };
 
@@ -66,9 +66,7 @@ fn the_newest_report_and_the_state_of_a_branch() {
         report("feature", 3, 1.0),
         Report { confirms: Some(Uuid::nil()), ..report("feature", 4, 1.0) },
     ];
-    for report in &reports {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert(&reports);
     let (project, feature) = (project(), branch("feature"));
     let latest = temporary.store.latest(&project, &feature, Some(&testbed())).expect("read");
     assert_eq!(latest.expect("a report").uuid, reports[2].uuid);
@@ -130,9 +128,7 @@ fn series_are_drawn_with_boundaries_and_alerts() {
         report("feature", 3, 7.0),
         Report { confirms: Some(Uuid::nil()), ..report("main", 4, 8.0) },
     ];
-    for report in &reports {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert(&reports);
     let plot = temporary.store.plot(&PlotQuery::of(project())).expect("a plot");
     let names: Vec<_> = plot.series.iter().map(|series| series.branch.as_str()).collect();
     assert_eq!(names, ["feature", "main"]);
@@ -140,20 +136,18 @@ fn series_are_drawn_with_boundaries_and_alerts() {
     assert_eq!((&main.benchmark, &main.measure), (&benchmark("a"), &Measure::latency()));
     let values: Vec<_> = main.points.iter().map(|point| point.value).collect();
     assert_eq!(values, [5.0, 6.0]);
-    let boundary = Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(2.0) };
     let [first, second] = &main.points[..] else { panic!("two points") };
-    assert_eq!((first.boundary, first.outcome), (Some(boundary), Some(Outcome::Worse)));
+    assert_eq!((first.lower_limit, first.upper_limit), (None, Some(2.0)));
+    assert_eq!(first.outcome, Some(Outcome::Worse));
     assert_eq!(first.alert, Some((Limit::Upper, Status::Active)));
-    assert_eq!((second.boundary, second.outcome, second.alert), (None, None, None));
+    assert_eq!((second.upper_limit, second.outcome, second.alert), (None, None, None));
     assert_eq!(plot.reports[second.report].uuid, reports[1].uuid);
 }
 
 #[test]
 fn series_are_chosen() {
     let mut temporary = temporary();
-    for number in 1..=3 {
-        temporary.store.insert(&rich(number, 2)).expect("stored");
-    }
+    temporary.insert((1..=3).map(|number| rich(number, 2)));
     let check = |change: fn(&mut PlotQuery), series, points| {
         let mut query = PlotQuery::of(project());
         change(&mut query);

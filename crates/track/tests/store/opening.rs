@@ -7,7 +7,6 @@ use wingbeat_track::store::{Store, StoreError, VERSION};
 
 use crate::support::{content, rich, temporary};
 
-/// A way to open a store.
 type Open = fn(&Path) -> Result<Store, StoreError>;
 
 /// The errors of both ways to open what `make` has put at a path, which stays as it was.
@@ -164,9 +163,7 @@ fn damage_is_named_and_nothing_is_overwritten() {
 #[test]
 fn a_store_that_was_cut_off() {
     let mut original = temporary();
-    for number in 1..=20 {
-        original.store.insert(&rich(number, 30)).expect("stored");
-    }
+    original.insert((1..=20).map(|number| rich(number, 30)));
     let before = content(&original.store);
     let path = original.store.path().to_owned();
     drop(original.store);

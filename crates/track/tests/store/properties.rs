@@ -9,7 +9,7 @@ use uuid::Uuid;
 use wingbeat_track::{
     adapter::Adapter,
     model::{
-        BenchmarkName, Direction, Environment, Kind, Measure, Metric, Report, Results, Slug,
+        BenchmarkName, Direction, Environment, Measure, MeasureKind, Metric, Report, Results, Slug,
         StartPoint, Status,
     },
     store::{Store, default_path},
@@ -46,7 +46,7 @@ fn metric() -> impl Strategy<Value = Metric> {
 fn measure() -> impl Strategy<Value = Measure> {
     let directions = [Direction::LowerIsBetter, Direction::HigherIsBetter, Direction::Unknown];
     let direction = prop::sample::select(directions.to_vec());
-    let kind = prop::sample::select(vec![Kind::Exact, Kind::Noisy]);
+    let kind = prop::sample::select(vec![MeasureKind::Exact, MeasureKind::Noisy]);
     ("[a-c]", "\\PC{0,3}", "[xy]", direction, kind).prop_map(
         |(slug, name, units, direction, kind)| Measure {
             slug: Slug::of(&slug),

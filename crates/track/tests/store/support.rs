@@ -1,13 +1,13 @@
 //! Reports to store.
 
+use std::borrow::Borrow;
+
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
-    adapter::Adapter,
     model::{
         Alert, BenchmarkName, Boundary, BranchName, Change, Environment, Limit, Measure, Metric,
-        Outcome, ProjectName, Report, Results, StartPoint, Status, TestbedName, Verdict,
-        threshold::Test,
+        Outcome, ProjectName, Report, Results, StartPoint, TestbedName, Verdict, threshold::Test,
     },
     store::Store,
 };
@@ -16,6 +16,14 @@ use wingbeat_track::{
 pub(crate) struct Temporary {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: Store,
+}
+
+impl Temporary {
+    pub(crate) fn insert(&mut self, reports: impl IntoIterator<Item = impl Borrow<Report>>) {
+        for report in reports {
+            self.store.insert(report.borrow()).expect("stored");
+        }
+    }
 }
 
 pub(crate) fn temporary() -> Temporary {
@@ -50,22 +58,11 @@ pub(crate) fn report(branch_name: &str, second: i64, value: f64) -> Report {
     let mut results = Results::default();
     results.add(benchmark("a"), Measure::latency(), Metric::new(value)).expect("added");
     let name = branch_name.bytes().fold(0_u64, |sum, byte| sum * 31 + u64::from(byte));
+    let uuid = Uuid::from_u64_pair(name, second.unsigned_abs());
     Report {
-        uuid: Uuid::from_u64_pair(name, second.unsigned_abs()),
-        project: project(),
-        branch: branch(branch_name),
-        hash: None,
-        epoch: 0,
-        start_point: None,
-        testbed: testbed(),
-        start_time: at(second),
         end_time: at(second) + Duration::milliseconds(1500),
-        adapter: Adapter::Json,
-        environment: Environment::default(),
         iterations: vec![results],
-        verdicts: Vec::new(),
-        alerts: Vec::new(),
-        confirms: None,
+        ..Report::new(uuid, project(), branch(branch_name), testbed(), at(second))
     }
 }
 
@@ -79,12 +76,8 @@ pub(crate) fn start_point(
 
 /// The same report with a verdict and an alert about its only metric.
 pub(crate) fn with_alert(mut report: Report) -> Report {
-    let measure = Measure::latency().slug;
     let (low, high) = report.uuid.as_u64_pair();
-    report.verdicts.push(Verdict {
-        iteration: 0,
-        benchmark: benchmark("a"),
-        measure: measure.clone(),
+    let verdict = Verdict {
         outcome: Outcome::Worse,
         test: Some(Test::TTest),
         boundary: Some(Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(2.0) }),
@@ -94,16 +87,10 @@ pub(crate) fn with_alert(mut report: Report) -> Report {
         smallest_visible: Some(0.1),
         points: 7,
         reason: "beyond the limit".to_owned(),
-    });
-    report.alerts.push(Alert {
-        uuid: Uuid::from_u64_pair(high, !low),
-        iteration: 0,
-        benchmark: benchmark("a"),
-        measure,
-        limit: Limit::Upper,
-        status: Status::Active,
-        reason: None,
-    });
+        ..Verdict::new(0, benchmark("a"), Measure::latency().slug)
+    };
+    report.alerts.push(Alert::of(Uuid::from_u64_pair(high, !low), &verdict));
+    report.verdicts.push(verdict);
     report
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, TURNS, executed, looping, probe, turn};
+use crate::support::{Folder, TURNS, executed, looping, probe, turn, turn_with_object};
 
 /// Compares `new.o` with `old.o`, and gives the JSON of it.
 fn compared(folder: &Folder, code: i32) -> Value {
@@ -72,8 +72,7 @@ fn what_cannot_be_run_is_compared_as_the_verifier_sees_it() {
 
 #[test]
 fn figures_of_an_earlier_run() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     let bench = ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
     let run = |more: &[&str]| folder.run(&[&bench[..], more].concat());
     run(&["--format", "csv", "-o", "old.csv"]).ended_with(0);

@@ -2,13 +2,12 @@
 
 use crate::{
     object::SOURCE,
-    support::{Folder, LOOP_LINE, NEVER_LINE, PASS, PROGRAM, TURNS, executed, turn},
+    support::{LOOP_LINE, NEVER_LINE, PASS, PROGRAM, TURNS, executed, turn_with_object},
 };
 
 #[test]
 fn lines_and_blocks_add_up() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     let found = folder.run(&["annotate", "looping.o", "--json"]).ended_with(0).json();
     assert_eq!(found["instructions"], executed(TURNS));
     assert_eq!(found["inputs"], serde_json::json!([["default", PASS]]));
@@ -39,8 +38,7 @@ fn lines_and_blocks_add_up() {
 
 #[test]
 fn the_files_that_it_writes() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     let files = ["-o", "x.lcov", "-o", "x.svg", "-o", "x.folded"];
     let found = folder.run(&[&["annotate", "looping.o"], &files[..]].concat()).ended_with(0);
     assert!(found.stdout.is_empty(), "{}", found.stdout);

@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::process::CommandExt as _, process::Command};
 
-use crate::support::{Folder, PROGRAM, finished, looping, turn};
+use crate::{
+    elf::Object,
+    support::{Folder, PROGRAM, QUICK, finished, looping, turn_with_object},
+};
 
 /// Fails unless `wingbeat` ends with this code and says all this.
 #[track_caller]
@@ -68,11 +71,9 @@ fn big_endian(object: &[u8]) -> Vec<u8> {
 
 /// An object with a license alone.
 fn no_programs() -> Vec<u8> {
-    use object::{Architecture, BinaryFormat, Endianness, SectionKind, write::Object};
-    let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
-    let license = object.add_section(Vec::new(), b"license".to_vec(), SectionKind::Data);
-    object.append_section_data(license, b"GPL\0", 1);
-    object.write().expect("an object file")
+    let mut object = Object::new();
+    object.note("license", b"GPL\0");
+    object.write()
 }
 
 #[test]
@@ -98,11 +99,8 @@ fn arguments_that_do_not_fit() {
 
 #[test]
 fn a_full_disk_is_told_with_what_was_written() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
-    let bench = ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
-    let annotate = ["annotate", "looping.o"];
-    for arguments in [&bench[..], &annotate] {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    for arguments in [&QUICK[..], &["annotate", "looping.o"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
         let found = finished(output).ended_with(1);
@@ -118,23 +116,11 @@ fn capture_header() -> Vec<u8> {
 
 #[test]
 fn packets_that_the_kernel_refuses() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     folder.file("long.bin", vec![0; 100_000]);
     folder.file("short.bin", [0; 5]);
     let check = |file: &str, expected: &[&str]| {
-        let bench = [
-            "bench",
-            "looping.o",
-            "--input",
-            file,
-            "--samples",
-            "3",
-            "--time",
-            "20s",
-            "--allow-stats",
-        ];
-        check(&folder, &bench, 1, expected);
+        check(&folder, &[&QUICK, &["--input", file][..]].concat(), 1, expected);
         check(&folder, &["annotate", "looping.o", "--input", file], 1, expected);
     };
     check("long.bin", &["refuses the input (100000 bytes of packet", "must fit into a page"]);

@@ -9,12 +9,13 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Folder, PASS, PROGRAM, TURNS, executed, finished, json, probe, turn};
+use crate::support::{
+    Folder, PASS, PROGRAM, QUICK, TURNS, executed, finished, json, probe, turn, turn_with_object,
+};
 
 #[test]
 fn the_result_as_json() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     let instructions = || {
         let arguments = ["bench", "looping.o", "--time", "2s", "--format", "json", "--allow-stats"];
         let report = folder.run(&arguments).ended_with(0).json();
@@ -43,21 +44,8 @@ fn the_result_as_json() {
 
 #[test]
 fn an_unexpected_return_value_fails() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
-    let expecting = |value| {
-        folder.run(&[
-            "bench",
-            "looping.o",
-            "--samples",
-            "3",
-            "--time",
-            "20s",
-            "--allow-stats",
-            "--expect",
-            value,
-        ])
-    };
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    let expecting = |value| folder.run(&[&QUICK, &["--expect", value][..]].concat());
     expecting("2").ended_with(0);
     let said = expecting("1").ended_with(1).said();
     assert!(said.contains("returned XDP_PASS (2), but 1 was expected"), "{said}");
@@ -65,21 +53,9 @@ fn an_unexpected_return_value_fails() {
 
 #[test]
 fn the_forms_of_the_result() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     let written = |format: &str, more: &[&str]| {
-        let arguments = [
-            "bench",
-            "looping.o",
-            "--samples",
-            "3",
-            "--time",
-            "20s",
-            "--allow-stats",
-            "--format",
-            format,
-        ];
-        folder.run(&[&arguments, more].concat()).ended_with(0)
+        folder.run(&[&QUICK[..], &["--format", format], more].concat()).ended_with(0)
     };
 
     let table = written("human", &[]).stdout;
@@ -163,8 +139,7 @@ fn what_the_verifier_rejects_is_told_with_line_and_log() {
 
 #[test]
 fn each_packet_of_a_capture_is_an_input() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     // One packet of IPv6, one of IPv4.
     let packets = [[0x86, 0xdd], [8, 0]].map(|r#type| {
         let mut packet = [0; 64];
@@ -199,8 +174,7 @@ fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
 
 #[test]
 fn a_signal_ends_it_with_what_was_measured() {
-    let Some(_turn) = turn() else { return };
-    let folder = Folder::with_object();
+    let Some((_turn, folder)) = turn_with_object() else { return };
     let arguments = ["bench", "looping.o", "--time", "60s", "--format", "json", "--allow-stats"];
     let mut command = folder.wingbeat(&arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");

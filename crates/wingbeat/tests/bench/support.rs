@@ -4,38 +4,25 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::{Mutex, MutexGuard, PoisonError},
+    process::Command,
+    sync::MutexGuard,
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
-use wingbeat_bench::live::check_rights;
 use wingbeat_bpf::code::{Insn, op};
 
 use crate::object::Program;
-
-/// One test at a time.
-static TURN: Mutex<()> = Mutex::new(());
-
-/// Waits for this test's turn; `None` without the rights, which in CI is a failure.
-pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match check_rights() {
-        Ok(()) => Some(turn),
-        Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
-}
+pub(crate) use crate::runs::{Run, finished, turn};
 
 /// What the program of [`looping`] is called.
 pub(crate) const PROGRAM: &str = "count_down";
 
-/// `XDP_PASS`.
 pub(crate) const PASS: u32 = 2;
+
+/// Measures the object of [`Folder::with_object`] a few times only.
+pub(crate) const QUICK: [&str; 7] =
+    ["bench", "looping.o", "--samples", "3", "--time", "20s", "--allow-stats"];
 
 /// Turns of the loop, where it does not matter how many.
 pub(crate) const TURNS: u16 = 300;
@@ -48,7 +35,6 @@ pub(crate) fn executed(turns: u16) -> u64 {
 /// Line of [`looping`] that packets of IPv4 do not reach.
 pub(crate) const NEVER_LINE: u32 = 16;
 
-/// Line of the loop in [`looping`].
 pub(crate) const LOOP_LINE: u32 = 13;
 
 /// An object with one XDP program, which loops `turns` times and lets packets of IPv4 pass.
@@ -96,6 +82,11 @@ pub(crate) fn probe(is_sound: bool) -> Vec<u8> {
     let lines = [(0, 20, "long *first = ctx->first;"), (1, 21, "return *first;")];
     let (name, section) = ("on_event", "kprobe/schedule");
     Program { name, section, insns: &insns, lines: &lines, statics: &[] }.object()
+}
+
+/// This test's turn, and a folder with the object `looping.o`.
+pub(crate) fn turn_with_object() -> Option<(MutexGuard<'static, ()>, Folder)> {
+    turn().map(|turn| (turn, Folder::with_object()))
 }
 
 /// A folder with files in it; gone afterwards. Readable by all, for tests without rights.
@@ -149,36 +140,7 @@ impl Folder {
     }
 }
 
-/// What a run left.
-pub(crate) struct Run {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-/// Checks what must hold for each run.
-pub(crate) fn finished(output: Output) -> Run {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
-        assert!(!stderr.contains(trace), "{stderr}");
-    }
-    Run { code: output.status.code(), stdout, stderr }
-}
-
 impl Run {
-    /// Fails unless it ended with this code.
-    #[track_caller]
-    pub(crate) fn ended_with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
-        self
-    }
-
-    /// Its output as JSON.
-    pub(crate) fn json(&self) -> Value {
-        json(&self.stdout)
-    }
-
     /// Everything it said, each run of white space a single space: tables wrap long texts.
     pub(crate) fn said(&self) -> String {
         let both = format!("{} {}", self.stdout, self.stderr);

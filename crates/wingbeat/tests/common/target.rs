@@ -2,14 +2,17 @@
 //! record on the real kernel.
 
 use std::{
+    collections::BTreeMap,
     fs,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::{LazyLock, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use wingbeat_bpf::{
     Verb,
     probe::{can, findings},
@@ -30,6 +33,11 @@ pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     assert!(std::env::var_os("CI").is_none(), "CI must be able to profile: see `wingbeat doctor`");
     eprintln!("skipped: `wingbeat doctor` says that profiling is impossible here");
     None
+}
+
+/// The same with a folder for the test.
+pub(crate) fn turn_in_folder() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
+    turn().map(|turn| (turn, folder()))
 }
 
 /// Flags for a target that keeps frame pointers.
@@ -120,4 +128,93 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited ten seconds until {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What a run of wingbeat left.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stderr: String,
+    pub(crate) folded: Vec<(String, u64)>,
+    pub(crate) summary: Value,
+    /// What the launched target said of itself, `KEY NUMBER` a line.
+    pub(crate) said: BTreeMap<String, u64>,
+}
+
+/// `wingbeat profile` with collapsed stacks and a summary in `folder`, and more flags.
+pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    command.arg("profile").arg("-o").arg(folder.join("out.folded"));
+    command.arg("--summary-json").arg(folder.join("out.json")).args(flags);
+    command
+}
+
+/// Reads what a run wrote, and checks what must hold for each run.
+pub(crate) fn finished(folder: &Path, output: Output) -> Run {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
+        assert!(!stderr.contains(trace), "{stderr}");
+    }
+    let summary = fs::read(folder.join("out.json"))
+        .map(|bytes| serde_json::from_slice(&bytes).expect("summary is JSON"))
+        .unwrap_or(Value::Null);
+    let folded = read_folded(&folder.join("out.folded"));
+    if !summary.is_null() {
+        crate::support::check(&summary, &folded);
+    }
+    let said = read_said(&String::from_utf8_lossy(&output.stdout));
+    Run { code: output.status.code(), stderr, folded, summary, said }
+}
+
+pub(crate) fn read_said(text: &str) -> BTreeMap<String, u64> {
+    let parse = |line: &str| {
+        let (key, value) = line.split_once(' ')?;
+        Some((key.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+impl Run {
+    /// Fails unless it ended with this code.
+    #[track_caller]
+    pub(crate) fn ended_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{:?}\n{}", self.said, self.stderr);
+        self
+    }
+
+    /// A number of the summary, by its path.
+    pub(crate) fn number(&self, path: &str) -> u64 {
+        let value = self.summary.pointer(path).and_then(Value::as_u64);
+        value.unwrap_or_else(|| panic!("{path} in {}\n{}", self.summary, self.stderr))
+    }
+}
+
+/// Without rights a run says which are missing and how to get them, in one sentence.
+pub(crate) fn check_without_rights(arguments: &[&str]) {
+    let folder = folder();
+    let copy = folder.path().join("wingbeat");
+    // By a child: a descriptor that is open for writing here while another test forks would make
+    // the copy "busy" for exec.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
+    assert!(copied.expect("cp").success());
+    let mut wingbeat = Command::new(&copy);
+    wingbeat.arg("profile").args(arguments);
+    wingbeat.args(["-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
+    if rustix::process::geteuid().is_root() {
+        wingbeat.uid(65534).gid(65534);
+    }
+    let texts = ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"];
+    let stderr = said_by(&mut wingbeat, 1, &texts);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+/// Runs a command, which has to end with this code, and to say these texts.
+#[track_caller]
+pub(crate) fn said_by(command: &mut Command, code: i32, texts: &[&str]) -> String {
+    let output = command.output().expect("run wingbeat");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {stderr}");
+    for text in texts {
+        assert!(stderr.contains(text), "{command:?}: {text} in {stderr}");
+    }
+    stderr
 }

@@ -4,11 +4,21 @@
 //! Tests run one at a time, because they switch statistics on and off, which all programs share. They
 //! are skipped only when the rights are missing; with `CI=true` that is a failure.
 
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../../../base/bpf/tests/spec/support/btf.rs"]
+mod btf;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../../../base/bpf/tests/spec/support/elf.rs"]
+mod elf;
 mod measure;
 mod network;
 mod object;
 mod once;
+#[path = "../common/object.rs"]
+mod program;
 mod pty;
+#[path = "../common/runs.rs"]
+mod runs;
 mod screen;
 mod single_runs;
 mod support;

@@ -32,8 +32,7 @@ fn every_packet_is_counted() {
     command.arg(&file).arg("--").args(sender(300));
     let child = command.spawn().expect("start");
     let pid = child.id();
-    let found = finished(child.wait_with_output().expect("ends"));
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    finished(child.wait_with_output().expect("ends")).ended_with(0);
     check_statistics(&before, pid);
 
     let text = fs::read_to_string(&file).expect("the result");
@@ -68,8 +67,7 @@ fn a_command_speaks_for_itself() {
     let [bash, flag, script] = sender(20);
     let mut command = live(&["speaks", "--"]);
     command.args([bash, flag, format!("{script}; echo out; echo err >&2; exit 7")]);
-    let found = run(command);
-    assert_eq!(found.code, Some(7), "{}", found.stderr);
+    let found = run(command).ended_with(7);
     assert!(found.stdout.starts_with("out\n"), "{}", found.stdout);
     assert!(found.stderr.starts_with("err\n"), "{}", found.stderr);
     assert!(found.stdout.contains("ended with exit code 7"), "{}", found.stdout);
@@ -88,8 +86,7 @@ fn a_program_that_never_ran_is_an_error() {
         found.contains("idle (id ") && found.contains("never ran in ") && found.contains(advice)
     };
 
-    let found = run(live(&["idle", "-d", "200ms"]));
-    assert_eq!(found.code, Some(1));
+    let found = run(live(&["idle", "-d", "200ms"])).ended_with(1);
     assert!(never_ran(&found.stderr), "{}", found.stderr);
     assert!(!found.stdout.contains("0.0 ns"), "{}", found.stdout);
 
@@ -102,8 +99,7 @@ fn a_program_that_never_ran_is_an_error() {
         network.send(10);
         thread::sleep(Duration::from_millis(20));
     }
-    let found = finished(child.wait_with_output().expect("ends"));
-    assert_eq!(found.code, Some(1));
+    let found = finished(child.wait_with_output().expect("ends")).ended_with(1);
     assert!(never_ran(&found.stderr), "{}", found.stderr);
     let report = found.json();
     assert_eq!(program_in(&report, busy.id)["outcome"], "ran");
@@ -131,11 +127,9 @@ fn what_is_not_there_is_told_with_what_is() {
     check("clasify_source", 1, "did you mean classify_source?");
     check("4294967295", 1, "no loaded program has the id, name or tag \"4294967295\"");
     check("/no/such/pin", 1, "cannot take the program from /no/such/pin: ");
-    let found = run(live(&["classify_source", "--", "/no/such/command"]));
-    assert_eq!(found.code, Some(1));
+    let found = run(live(&["classify_source", "--", "/no/such/command"])).ended_with(1);
     assert!(found.stderr.contains("cannot start /no/such/command: "), "{}", found.stderr);
-    let found = run(live(&["classify_source", "--format", "xml"]));
-    assert_eq!(found.code, Some(2));
+    run(live(&["classify_source", "--format", "xml"])).ended_with(2);
 }
 
 #[test]
@@ -158,8 +152,7 @@ fn a_signal_ends_it_with_a_result() {
     thread::sleep(Duration::from_millis(100));
     let child_pid = Pid::from_raw(pid.cast_signed()).expect("a PID");
     kill_process(child_pid, Signal::TERM).expect("SIGTERM");
-    let found = finished(child.wait_with_output().expect("ends"));
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
     let report = found.json();
     assert_eq!(report["ended_by"], "signal");
     assert_eq!(program_in(&report, dropper.id)["runs"], 500);
@@ -178,8 +171,7 @@ fn a_program_survives_its_owner_while_it_is_measured() {
     thread::sleep(Duration::from_secs(1));
     network.send(50);
     drop(dropper);
-    let found = finished(child.wait_with_output().expect("ends"));
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
     assert_eq!(program_in(&found.json(), id)["runs"], 50);
 }
 
@@ -225,8 +217,7 @@ fn pins_lead_to_programs() {
     let found = run(live(&[pin.to_str().expect("text"), "-d", "100ms", "--format", "json"]));
     assert_eq!(program_in(&found.json(), dropper.id)["name"], "pinned", "{}", found.stderr);
     // What is no program.
-    let found = run(live(&[folder.path().to_str().expect("text"), "-d", "100ms"]));
-    assert_eq!(found.code, Some(1));
+    let found = run(live(&[folder.path().to_str().expect("text"), "-d", "100ms"])).ended_with(1);
     assert!(found.stderr.contains("cannot take the program from "), "{}", found.stderr);
 }
 
@@ -255,8 +246,7 @@ fn without_the_right_it_says_which() {
     for verb in [LIVE, &["top", "--once"]] {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy).args(verb);
-        let found = run(command);
-        assert_eq!(found.code, Some(1), "{}", found.stderr);
+        let found = run(command).ended_with(1);
         assert!(found.stderr.contains("CAP_SYS_ADMIN is missing: "), "{}", found.stderr);
         assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
     }
@@ -267,7 +257,6 @@ fn the_former_spelling_works_with_a_note() {
     let Some(_turn) = turn() else { return };
     let dropper = Dropper::load("former");
     let id = dropper.id.to_string();
-    let found = run(wingbeat(&["bench", &id, "--live", "--time", "100ms"]));
-    assert_eq!(found.code, Some(1), "{}", found.stderr);
+    let found = run(wingbeat(&["bench", &id, "--live", "--time", "100ms"])).ended_with(1);
     assert!(found.stderr.starts_with("note: `wingbeat bench --live` is now"), "{}", found.stderr);
 }

@@ -19,8 +19,7 @@ fn it_finds_programs_with_their_owners_and_counts_them() {
     // In the middle of its time.
     thread::sleep(Duration::from_secs(1));
     network.send(700);
-    let found = finished(child.wait_with_output().expect("ends"));
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
     check_statistics(&before, pid);
     let report = found.json();
     assert_eq!(report["schema_version"], 2);
@@ -42,9 +41,7 @@ fn filters_orders_and_forms() {
     let Some(_turn) = turn() else { return };
     let droppers = ["sieve_b", "sieve_a", "other"].map(Dropper::load);
     let top = |more: &[&str]| {
-        let found = run(wingbeat(&[&["top", "--once", "-d", "100ms"], more].concat()));
-        assert_eq!(found.code, Some(0), "{}", found.stderr);
-        found
+        run(wingbeat(&[&["top", "--once", "-d", "100ms"], more].concat())).ended_with(0)
     };
     let names = |more: &[&str]| -> Vec<String> {
         let report = top(&[&["--format", "json", "--filter", "SIEVE"], more].concat()).json();
@@ -95,7 +92,6 @@ fn somebody_who_has_read_enough_is_no_error() {
         .spawn()
         .expect("start");
     drop(child.stdout.take());
-    let found = finished(child.wait_with_output().expect("ends"));
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
     assert!(!found.stderr.contains("error"), "{}", found.stderr);
 }

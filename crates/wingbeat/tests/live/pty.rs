@@ -61,7 +61,6 @@ impl Terminal {
         Self { keyboard: controller.into(), peer, parser, child }
     }
 
-    /// Looks at the screen.
     pub(crate) fn screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
         look(self.parser.lock().unwrap_or_else(PoisonError::into_inner).screen())
     }
@@ -81,19 +80,16 @@ impl Terminal {
         }
     }
 
-    /// Types.
     pub(crate) fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).expect("typed");
     }
 
-    /// Gives it another size.
     pub(crate) fn resize(&self, rows: u16, columns: u16) {
         let mut parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
         parser.set_size(cells(rows), cells(columns));
         tcsetwinsize(&self.keyboard, winsize(rows, columns)).expect("another size");
     }
 
-    /// Its modes.
     pub(crate) fn modes(&self) -> Termios {
         tcgetattr(&self.peer).expect("modes")
     }
@@ -103,7 +99,6 @@ impl Terminal {
         self.child.id()
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid().cast_signed()).expect("a PID");
         kill_process(pid, signal).expect("sent");

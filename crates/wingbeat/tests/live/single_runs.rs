@@ -4,7 +4,7 @@
 use std::{
     os::fd::AsFd,
     process::{Child, Stdio},
-    sync::OnceLock,
+    sync::{MutexGuard, OnceLock},
     thread,
     time::Duration,
 };
@@ -25,7 +25,7 @@ use wingbeat_bpf::{
 
 use crate::{
     network::{Network, sender},
-    object::{HasTypes, long_on_demand, looping, object},
+    object::{long_on_demand, looping, program},
     support::{
         Dropper, Run, finished, live, program_in, run, statistics, turn, wait_until, wingbeat,
     },
@@ -42,13 +42,14 @@ fn why_not() -> Option<&'static str> {
     Some(&denial.reason)
 }
 
-/// Whether this kernel attaches programs to programs; says why not.
-fn has_fentry() -> bool {
+/// This test's turn, if this kernel attaches programs to programs; says why not.
+fn turn_with_fentry() -> Option<MutexGuard<'static, ()>> {
+    let turn = turn()?;
     match why_not() {
-        None => true,
+        None => Some(turn),
         Some(reason) => {
             eprintln!("skipped: no fentry here: {reason}");
-            false
+            None
         }
     }
 }
@@ -63,7 +64,7 @@ fn load(name: &str, bytes: &[u8]) -> Loaded {
 
 /// A classifier that turns so often.
 fn classifier(name: &str, turns: i32) -> Loaded {
-    load(name, &object(name, "classifier", &looping(turns), HasTypes::Yes))
+    load(name, &program(name, "classifier", &looping(turns)).object())
 }
 
 /// Runs a classifier so many times.
@@ -135,8 +136,7 @@ fn kernels_that_refuse_are_told_apart_from_programs() {
     }
     let dropper = Dropper::load("refused");
     for flag in ["--distribution", "--counters"] {
-        let found = run(live(&[flag, &dropper.id.to_string(), "-d", "100ms"]));
-        assert_eq!(found.code, Some(1), "{}", found.stderr);
+        let found = run(live(&[flag, &dropper.id.to_string(), "-d", "100ms"])).ended_with(1);
         assert!(found.stdout.is_empty(), "{}", found.stdout);
         for part in [
             "cannot time single runs in place",
@@ -151,10 +151,7 @@ fn kernels_that_refuse_are_told_apart_from_programs() {
 
 #[test]
 fn every_run_is_timed() {
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let before = statistics();
     let _network = Network::enter();
     let dropper = Dropper::attached("drop_every_one");
@@ -162,8 +159,7 @@ fn every_run_is_timed() {
     let file = folder.path().join("result.json");
     let mut command = live(&["drop_every_one", "--distribution", "--format", "json", "-o"]);
     command.arg(&file).arg("--").args(sender(300));
-    let found = run(command);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    run(command).ended_with(0);
     assert_eq!(statistics(), before, "statistics are not touched");
 
     let text = std::fs::read_to_string(&file).expect("the result");
@@ -184,18 +180,13 @@ fn every_run_is_timed() {
 
 #[test]
 fn other_formats_and_counters() {
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let _network = Network::enter();
     let dropper = Dropper::attached("counted");
     let measured = |format: &str| {
         let mut command = live(&["counted", "--counters", "--format", format, "--"]);
         command.args(sender(200));
-        let found = run(command);
-        assert_eq!(found.code, Some(0), "{}", found.stderr);
-        found
+        run(command).ended_with(0)
     };
     let report = measured("json").json();
     let program = program_in(&report, dropper.id);
@@ -236,10 +227,7 @@ fn other_formats_and_counters() {
 #[test]
 fn two_cpus_at_once() {
     const RUNS: u32 = 20_000;
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let program = classifier("both_cpus", 20);
     let id = program.info.id;
     let child = recording(&[&id.to_string(), "-d", "60s"], id);
@@ -256,8 +244,7 @@ fn two_cpus_at_once() {
         }
     });
     end(&child);
-    let found = result(child);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = result(child).ended_with(0);
     let report = found.json();
     assert_eq!(report["ended_by"], "signal");
     let single = &program_in(&report, id)["single_runs"];
@@ -273,13 +260,10 @@ fn two_cpus_at_once() {
 #[test]
 fn threads_that_take_turns() {
     const RUNS: u32 = 15_000;
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let name = "taking_turns";
     // Programs of this type can be preempted.
-    let program = load(name, &object(name, "syscall", &looping(20_000), HasTypes::Yes));
+    let program = load(name, &program(name, "syscall", &looping(20_000)).object());
     let id = program.info.id;
     let child = recording(&[&id.to_string(), "-d", "60s"], id);
     thread::scope(|scope| {
@@ -294,8 +278,7 @@ fn threads_that_take_turns() {
         }
     });
     end(&child);
-    let found = result(child);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = result(child).ended_with(0);
     let single = program_in(&found.json(), id)["single_runs"].clone();
     check_order(&single);
     let untimed = &single["untimed"];
@@ -318,13 +301,10 @@ fn threads_that_take_turns() {
 fn runs_within_runs() {
     const TURNS: i32 = 20_000;
     const LONG_RUNS: u32 = 1_500;
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let name = "nested";
     let insns = long_on_demand(TURNS);
-    let bytes = object(name, "raw_tp/hrtimer_expire_entry", &insns, HasTypes::Yes);
+    let bytes = program(name, "raw_tp/hrtimer_expire_entry", &insns).object();
     let mut ebpf = Ebpf::load(&bytes).expect("it loads");
     let program: &mut RawTracePoint =
         ebpf.program_mut(name).expect("it is there").try_into().expect("a raw tracepoint");
@@ -341,8 +321,7 @@ fn runs_within_runs() {
     let child = recording(&[&id.to_string(), "-d", "60s"], id);
     (0..LONG_RUNS).for_each(|_| long_run());
     end(&child);
-    let found = result(child);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = result(child).ended_with(0);
     let single = program_in(&found.json(), id)["single_runs"].clone();
     check_order(&single);
     let bins = single["bins"].as_array().expect("bins");
@@ -362,21 +341,18 @@ fn runs_within_runs() {
 
 #[test]
 fn programs_that_cannot_be_traced() {
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let check = |program: &Loaded, expected: &[&str]| {
-        let found = run(live(&["--distribution", &program.info.id.to_string(), "-d", "1s"]));
-        assert_eq!(found.code, Some(1), "{}", found.stderr);
+        let found =
+            run(live(&["--distribution", &program.info.id.to_string(), "-d", "1s"])).ended_with(1);
         let is_told = expected.iter().any(|expected| found.stderr.contains(expected));
         assert!(is_told, "{expected:?}: {}", found.stderr);
         assert!(found.stdout.is_empty() || found.stderr.contains("never ran"), "{}", found.stdout);
     };
-    let untyped = object("untyped", "classifier", &looping(3), HasTypes::No);
+    let untyped = program("untyped", "classifier", &looping(3)).with(&[]);
     check(&load("untyped", &untyped), &["without type information (BTF)"]);
     // A tracing program; later kernels allow one at another.
-    let tracing = object("tracing", "fentry/bpf_fentry_test1", &looping(3), HasTypes::Yes);
+    let tracing = program("tracing", "fentry/bpf_fentry_test1", &looping(3)).object();
     let tracing = load("tracing", &tracing);
     check(&tracing, &["Cannot recursively attach", "tracing (id "]);
 
@@ -397,10 +373,7 @@ fn programs_that_cannot_be_traced() {
 
 #[test]
 fn a_program_that_its_owner_drops_is_reported() {
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let program = classifier("dropped", 10);
     let id = program.info.id;
     let child = recording(&[&id.to_string(), "-d", "60s"], id);
@@ -408,8 +381,7 @@ fn a_program_that_its_owner_drops_is_reported() {
     drop(program);
     thread::sleep(Duration::from_millis(300));
     end(&child);
-    let found = result(child);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let found = result(child).ended_with(0);
     assert_eq!(program_in(&found.json(), id)["single_runs"]["runs"], 50);
     wait_until("it is gone", || program::open(id).is_err());
 }
@@ -421,12 +393,9 @@ fn a_program_that_its_owner_drops_is_reported() {
 fn in_place_and_before_it_is_loaded() {
     const TURNS: i32 = 5_000;
     const ROUNDS: u32 = 6;
-    let Some(_turn) = turn() else { return };
-    if !has_fentry() {
-        return;
-    }
+    let Some(_turn) = turn_with_fentry() else { return };
     let name = "compared";
-    let bytes = object(name, "classifier", &looping(TURNS), HasTypes::Yes);
+    let bytes = program(name, "classifier", &looping(TURNS)).object();
     let folder = tempfile::tempdir().expect("temporary folder");
     let file = folder.path().join("compared.o");
     std::fs::write(&file, &bytes).expect("the object");
@@ -442,8 +411,7 @@ fn in_place_and_before_it_is_loaded() {
         let child = recording(&[&id.to_string(), "-d", "60s"], id);
         run_classifier(&program, 5_000);
         end(&child);
-        let found = result(child);
-        assert_eq!(found.code, Some(0), "{}", found.stderr);
+        let found = result(child).ended_with(0);
         real(&program_in(&found.json(), id)["single_runs"]["net_p50_ns"])
     };
     let (mut least_in_object, mut least_in_place) = (f64::INFINITY, f64::INFINITY);

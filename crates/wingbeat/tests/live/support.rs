@@ -3,8 +3,7 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Output},
-    sync::{Mutex, MutexGuard, PoisonError},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -14,29 +13,13 @@ use aya::{
     programs::{Xdp, xdp::XdpMode},
 };
 use serde_json::Value;
-use wingbeat_bench::live::check_rights;
 use wingbeat_bpf::{owners::Owners, ruler::Ruler};
 
+pub(crate) use crate::runs::{Run, finished, turn};
 use crate::{network::RECEIVER, object::dropper};
 
 /// How `wingbeat live` is called.
 pub(crate) const LIVE: &[&str] = &["live"];
-
-/// One test at a time.
-static TURN: Mutex<()> = Mutex::new(());
-
-/// Waits for this test's turn; `None` without the rights, which in CI is a failure.
-pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match check_rights() {
-        Ok(()) => Some(turn),
-        Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
-}
 
 /// A program that drops every packet.
 pub(crate) struct Dropper {
@@ -46,7 +29,6 @@ pub(crate) struct Dropper {
 }
 
 impl Dropper {
-    /// Loads it.
     pub(crate) fn load(name: &str) -> Self {
         let mut ebpf = Ebpf::load(&dropper(name)).expect("it loads");
         let program: &mut Xdp = program(&mut ebpf, name);
@@ -73,49 +55,21 @@ fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Xdp {
     ebpf.program_mut(name).expect("it is in the object").try_into().expect("it is of type XDP")
 }
 
-/// `wingbeat` with arguments.
 pub(crate) fn wingbeat(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
     command.args(arguments);
     command
 }
 
-/// `wingbeat live` with arguments.
 pub(crate) fn live(arguments: &[&str]) -> Command {
     let mut command = wingbeat(LIVE);
     command.args(arguments);
     command
 }
 
-/// What a run left.
-pub(crate) struct Run {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
 /// Runs it to its end.
 pub(crate) fn run(mut command: Command) -> Run {
     finished(command.output().expect("run wingbeat"))
-}
-
-/// Checks what must hold for each run.
-pub(crate) fn finished(output: Output) -> Run {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
-        assert!(!stderr.contains(trace), "{stderr}");
-    }
-    Run { code: output.status.code(), stdout, stderr }
-}
-
-impl Run {
-    /// Its output as JSON.
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
-            panic!("no JSON: {error}\n{}\n{}", self.stdout, self.stderr);
-        })
-    }
 }
 
 /// The program with this id in a report.

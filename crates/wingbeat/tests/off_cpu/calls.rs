@@ -1,8 +1,8 @@
 //! Calls that wait: read, epoll, futex, poll, the end of a thread or child.
 
 use crate::{
-    support::{as_measured, build, launch},
-    target::{folder, turn},
+    support::{as_measured, launch_built},
+    target::turn,
 };
 
 const CALLS: &str = r#"
@@ -61,10 +61,7 @@ int main(void) {
 #[test]
 fn each_call_has_its_stack_and_time() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "calls", CALLS);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("calls", CALLS, "off-cpu", &[]).ended_with(0);
     for (function, count, kernel) in [
         ("in_read", 20, "pipe_read"),
         ("in_epoll", 20, "epoll_wait"),

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     support::{build, near, profile},
-    target::{Background, folder, turn},
+    target::{Background, turn_in_folder},
 };
 
 fn shell(script: &str) -> Background {
@@ -38,8 +38,7 @@ fn cpus() -> usize {
 
 #[test]
 fn busy_cpus_give_no_more_time_than_there_is() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = "int main(void) { for (;;) spin(1000000); }";
     let program = build(folder.path(), "spinner", source);
     let spinners: Vec<Background> =
@@ -107,12 +106,10 @@ int main(int count, char **words) {
 
 #[test]
 fn processes_that_come_and_go() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let _shells = bustle(folder.path());
     thread::sleep(Duration::from_millis(100));
-    let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "1s"], &[]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "1s"], &[]).ended_with(0);
     assert!(run.number("/off_cpu/switches/born") > 50, "{}", run.stderr);
     assert!(run.number("/off_cpu/switches/ended") > 50, "{}", run.stderr);
     assert_eq!(run.number("/off_cpu/switches/lost/thread_gone"), 0, "{}", run.stderr);

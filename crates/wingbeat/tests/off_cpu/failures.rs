@@ -1,28 +1,24 @@
 //! Wrong usage, missing rights, nothing to show, a full buffer: one sentence, the right exit code.
 
-use std::{os::unix::process::CommandExt as _, process::Command};
+use std::{path::Path, process::Command};
 
 use crate::{
     support::{build, build_with, launch, profile},
-    target::{folder, turn},
+    target::{check_without_rights, folder, said_by, turn_in_folder},
 };
+
+/// Runs `wingbeat profile` in a folder, which has to end with this code, and to say these texts.
+#[track_caller]
+fn said(folder: &Path, arguments: &[&str], code: i32, texts: &[&str]) {
+    let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    said_by(wingbeat.arg("profile").args(arguments).current_dir(folder), code, texts);
+}
 
 #[test]
 fn wrong_usage() {
     let check = |flags: &[&str], texts: &[&str]| {
-        let folder = folder();
-        let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-            .arg("profile")
-            .args(flags)
-            .args(["-o", "out.folded", "--", "true"])
-            .current_dir(folder.path())
-            .output()
-            .expect("run wingbeat");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {stderr}");
-        for text in texts {
-            assert!(stderr.contains(text), "{flags:?}: {text} in {stderr}");
-        }
+        let rest = ["-o", "out.folded", "--", "true"];
+        said(folder().path(), &[flags, &rest].concat(), 2, texts);
     };
     check(&["--mode", "asleep"], &["asleep", "off-cpu"]);
     check(&["--mode", "off-cpu", "--min-block", "soon"], &["--min-block"]);
@@ -43,33 +39,14 @@ fn the_help_names_the_modes() {
 
 #[test]
 fn without_rights_it_says_which_and_how() {
-    let folder = folder();
-    let copy = folder.path().join("wingbeat");
-    // By a child: a descriptor that is open for writing here while another test forks would make
-    // the copy "busy" for exec.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
-    assert!(copied.expect("cp").success());
     for mode in ["off-cpu", "wall"] {
-        let mut wingbeat = Command::new(&copy);
-        wingbeat.args(["profile", "--mode", mode]);
-        wingbeat.args(["-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
-        if rustix::process::geteuid().is_root() {
-            wingbeat.uid(65534).gid(65534);
-        }
-        let output = wingbeat.output().expect("run wingbeat");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        for text in ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"] {
-            assert!(stderr.contains(text), "{stderr}");
-        }
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        check_without_rights(&["--mode", mode]);
     }
 }
 
 #[test]
 fn a_target_without_any_block() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void works(void) { while (cpu_s() < 0.5) spin(1000000); }
 int main(void) { works(); return 0; }"#;
@@ -84,16 +61,14 @@ int main(void) { works(); return 0; }"#;
     assert_eq!(run.code, Some(i32::from(run.folded.is_empty())), "{}", run.stderr);
     assert!(run.stderr.contains("--mode"), "what to do next: {}", run.stderr);
     // Its time on the CPU is there all the same.
-    let run = launch(folder.path(), "wall", &limit, &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "wall", &limit, &program).ended_with(0);
     assert!(run.time_ns(&["works"]) > 450_000_000, "{}", run.all());
     assert_eq!(run.number("/off_cpu/threads_off"), 0, "{}", run.all());
 }
 
 #[test]
 fn a_full_buffer_is_counted_and_told() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // Two threads pass a token: a block for each turn, and a new stack for most.
     let source = r#"
 static int there[2], back[2];
@@ -143,8 +118,7 @@ int main(void) {
 
 #[test]
 fn one_file_that_cannot_be_written_does_not_cost_the_others() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"int main(void) { doze(50000000); return 0; }"#;
     let program = build(folder.path(), "naps", source);
     let full = folder.path().join("full.folded");
@@ -153,8 +127,7 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
     let svg = folder.path().join("a.svg");
     let flags = ["-o", full, "-o", svg.to_str().expect("UTF-8")];
     for mode in ["off-cpu", "wall"] {
-        let run = launch(folder.path(), mode, &flags, &program);
-        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let run = launch(folder.path(), mode, &flags, &program).ended_with(1);
         for text in ["Most blocked time", "cannot write", "No space left", "record again"] {
             assert!(run.stderr.contains(text), "{text} in {}", run.stderr);
         }
@@ -163,17 +136,9 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
         assert_eq!(outputs.len(), 2, "{outputs:?}");
     }
     // The summary is one of them.
-    let flags = ["--mode", "off-cpu", "-o", svg.to_str().expect("UTF-8")];
-    let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-        .arg("profile")
-        .args(flags)
-        .args(["--summary-json", "/dev/full", "--"])
-        .arg(&program)
-        .output()
-        .expect("run wingbeat");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("/dev/full") && stderr.contains("Most blocked time"), "{stderr}");
+    let [svg, program] = [&svg, &program].map(|path| path.to_str().expect("UTF-8"));
+    let flags = ["--mode", "off-cpu", "-o", svg, "--summary-json", "/dev/full", "--", program];
+    said(folder.path(), &flags, 1, &["/dev/full", "Most blocked time"]);
 }
 
 #[test]
@@ -181,30 +146,20 @@ fn a_folder_that_is_not_there_is_named() {
     let folder = folder();
     let path = folder.path().join("nowhere/a.svg");
     for flag in ["-o", "--summary-json"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_wingbeat"))
-            .args(["profile", flag])
-            .arg(&path)
-            .args(["--", "true"])
-            .current_dir(folder.path())
-            .output()
-            .expect("run wingbeat");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains("there is no folder") && stderr.contains("nowhere"), "{stderr}");
+        let arguments = [flag, path.to_str().expect("UTF-8"), "--", "true"];
+        said(folder.path(), &arguments, 1, &["there is no folder", "nowhere"]);
     }
 }
 
 #[test]
 fn kernel_stacks_need_no_frame_pointers() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void naps(void) { doze(5000000); }
 int main(void) { for (int i = 0; i < 20; i++) naps(); return 0; }"#;
     let flags = ["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"];
     let program = build_with(folder.path(), "naps", source, &flags);
-    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch(folder.path(), "off-cpu", &["--stacks", "kernel"], &program).ended_with(0);
     assert!(!run.stderr.contains("frame pointers"), "{}", run.stderr);
     assert_eq!(run.number("/stacks/broken"), 0, "{}", run.all());
 }

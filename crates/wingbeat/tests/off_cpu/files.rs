@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     support::{Run, build, command, finished, let_record, near, start},
-    target::{folder, turn, wait_until},
+    target::{folder, turn, turn_in_folder, wait_until},
 };
 
 const HALVES: &str = r#"
@@ -85,8 +85,8 @@ fn four_formats(mode: &str) -> (tempfile::TempDir, Run) {
         wingbeat.arg("-o").arg(folder.path().join(name));
     }
     let run =
-        finished(folder.path(), wingbeat.arg("--").arg(&program).output().expect("run wingbeat"));
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+        finished(folder.path(), wingbeat.arg("--").arg(&program).output().expect("run wingbeat"))
+            .ended_with(0);
     assert_eq!(run.summary["outputs"].as_array().map(Vec::len), Some(4));
     (folder, run)
 }
@@ -191,8 +191,7 @@ fn interrupted_recordings_are_written() {
 
 #[test]
 fn an_interrupted_command_is_ended_and_what_was_recorded_is_written() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "halves", HALVES);
     let session = command(folder.path(), &["--mode", "off-cpu", "--"])
         .arg(&program)
@@ -202,8 +201,7 @@ fn an_interrupted_command_is_ended_and_what_was_recorded_is_written() {
         .expect("start wingbeat");
     let_record(&session);
     interrupt(session.id());
-    let run = finished(folder.path(), session.wait_with_output().expect("wait"));
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);
     assert!(run.time_ns(&["naps", "[sleeping]"]) > 100_000_000, "{}", run.all());
     wait_until("the command is gone", || {
         let name = program.to_str().expect("UTF-8");

@@ -3,8 +3,8 @@
 use std::{thread, time::Duration};
 
 use crate::{
-    support::{Run, build, command, finished, launch, near, profile, said, start},
-    target::{folder, turn, wait_until},
+    support::{Run, build, command, finished, launch_built, near, profile, said, start},
+    target::{turn, turn_in_folder, wait_until},
 };
 
 /// A thread waits for ever, the main thread takes naps.
@@ -36,8 +36,7 @@ fn check_idle(run: &Run, function: &str) {
 
 #[test]
 fn a_thread_that_waited_before_the_recording_and_after() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "half-idle", HALF_IDLE);
     let target = start(folder.path(), &program, &[]);
     wait_until("the target waits", || said(folder.path()).contains_key("ready"));
@@ -63,8 +62,7 @@ fn a_thread_that_waited_before_the_recording_and_after() {
         near(&run, worker_ns, main_ns, 0.1, 1_000_000);
         near(&run, worker_ns, run.number("/duration_ns"), 3.0, 10_000_000);
     }
-    let run = profile(folder.path(), "off-cpu", &["--hide-idle"], &words);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "off-cpu", &["--hide-idle"], &words).ended_with(0);
     assert_eq!(run.time_with_ns("[idle]") + run.time_with_ns("waits_for_ever"), 0, "{}", run.all());
     assert!(run.time_ns(&["naps", "[sleeping]"]) > 0, "{}", run.all());
     assert_eq!(run.number("/off_cpu/idle_hidden"), 1, "{}", run.all());
@@ -76,16 +74,13 @@ fn a_thread_that_waited_before_the_recording_and_after() {
 #[test]
 fn a_thread_that_begins_to_wait_in_the_recording() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "half-idle", HALF_IDLE);
-    let run = launch(folder.path(), "off-cpu", &["-d", "1s"], &program);
+    let run = launch_built("half-idle", HALF_IDLE, "off-cpu", &["-d", "1s"]);
     check_idle(&run, "waits_for_ever");
 }
 
 #[test]
 fn a_process_that_does_nothing_at_all() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void waits_for_ever(void) { for (;;) pause(); }
 int main(void) { say("ready", 1); waits_for_ever(); return 0; }"#;
@@ -102,8 +97,7 @@ int main(void) { say("ready", 1); waits_for_ever(); return 0; }"#;
     // With the idle ones away nothing is left: it says so, and leaves no picture.
     std::fs::remove_file(folder.path().join("out.folded")).expect("remove");
     let output = command(folder.path(), &["--mode", "off-cpu", "--hide-idle"]).args(words).output();
-    let run = finished(folder.path(), output.expect("run wingbeat"));
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let run = finished(folder.path(), output.expect("run wingbeat")).ended_with(1);
     assert!(run.stderr.contains("--hide-idle"), "{}", run.stderr);
     assert!(run.folded.is_empty(), "{}", run.all());
     assert_eq!(run.number("/off_cpu/idle_hidden"), 1, "{}", run.all());

@@ -1,8 +1,8 @@
 //! Who waits for a mutex, where, and who lets it go.
 
 use crate::{
-    support::{build, launch, near},
-    target::{folder, turn},
+    support::{launch_built, near},
+    target::turn,
 };
 
 /// The holder keeps the mutex for 7 ms while the waiter wants it, sixty times.
@@ -51,10 +51,7 @@ int main(void) {
 #[test]
 fn a_waiter_for_a_mutex_is_seen_in_its_function_and_in_the_kernel_s() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "contention", CONTENTION);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("contention", CONTENTION, "off-cpu", &[]).ended_with(0);
     let blocks = run.blocks("wants", "sleeping");
     // On a busy machine the waiter may come so late that the mutex is free.
     assert!((50..=60).contains(&blocks.count), "{}", run.all());
@@ -71,9 +68,7 @@ fn a_waiter_for_a_mutex_is_seen_in_its_function_and_in_the_kernel_s() {
 #[test]
 fn the_holder_is_named_as_the_waker_with_the_function_that_lets_go() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "contention", CONTENTION);
-    let run = launch(folder.path(), "off-cpu", &["--wakers"], &program);
+    let run = launch_built("contention", CONTENTION, "off-cpu", &["--wakers"]);
     let waited_ns = run.time_ns(&["wants", "[sleeping]"]);
     near(&run, waited_ns, run.said("waited"), 2.0, run.blocks("wants", "preempted").total_ns);
     let woken = |stack: &str| {

@@ -3,14 +3,13 @@
 use std::{thread, time::Duration};
 
 use crate::{
-    support::{as_measured, build, launch, near, profile},
-    target::{Background, folder, turn},
+    support::{as_measured, build, launch, launch_built, near, profile},
+    target::{Background, turn, turn_in_folder},
 };
 
 #[test]
 fn threads_that_end_while_others_wait() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     let source = r#"
 static pthread_mutex_t never = PTHREAD_MUTEX_INITIALIZER;
 OWN void waits_to_the_end(void) { pthread_mutex_lock(&never); }
@@ -45,9 +44,7 @@ int main(void) {
     say("end", now_ns());
     return 0;
 }"#;
-    let program = build(folder.path(), "come-and-go", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("come-and-go", source, "off-cpu", &[]).ended_with(0);
     as_measured(&run, "waits_for", "sleeping", 30, run.said("joined"));
     assert_eq!(run.blocks("rests", "sleeping").count, 30, "{}", run.all());
     assert_eq!(run.threads("brief").len(), 30, "{}", run.all());
@@ -86,8 +83,7 @@ int main(void) {
 
 #[test]
 fn parent_and_child() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "family", FAMILY);
     let run = launch(folder.path(), "off-cpu", &[], &program);
     as_measured(&run, "parent_waits", "sleeping", 1, run.said("waited"));
@@ -114,12 +110,10 @@ int main(int count, char **words) {
 
 #[test]
 fn exec_begins_another_program_in_the_same_thread() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "second", NAPPER);
     let script = format!("sleep 0.3; exec {} 20", program.display());
-    let run = profile(folder.path(), "off-cpu", &[], &["--", "sh", "-c", &script]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "off-cpu", &[], &["--", "sh", "-c", &script]).ended_with(0);
     assert_eq!(run.blocks("naps", "sleeping").count, 20, "{}", run.all());
     near(&run, run.blocks("naps", "sleeping").total_ns, run.said("napped"), 3.0, 0);
     // The shell waited for its child, and sleep(1) slept as long.
@@ -136,13 +130,12 @@ fn exec_begins_another_program_in_the_same_thread() {
 
 #[test]
 fn everybody_includes_strangers_and_the_kernel_s_threads_do_not_drown_them() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let (one, two) = (build(folder.path(), "one", NAPPER), build(folder.path(), "two", NAPPER));
     let _targets = [Background::start(&one, &["4000"]), Background::start(&two, &["4000"])];
     thread::sleep(Duration::from_millis(50));
-    let run = profile(folder.path(), "off-cpu", &["--all", "--hide-idle", "-d", "1s"], &[]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run =
+        profile(folder.path(), "off-cpu", &["--all", "--hide-idle", "-d", "1s"], &[]).ended_with(0);
     let duration_ns = run.number("/duration_ns");
     for process in ["one;", "two;"] {
         let naps = |stack: &str| {

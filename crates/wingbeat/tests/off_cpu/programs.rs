@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     support::{Run, build, command, finished, launch, let_record, near, profile, said, start},
-    target::{folder, turn, wait_until},
+    target::{turn_in_folder, wait_until},
 };
 
 /// Time by the name of the thread, and by the first frame of the collapsed stacks.
@@ -27,13 +27,11 @@ fn by_name(run: &Run) -> [BTreeMap<String, u64>; 2] {
 
 #[test]
 fn children_of_a_shell_are_called_so_until_they_are_another_program() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // The children burn some time as shells, and sleep(1) sleeps.
     let burn = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let script = format!("for n in 1 2 3; do ( {burn}; exec sleep 0.1 ) & done; wait");
-    let run = profile(folder.path(), "wall", &[], &["--", "sh", "-c", &script]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), "wall", &[], &["--", "sh", "-c", &script]).ended_with(0);
     let [threads, folded] = by_name(&run);
     assert_eq!(threads.keys().collect::<Vec<_>>(), ["sh", "sleep"], "{}", run.all());
     for (name, time_ns) in &threads {
@@ -50,8 +48,7 @@ fn children_of_a_shell_are_called_so_until_they_are_another_program() {
 
 #[test]
 fn a_thread_that_is_not_the_first_calls_exec() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let second = build(
         folder.path(),
         "second",
@@ -76,8 +73,7 @@ int main(void) {{
     );
     let program = build(folder.path(), "first", &source);
     for mode in ["off-cpu", "wall"] {
-        let run = launch(folder.path(), mode, &[], &program);
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let run = launch(folder.path(), mode, &[], &program).ended_with(0);
         // One account each, which do not overlap.
         for (name, elapsed_ns) in
             [("first", 150_000_000), ("worker", 150_000_000), ("second", 200_000_000)]
@@ -94,8 +90,7 @@ int main(void) {{
 
 #[test]
 fn a_target_that_is_killed_keeps_its_name() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void waits_for_ever(void) { for (;;) pause(); }
 int main(void) { say("ready", 1); waits_for_ever(); }"#;
@@ -110,8 +105,7 @@ int main(void) { say("ready", 1); waits_for_ever(); }"#;
     let_record(&session);
     target.0.kill().expect("kill");
     target.0.wait().expect("wait");
-    let run = finished(folder.path(), session.wait_with_output().expect("wait"));
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);
     assert!(!run.folded.is_empty());
     assert!(run.folded.iter().all(|(stack, _)| stack.starts_with("victim;")), "{}", run.all());
     assert_eq!(run.threads("victim").len(), 1, "{}", run.all());

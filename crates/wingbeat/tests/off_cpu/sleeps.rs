@@ -1,8 +1,8 @@
 //! Known sleeps: how many, how long, where.
 
 use crate::{
-    support::{as_measured, build, launch, near, profile},
-    target::{folder, turn},
+    support::{as_measured, build, launch, launch_built, near, profile},
+    target::{turn, turn_in_folder},
 };
 
 /// Sleeps 20 ms a hundred times in `naps`.
@@ -30,10 +30,7 @@ int main(void) {
 #[test]
 fn a_hundred_naps_are_counted_and_timed() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "napper", NAPS);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("napper", NAPS, "off-cpu", &[]).ended_with(0);
     as_measured(&run, "naps", "sleeping", 100, run.said("total"));
     let blocks = run.blocks("naps", "sleeping");
     // Quantiles are known to a 32nd; after it woke the target may have been preempted.
@@ -58,8 +55,7 @@ fn a_hundred_naps_are_counted_and_timed() {
 
 #[test]
 fn blocks_below_the_limit_are_summed_and_the_others_shown() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 static long shorter, of_shorter, longer, of_longer;
 static void tally(long time) {
@@ -103,9 +99,7 @@ int main(void) {
 #[test]
 fn without_a_limit_every_block_is_there() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "napper", NAPS);
-    let run = launch(folder.path(), "off-cpu", &["--min-block", "0"], &program);
+    let run = launch_built("napper", NAPS, "off-cpu", &["--min-block", "0"]);
     assert_eq!(run.number("/off_cpu/min_block_ns"), 0);
     assert_eq!(run.number("/off_cpu/switches/below_limit"), 0, "{}", run.all());
     assert_eq!(run.blocks("naps", "sleeping").count, 100, "{}", run.all());
@@ -113,15 +107,13 @@ fn without_a_limit_every_block_is_there() {
 
 #[test]
 fn a_sleeper_is_recorded_for_as_long_as_asked() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void sleeps(void) { for (;;) doze(50000000); }
 int main(void) { sleeps(); return 0; }"#;
     let program = build(folder.path(), "sleeper", source);
     for mode in ["off-cpu", "wall"] {
-        let run = launch(folder.path(), mode, &["-d", "1s"], &program);
-        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let run = launch(folder.path(), mode, &["-d", "1s"], &program).ended_with(0);
         let duration_ns = run.number("/duration_ns");
         assert!((1_000_000_000..1_500_000_000).contains(&duration_ns), "{duration_ns}");
         near(&run, run.time_ns(&["sleeps", "[sleeping]"]), duration_ns, 3.0, 10_000_000);
@@ -132,7 +124,6 @@ int main(void) { sleeps(); return 0; }"#;
 #[test]
 fn callers_of_one_place_are_told_apart() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     // The same code at the same depth: only return addresses differ.
     let source = r#"
 OWN void nap(long ns) { doze(ns); }
@@ -148,8 +139,7 @@ int main(void) {
     say("late", of_late);
     return 0;
 }"#;
-    let program = build(folder.path(), "callers", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
+    let run = launch_built("callers", source, "off-cpu", &[]);
     for function in ["early", "late"] {
         as_measured(&run, function, "sleeping", 100, run.said(function));
     }
@@ -161,8 +151,7 @@ int main(void) {
 
 #[test]
 fn a_nap_is_ended_by_an_interrupt() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "napper", NAPS);
     let run =
         profile(folder.path(), "off-cpu", &["--wakers"], &["--", program.to_str().expect("UTF-8")]);

@@ -2,7 +2,7 @@
 
 use crate::{
     support::{Run, build, build_with, launch, near},
-    target::{folder, turn},
+    target::turn_in_folder,
 };
 
 /// Sleeps below a recursion.
@@ -25,8 +25,7 @@ fn deepest(run: &Run) -> usize {
 
 #[test]
 fn deep_recursion_is_kept_to_the_limit_and_counted() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "deep", &DEEP.replace("DEPTH", "400"));
     let run = launch(folder.path(), "off-cpu", &[], &program);
     assert_eq!(deepest(&run), 401, "{}", run.stderr);
@@ -43,8 +42,7 @@ fn deep_recursion_is_kept_to_the_limit_and_counted() {
 
 #[test]
 fn without_frame_pointers_a_stack_reaches_main_or_is_marked() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN long inner(long ns) { long begun = now_ns(); doze(ns); return now_ns() - begun; }
 OWN long middle(long ns) { long slept = inner(ns); return slept + inner(ns + slept % 2); }
@@ -66,8 +64,7 @@ int main(void) {
 
 #[test]
 fn one_half_of_the_stacks() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"
 OWN void naps(void) { for (int i = 0; i < 20; i++) doze(10000000); }
 int main(void) { naps(); return 0; }"#;

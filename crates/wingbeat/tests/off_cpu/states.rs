@@ -1,14 +1,13 @@
 //! Why a thread is off the CPU: asleep is not preempted, stopped, or waiting for a disk.
 
 use crate::{
-    support::{build, launch, near},
-    target::{folder, turn},
+    support::{launch_built, near},
+    target::turn,
 };
 
 #[test]
 fn two_busy_threads_on_one_cpu_are_preempted_half_of_their_time() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     let source = r#"
 OWN void busy(const char *name) {
     long begun = now_ns(), cpu = thread_cpu_ns();
@@ -36,9 +35,7 @@ int main(void) {
     pthread_join(right, 0);
     return 0;
 }"#;
-    let program = build(folder.path(), "starved", source);
-    let run = launch(folder.path(), "wall", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("starved", source, "wall", &[]).ended_with(0);
     let mut off_ns = 0;
     for name in ["left", "right"] {
         let off = run.said(&format!("{name}.off"));
@@ -61,7 +58,6 @@ int main(void) {
 #[test]
 fn a_stopped_process_is_not_asleep() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     // Stopped while it runs: the longest time between two looks at the clock is how long it stood.
     let source = r#"
 OWN long works(long ns) {
@@ -87,9 +83,7 @@ int main(void) {
     waitpid(child, 0, 0);
     return 0;
 }"#;
-    let program = build(folder.path(), "stopped", source);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("stopped", source, "off-cpu", &[]).ended_with(0);
     let blocks = run.blocks("works", "stopped");
     assert_eq!(blocks.count, 1, "{}", run.all());
     near(&run, blocks.total_ns, run.said("stood"), 2.0, 0);
@@ -100,7 +94,6 @@ int main(void) {
 #[test]
 fn waiting_for_a_disk_is_not_sleeping() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     let source = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -130,9 +123,7 @@ int main(int count, char **words) {
     say("waits", after.ru_nvcsw - before.ru_nvcsw);
     return 0;
 }"#;
-    let program = build(folder.path(), "reader", source);
-    let run = launch(folder.path(), "off-cpu", &["--min-block", "0"], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("reader", source, "off-cpu", &["--min-block", "0"]).ended_with(0);
     if run.said.contains_key("refused") {
         eprintln!("skipped: the file system of temporary files reads through its cache only");
         return;

@@ -4,18 +4,21 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, Output},
+    process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-use crate::{
-    accounts,
-    target::{
-        Background, SPIN, WITH_FRAME_POINTERS, compile, emulation_percent, read_folded, wait_until,
-    },
+use crate::target::{
+    Background, SPIN, WITH_FRAME_POINTERS, compile, emulation_percent, folder, read_said,
+    wait_until,
+};
+
+pub(crate) use crate::{
+    accounts::check,
+    target::{Run, command, finished},
 };
 
 /// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
@@ -66,32 +69,6 @@ pub(crate) fn said(folder: &Path) -> BTreeMap<String, u64> {
     read_said(&fs::read_to_string(folder.join("said.txt")).expect("read"))
 }
 
-fn read_said(text: &str) -> BTreeMap<String, u64> {
-    let parse = |line: &str| {
-        let (key, value) = line.split_once(' ')?;
-        Some((key.to_owned(), value.parse().ok()?))
-    };
-    text.lines().filter_map(parse).collect()
-}
-
-/// What a run of wingbeat left.
-pub(crate) struct Run {
-    pub code: Option<i32>,
-    pub stderr: String,
-    pub folded: Vec<(String, u64)>,
-    pub summary: Value,
-    /// What the launched target said of itself.
-    pub said: BTreeMap<String, u64>,
-}
-
-/// `wingbeat profile` with collapsed stacks and a summary in `folder`, and more flags.
-pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
-    command.arg("profile").arg("-o").arg(folder.join("out.folded"));
-    command.arg("--summary-json").arg(folder.join("out.json")).args(flags);
-    command
-}
-
 /// Runs it in a mode, to its end.
 pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str]) -> Run {
     let output = command(folder, &["--mode", mode]).args(flags).args(words).output();
@@ -113,26 +90,15 @@ pub(crate) fn let_record(session: &Child) {
     thread::sleep(begun.elapsed() + Duration::from_millis(1_500));
 }
 
+/// Builds a target, and launches it.
+pub(crate) fn launch_built(name: &str, source: &str, mode: &str, flags: &[&str]) -> Run {
+    let folder = folder();
+    launch(folder.path(), mode, flags, &build(folder.path(), name, source))
+}
+
 /// Launches a program under it.
 pub(crate) fn launch(folder: &Path, mode: &str, flags: &[&str], program: &Path) -> Run {
     profile(folder, mode, flags, &["--", program.to_str().expect("UTF-8")])
-}
-
-/// Reads what a run wrote, and checks what must hold for each run.
-pub(crate) fn finished(folder: &Path, output: Output) -> Run {
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
-        assert!(!stderr.contains(trace), "{stderr}");
-    }
-    let summary: Value = fs::read(folder.join("out.json"))
-        .map(|bytes| serde_json::from_slice(&bytes).expect("summary is JSON"))
-        .unwrap_or(Value::Null);
-    let folded = read_folded(&folder.join("out.folded"));
-    if !summary.is_null() {
-        accounts::check(&summary, &folded);
-    }
-    let said = read_said(&String::from_utf8_lossy(&output.stdout));
-    Run { code: output.status.code(), stderr, folded, summary, said }
 }
 
 /// Blocks of all stacks that a question is about.
@@ -150,12 +116,6 @@ impl Run {
     /// A figure that the launched target told.
     pub(crate) fn said(&self, key: &str) -> u64 {
         *self.said.get(key).unwrap_or_else(|| panic!("{key} in {:?}\n{}", self.said, self.stderr))
-    }
-
-    /// A number of the summary, by its path.
-    pub(crate) fn number(&self, path: &str) -> u64 {
-        let value = self.summary.pointer(path).and_then(Value::as_u64);
-        value.unwrap_or_else(|| panic!("{path} in {}\n{}", self.summary, self.stderr))
     }
 
     /// Time of the collapsed stacks that have all these frames.
@@ -223,7 +183,6 @@ impl Run {
         rows.unwrap_or_else(|| panic!("no {key}:\n{}", self.all()))
     }
 
-    /// The only thread with a name.
     pub(crate) fn thread(&self, name: &str) -> &Value {
         let threads = self.threads(name);
         assert_eq!(threads.len(), 1, "{name} in {}", self.summary["off_cpu"]["threads"]);

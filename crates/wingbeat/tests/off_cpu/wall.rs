@@ -1,8 +1,8 @@
 //! `--mode wall`: for each thread the time on a CPU and off it is the time that went by.
 
 use crate::{
-    support::{Run, build, launch, near},
-    target::{folder, turn},
+    support::{Run, build, launch, launch_built, near},
+    target::{turn, turn_in_folder},
 };
 
 /// Three threads that work for 30 ms and rest for 70 ms, by turns; six more that come and go.
@@ -79,8 +79,7 @@ fn check_threads(run: &Run) {
 
 #[test]
 fn on_and_off_make_up_the_time_that_went_by() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "mixed", MIXED);
     for flags in [&["-F", "499"] as &[&str], &["-F", "99", "--min-block", "1ms", "--wakers"]] {
         let run = launch(folder.path(), "wall", flags, &program);
@@ -100,9 +99,7 @@ fn on_and_off_make_up_the_time_that_went_by() {
 #[test]
 fn off_cpu_alone_takes_no_samples() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let program = build(folder.path(), "mixed", MIXED);
-    let run = launch(folder.path(), "off-cpu", &[], &program);
+    let run = launch_built("mixed", MIXED, "off-cpu", &[]);
     check_threads(&run);
     assert_eq!(run.number("/ticks/sampled"), 0, "{}", run.all());
     let state = |stack: &str| stack.rsplit(';').next().is_some_and(|last| last.starts_with('['));
@@ -112,12 +109,9 @@ fn off_cpu_alone_takes_no_samples() {
 #[test]
 fn time_on_the_cpu_too_short_for_a_sample_is_not_lost() {
     let Some(_turn) = turn() else { return };
-    let folder = folder();
     let source = r#"
 int main(void) { for (int i = 0; i < 20; i++) { spin(1000); doze(5000000); } return 0; }"#;
-    let program = build(folder.path(), "glimpse", source);
-    let run = launch(folder.path(), "wall", &["-F", "1"], &program);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = launch_built("glimpse", source, "wall", &["-F", "1"]).ended_with(0);
     if run.number("/ticks/sampled") == 0 {
         let on_cpu_ns = run.thread("glimpse")["on_cpu_ns"].as_u64().expect("a number");
         assert_eq!(run.time_ns(&["[running]"]), on_cpu_ns, "{}", run.all());

@@ -1,24 +1,21 @@
 //! Are the figures right?
 
 use crate::{
-    support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn},
+    support::{build, profile, spinner, turn_in_folder},
     target::emulation_percent,
 };
 
 #[test]
 fn known_shares_are_measured_within_two_points() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // Each turn takes much longer than the time between two ticks: one that took a fraction of it
     // could run in step with the clock, and every sampler would err.
-    let source = format!(
-        "{SPIN}
-OWN void sixty(void) {{ spin(6000000); }}
-OWN void thirty(void) {{ spin(3000000); }}
-OWN void ten(void) {{ spin(1000000); }}
-int main(void) {{ while (cpu_s() < 4) {{ sixty(); thirty(); ten(); }} return 0; }}"
-    );
-    let program = compile(folder.path(), "shares", &source, WITH_FRAME_POINTERS);
+    let source = r#"
+OWN void sixty(void) { spin(6000000); }
+OWN void thirty(void) { spin(3000000); }
+OWN void ten(void) { spin(1000000); }
+int main(void) { while (cpu_s() < 4) { sixty(); thirty(); ten(); } return 0; }"#;
+    let program = build(folder.path(), "shares", source);
     let run = profile(folder.path(), &["-F", "999"], &["--", program.to_str().expect("UTF-8")]);
     for (function, expected) in [(";sixty", 60.0), (";thirty", 30.0), (";ten", 10.0)] {
         let measured = run.percent_with(function);
@@ -40,8 +37,7 @@ fn one_of_three(measure: impl Fn() -> f64, is_right: impl Fn(f64) -> bool) {
 
 #[test]
 fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let words = ["--", program.to_str().expect("UTF-8"), "4"];
     let rate = || {
@@ -56,25 +52,22 @@ fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
 
 #[test]
 fn eight_busy_threads_at_999_hz_lose_nothing() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let source = format!(
-        "#include <pthread.h>
-{SPIN}
-OWN void *thread_work(void *unused) {{
-    pthread_setname_np(pthread_self(), \"worker\");
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+#include <pthread.h>
+OWN void *thread_work(void *unused) {
+    pthread_setname_np(pthread_self(), "worker");
     // Seldom asks for the time: of a sample in that call, the C library loses the caller.
     while (cpu_s() < 3) spin(1000000);
     return unused;
-}}
-int main(void) {{
+}
+int main(void) {
     pthread_t threads[8];
     for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, thread_work, 0);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
     return 0;
-}}"
-    );
-    let program = compile(folder.path(), "threads", &source, WITH_FRAME_POINTERS);
+}"#;
+    let program = build(folder.path(), "threads", source);
     let run = profile(folder.path(), &["-F", "999"], &["--", program.to_str().expect("UTF-8")]);
     assert_eq!(run.number("/ticks/lost"), 0);
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
@@ -85,14 +78,11 @@ int main(void) {{
 
 #[test]
 fn short_bursts_after_idleness_are_sampled_from_their_beginning() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let source = format!(
-        "{SPIN}
-OWN void burst(double seconds) {{ double end = cpu_s() + seconds; while (cpu_s() < end) spin(1000); }}
-int main(void) {{ while (cpu_s() < 0.5) {{ burst(0.002); usleep(10000); }} return 0; }}"
-    );
-    let program = compile(folder.path(), "bursts", &source, WITH_FRAME_POINTERS);
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN void burst(double seconds) { double end = cpu_s() + seconds; while (cpu_s() < end) spin(1000); }
+int main(void) { while (cpu_s() < 0.5) { burst(0.002); usleep(10000); } return 0; }"#;
+    let program = build(folder.path(), "bursts", source);
     let rate = || {
         let run =
             profile(folder.path(), &["-F", "4999"], &["--", program.to_str().expect("UTF-8")]);
@@ -104,8 +94,7 @@ int main(void) {{ while (cpu_s() < 0.5) {{ burst(0.002); usleep(10000); }} retur
 
 #[test]
 fn every_tick_is_accounted_for() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let run =
         profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
@@ -126,8 +115,7 @@ fn every_tick_is_accounted_for() {
 
 #[test]
 fn the_cpu_time_is_that_of_the_recording() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let words = ["--", program.to_str().expect("UTF-8"), "20"];
     let run = profile(folder.path(), &["-F", "499", "-d", "1s"], &words);
@@ -138,8 +126,7 @@ fn the_cpu_time_is_that_of_the_recording() {
 
 #[test]
 fn a_full_buffer_is_counted_and_told() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let flags = ["-F", "20000", "--buffer-size", "4096"];
     let run = profile(folder.path(), &flags, &["--", program.to_str().expect("UTF-8"), "1"]);

@@ -1,8 +1,11 @@
 //! Wrong usage, missing rights, targets that are none: one sentence, the right exit code.
 
-use std::{fs, os::unix::process::CommandExt as _, process::Command};
+use std::{fs, process::Command};
 
-use crate::support::{Background, folder, profile, turn};
+use crate::{
+    support::{Background, folder, profile, turn},
+    target::{check_without_rights, said_by},
+};
 
 fn check(flags: &[&str], code: i32, texts: &[&str]) {
     let folder = folder();
@@ -81,34 +84,12 @@ fn a_sleeper_gives_no_picture_but_a_reason() {
 #[test]
 fn in_a_pid_namespace_of_its_own_it_refuses() {
     let Some(_turn) = turn() else { return };
-    let output = Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")])
-        .args(["profile", "--", "true"])
-        .output()
-        .expect("run unshare");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("PID namespace") && stderr.contains("--pid=host"), "{stderr}");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")]);
+    said_by(unshare.args(["profile", "--", "true"]), 1, &["PID namespace", "--pid=host"]);
 }
 
 #[test]
 fn without_rights_it_says_which_and_how() {
-    let folder = folder();
-    let copy = folder.path().join("wingbeat");
-    // By a child: a descriptor that is open for writing here while another test forks would make
-    // the copy "busy" for exec.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
-    assert!(copied.expect("cp").success());
-    let mut wingbeat = Command::new(&copy);
-    wingbeat.args(["profile", "-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
-    if rustix::process::geteuid().is_root() {
-        wingbeat.uid(65534).gid(65534);
-    }
-    let output = wingbeat.output().expect("run wingbeat");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    for text in ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"] {
-        assert!(stderr.contains(text), "{stderr}");
-    }
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    check_without_rights(&[]);
 }

@@ -11,12 +11,13 @@ use std::{
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use crate::support::{Background, command, finished, folder, spinner, turn, wait_until};
+use crate::support::{
+    Background, command, finished, folder, spinner, turn, turn_in_folder, wait_until,
+};
 
 #[test]
 fn four_formats_at_once() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let path = |name: &str| folder.path().join(name);
     let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
@@ -71,8 +72,7 @@ fn interrupted_recordings_are_written() {
 
 #[test]
 fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let session = command(folder.path(), &["-F", "499", "--"])
         .arg(&program)
@@ -83,8 +83,7 @@ fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
     thread::sleep(Duration::from_millis(1_500));
     let kill = Command::new("kill").args(["-s", "INT", &session.id().to_string()]).status();
     assert!(kill.expect("kill").success());
-    let run = finished(folder.path(), session.wait_with_output().expect("wait"));
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);
     assert!(run.samples_with(";busy_work") > 100);
     wait_until("the command is gone", || {
         let name = program.to_str().expect("UTF-8");
@@ -94,12 +93,10 @@ fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
 
 #[test]
 fn nothing_is_left_in_the_folder_but_what_was_asked_for() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let output = command(folder.path(), &["--", "true"]).output().expect("run wingbeat");
     // No samples: the summary is written, the empty picture is not.
-    let run = finished(folder.path(), output);
-    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    finished(folder.path(), output).ended_with(1);
     let names: Vec<_> = fs::read_dir(folder.path())
         .expect("list")
         .map(|entry| entry.expect("entry").file_name())
@@ -109,8 +106,7 @@ fn nothing_is_left_in_the_folder_but_what_was_asked_for() {
 
 #[test]
 fn a_full_disk_leaves_the_old_file() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let disk = folder.path().join("disk");
     fs::create_dir(&disk).expect("folder");

@@ -3,35 +3,32 @@
 use std::{path::Path, process::Command, thread, time::Duration};
 
 use crate::support::{
-    Background, SPIN, WITH_FRAME_POINTERS, compile, finished, folder, profile, spinner, turn,
-    wait_until,
+    Background, WITH_FRAME_POINTERS, build, build_with, finished, folder, profile, spinner, turn,
+    turn_in_folder, wait_until,
 };
 
 fn family(folder: &Path) -> std::path::PathBuf {
-    let source = format!(
-        "#include <sys/wait.h>
-{SPIN}
-OWN void parent_work(void) {{ while (cpu_s() < 0.5) spin(100000); }}
-OWN void child_work(void) {{ while (cpu_s() < 0.5) spin(100000); }}
-int main(int count, char **words) {{
+    let source = r#"
+#include <sys/wait.h>
+OWN void parent_work(void) { while (cpu_s() < 0.5) spin(100000); }
+OWN void child_work(void) { while (cpu_s() < 0.5) spin(100000); }
+int main(int count, char **words) {
     if (count > 1) sleep(1);
-    for (int i = 0; i < 3; i++) if (fork() == 0) {{
+    for (int i = 0; i < 3; i++) if (fork() == 0) {
         if (count > 1) sleep(1);
         child_work();
         return 0;
-    }}
+    }
     parent_work();
     while (wait(0) > 0);
     return 0;
-}}"
-    );
-    compile(folder, "family", &source, WITH_FRAME_POINTERS)
+}"#;
+    build(folder, "family", source)
 }
 
 #[test]
 fn children_are_followed_unless_told_not_to() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = family(folder.path());
     let words = ["--", program.to_str().expect("UTF-8")];
     let run = profile(folder.path(), &["-F", "499"], &words);
@@ -48,8 +45,7 @@ fn children_are_followed_unless_told_not_to() {
 
 #[test]
 fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = family(folder.path());
     // The parent forks after a second, its children work after another: attached in between.
     let target = Background::start(&program, &["late"]);
@@ -64,8 +60,7 @@ fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
 
 #[test]
 fn several_processes_at_once_and_nobody_else() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let (one, two) = (spinner(folder.path(), "one"), spinner(folder.path(), "two"));
     let bystander = spinner(folder.path(), "bystander");
     let targets = [Background::start(&one, &["20"]), Background::start(&two, &["20"])];
@@ -79,8 +74,7 @@ fn several_processes_at_once_and_nobody_else() {
 
 #[test]
 fn everybody_includes_those_it_was_not_told_of() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "bystander");
     let _target = Background::start(&program, &["20"]);
     let run = profile(folder.path(), &["-F", "499", "-d", "2s", "--all"], &[]);
@@ -91,8 +85,7 @@ fn everybody_includes_those_it_was_not_told_of() {
 
 #[test]
 fn a_swarm_of_short_programs_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "short");
     let script = format!("for i in $(seq 25); do {} 0.05; done", program.display());
     let run = profile(folder.path(), &["-F", "999"], &["--", "sh", "-c", &script]);
@@ -105,14 +98,11 @@ fn a_swarm_of_short_programs_has_names() {
 
 #[test]
 fn a_program_deleted_while_it_runs_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let source = format!(
-        "{SPIN}
-OWN void orphaned_work(void) {{ while (cpu_s() < 1) spin(100000); }}
-int main(int count, char **words) {{ unlink(words[0]); orphaned_work(); return 0; }}"
-    );
-    let program = compile(folder.path(), "deleted", &source, WITH_FRAME_POINTERS);
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN void orphaned_work(void) { while (cpu_s() < 1) spin(100000); }
+int main(int count, char **words) { unlink(words[0]); orphaned_work(); return 0; }"#;
+    let program = build(folder.path(), "deleted", source);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     assert!(!program.exists());
     assert!(run.percent_with(";orphaned_work") > 95.0, "{:?}", run.folded);
@@ -127,8 +117,7 @@ int main(int count, char **words) {{ unlink(words[0]); orphaned_work(); return 0
 
 #[test]
 fn a_process_in_another_mount_namespace_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "hidden");
     // The program lies on a file system that only its namespace sees, and is gone at the end.
     let place = folder.path().join("mount");
@@ -139,37 +128,32 @@ fn a_process_in_another_mount_namespace_has_names() {
         program.display()
     );
     let words = ["--", "unshare", "-m", "sh", "-c", &script];
-    let run = profile(folder.path(), &["-F", "499"], &words);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let run = profile(folder.path(), &["-F", "499"], &words).ended_with(0);
     let (named, all) = (run.samples_with(";busy_work"), run.samples_with("inside;"));
     assert!(all > 300 && named * 100 >= all * 95, "{named} of {all}");
 }
 
 #[test]
 fn a_library_loaded_in_mid_run_has_names() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let library =
-        format!("{SPIN} OWN void library_work(void) {{ while (cpu_s() < 1.2) spin(100000); }}");
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let library = r#"
+ OWN void library_work(void) { while (cpu_s() < 1.2) spin(100000); }"#;
     let flags = [WITH_FRAME_POINTERS, &["-shared", "-fPIC"]].concat();
-    let library = compile(folder.path(), "late.so", &library, &flags);
-    let source = format!(
-        "#include <dlfcn.h>
-{SPIN}
-int main(int count, char **words) {{
+    let library = build_with(folder.path(), "late.so", library, &flags);
+    let source = r#"
+#include <dlfcn.h>
+int main(int count, char **words) {
     while (cpu_s() < 0.2) spin(100000);
     void *library = dlopen(words[1], RTLD_NOW);
     if (!library) return 1;
-    ((void (*)(void))dlsym(library, \"library_work\"))();
+    ((void (*)(void))dlsym(library, "library_work"))();
     dlclose(library);
     return 0;
-}}"
-    );
+}"#;
     let program =
-        compile(folder.path(), "loader", &source, &[WITH_FRAME_POINTERS, &["-ldl"]].concat());
+        build_with(folder.path(), "loader", source, &[WITH_FRAME_POINTERS, &["-ldl"]].concat());
     let words = ["--", program.to_str().expect("UTF-8"), library.to_str().expect("UTF-8")];
-    let run = profile(folder.path(), &["-F", "499"], &words);
-    assert_eq!(run.code, Some(0));
+    let run = profile(folder.path(), &["-F", "499"], &words).ended_with(0);
     assert!(run.percent_with(";library_work") > 75.0, "{:?}", run.folded);
 }
 
@@ -203,8 +187,7 @@ fn two_sessions_see_their_own_targets() {
 
 #[test]
 fn exec_begins_another_program_in_the_same_process() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "second");
     let script = format!(
         "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec {} 0.5",
@@ -223,8 +206,7 @@ fn exec_begins_another_program_in_the_same_process() {
 
 #[test]
 fn a_target_that_ends_during_set_up_is_told_of() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     for delay_ms in [0_u64, 5, 10, 20, 40, 80] {
         let script = format!("sleep 0.0{delay_ms:02}");
         let mut target = Command::new("sh").args(["-c", &script]).spawn().expect("start");
@@ -245,8 +227,7 @@ fn a_target_that_ends_during_set_up_is_told_of() {
 
 #[test]
 fn the_end_of_all_targets_ends_the_recording() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     // Longer than a recording takes to set up on a slow CPU.
     let mut target = Background::start(&program, &["3"]);

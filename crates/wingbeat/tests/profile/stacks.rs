@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
-use crate::support::{SPIN, WITH_FRAME_POINTERS, compile, folder, profile, spinner, turn};
+use crate::support::{
+    WITH_FRAME_POINTERS, build, build_with, compile, profile, spinner, turn_in_folder,
+};
 
 #[test]
 fn stacks_reach_the_entry_point() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let run =
         profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
@@ -19,17 +20,14 @@ fn stacks_reach_the_entry_point() {
 
 #[test]
 fn the_caller_of_a_function_without_a_frame_is_there() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // memset keeps no frame pointer, so the frame pointer leads past its caller.
-    let source = format!(
-        "{SPIN}
+    let source = r#"
 static char space[1 << 15];
-OWN void calls_memset(void) {{ for (int i = 0; i < 1000; i++) {{ memset(space, i, sizeof space); __asm__ volatile(\"\" ::: \"memory\"); }} }}
-OWN void outer(void) {{ while (cpu_s() < 1) calls_memset(); }}
-int main(void) {{ outer(); return 0; }}"
-    );
-    let program = compile(folder.path(), "leaf", &source, WITH_FRAME_POINTERS);
+OWN void calls_memset(void) { for (int i = 0; i < 1000; i++) { memset(space, i, sizeof space); __asm__ volatile("" ::: "memory"); } }
+OWN void outer(void) { while (cpu_s() < 1) calls_memset(); }
+int main(void) { outer(); return 0; }"#;
+    let program = build(folder.path(), "leaf", source);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     // What memset is called differs from CPU to CPU, and libraries without symbols do not tell.
     let with_caller = run.samples_with(";outer;calls_memset;");
@@ -40,27 +38,24 @@ int main(void) {{ outer(); return 0; }}"
 
 #[test]
 fn callers_of_equal_depth_are_told_apart_beyond_a_function_without_frame_pointer() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // `middle` uses the register for something else, so that the frame pointers end there, at the
     // same stack pointer for both of its callers.
-    let source = format!(
-        "{SPIN}
-OWN void burn(long n) {{ spin(n); }}
-OWN __attribute__((optimize(\"omit-frame-pointer\"))) void middle(void (*f)(long), long n) {{
-    register long k __asm__(\"rbp\") = 3;
-    __asm__ volatile(\"\" : \"+r\"(k));
+    let source = r#"
+OWN void burn(long n) { spin(n); }
+OWN __attribute__((optimize("omit-frame-pointer"))) void middle(void (*f)(long), long n) {
+    register long k __asm__("rbp") = 3;
+    __asm__ volatile("" : "+r"(k));
     f(n);
-    __asm__ volatile(\"\" :: \"r\"(k));
-}}
-OWN void alpha(void) {{ middle(burn, 300000); }}
-OWN void beta(void) {{ middle(burn, 2700000); }}
-int main(void) {{ for (int i = 0; i < 300; i++) {{ alpha(); beta(); }} return 0; }}"
-    );
+    __asm__ volatile("" :: "r"(k));
+}
+OWN void alpha(void) { middle(burn, 300000); }
+OWN void beta(void) { middle(burn, 2700000); }
+int main(void) { for (int i = 0; i < 300; i++) { alpha(); beta(); } return 0; }"#;
     if cfg!(not(target_arch = "x86_64")) {
         return;
     }
-    let program = compile(folder.path(), "callers", &source, WITH_FRAME_POINTERS);
+    let program = build(folder.path(), "callers", source);
     let run = profile(folder.path(), &["-F", "1999"], &["--", program.to_str().expect("UTF-8")]);
     let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
     let share = alpha as f64 / (alpha + beta) as f64;
@@ -72,16 +67,13 @@ int main(void) {{ for (int i = 0; i < 300; i++) {{ alpha(); beta(); }} return 0;
 
 #[test]
 fn a_target_without_frame_pointers_is_blamed() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let source = format!(
-        "{SPIN}
-OWN long inner(long a, long b, long c) {{ long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }}
-OWN long middle(long a) {{ long b = inner(a, a + 1, a + 2); return b + inner(b, b, a); }}
-int main(void) {{ long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }}"
-    );
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN long inner(long a, long b, long c) { long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }
+OWN long middle(long a) { long b = inner(a, a + 1, a + 2); return b + inner(b, b, a); }
+int main(void) { long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }"#;
     let flags = ["-O2", "-fomit-frame-pointer"];
-    let program = compile(folder.path(), "bare", &source, &flags);
+    let program = build_with(folder.path(), "bare", source, &flags);
     let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
     assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
     for text in ["missing frame pointers in bare", "-fno-omit-frame-pointer"] {
@@ -91,14 +83,11 @@ int main(void) {{ long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++
 
 #[test]
 fn deep_recursion_is_kept_to_the_limit_and_counted() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let source = format!(
-        "{SPIN}
-OWN long down(long depth) {{ if (depth == 0) {{ spin(100000); return 1; }} return down(depth - 1) + 1; }}
-int main(int count, char **words) {{ while (cpu_s() < 1) down(atol(words[1])); return 0; }}"
-    );
-    let program = compile(folder.path(), "deep", &source, WITH_FRAME_POINTERS);
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN long down(long depth) { if (depth == 0) { spin(100000); return 1; } return down(depth - 1) + 1; }
+int main(int count, char **words) { while (cpu_s() < 1) down(atol(words[1])); return 0; }"#;
+    let program = build(folder.path(), "deep", source);
     let program = program.to_str().expect("UTF-8");
     let deepest = |run: &crate::support::Run| {
         let frames = |stack: &str| stack.matches(";down").count();
@@ -117,16 +106,13 @@ int main(int count, char **words) {{ while (cpu_s() < 1) down(atol(words[1])); r
 
 #[test]
 fn kernel_frames_lie_on_top_of_user_frames() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
-    let source = format!(
-        "#include <fcntl.h>
-{SPIN}
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+#include <fcntl.h>
 static char space[1 << 20];
-OWN void reads(int file) {{ while (cpu_s() < 1) for (int i = 0; i < 100; i++) if (read(file, space, sizeof space) < 0) exit(1); }}
-int main(void) {{ reads(open(\"/dev/zero\", O_RDONLY)); return 0; }}"
-    );
-    let program = compile(folder.path(), "reader", &source, WITH_FRAME_POINTERS);
+OWN void reads(int file) { while (cpu_s() < 1) for (int i = 0; i < 100; i++) if (read(file, space, sizeof space) < 0) exit(1); }
+int main(void) { reads(open("/dev/zero", O_RDONLY)); return 0; }"#;
+    let program = build(folder.path(), "reader", source);
     let words = ["--", program.to_str().expect("UTF-8")];
     let run = profile(folder.path(), &["-F", "499"], &words);
     let both = run.folded.iter().filter(|(stack, _)| {
@@ -145,8 +131,7 @@ int main(void) {{ reads(open(\"/dev/zero\", O_RDONLY)); return 0; }}"
 
 #[test]
 fn the_vdso_and_stripped_programs_have_the_names_that_there_are() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = "#include <time.h>
 int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then);
     do clock_gettime(CLOCK_MONOTONIC, &now); while (now.tv_sec - then.tv_sec < 2); return 0; }";
@@ -159,27 +144,24 @@ int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then
 
 #[test]
 fn code_of_a_jit_has_the_names_of_its_perf_map() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
-    let source = format!(
-        "#include <sys/mman.h>
-{SPIN}
-static const unsigned char code[] = {{0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3}};
-OWN void runs(void (*jit)(void)) {{ while (cpu_s() < 1) jit(); }}
-int main(void) {{
+    let source = r#"
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
+int main(void) {
     char path[64];
     void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memcpy(space, code, sizeof code);
-    sprintf(path, \"/tmp/perf-%d.map\", getpid());
-    FILE *map = fopen(path, \"w\");
-    fprintf(map, \"%lx %lx jitted_function\\n\", (unsigned long)space, (unsigned long)sizeof code);
+    sprintf(path, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(path, "w");
+    fprintf(map, "%lx %lx jitted_function\n", (unsigned long)space, (unsigned long)sizeof code);
     fclose(map);
     runs((void (*)(void))space);
     return 0;
-}}"
-    );
-    let program = compile(folder.path(), "jit", &source, WITH_FRAME_POINTERS);
+}"#;
+    let program = build(folder.path(), "jit", source);
     if cfg!(not(target_arch = "x86_64")) {
         return;
     }
@@ -189,25 +171,23 @@ int main(void) {{
 
 #[test]
 fn a_bpf_program_that_is_gone_has_its_name() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     // A socket filter of 4,000 additions, run a million times by the kernel, then unloaded.
-    let source = format!(
-        "#include <linux/bpf.h>
+    let source = r#"
+#include <linux/bpf.h>
 #include <sys/syscall.h>
-{SPIN}
 static struct bpf_insn code[4002];
 static char packet[64];
-int main(void) {{
-    union bpf_attr load = {{0}}, run = {{0}};
-    code[0] = (struct bpf_insn){{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 0}};
-    for (int i = 1; i <= 4000; i++) code[i] = (struct bpf_insn){{.code = BPF_ALU64 | BPF_ADD | BPF_K, .imm = i}};
-    code[4001] = (struct bpf_insn){{.code = BPF_JMP | BPF_EXIT}};
+int main(void) {
+    union bpf_attr load = {0}, run = {0};
+    code[0] = (struct bpf_insn){.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 0};
+    for (int i = 1; i <= 4000; i++) code[i] = (struct bpf_insn){.code = BPF_ALU64 | BPF_ADD | BPF_K, .imm = i};
+    code[4001] = (struct bpf_insn){.code = BPF_JMP | BPF_EXIT};
     load.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
     load.insns = (unsigned long)code;
     load.insn_cnt = 4002;
-    load.license = (unsigned long)\"GPL\";
-    strcpy(load.prog_name, \"hot_filter\");
+    load.license = (unsigned long)"GPL";
+    strcpy(load.prog_name, "hot_filter");
     int program = syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load);
     if (program < 0) return 1;
     run.test.prog_fd = program;
@@ -217,18 +197,16 @@ int main(void) {{
     while (cpu_s() < 1) if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &run, sizeof run)) return 2;
     close(program);
     return 0;
-}}"
-    );
-    let program = compile(folder.path(), "filter", &source, WITH_FRAME_POINTERS);
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}"#;
+    let program = build(folder.path(), "filter", source);
+    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")])
+        .ended_with(0);
     assert!(run.percent_with(";hot_filter [bpf]") > 80.0, "{:?}", run.folded);
 }
 
 #[test]
 fn a_stripped_program_has_names_by_its_debug_link() {
-    let Some(_turn) = turn() else { return };
-    let folder = folder();
+    let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "linked");
     let objcopy = |arguments: &[&str]| {
         let done = Command::new("objcopy").current_dir(folder.path()).args(arguments).status();

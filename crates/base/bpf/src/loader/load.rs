@@ -105,6 +105,11 @@ impl Loader {
         }
     }
 
+    /// Takes over the kernel's types, which it would parse itself otherwise.
+    pub fn set_kernel_types(&mut self, types: KernelTypes) {
+        self.kernel = OnceCell::from(types);
+    }
+
     /// Adds a program whose functions the object's programs may be for.
     pub fn extend(&mut self, target: Extended) {
         self.extended.push(target);

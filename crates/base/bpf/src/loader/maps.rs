@@ -5,6 +5,7 @@ pub(crate) mod sizes;
 mod tables;
 
 use std::{
+    collections::BTreeSet,
     io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -140,6 +141,11 @@ impl LoadedMaps {
     }
 
     /// The map called `name`.
+    pub fn get(&self, name: &str) -> Option<&LoadedMap> {
+        self.maps.iter().find(|map| map.spec.name == name)
+    }
+
+    /// The same, to be filled.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut LoadedMap> {
         self.maps.iter_mut().find(|map| map.spec.name == name)
     }
@@ -194,8 +200,12 @@ impl LoadedMap {
         Self::create(&spec, None)
     }
 
-    /// Sets an entry, without a memory of it.
-    pub(super) fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+    /// Sets an entry, to which a reset does not go back.
+    ///
+    /// # Errors
+    ///
+    /// As [`fill`](Self::fill).
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         self.update(key, value)
     }
 
@@ -259,6 +269,44 @@ impl LoadedMap {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             Err(error) => Err(self.error("read", error)),
         }
+    }
+
+    /// The keys that are there now. While a program removes entries, a walk over the table begins anew
+    /// whenever it stands on one of them; it does so a few times at most.
+    ///
+    /// # Errors
+    ///
+    /// When the map has no keys, or cannot be read from user space.
+    pub fn keys(&self) -> Result<BTreeSet<Vec<u8>>, MapError> {
+        const WALKS: u64 = 4;
+        let mut keys = BTreeSet::new();
+        let mut last = None;
+        for _ in 0..WALKS * (u64::from(self.spec.entries_max) + possible_cpus() as u64) {
+            let mut key = vec![0; self.spec.key_size as usize];
+            match sys::next_key(self.fd.as_fd(), last.as_deref(), &mut key) {
+                Ok(true) => keys.insert(key.clone()),
+                Ok(false) => break,
+                Err(error) => return Err(self.error("read", error)),
+            };
+            last = Some(key);
+        }
+        Ok(keys)
+    }
+
+    /// The number that each CPU has under `key`, summed up.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup).
+    pub fn sum(&self, key: &[u8]) -> Result<u64, MapError> {
+        let values = self.lookup(key)?.unwrap_or_default();
+        let (numbers, _) = values.as_chunks();
+        Ok(numbers.iter().map(|number| u64::from_ne_bytes(*number)).sum())
+    }
+
+    /// Most entries, or bytes of a ring buffer, as the kernel took them.
+    pub(super) fn entries(&self) -> u32 {
+        entries(&self.spec)
     }
 
     pub(super) fn update(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {

@@ -2,12 +2,12 @@
 //! (`bpf_perf_event_read_value`).
 
 use std::{
-    fs, io,
+    io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
 use super::{LoadedMap, MapError};
-use crate::sys;
+use crate::{cpus, sys};
 
 /// `PERF_TYPE_HARDWARE` and `PERF_TYPE_SOFTWARE` (include/uapi/linux/perf_event.h, Linux 6.18).
 const HARDWARE: u32 = 0;
@@ -85,7 +85,7 @@ impl PerfCounter {
         let (r#type, config) = event.codes();
         let map = LoadedMap::per_cpu_events().map_err(io::Error::other)?;
         let mut opened = Vec::new();
-        for cpu in cpus_online()? {
+        for cpu in cpus::online()? {
             let number = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
             let counter = sys::open_counter(r#type, config, number)?;
             map.set(&cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes())
@@ -105,44 +105,5 @@ impl PerfCounter {
 impl AsFd for PerfCounter {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
-    }
-}
-
-/// The numbers of the CPUs that are on.
-fn cpus_online() -> io::Result<Vec<u32>> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
-    numbers(text.trim()).ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))
-}
-
-/// The numbers in a list such as `0-3,8`.
-fn numbers(list: &str) -> Option<Vec<u32>> {
-    /// More than any kernel has (`CONFIG_NR_CPUS`).
-    const CPUS_MAX: u32 = 1 << 16;
-    let mut all = Vec::new();
-    for range in list.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= CPUS_MAX || first > last {
-            return None;
-        }
-        all.extend(first..=last);
-    }
-    Some(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus() {
-        let check = |list, expected: Option<&[u32]>| {
-            assert_eq!(numbers(list).as_deref(), expected, "{list:?}");
-        };
-        check("0", Some(&[0]));
-        check("0-2,5,8-9", Some(&[0, 1, 2, 5, 8, 9]));
-        check("", None);
-        check("2-1", None);
-        check("0-4294967295", None);
     }
 }

@@ -1,36 +1,104 @@
-//! Empties a ring buffer: what a benchmark's runs have put into it nobody will read.
+//! The consumer of a ring buffer, which reads what programs put into it.
+//!
+//! The first page of the map holds the consumer's position, the second the producer's, and the data
+//! follow, mapped twice in a row, so that no record is in two pieces (kernel/bpf/ringbuf.c,
+//! `struct bpf_ringbuf`, Linux 6.18).
 
-use std::{io, os::fd::AsFd, ptr};
-
-use rustix::{
-    mm::{MapFlags, ProtFlags, mmap, munmap},
-    param::page_size,
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{Ordering, fence},
+    },
 };
 
-/// Drops everything that is in the ring buffer `map`.
-///
-/// Its first page holds the consumer's position, its second the producer's (kernel/bpf/ringbuf.c,
-/// `struct bpf_ringbuf`, Linux 6.18). A consumer that has read all stands where the producer stands.
+use rustix::param::page_size;
+
+use super::{LoadedMap, MapError};
+use crate::sys::Mapping;
+
+/// `BPF_RINGBUF_BUSY_BIT`, `BPF_RINGBUF_DISCARD_BIT` and `BPF_RINGBUF_HDR_SZ`
+/// (include/uapi/linux/bpf.h, Linux 6.18).
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
+const HEADER_BYTES: usize = 8;
+
+/// Reads a ring buffer. There may be only one reader of each.
+#[derive(Debug)]
+pub struct RingReader {
+    map: Arc<OwnedFd>,
+    consumer: Mapping,
+    /// The producer's position, and the data.
+    producer: Mapping,
+    /// Bytes of data, a power of two.
+    size: u64,
+    /// What is being handed over.
+    record: Vec<u8>,
+}
+
+impl RingReader {
+    /// # Errors
+    ///
+    /// When `map` is not a ring buffer, or there is no room for it.
+    pub fn new(map: &LoadedMap) -> Result<Self, MapError> {
+        let size = map.entries();
+        let data_bytes = 2 * size as usize;
+        let open = || {
+            let page = page_size();
+            let consumer = Mapping::of(&map.fd, 0, page, true)?;
+            Ok((consumer, Mapping::of(&map.fd, page, page + data_bytes, false)?))
+        };
+        let (consumer, producer) = open().map_err(|source| map.error("read", source))?;
+        let (map, size) = (Arc::clone(&map.fd), u64::from(size));
+        Ok(Self { map, consumer, producer, size, record: Vec::new() })
+    }
+
+    /// Hands each waiting record to `take`; no more than the buffer holds, so that this ends also while
+    /// programs write faster than `take` reads.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        let mut position = self.consumer.load_u64(0);
+        let last = position.wrapping_add(self.size);
+        while position < last {
+            let end = self.producer.load_u64(0);
+            if position == end {
+                return;
+            }
+            while position != end && position < last {
+                let place = page_size() + (position & (self.size - 1)) as usize;
+                let header = self.producer.load_u32(place);
+                if header & BUSY != 0 {
+                    // It is still being written; those behind it wait.
+                    return;
+                }
+                let len = (header & !DISCARDED) as usize;
+                if header & DISCARDED == 0 {
+                    self.record.clear();
+                    self.producer.copy(place + HEADER_BYTES, len, &mut self.record);
+                    take(&self.record);
+                }
+                position += (HEADER_BYTES + len).next_multiple_of(8) as u64;
+                self.consumer.store_u64(0, position);
+            }
+            // Either what comes next is seen here, or its producer sees that all was read, and wakes up
+            // whoever waits.
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// For waiting until something is there.
+impl AsFd for RingReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
+/// Drops everything that is in the ring buffer `map`: a consumer that has read all stands where the
+/// producer stands.
 pub(super) fn empty(map: impl AsFd) -> io::Result<()> {
     let page = page_size();
-    // SAFETY: a new mapping at an address of the kernel's choice, of the page that user space may write.
-    let consumer = unsafe {
-        mmap(ptr::null_mut(), page, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &map, 0)?
-    };
-    // SAFETY: as above, of the page that user space may read.
-    let producer = unsafe {
-        mmap(ptr::null_mut(), page, ProtFlags::READ, MapFlags::SHARED, &map, page as u64)
-    };
-    if let Ok(producer) = producer {
-        // SAFETY: both pages are mapped and begin with an aligned word of eight bytes, the positions.
-        unsafe {
-            let position = ptr::read_volatile(producer.cast::<u64>());
-            ptr::write_volatile(consumer.cast::<u64>(), position);
-        }
-        // SAFETY: the mapping made above, used no more.
-        unsafe { munmap(producer, page)? };
-    }
-    // SAFETY: the mapping made above, used no more.
-    unsafe { munmap(consumer, page)? };
-    producer.map(drop).map_err(Into::into)
+    let consumer = Mapping::of(&map, 0, page, true)?;
+    consumer.store_u64(0, Mapping::of(&map, page, page, false)?.load_u64(0));
+    Ok(())
 }

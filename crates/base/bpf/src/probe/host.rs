@@ -14,7 +14,10 @@ use super::{
     Verb::{Bench, Build, Live, Profile, Top},
     reading,
 };
-use crate::rights::{Capability, INITIAL_PID_NAMESPACE};
+use crate::{
+    cpus,
+    rights::{Capability, INITIAL_PID_NAMESPACE},
+};
 
 /// What reads of `/proc/kallsyms` are looked at: some thousand symbols.
 const KALLSYMS_HEAD_LEN: u64 = 64 << 10;
@@ -105,8 +108,7 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
 pub(super) fn open_files() -> Finding {
     const SUBJECT: Subject =
         Subject { id: "open_files", name: "open files", needed_by: &[], helps: &[Profile] };
-    let online = reading::line("/sys/devices/system/cpu/online").unwrap_or_default();
-    let wanted = 2 * reading::cpu_count(&online).unwrap_or(1) + 512;
+    let wanted = 2 * cpus::online().map_or(1, |online| online.len() as u64) + 512;
     let limit = getrlimit(Resource::Nofile);
     // `None` is without limit.
     match limit.current {

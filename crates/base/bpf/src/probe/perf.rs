@@ -8,6 +8,7 @@ use super::{
     reading,
 };
 use crate::{
+    cpus,
     rights::Capability::Perfmon,
     sys::{self, Event},
 };
@@ -62,8 +63,8 @@ pub(super) fn cycles(host: &Host) -> Finding {
 
 /// The first CPU that is online; nearly always 0.
 pub(super) fn first_cpu() -> i32 {
-    let list = reading::line("/sys/devices/system/cpu/online").unwrap_or_default();
-    reading::first_cpu(&list).unwrap_or(0)
+    let first = cpus::online().ok().and_then(|online| online.first()?.to_owned().try_into().ok());
+    first.unwrap_or(0)
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -19,20 +19,6 @@ pub(super) fn chosen(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
 
-/// The first CPU of a list such as `0-3,8`.
-pub(super) fn first_cpu(list: &str) -> Option<i32> {
-    list.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
-/// Number of CPUs in a list such as `0-3,8`.
-pub(super) fn cpu_count(list: &str) -> Option<u64> {
-    list.trim().split(',').try_fold(0_u64, |count, part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
-        count.checked_add(last.checked_sub(first)?)?.checked_add(1)
-    })
-}
-
 /// Whether a file system of `kind` is in the text of `/proc/self/mounts`.
 pub(super) fn is_mounted(mounts: &str, kind: &str) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(2) == Some(kind))

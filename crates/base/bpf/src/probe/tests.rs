@@ -32,22 +32,6 @@ fn reads_lockdown() {
 }
 
 #[test]
-fn reads_cpu_lists() {
-    fn check(list: &str, first: Option<i32>, count: Option<u64>) {
-        assert_eq!(
-            (reading::first_cpu(list), reading::cpu_count(list)),
-            (first, count),
-            "{list:?}"
-        );
-    }
-    check("0", Some(0), Some(1));
-    check("0-1\n", Some(0), Some(2));
-    check("2-3,8,10-11", Some(2), Some(5));
-    check("", None, None);
-    check("3-1", Some(3), None);
-}
-
-#[test]
 fn reads_mounts() {
     let mounts = "proc /proc proc rw 0 0\nnone /sys/kernel/tracing tracefs rw 0 0\n";
     assert!(reading::is_mounted(mounts, "tracefs"));

@@ -67,6 +67,9 @@ pub enum SpecError {
         /// Those with code.
         known: Vec<String>,
     },
+    /// There is no map of that name.
+    #[error("{file} has no map {name:?}")]
+    NoSuchMap { file: String, name: String },
     /// A global variable cannot be set.
     #[error("{file}: cannot set the global {name:?}: {reason}")]
     Global {

@@ -3,51 +3,31 @@
 use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
-    ptr,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
     process::{
         Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal,
         set_parent_process_death_signal, waitid,
     },
 };
 
+use super::Mapping;
+
 /// Memory that a child process shares with its parent, zero at first.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    start: *mut u8,
-    len: usize,
-}
+pub(crate) struct Shared(Mapping);
 
 impl Shared {
     pub(crate) fn new(len: usize) -> io::Result<Self> {
-        let len = len.max(1);
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-            )
-        }?;
-        Ok(Self { start: start.cast(), len })
+        Mapping::anonymous(len.max(1)).map(Self)
     }
 
     /// The memory. The child writes to its own view of it, and the parent reads after the child's end.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has this length and lives as long as `self`, which is borrowed whole.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: nobody has a slice of it any more. An error would leave the mapping, no more.
-        _ = unsafe { munmap(self.start.cast(), self.len) };
+        // SAFETY: it is writable, and parent and child take turns.
+        unsafe { self.0.bytes_mut() }
     }
 }
 

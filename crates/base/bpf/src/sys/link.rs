@@ -10,6 +10,7 @@ use super::{address, bpf_fd, number};
 
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_ITER_CREATE: libc::c_long = 33;
 
 /// Attaches a raw tracepoint program to tracepoint `name`, or a tracing program to what it was loaded
 /// for. It stays attached until the descriptor is closed.
@@ -33,6 +34,16 @@ pub(crate) fn open_raw_tracepoint(
 /// Attaches a perf_event program to an open event, until the descriptor is closed.
 pub(crate) fn link_perf_event(program: BorrowedFd<'_>, event: impl AsFd) -> io::Result<OwnedFd> {
     const BPF_PERF_EVENT: u32 = 41;
+    link(program, number(event.as_fd()), BPF_PERF_EVENT)
+}
+
+/// Makes an iterator of a program that was loaded as one.
+pub(crate) fn link_iterator(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    const BPF_TRACE_ITER: u32 = 28;
+    link(program, 0, BPF_TRACE_ITER)
+}
+
+fn link(program: BorrowedFd<'_>, target_fd: u32, attach_type: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct LinkCreate {
         prog_fd: u32,
@@ -40,12 +51,18 @@ pub(crate) fn link_perf_event(program: BorrowedFd<'_>, event: impl AsFd) -> io::
         attach_type: u32,
         flags: u32,
     }
-    let attr = LinkCreate {
-        prog_fd: number(program),
-        target_fd: number(event.as_fd()),
-        attach_type: BPF_PERF_EVENT,
-        flags: 0,
-    };
+    let attr = LinkCreate { prog_fd: number(program), target_fd, attach_type, flags: 0 };
     // SAFETY: the structure is laid out as the command wants it and holds no pointers.
     unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
+}
+
+/// A file that runs the iterator while it is read.
+pub(crate) fn open_iterator(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct IterCreate {
+        link_fd: u32,
+        flags: u32,
+    }
+    // SAFETY: as above.
+    unsafe { bpf_fd(BPF_ITER_CREATE, IterCreate { link_fd: number(link), flags: 0 }) }
 }

@@ -1,6 +1,9 @@
-//! `perf_event_open(2)`.
+//! `perf_event_open(2)`, and what is done with the events.
 
-use std::{io, os::fd::OwnedFd};
+use std::{
+    io,
+    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+};
 
 use super::owned;
 
@@ -13,27 +16,56 @@ pub(crate) enum Event {
     Cycles,
 }
 
-/// The first published form of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER0`, 64 bytes).
+/// `struct perf_event_attr` up to its third extension (`PERF_ATTR_SIZE_VER3`, 96 bytes), in which
+/// `clockid` is.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PerfEventAttr {
     r#type: u32,
     size: u32,
     config: u64,
+    /// A frequency in Hz, with [`FREQUENCY`].
     sample_period: u64,
     sample_type: u64,
     read_format: u64,
     flags: u64,
+    /// Bytes, with [`WATERMARK`].
     wakeup_events: u32,
     bp_type: u32,
     config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
 }
+
+const _: () = assert!(size_of::<PerfEventAttr>() == 96);
+
+/// The bits of `flags` (include/uapi/linux/perf_event.h, Linux 6.18).
+const DISABLED: u64 = 1 << 0;
+const EXCLUDE_IDLE: u64 = 1 << 7;
+const MMAP: u64 = 1 << 8;
+const COMM: u64 = 1 << 9;
+const FREQUENCY: u64 = 1 << 10;
+const TASK: u64 = 1 << 13;
+const WATERMARK: u64 = 1 << 14;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const MMAP2: u64 = 1 << 23;
+const COMM_EXEC: u64 = 1 << 24;
+const USE_CLOCKID: u64 = 1 << 25;
+const KSYMBOL: u64 = 1 << 29;
+const BPF_EVENT: u64 = 1 << 30;
+
+/// `PERF_TYPE_SOFTWARE` with `PERF_COUNT_SW_CPU_CLOCK` or `PERF_COUNT_SW_DUMMY`.
+const SOFTWARE: u32 = 1;
+const CPU_CLOCK: u64 = 0;
+const DUMMY: u64 = 9;
 
 /// Opens an event on `cpu` for all processes. It is disabled: it counts nothing and never fires.
 pub(crate) fn open_perf_event(event: Event, cpu: libc::c_int) -> io::Result<OwnedFd> {
-    const DISABLED: u64 = 1;
     let (r#type, config) = match event {
-        Event::CpuClock => (1, 0),
+        Event::CpuClock => (SOFTWARE, CPU_CLOCK),
         Event::Cycles => (0, 0),
     };
     open(PerfEventAttr { r#type, config, flags: DISABLED, ..Default::default() }, cpu)
@@ -42,6 +74,37 @@ pub(crate) fn open_perf_event(event: Event, cpu: libc::c_int) -> io::Result<Owne
 /// Opens an event on `cpu` for all processes, which counts from now on and never fires.
 pub(crate) fn open_counter(r#type: u32, config: u64, cpu: libc::c_int) -> io::Result<OwnedFd> {
     open(PerfEventAttr { r#type, config, ..Default::default() }, cpu)
+}
+
+/// Opens the clock of `cpu`, disabled, which fires so often while the CPU is not idle.
+pub(crate) fn open_clock(cpu: libc::c_int, frequency_hz: u64) -> io::Result<OwnedFd> {
+    let attr = PerfEventAttr {
+        r#type: SOFTWARE,
+        config: CPU_CLOCK,
+        sample_period: frequency_hz,
+        flags: DISABLED | EXCLUDE_IDLE | FREQUENCY,
+        ..Default::default()
+    };
+    open(attr, cpu)
+}
+
+/// Opens an event on `cpu` that does not count, but writes a record of each executable mapping, name,
+/// `fork` and exit, and of code that the kernel adds or removes. Each record ends with its time
+/// (`CLOCK_MONOTONIC`), and is told at once.
+pub(crate) fn open_process_records(cpu: libc::c_int) -> io::Result<OwnedFd> {
+    const PERF_SAMPLE_TIME: u64 = 1 << 2;
+    const PROCESSES: u64 = MMAP | MMAP2 | COMM | COMM_EXEC | TASK;
+    const KERNEL_CODE: u64 = KSYMBOL | BPF_EVENT;
+    let attr = PerfEventAttr {
+        r#type: SOFTWARE,
+        config: DUMMY,
+        sample_type: PERF_SAMPLE_TIME,
+        flags: PROCESSES | KERNEL_CODE | SAMPLE_ID_ALL | WATERMARK | USE_CLOCKID,
+        wakeup_events: 1,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Default::default()
+    };
+    open(attr, cpu)
 }
 
 fn open(attr: PerfEventAttr, cpu: libc::c_int) -> io::Result<OwnedFd> {
@@ -61,4 +124,25 @@ fn open(attr: PerfEventAttr, cpu: libc::c_int) -> io::Result<OwnedFd> {
     };
     // SAFETY: perf_event_open returns a new descriptor or -1.
     unsafe { owned(result) }
+}
+
+/// Has an event run a program whenever it fires, for as long as the event is open.
+pub(crate) fn set_program(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    /// `PERF_EVENT_IOC_SET_BPF`.
+    const SET_BPF: libc::Ioctl = 0x4004_2408;
+    control(event, SET_BPF, program.as_raw_fd())
+}
+
+/// Enables or disables an event.
+pub(crate) fn switch(event: BorrowedFd<'_>, is_on: bool) -> io::Result<()> {
+    /// `PERF_EVENT_IOC_ENABLE` and `PERF_EVENT_IOC_DISABLE`.
+    const ENABLE: libc::Ioctl = 0x2400;
+    const DISABLE: libc::Ioctl = 0x2401;
+    control(event, if is_on { ENABLE } else { DISABLE }, 0)
+}
+
+fn control(event: BorrowedFd<'_>, command: libc::Ioctl, argument: libc::c_int) -> io::Result<()> {
+    // SAFETY: these commands of an event take a number, and no pointer.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), command, argument) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

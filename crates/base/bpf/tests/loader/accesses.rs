@@ -41,9 +41,7 @@ fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> 
 
 #[test]
 fn places_of_members() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let kernel = KernelTypes::from_kernel().expect("types");
     let check = |structure: &str, member: &str| {
         let expected = kernel.member_offset_bytes(structure, member).expect("the kernel has it");
@@ -60,9 +58,7 @@ fn places_of_members() {
 
 #[test]
 fn sizes_and_what_there_is() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |structure: &str, member: &str, kind, expected| {
         let found = accessed(structure, member, kind).expect("it loads");
         assert_eq!(found, expected, "{structure}.{member}");
@@ -77,9 +73,7 @@ fn sizes_and_what_there_is() {
 
 #[test]
 fn what_the_kernel_does_not_have() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let error = accessed("task_struct", "no_such_member", BYTE_OFFSET).expect_err("not there");
     let text = error.to_string();
     let expected =

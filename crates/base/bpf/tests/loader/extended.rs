@@ -10,16 +10,16 @@ use wingbeat_bpf::{
 };
 
 use crate::{
+    btf::GLOBAL,
     bytecode::{EXIT, call_local, copy, give, set},
     object::{Function, ObjectFile},
     support::{can_load, load as load_program, program},
-    types::GLOBAL,
 };
 
 /// `int name(int number)`.
 fn with_type(file: &mut ObjectFile, name: &str) -> u32 {
     let int = file.types.int("int", 4);
-    file.types.function(name, GLOBAL, int, &[("number", int)])
+    file.types.taking(name, GLOBAL, int, &[("number", int)])
 }
 
 /// An XDP program that calls its global function `inner`.
@@ -56,9 +56,7 @@ fn loaded(spec: &Spec, name: &str, target: Option<&Loaded>) -> Result<Loaded, Lo
 
 #[test]
 fn functions_are_replaced_or_the_kernel_says_why_not() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
     let works = fentry.expect("it is looked for").status == Status::Works;
     let target = target();
@@ -81,9 +79,7 @@ fn functions_are_replaced_or_the_kernel_says_why_not() {
 
 #[test]
 fn what_is_to_be_replaced_has_to_be_there() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let target = target();
     let check = |section: &str, target: Option<&Loaded>, expected: &str| {
         let error = loaded(&replacement(section), "inner", target).expect_err(section);

@@ -13,6 +13,7 @@ use wingbeat_bpf::{
 };
 
 use crate::{
+    btf::{GLOBAL, STATIC},
     bytecode::{
         EXIT, alu, alu_reg, call, call_local, copy, function, give, helper, jump, load, map, set,
         store, store_value,
@@ -21,7 +22,6 @@ use crate::{
     raw::RawMap,
     rejected::rejection,
     support::{can_load, value},
-    types::{GLOBAL, STATIC},
 };
 
 /// Loads the only program of an object, with and without its types.
@@ -39,14 +39,18 @@ fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[
     let word = file.types.int("unsigned long", 8);
     let half = file.types.int("unsigned int", 4);
     let opaque = match alignment {
-        8 => file.types.array(word, half, size / 8),
+        8 => file.types.array(word, size / 8),
         _ => half,
     };
     let kept = file.types.structure(name, size, &[("opaque", opaque, 0)]);
     let at = size.next_multiple_of(8);
-    let members = [("kept", kept, 0), ("count", word, at)];
+    let members = [("kept", kept, 0), ("count", word, 8 * at)];
     let value = file.types.structure("value", at + 8, &members);
-    file.types.map("state", &[("type", 2), ("max_entries", 1)], &[("key", half), ("value", value)]);
+    file.types.define_map(
+        "state",
+        &[("type", 2), ("max_entries", 1)],
+        &[("key", half), ("value", value)],
+    );
     let maps = file.data(".maps", &[0; 32]);
     let symbol = file.variable("state", maps, 0, 32);
     let type_ids: Vec<u32> = functions
@@ -86,7 +90,7 @@ fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[
 /// `static int NAME(void *map, void *key, void *value)`.
 fn callback_type(file: &mut ObjectFile, name: &str) -> u32 {
     let (int, any) = (file.types.int("int", 4), file.types.pointer(0));
-    file.types.function(name, STATIC, int, &[("map", any), ("key", any), ("value", any)])
+    file.types.taking(name, STATIC, int, &[("map", any), ("key", any), ("value", any)])
 }
 
 /// `r6 = &state[0]`, or the end.
@@ -114,9 +118,7 @@ fn run_tc(loaded: &Loaded) -> u32 {
 
 #[test]
 fn a_spin_lock() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let body = [
         copy(1, 6),
         call(helper::SPIN_LOCK),
@@ -140,9 +142,7 @@ fn a_spin_lock() {
 
 #[test]
 fn a_timer() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // r1 = timer, r2 = map, r3 = CLOCK_MONOTONIC; then the callback, then at once.
     let body = [
         &[copy(1, 6)],
@@ -180,7 +180,7 @@ fn trusting(linkage: u32) -> Spec {
     let mut file = ObjectFile::new();
     let only = file.types.program("only");
     let int = file.types.int("int", 4);
-    let seven = file.types.function("seven", linkage, int, &[]);
+    let seven = file.types.taking("seven", linkage, int, &[]);
     let insns = [
         store_value(op::DW, 10, -8, 0x55),
         call_local(5),
@@ -201,9 +201,7 @@ fn trusting(linkage: u32) -> Spec {
 
 #[test]
 fn a_global_function_is_checked_on_its_own() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let (loaded, _) = load_only(&trusting(STATIC), false).expect("the verifier follows the call");
     assert_eq!(value(&loaded), 0x55);
     let (_, text) =
@@ -216,7 +214,7 @@ fn a_global_function_is_checked_on_its_own() {
     let mut file = ObjectFile::new();
     let only = file.types.program("only");
     let int = file.types.int("int", 4);
-    let twice = file.types.function("twice", GLOBAL, int, &[("number", int)]);
+    let twice = file.types.taking("twice", GLOBAL, int, &[("number", int)]);
     let insns = [set(1, 21), call_local(1), EXIT];
     let doubled = [copy(0, 1), alu_reg(op::ADD, 0, 1), EXIT];
     file.code(

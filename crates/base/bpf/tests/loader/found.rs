@@ -25,9 +25,7 @@ fn named(name: &str, value: i32) -> Loaded {
 
 #[test]
 fn by_id_name_and_tag() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let (one, same, other) = (named("found_one", 1), named("found_same", 1), named("found_two", 2));
     let ids = program::ids().expect("ids");
     assert!(ids.is_sorted());
@@ -64,9 +62,7 @@ fn by_id_name_and_tag() {
 
 #[test]
 fn by_pin() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
     let (loaded, map) = (named("pinned", 1), LoadedMap::notebook(8).expect("a map"));
     let (program_path, map_path) = (bpffs.path().join("program"), bpffs.path().join("map"));
@@ -88,9 +84,7 @@ fn by_pin() {
 
 #[test]
 fn figures_of_a_program_that_is_not_rewritten() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let insns = [set(0, 1), alu(op::ADD, 0, 1), alu(op::LSH, 0, 3), EXIT];
     let loaded = load_program(&program_spec(ProgramType::XDP), &insns, &[]).expect("it loads");
     let info = &loaded.info;
@@ -114,9 +108,7 @@ fn figures_of_a_program_that_is_not_rewritten() {
 
 #[test]
 fn whole_names_and_lines_come_from_the_types() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let name = "a_name_that_the_kernel_cuts_short";
     let mut file = ObjectFile::new();
     let type_id = file.types.program(name);

@@ -90,9 +90,7 @@ fn check_batch(found: &ProgramRun) {
 
 #[test]
 fn a_few_signals_cost_a_few_retries() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let (found, sent) = run_in_storm(2, Duration::from_millis(3));
     check_batch(&found);
     assert_eq!(found.runs, RUNS, "as many as asked for");
@@ -102,9 +100,7 @@ fn a_few_signals_cost_a_few_retries() {
 
 #[test]
 fn signals_that_never_cease_make_batches_shorter() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let (found, sent) = run_in_storm(u32::MAX, Duration::from_millis(1));
     check_batch(&found);
     assert!((1..RUNS).contains(&found.runs), "{found:?}");
@@ -113,9 +109,7 @@ fn signals_that_never_cease_make_batches_shorter() {
 
 #[test]
 fn a_thread_that_blocks_signals_is_not_interrupted() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // For this thread alone, which ends with the test.
     Alarm::never().settle().expect("blocked");
     let (found, sent) = run_in_storm(u32::MAX, Duration::from_millis(1));

@@ -36,9 +36,7 @@ fn check(insns: &[Insn], starts: &[u32], limit: Option<VerifierLimit>, reason: &
 
 #[test]
 fn instructions_over_all_paths() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let turns = 1_000_000;
     let looping = [set(0, 0), alu(op::ADD, 0, 1), jump(op::JLT, 0, turns, -2), EXIT];
     let reason = "BPF program is too large. Processed 1000001 insn";
@@ -47,9 +45,7 @@ fn instructions_over_all_paths() {
 
 #[test]
 fn pending_branches() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let count: i16 = 9000;
     let mut insns = vec![load(op::W, 2, 1, 0)];
     // Each may be taken or not, for all that the verifier knows.
@@ -60,9 +56,7 @@ fn pending_branches() {
 
 #[test]
 fn stack() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check_access = |insns: &[Insn], limit, reason| check(insns, &[0], limit, reason);
     let over = [store_value(op::DW, 10, -520, 0), set(0, 0), EXIT];
     check_access(&over, Some(VerifierLimit::Stack), "invalid write to stack R10 off=-520 size=8");
@@ -98,9 +92,7 @@ fn stack() {
 
 #[test]
 fn call_frames() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // Each of nine calls the next one.
     let mut insns: Vec<Insn> = (0..9).flat_map(|_| [call_local(1), EXIT]).collect();
     insns.extend(give(0));
@@ -110,9 +102,7 @@ fn call_frames() {
 
 #[test]
 fn loops_without_an_end() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     check(&[set(0, 0), go(-1), EXIT], &[0], None, "unreachable insn 2");
     let endless = [set(0, 0), load(op::W, 2, 1, 0), jump(op::JNE, 2, 5, -2), EXIT];
     check(&endless, &[0], Some(VerifierLimit::Loop), "infinite loop detected at insn 1");

@@ -5,7 +5,13 @@
 //! skipped only when the kernel refuses this process the least program; with `CI` set that is a failure.
 
 mod accesses;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../spec/support/btf.rs"]
+mod btf;
 mod bytecode;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../spec/support/elf.rs"]
+mod elf;
 mod extended;
 mod features;
 mod found;
@@ -15,6 +21,7 @@ mod limits;
 mod object;
 mod pins;
 mod raw;
+mod reading;
 mod rejected;
 mod reset;
 mod run;
@@ -22,5 +29,5 @@ mod statistics;
 mod struct_ops;
 mod support;
 mod traced;
-mod types;
+
 mod unprivileged;

@@ -1,13 +1,12 @@
 //! Object files with types, lines, maps, variables and accesses: made here, so that no compiler is
 //! needed.
 
-use object::{
-    Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
-    write::{Object, Relocation, RelocationFlags, SectionId, Symbol, SymbolId, SymbolSection},
-};
 use wingbeat_bpf::{code::Insn, spec::Spec};
 
-use crate::types::{Types, words};
+use crate::{
+    btf::{Extension, GLOBAL, Types},
+    elf::{Object, SHF_ALLOC, SHF_WRITE, SHT_PROGBITS},
+};
 
 /// Source file that lines belong to.
 pub(crate) const SOURCE: &str = "by_hand.c";
@@ -24,132 +23,127 @@ pub(crate) struct Function<'a> {
 
 /// An object file that grows.
 pub(crate) struct ObjectFile {
-    object: Object<'static>,
+    object: Object,
     pub(crate) types: Types,
-    /// Function records, line records, CO-RE records, each with its section before it.
-    records: [Vec<u32>; 3],
+    extension: Extension,
 }
 
 impl ObjectFile {
     pub(crate) fn new() -> Self {
-        let object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
-        let mut file = Self { object, types: Types::new(), records: Default::default() };
+        let (object, types, extension) = (Object::new(), Types::new(), Extension::default());
+        let mut file = Self { object, types, extension };
         file.data("license", b"GPL\0");
         file
     }
 
     /// A section of bytes.
-    pub(crate) fn data(&mut self, name: &str, bytes: &[u8]) -> SectionId {
-        let kind = if name == ".rodata" { SectionKind::ReadOnlyData } else { SectionKind::Data };
-        let id = self.object.add_section(Vec::new(), name.as_bytes().to_vec(), kind);
-        self.object.append_section_data(id, bytes, 8);
-        id
+    pub(crate) fn data(&mut self, name: &str, bytes: &[u8]) -> usize {
+        let flags = if name == ".rodata" { SHF_ALLOC } else { SHF_ALLOC | SHF_WRITE };
+        self.object.section(name, SHT_PROGBITS, flags, bytes)
     }
 
     /// A variable of a section.
-    pub(crate) fn variable(
-        &mut self,
-        name: &str,
-        section: SectionId,
-        at: u64,
-        len: u64,
-    ) -> SymbolId {
-        self.symbol(name, section, at, len, (SymbolKind::Data, true))
+    pub(crate) fn variable(&mut self, name: &str, section: usize, at: u64, len: u64) -> usize {
+        self.object.variable(section, name, at, len)
     }
 
     /// Functions, one after the other.
-    pub(crate) fn code(&mut self, section: &str, functions: &[Function<'_>]) -> SectionId {
-        let id =
-            self.object.add_section(Vec::new(), section.as_bytes().to_vec(), SectionKind::Text);
-        let name = self.types.text(section);
+    pub(crate) fn code(&mut self, section: &str, functions: &[Function<'_>]) -> usize {
+        let id = self.object.code(section);
         let mut records = Vec::new();
-        for function in functions {
-            let bytes: Vec<u8> = function.insns.iter().flat_map(|insn| insn.to_bytes()).collect();
-            let at = self.object.append_section_data(id, &bytes, 8);
-            let kind = (SymbolKind::Text, function.is_global);
-            self.symbol(function.name, id, at, bytes.len() as u64, kind);
-            if function.type_id != 0 {
-                records.extend([at as u32, function.type_id]);
+        for &Function { name, insns, type_id, is_global } in functions {
+            if type_id != 0 {
+                records.push([self.object.at(id).data.len() as u32, type_id]);
             }
+            let add = if is_global { Object::function } else { Object::static_function };
+            add(&mut self.object, id, name, insns);
         }
         if !records.is_empty() {
-            self.records[0].extend([name, records.len() as u32 / 2]);
-            self.records[0].extend(records);
+            self.extension.functions.push((self.types.text(section), records));
         }
         id
     }
 
     /// A function that is there.
-    pub(crate) fn function(&self, name: &str) -> SymbolId {
-        self.object.symbol_id(name.as_bytes()).expect("it is there")
+    pub(crate) fn function(&self, name: &str) -> usize {
+        self.object.symbols.iter().position(|symbol| symbol.name == name).expect("it is there")
     }
 
     /// Source lines of a section: index of the first instruction, number, text.
     pub(crate) fn lines(&mut self, section: &str, lines: &[(u32, u32, &str)]) {
-        let (name, file) = (self.types.text(section), self.types.text(SOURCE));
-        self.records[1].extend([name, lines.len() as u32]);
-        for &(insn_index, number, text) in lines {
-            let text = self.types.text(text);
-            self.records[1].extend([8 * insn_index, file, text, number << 10 | 1]);
-        }
+        let (section, file) = (self.types.text(section), self.types.text(SOURCE));
+        let record = |&(insn_index, number, text): &(u32, u32, &str)| {
+            [8 * insn_index, file, self.types.text(text), number << 10 | 1]
+        };
+        self.extension.lines.push((section, lines.iter().map(record).collect()));
     }
 
     /// An access to a kernel structure: index of the instruction, type, path, kind.
     pub(crate) fn access(&mut self, section: &str, insn: u32, type_id: u32, path: &str, kind: u32) {
-        let (name, path) = (self.types.text(section), self.types.text(path));
-        self.records[2].extend([name, 1, 8 * insn, type_id, path, kind]);
+        let (section, path) = (self.types.text(section), self.types.text(path));
+        self.extension.accesses.push((section, vec![[8 * insn, type_id, path, kind]]));
     }
 
     /// Makes an instruction refer to a variable, a map or a function.
-    pub(crate) fn refer(&mut self, section: SectionId, insn: u64, symbol: SymbolId) {
-        let flags = RelocationFlags::Elf { r_type: object::elf::R_BPF_64_64 };
-        let relocation = Relocation { offset: 8 * insn, symbol, addend: 0, flags };
-        self.object.add_relocation(section, relocation).expect("a relocation");
+    pub(crate) fn refer(&mut self, section: usize, insn: u64, symbol: usize) {
+        self.object.refer(section, insn, symbol);
     }
 
-    /// The file, understood.
     pub(crate) fn spec(mut self) -> Spec {
-        // Length of a record, then the records by section.
-        let records = self.records.clone();
-        let parts =
-            [8, 16, 16].into_iter().zip(records).map(|(len, records)| match records.len() {
-                0 => Vec::new(),
-                _ => [vec![len], records].concat(),
-            });
-        let parts: Vec<_> = parts.map(|part| words(&part)).collect();
-        let mut header = vec![MAGIC, 32];
-        let mut at = 0;
-        for part in &parts {
-            header.extend([at, part.len() as u32]);
-            at += part.len() as u32;
-        }
-        let extension = [words(&header), parts.concat()].concat();
-        let types = self.types.to_bytes();
-        self.data(".BTF", &types);
-        self.data(".BTF.ext", &extension);
-        Spec::parse("by_hand.o", &self.object.write().expect("an object file")).expect("an object")
-    }
-
-    fn symbol(
-        &mut self,
-        name: &str,
-        section: SectionId,
-        value: u64,
-        size: u64,
-        (kind, is_global): (SymbolKind, bool),
-    ) -> SymbolId {
-        self.object.add_symbol(Symbol {
-            name: name.as_bytes().to_vec(),
-            value,
-            size,
-            kind,
-            scope: if is_global { SymbolScope::Dynamic } else { SymbolScope::Compilation },
-            weak: false,
-            section: SymbolSection::Section(section),
-            flags: SymbolFlags::None,
-        })
+        self.data(".BTF", &self.types.bytes());
+        self.data(".BTF.ext", &self.extension.bytes());
+        Spec::parse("by_hand.o", &self.object.write()).expect("an object")
     }
 }
 
-/// Magic number and version 1.
-pub(crate) const MAGIC: u32 = 0x0001_eb9f;
+impl Types {
+    pub(crate) fn int(&mut self, name: &str, size: u32) -> u32 {
+        self.integer(name, size, 0)
+    }
+
+    /// A function with its prototype; gives the id of the function.
+    pub(crate) fn taking(
+        &mut self,
+        name: &str,
+        linkage: u32,
+        returns: u32,
+        arguments: &[(&str, u32)],
+    ) -> u32 {
+        let tail = arguments.iter().flat_map(|&(name, of)| [self.text(name), of]);
+        let tail: Vec<u32> = tail.collect();
+        let prototype = self.add(13, "", arguments.len() as u32, returns, &tail);
+        self.function(name, linkage, prototype)
+    }
+
+    /// The type of a program: `int NAME(void *context)`.
+    pub(crate) fn program(&mut self, name: &str) -> u32 {
+        let (int, context) = (self.int("int", 4), self.pointer(0));
+        self.taking(name, GLOBAL, int, &[("context", context)])
+    }
+
+    /// A global variable of a type, alone in its section.
+    pub(crate) fn only_variable(&mut self, section: &str, name: &str, of: u32, size: u32) {
+        let variable = self.variable(name, GLOBAL, of);
+        self.data_section(section, size, &[[variable, 0, size]]);
+    }
+
+    /// The definition of a map in `.maps`: properties that are numbers, and those that are types.
+    pub(crate) fn define_map(
+        &mut self,
+        name: &str,
+        numbers: &[(&str, u32)],
+        values: &[(&str, u32)],
+    ) {
+        let int = self.int("int", 4);
+        let mut members = Vec::new();
+        for &(property, number) in numbers {
+            members.push((property, self.number(int, number), 64 * members.len() as u32));
+        }
+        for &(property, of) in values {
+            members.push((property, self.pointer(of), 64 * members.len() as u32));
+        }
+        let size = 8 * members.len() as u32;
+        let definition = self.structure("", size, &members);
+        self.only_variable(".maps", name, definition, size);
+    }
+}

@@ -15,11 +15,11 @@ use wingbeat_bpf::{
 };
 
 use crate::{
+    btf::bytes,
     bytecode::{EXIT, alu, call, copy, helper, jump, load, map, store_value},
     object::{Function, ObjectFile},
     raw::{self, RawMap},
     support::{can_load, value},
-    types::words,
 };
 
 /// Where programs look for pins.
@@ -65,13 +65,13 @@ fn by_types() -> Spec {
     let mut file = ObjectFile::new();
     let properties =
         [("type", 2), ("key_size", 4), ("value_size", 8), ("max_entries", 1), ("pinning", 1)];
-    file.types.map("shared", &properties, &[]);
+    file.types.define_map("shared", &properties, &[]);
     program_with_map(file, ".maps", &[0; 40])
 }
 
 /// The same, described by numbers as Aya has it: type, sizes, entries, flags, id, pinning.
 fn by_numbers() -> Spec {
-    program_with_map(ObjectFile::new(), "maps", &words(&[2, 4, 8, 1, 0, 0, 1]))
+    program_with_map(ObjectFile::new(), "maps", &bytes(&[2, 4, 8, 1, 0, 0, 1]))
 }
 
 fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> Spec {
@@ -101,9 +101,7 @@ fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> S
 
 #[test]
 fn nothing_is_pinned_and_no_pin_is_used() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let bpffs = PrivateBpffs::enter();
     // What another program would have left there, under the names that loaders go by.
     let theirs = LoadedMap::notebook(8).expect("a map");

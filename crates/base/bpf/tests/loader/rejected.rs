@@ -23,9 +23,7 @@ pub(crate) fn rejection(error: LoadError) -> (Rejection, String) {
 
 #[test]
 fn where_and_why() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |insns: &[Insn], insn_index, reason: &str| {
         let error = load_program(&program(ProgramType::XDP), insns, &[]).expect_err(reason);
         let (rejection, text) = rejection(error);
@@ -67,9 +65,7 @@ fn with_lines(insns: &[Insn], lines: &[(u32, u32, &str)]) -> Result<VerifierStat
 
 #[test]
 fn the_source_line() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let insns = [set(0, 7), set(1, 0), load(op::W, 0, 1, 0), EXIT];
     let lines = [(0, 3, "int found = 7;"), (1, 5, "  found = *(int *)0;"), (3, 6, "return found;")];
     let (rejection, text) = rejection(with_lines(&insns, &lines).expect_err("no pointer"));
@@ -87,9 +83,7 @@ fn the_source_line() {
 
 #[test]
 fn the_tail_of_a_long_log() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let mut insns = vec![set(0, 0); 100];
     insns.extend([load(op::W, 0, 0, 0), EXIT]);
     let error = load_program(&program(ProgramType::XDP), &insns, &[]).expect_err("no pointer");
@@ -104,9 +98,7 @@ fn the_tail_of_a_long_log() {
 
 #[test]
 fn statistics_of_programs_that_are_accepted() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |insns: &[Insn], starts: &[u32], processed, stack_depths: &[u32]| {
         let spec = program(ProgramType::XDP);
         let loaded = Loader::without_object().load(&spec, &code(insns, starts), &[]);

@@ -84,9 +84,7 @@ fn check_keyed(kind: MapType, flags: u32) {
 
 #[test]
 fn maps_with_keys() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     check_keyed(MapType::HASH, 0);
     check_keyed(MapType::HASH, NO_PREALLOC);
     check_keyed(MapType::PERCPU_HASH, 0);
@@ -99,9 +97,7 @@ fn maps_with_keys() {
 /// More entries than were asked for fit where each CPU has a list of its own.
 #[test]
 fn maps_that_are_full() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind, flags| {
         let mut spec = MapSpec::plain("full", kind, (8, 8), 3);
         spec.flags = flags;
@@ -120,9 +116,7 @@ fn maps_that_are_full() {
 
 #[test]
 fn arrays() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind: MapType| {
         let spec = MapSpec::plain("array", kind, (4, 8), 5);
         let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
@@ -148,9 +142,7 @@ fn arrays() {
 
 #[test]
 fn queues_and_stacks() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind: MapType, expected: [u64; 2]| {
         let spec = MapSpec::plain("queue", kind, (0, 8), 4);
         let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
@@ -178,9 +170,7 @@ fn queues_and_stacks() {
 
 #[test]
 fn ring_buffers() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let spec = MapSpec::plain("ring", MapType::RINGBUF, (0, 0), 4096);
     let maps = LoadedMaps::create(&[spec], None).expect("a map");
     let output = [
@@ -242,9 +232,7 @@ fn reads_inner(slot: i32) -> Vec<Insn> {
 
 #[test]
 fn maps_of_maps_keep_their_maps_and_these_their_values() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind: MapType| {
         let inner = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 8), 1);
         let mut outer = MapSpec::plain("outer", kind, (4, 4), 3);
@@ -273,9 +261,7 @@ fn maps_of_maps_keep_their_maps_and_these_their_values() {
 
 #[test]
 fn tables_of_programs() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
     spec.slots = vec![(1, Slot::Program("target".into())), (2, Slot::Program("absent".into()))];
     let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
@@ -299,9 +285,7 @@ fn tables_of_programs() {
 
 #[test]
 fn tables_for_redirection() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind: MapType, entry: Option<u32>| {
         let spec = MapSpec::plain("table", kind, (4, 4), 4);
         let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
@@ -321,9 +305,7 @@ fn tables_for_redirection() {
 /// User space cannot read these; that resetting them does no harm is all there is to see.
 #[test]
 fn tables_that_cannot_be_read() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("table", kind, sizes, entries_max);
         let maps = LoadedMaps::create(&[spec], None).expect("a map");
@@ -339,9 +321,7 @@ fn tables_that_cannot_be_read() {
 
 #[test]
 fn maps_that_have_to_be_created_anew() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("stubborn", kind, sizes, entries_max);
         let maps = LoadedMaps::create(&[spec], None).expect("a map");
@@ -359,9 +339,7 @@ fn maps_that_have_to_be_created_anew() {
 
 #[test]
 fn large_maps_that_programs_only_read() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let spec = MapSpec::plain("large", MapType::ARRAY, (4, 4096), 257);
     let maps = LoadedMaps::create_with(&[spec], None, true, |_| true).expect("a map");
     let key = [store_value(op::W, 10, -4, 0), copy(2, 10), alu(op::ADD, 2, -4)];

@@ -125,9 +125,7 @@ fn packet<'a>(
 
 #[test]
 fn programs_that_see_the_whole_frame() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let frame = frame();
     let check = |r#type, attach_type, insns, value, left: &[u8]| {
         packet(r#type, attach_type, insns, &frame, value, left).check();
@@ -148,9 +146,7 @@ fn programs_that_see_the_whole_frame() {
 /// The kernel takes the Ethernet header away from these, and gives one of zeros back.
 #[test]
 fn programs_that_see_what_is_behind_the_ethernet_header() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let frame = frame();
     let mut bare = frame.clone();
     bare[..14].fill(0);
@@ -171,9 +167,7 @@ fn programs_that_see_what_is_behind_the_ethernet_header() {
 
 #[test]
 fn packets_that_grow() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // 16 bytes more in front, all of which the kernel had left as they were; the last one is set.
     let insns = vec![
         copy(6, 1),
@@ -200,7 +194,7 @@ fn packets_that_grow() {
 
 #[test]
 fn programs_that_see_a_packet_of_the_network_layer() {
-    if !can_load() || !since(6, 4, "programs of netfilter") {
+    if can_load().is_none() || !since(6, 4, "programs of netfilter") {
         return;
     }
     let types = KernelTypes::from_kernel().expect("types");
@@ -217,9 +211,7 @@ fn programs_that_see_a_packet_of_the_network_layer() {
 
 #[test]
 fn programs_that_see_a_context_only() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |r#type, attach_type, insns, context: &[u8], value| {
         // Bytes of a packet are nothing that they take; they are left out.
         Case { r#type, attach_type, insns, data: &[1; 60], context, value, left: &[] }.check();
@@ -260,9 +252,7 @@ const ONLY_OWN: [ProgramType; 2] = [ProgramType::TRACING, ProgramType::STRUCT_OP
 
 #[test]
 fn the_table_of_handlers_is_that_of_the_kernel() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let mut refused = Vec::new();
     for r#type in (1..=ProgramType::NETFILTER.0).map(ProgramType) {
         let is_there = r#type != ProgramType::NETFILTER || since(6, 4, "programs of netfilter");
@@ -303,9 +293,7 @@ fn the_table_of_handlers_is_that_of_the_kernel() {
 
 #[test]
 fn inputs_that_the_kernel_does_not_take() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check =
         |r#type: ProgramType, attach_type, insns: &[Insn], input: RunInput<'_>, expected: &str| {
             let mut spec = program(r#type);

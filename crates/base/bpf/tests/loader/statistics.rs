@@ -41,9 +41,7 @@ fn wait_until_off(ruler: &Ruler) {
 
 #[test]
 fn runs_are_counted_exactly_while_they_are_on() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let _turn = turn();
     let before = switch();
     let loaded = load_program(&program(ProgramType::XDP), &give(2), &[]).expect("it loads");
@@ -87,9 +85,7 @@ fn a_process_that_is_killed_leaves_them_off() {
         drop(io::stdin().lines().next());
         panic!("nobody has killed this process");
     }
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let _turn = turn();
     let before = switch();
     let ruler = Ruler::load().expect("a ruler");

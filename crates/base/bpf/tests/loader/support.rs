@@ -19,19 +19,18 @@ use crate::bytecode::give;
 /// One at a time of those tests that something common to all processes would disturb.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for this test's turn.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the kernel takes the least program of this process; that it does not is a failure in CI.
-pub(crate) fn can_load() -> bool {
+pub(crate) fn can_load() -> Option<()> {
     match load(&program(ProgramType::XDP), &give(0), &[]) {
-        Ok(_) => true,
+        Ok(_) => Some(()),
         Err(error @ LoadError::Refused { .. }) => {
             assert!(std::env::var_os("CI").is_none(), "CI must be able to do this: {error}");
             eprintln!("skipped: {error}");
-            false
+            None
         }
         Err(error) => panic!("the least program is not taken: {error}"),
     }

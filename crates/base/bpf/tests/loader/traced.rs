@@ -33,7 +33,6 @@ fn count() -> Vec<Insn> {
     .concat()
 }
 
-/// The sum over all CPUs.
 fn counted(notebook: &LoadedMap) -> u64 {
     let values = notebook.read_notebook().expect("values");
     let words = values.as_chunks().0.iter();
@@ -42,9 +41,7 @@ fn counted(notebook: &LoadedMap) -> u64 {
 
 #[test]
 fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
     let works = fentry.expect("it is looked for").status == Status::Works;
     let ruler = Ruler::load_with_types().expect("an empty program with types");
@@ -77,9 +74,7 @@ fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
 
 #[test]
 fn programs_without_types_cannot_be_traced() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let untyped = load_program(&program(ProgramType::XDP), &give(0), &[]).expect("it loads");
     let error = TraceTarget::new(untyped.as_fd()).expect_err("it has no types");
     assert!(matches!(error, TrampolineError::NoTypes), "{error}");
@@ -88,9 +83,7 @@ fn programs_without_types_cannot_be_traced() {
 
 #[test]
 fn who_jumps_to_whom() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
     spec.slots = vec![(1, Slot::Program("target".into()))];
     let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
@@ -115,9 +108,7 @@ fn who_jumps_to_whom() {
 
 #[test]
 fn the_kernel_counts_on_every_machine() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     for event in CounterEvent::SOFTWARE {
         let counter = PerfCounter::open(event).unwrap_or_else(|error| panic!("{event:?}: {error}"));
         assert_eq!(counter.event(), event);

@@ -39,9 +39,7 @@ fn a_process_of_nobody() {
         assert_eq!(results, [0; 3]);
         return without_rights();
     }
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     // Rights belong to the whole process here, so it has to be another one.
     let output = Command::new(env::current_exe().expect("this program"))
         .args(["unprivileged::a_process_of_nobody", "--exact", "--nocapture"])
@@ -107,9 +105,7 @@ fn with_only(held: CapabilitySet) -> Vec<(ProgramType, Result<(), LoadError>)> {
 
 #[test]
 fn some_capabilities() {
-    if !can_load() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let check = |held, expected: [bool; 3]| {
         let found = with_only(held);
         let loaded: Vec<bool> = found.iter().map(|(_, result)| result.is_ok()).collect();

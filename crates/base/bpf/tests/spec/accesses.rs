@@ -27,9 +27,8 @@ const VARIANT_VALUE: u32 = 11;
 /// What a program is left with where the kernel has nothing to access.
 const UNRESOLVED: Insn = Insn::new(op::CALL, 0, 0, 0, 0x0bad_2310);
 
-/// The types of the object.
-/// 1: int; 2: unsigned int; 3: struct task { int state; unsigned pid; int threads[4]; };
-/// 4: int[4]; 5: enum kind { A = 1, B = 2 }; 6: struct task___old { int tid; }
+/// The types of the object. 1: int; 2: unsigned int; 3: struct task { int state; unsigned pid; int
+/// threads[4]; }; 4: int[4]; 5: enum kind { A = 1, B = 2 }; 6: struct task___old { int tid; }
 fn types() -> Types {
     let mut types = Types::new();
     let int = types.integer("int", 4, SIGNED);

@@ -9,7 +9,6 @@ use crate::support::{
     sample::Sample,
 };
 
-/// Value of the map with a name.
 fn value<'a>(spec: &'a Spec, map: &str) -> &'a [u8] {
     let map = spec.maps().iter().find(|found| found.name == map).expect("a map");
     map.initial.as_deref().expect("global data")

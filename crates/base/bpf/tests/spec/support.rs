@@ -16,13 +16,11 @@ use elf::Object;
 /// Name of the file in messages.
 pub(crate) const FILE: &str = "a.o";
 
-/// The spec of a sound object.
 #[track_caller]
 pub(crate) fn parse(bytes: &[u8]) -> Spec {
     Spec::parse(FILE, bytes).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Why an object cannot be read.
 #[track_caller]
 pub(crate) fn refusal(bytes: &[u8]) -> String {
     match Spec::parse(FILE, bytes) {
@@ -45,7 +43,6 @@ pub(crate) fn link(bytes: &[u8], program: &str) -> Linked {
     parse(bytes).link_program(program, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Why a program cannot be linked.
 #[track_caller]
 pub(crate) fn link_refusal(bytes: &[u8], program: &str) -> String {
     match parse(bytes).link_program(program, Some(&kernel())) {

@@ -26,43 +26,32 @@ const FOUND_MAX: usize = 40;
 /// Why something in JSON is not the bytes that it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EntryError {
-    /// Too many or too few.
     #[error("expected {expected} bytes, found {found}")]
     Size { expected: usize, found: usize },
-    /// A number that does not fit.
     #[error("{number} does not fit into {size} bytes")]
     Range { number: String, size: usize },
-    /// A fraction, or a number of more than 64 bits.
     #[error("{0} is not a whole number of at most 64 bits; write longer ones as hexadecimal text")]
     NotWhole(String),
-    /// A text that is not hexadecimal.
     #[error("the text is not hexadecimal: {0}; write {{\"text\": …}} for the letters themselves")]
     Hex(HexError),
-    /// Nothing that stands for bytes.
     #[error(
         "found {found}, expected a number, hexadecimal text, or a list of bytes and typed values \
          such as {{\"u32\": 5}}"
     )]
     Kind { found: &'static str },
-    /// A typed value that is not one type and its value.
     #[error("a typed value has one type, such as {{\"u32\": 5}}; found {members}")]
     Members { members: usize },
     #[error("there is no type {name}; the types are {TYPES}")]
     Type { name: String },
-    /// Not what the type asks for.
     #[error("{name} takes {expected}, found {found}")]
     TypeValue { name: String, expected: &'static str, found: String },
-    /// A value of a CPU that is not the next one.
     #[error("expected the value of CPU {expected}, as {{\"cpu\": {expected}, \"value\": …}}")]
     Cpu { expected: usize },
-    /// The number of something in the kernel of the machine that was dumped.
     #[error("it is the number of a {what} in the machine where it was read, which is meaningless \
              here{}", instead_of_id(.what))]
     ForeignId { what: &'static str },
-    /// What bpftool could not read.
     #[error("bpftool could not read it: {message}; take the entry out")]
     Unread { message: String },
-    /// `values` is not a list.
     #[error("\"values\" is a list with a value for each CPU, found {found}")]
     NotAListOfValues { found: &'static str },
 }
@@ -171,15 +160,14 @@ fn typed(value: &Value, size: usize, bytes: &mut Vec<u8>) -> Result<(), EntryErr
     let text = value.as_str();
     match name.as_str() {
         "ipv4" => {
-            let address: Option<Ipv4Addr> = text.and_then(|text| text.parse().ok());
-            bytes
-                .extend(address.ok_or_else(|| wrong("an address such as \"192.0.2.1\""))?.octets());
+            let address = text.and_then(|text| text.parse::<Ipv4Addr>().ok());
+            let address = address.ok_or_else(|| wrong("an address such as \"192.0.2.1\""))?;
+            bytes.extend(address.octets());
         }
         "ipv6" => {
-            let address: Option<Ipv6Addr> = text.and_then(|text| text.parse().ok());
-            bytes.extend(
-                address.ok_or_else(|| wrong("an address such as \"2001:db8::1\""))?.octets(),
-            );
+            let address = text.and_then(|text| text.parse::<Ipv6Addr>().ok());
+            let address = address.ok_or_else(|| wrong("an address such as \"2001:db8::1\""))?;
+            bytes.extend(address.octets());
         }
         "prefix" => {
             let prefix = text.and_then(prefix);
@@ -213,18 +201,13 @@ struct NumberType {
 
 impl NumberType {
     fn of_name(name: &str) -> Option<Self> {
-        let (width, is_signed, order) = match name {
-            "u8" => (1, false, Order::Little),
-            "u16" => (2, false, Order::Little),
-            "u32" => (4, false, Order::Little),
-            "u64" => (8, false, Order::Little),
-            "i8" => (1, true, Order::Little),
-            "i16" => (2, true, Order::Little),
-            "i32" => (4, true, Order::Little),
-            "i64" => (8, true, Order::Little),
-            "be16" => (2, false, Order::Big),
-            "be32" => (4, false, Order::Big),
-            "be64" => (8, false, Order::Big),
+        let (kind, bits) = name.split_at_checked(name.find(|c: char| c.is_ascii_digit())?)?;
+        let width =
+            [("8", 1), ("16", 2), ("32", 4), ("64", 8)].into_iter().find(|it| it.0 == bits)?.1;
+        let (is_signed, order) = match kind {
+            "u" => (false, Order::Little),
+            "i" => (true, Order::Little),
+            "be" if width > 1 => (false, Order::Big),
             _ => return None,
         };
         Some(Self { width, is_signed, order })

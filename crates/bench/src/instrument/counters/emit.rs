@@ -17,7 +17,6 @@ use crate::instrument::{
 /// Where instructions go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Location {
-    /// Before an instruction.
     Before(usize),
     /// On the way of an edge.
     Edge(usize),

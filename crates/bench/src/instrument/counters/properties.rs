@@ -8,7 +8,7 @@ use wingbeat_oracle::model::{HELPER_LOOP, KFUNC_THROW, Model, ModelOutcome, Writ
 use super::*;
 use crate::instrument::graph::jump_target;
 use wingbeat_programs::{
-    assemble::{Assembler, listing, load},
+    assemble::{Assembler, assembled, listing, load},
     generate::{Entry, program},
 };
 
@@ -70,9 +70,7 @@ fn check(entry: Entry, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> 
 }
 
 fn check_one(build: impl FnOnce(&mut Assembler)) {
-    let mut assembler = Assembler::new();
-    build(&mut assembler);
-    let code = assembler.finish();
+    let code = assembled(build);
     if let Err(error) = check(Entry::Model, &code, &[0; 14]) {
         panic!("{error}\n{}", listing(&code));
     }

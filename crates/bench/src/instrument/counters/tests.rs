@@ -4,25 +4,16 @@ use wingbeat_bpf::code::{Insn, op};
 
 use super::*;
 use crate::instrument::{graph::EdgeKind, registers::Effects};
-use wingbeat_programs::assemble::{Assembler, listing, load, store};
-
-fn built(build: impl FnOnce(&mut Assembler)) -> Code {
-    let mut assembler = Assembler::new();
-    build(&mut assembler);
-    assembler.finish()
-}
+use wingbeat_programs::assemble::{Assembler, assembled, assert_lines, listing, load, store};
 
 fn counted(build: impl FnOnce(&mut Assembler)) -> Instrumented {
     let options = Options { map_fd: 5, ..Options::default() };
-    instrument(&built(build), &options).expect("instrumented")
+    instrument(&assembled(build), &options).expect("instrumented")
 }
 
 fn check(build: impl FnOnce(&mut Assembler), expected: &str) -> Instrumented {
     let counted = counted(build);
-    let text = listing(&counted.code);
-    let text: Vec<&str> = text.lines().map(str::trim).collect();
-    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
-    assert_eq!(text, expected);
+    assert_lines(&listing(&counted.code), expected);
     counted
 }
 
@@ -136,8 +127,7 @@ fn a_register_held_over_two_loops() {
 
 #[test]
 fn more_counters_than_registers() {
-    // A call destroys r0 to r5, the program needs r6 and r7: one register counts, one holds the
-    // address.
+    // A call destroys r0 to r5, the program needs r6 and r7: one register counts, one holds the address.
     check(
         |it| {
             let top = it.label();
@@ -220,7 +210,7 @@ fn registers_are_saved() {
 
 #[test]
 fn the_verifier_knows_the_stack_better() {
-    let code = built(|it| crowded(it, 24));
+    let code = assembled(|it| crowded(it, 24));
     let check = |depth, expected: &str| {
         let options = Options { stack_depths_bytes: vec![depth], ..Options::default() };
         let text = listing(&instrument(&code, &options).expect("instrumented").code);
@@ -233,13 +223,13 @@ fn the_verifier_knows_the_stack_better() {
 #[test]
 fn stacks_that_are_full() {
     let check = |frame| {
-        let found = instrument(&built(|it| crowded(it, frame)), &Options::default());
+        let found = instrument(&assembled(|it| crowded(it, frame)), &Options::default());
         let function = "main".into();
         let depth_bytes = u32::from(frame.unsigned_abs());
         let full = NotInstrumentable::StackFull { function, insn_index: 12, depth_bytes };
         assert_eq!(found.map(|it| it.code), Err(full), "{frame}");
     };
-    assert!(instrument(&built(|it| crowded(it, 496)), &Options::default()).is_ok());
+    assert!(instrument(&assembled(|it| crowded(it, 496)), &Options::default()).is_ok());
     check(504);
     check(512);
 }
@@ -313,7 +303,7 @@ fn branches_are_counted() {
 
 #[test]
 fn the_map_is_set_later() {
-    let code = built(|it| it.load_double(1, op::PSEUDO_MAP_VALUE, 77, 8).mov(0, 2).exit());
+    let code = assembled(|it| it.load_double(1, op::PSEUDO_MAP_VALUE, 77, 8).mov(0, 2).exit());
     let mut counted = instrument(&code, &Options::default()).expect("instrumented");
     counted.set_map(9);
     let text = listing(&counted.code);
@@ -348,5 +338,5 @@ fn what_cannot_be_counted() {
     };
     check(Code::default(), graph(GraphError::Empty));
     let call = Insn::new(op::CALLX, 1, 0, 0, 0);
-    check(built(|it| it.emit(call).exit()), graph(GraphError::Indirect { index: 0 }));
+    check(assembled(|it| it.emit(call).exit()), graph(GraphError::Indirect { index: 0 }));
 }

@@ -6,20 +6,17 @@
 pub enum GraphError {
     #[error("the program has no instructions; check that the object has code in the section")]
     Empty,
-    /// An operation that is not known, or a register that does not exist.
     #[error(
         "instruction {index} is unknown (opcode {opcode:#04x}); it may be newer than this version of \
          wingbeat, or the bytecode is damaged: check with llvm-objdump -d"
     )]
     UnknownInsn { index: usize, opcode: u8 },
-    /// A call or jump through a register.
     #[error(
         "instruction {index} calls or jumps through a register, so its target is unknown; \
          compilers do that for function pointers and for switch tables: replace them by if or \
          match, or build with -fno-jump-tables"
     )]
     Indirect { index: usize },
-    /// A `ldimm64` without its second half.
     #[error(
         "the 64-bit load at instruction {index} lacks its second half; the bytecode is damaged"
     )]
@@ -27,7 +24,6 @@ pub enum GraphError {
         /// Index of the first half.
         index: usize,
     },
-    /// A jump out of its function.
     #[error(
         "the jump at instruction {index} leads to {target}, outside of its function \
          ({first}..{end}); the bytecode is damaged or was not linked"
@@ -50,7 +46,6 @@ pub enum GraphError {
         /// Index of the second half.
         target: usize,
     },
-    /// A call or a callback that is not in the program.
     #[error(
         "instruction {index} refers to a function at {target}, but the program has {insns} \
          instructions; it was not linked"
@@ -61,7 +56,6 @@ pub enum GraphError {
         target: i64,
         insns: usize,
     },
-    /// A list of functions that is out of order, or says that one begins behind the end.
     #[error(
         "the function that begins at instruction {insn_index} is out of order or not in the program"
     )]

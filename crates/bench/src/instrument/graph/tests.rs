@@ -3,7 +3,7 @@
 use wingbeat_bpf::code::{FunctionInfo, Insn, op};
 
 use super::*;
-use wingbeat_programs::assemble::Assembler;
+use wingbeat_programs::assemble::{Assembler, assembled, assert_lines};
 
 /// A block a line: its instructions, then its edges.
 fn describe(graph: &Graph) -> String {
@@ -32,12 +32,9 @@ fn describe(graph: &Graph) -> String {
 }
 
 fn check_throwing(throwing: &[usize], build: impl FnOnce(&mut Assembler), expected: &str) {
-    let mut assembler = Assembler::new();
-    build(&mut assembler);
-    let code = assembler.finish();
+    let code = assembled(build);
     let graph = Graph::new(&code, &|index| throwing.contains(&index)).expect("a graph");
-    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
-    assert_eq!(describe(&graph).lines().collect::<Vec<_>>(), expected, "{code:?}");
+    assert_lines(&describe(&graph), expected);
 }
 
 fn check(build: impl FnOnce(&mut Assembler), expected: &str) {

@@ -3,13 +3,11 @@
 use wingbeat_bpf::code::{Insn, op};
 
 use super::*;
-use wingbeat_programs::assemble::{Assembler, load, store};
+use wingbeat_programs::assemble::{Assembler, assembled, load, store};
 
 /// What is said before each instruction: the live registers, and those that are set on every way.
 fn check(build: impl FnOnce(&mut Assembler), expected: &[(&str, &str)]) {
-    let mut assembler = Assembler::new();
-    build(&mut assembler);
-    let code = assembler.finish();
+    let code = assembled(build);
     let graph = Graph::new(&code, &|_| false).expect("a graph");
     let liveness = Liveness::new(&code, &graph);
     let found: Vec<(String, String)> = (0..code.insns.len())

@@ -3,12 +3,10 @@
 use wingbeat_bpf::code::op;
 
 use super::*;
-use wingbeat_programs::assemble::{Assembler, Label};
+use wingbeat_programs::assemble::{Assembler, Label, assembled};
 
 fn nest(build: impl FnOnce(&mut Assembler)) -> Nest {
-    let mut assembler = Assembler::new();
-    build(&mut assembler);
-    let code = assembler.finish();
+    let code = assembled(build);
     let graph = Graph::new(&code, &|_| false).expect("a graph");
     Nest::new(&graph, &graph.functions[0])
 }

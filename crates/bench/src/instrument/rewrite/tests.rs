@@ -6,7 +6,7 @@ use wingbeat_oracle::model::{Model, run};
 
 use super::*;
 use wingbeat_programs::{
-    assemble::{Assembler, listing, store_immediate},
+    assemble::{Assembler, assembled, assert_lines, listing, store_immediate},
     generate::{Entry, program},
 };
 
@@ -22,9 +22,7 @@ fn mark(number: i32) -> [Insn; 1] {
 }
 
 fn rewritten(build: impl FnOnce(&mut Assembler), edit: impl FnOnce(&mut Edits)) -> Rewritten {
-    let mut assembler = Assembler::new();
-    build(&mut assembler);
-    let code = assembler.finish();
+    let code = assembled(build);
     let graph = Graph::new(&code, &|_| false).expect("a graph");
     let mut edits = Edits::default();
     edit(&mut edits);
@@ -37,10 +35,7 @@ fn check(
     expected: &str,
 ) -> Rewritten {
     let rewritten = rewritten(build, edit);
-    let text = listing(&rewritten.code);
-    let text: Vec<&str> = text.lines().map(str::trim).collect();
-    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
-    assert_eq!(text, expected);
+    assert_lines(&listing(&rewritten.code), expected);
     rewritten
 }
 
@@ -278,9 +273,7 @@ fn detours_of_long_functions() {
 #[test]
 fn what_does_not_fit() {
     let check = |expected: RewriteError, edit: &dyn Fn(&mut Edits)| {
-        let mut assembler = Assembler::new();
-        assembler.load_double(0, 0, 1, 1).exit();
-        let code = assembler.finish();
+        let code = assembled(|it| it.load_double(0, 0, 1, 1).exit());
         let graph = Graph::new(&code, &|_| false).expect("a graph");
         let mut edits = Edits::default();
         edit(&mut edits);
@@ -298,9 +291,7 @@ fn what_does_not_fit() {
     let local_call = insn(op::CALL, 0, op::PSEUDO_CALL, 0, 0);
     check(RewriteError::NotStraight { index: 0 }, &|it| it.before(0, [local_call]));
 
-    let mut assembler = Assembler::new();
-    assembler.mov(0, 0).exit();
-    let mut code = assembler.finish();
+    let mut code = assembled(|it| it.mov(0, 0).exit());
     let graph = Graph::new(&code, &|_| false).expect("a graph");
     let line = LineInfo { insn_index: 2, file_offset: 0, text_offset: 0, line_column: 0 };
     code.lines.push(line);

@@ -96,10 +96,7 @@ pub struct WrongLen {
 }
 
 /// Adds up the values of all CPUs, one behind the other.
-///
-/// # Errors
-///
-/// If they are not whole values for so many counters, or none.
+/// Fails if they are not whole values for so many counters, or none.
 pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLen> {
     let layout = Layout::new(counters);
     let value_bytes = layout.len_bytes() as usize;

@@ -61,10 +61,7 @@ pub struct Turns {
 /// the second, and the map of `options`; the references of the second are moved by `first_maps`. `home`,
 /// 0 or 1, is the program whose object will load both: its functions keep their types. `padding`
 /// instructions without effect come first, so that the programs begin at another place.
-///
-/// # Errors
-///
-/// As [`repeat`](super::repeat()).
+/// Fails as [`repeat`](super::repeat()).
 pub fn alternate(
     programs: [&Code; 2],
     first_maps: i32,

@@ -61,10 +61,7 @@ pub struct WrongSize {
 }
 
 /// Reads the map's value, as the kernel of a little-endian machine has written it.
-///
-/// # Errors
-///
-/// If it has another size than [`VALUE_SIZE`].
+/// Fails if it has another size than [`VALUE_SIZE`].
 pub fn read_histogram(value: &[u8]) -> Result<Recorded, WrongSize> {
     let (words, rest) = value.as_chunks();
     let mut words = words.iter().map(|&word| u64::from_le_bytes(word));

@@ -34,10 +34,7 @@ pub const CALLS_MAX: u32 = 8 * 1024 * 1024 + 1;
 ///
 /// All calls get the same context, the result of the last one is returned. As when a run is repeated,
 /// each call finds packet and maps as the one before has left them.
-///
-/// # Errors
-///
-/// As [`wrap`](super::wrap), and for programs with tail calls.
+/// Fails as [`wrap`](super::wrap), and for programs with tail calls.
 pub fn repeat(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
     check(code, options)?;
     check_repeatable(code)?;

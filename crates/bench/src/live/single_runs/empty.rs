@@ -26,7 +26,6 @@ pub(super) enum EmptyError {
 #[derive(Debug)]
 pub(super) struct Empty {
     pub(super) runs: EmptyRuns,
-    /// Whether run-time statistics were on.
     pub(super) were_statistics_on: bool,
 }
 

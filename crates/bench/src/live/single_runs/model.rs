@@ -20,11 +20,8 @@ pub struct SingleRuns {
     /// Half of the runs took no longer. A percentile above which there is not one run is `None`, and so
     /// is one of 4.29 s or more, where the bins end.
     pub p50_ns: Option<f64>,
-    /// 90 % took no longer.
     pub p90_ns: Option<f64>,
-    /// 99 % took no longer.
     pub p99_ns: Option<f64>,
-    /// 99.9 % took no longer.
     pub p999_ns: Option<f64>,
     pub max_ns: u64,
     pub min_ns: u64,
@@ -38,7 +35,6 @@ pub struct SingleRuns {
     pub net_p50_ns: Option<f64>,
     /// Runs of 4.29 s and more, which no bin tells apart. Mean and maximum are exact all the same.
     pub runs_beyond_bins: u64,
-    /// Runs that were seen and not timed.
     pub untimed: Untimed,
     /// The bins that are not empty.
     pub bins: Vec<Bin>,
@@ -82,7 +78,6 @@ pub struct CounterReport {
     /// Sum over all runs, what the tracers added included; scaled up where the event had to share the
     /// processor's counters. `None` if no run could be counted.
     pub total: Option<f64>,
-    /// The same per run.
     pub per_run: Option<f64>,
     /// The same less what an empty program shows, which is what the tracers add; 0 at least.
     pub net_per_run: Option<f64>,

@@ -19,7 +19,6 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    /// Mounts it on a new folder.
     pub(super) fn mount(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         output(Command::new("mount").args(["-t", "bpf", "none"]).arg(&dir))?;

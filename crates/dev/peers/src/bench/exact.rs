@@ -46,7 +46,6 @@ struct Program {
     expected: Option<u64>,
     /// What the first load gave.
     instructions: u64,
-    /// Loads with one run.
     loads: u32,
     /// Of these, how many differed from the first.
     differing_loads: u32,
@@ -54,7 +53,6 @@ struct Program {
     many: Vec<(u64, u64)>,
 }
 
-/// Counts, and prints the table.
 pub(super) fn run(args: &ExactArgs) -> anyhow::Result<ExitCode> {
     let bed = Bed::new(&args.common)?;
     let origin = Origin::now();

@@ -6,6 +6,7 @@ use object::{
     Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
     write::{Object, Symbol, SymbolSection},
 };
+use wingbeat_bpf::code::{Insn, op};
 
 /// Name of the program in each object.
 pub(super) const PROGRAM: &str = "arithmetic";
@@ -16,17 +17,14 @@ const TURN: u64 = 100;
 /// What the program returns.
 const XDP_PASS: i32 = 2;
 
-// Opcodes, from Documentation/bpf/standardization/instruction-set.rst of the kernel.
-const MOV64_IMMEDIATE: u8 = 0xb7;
-const ADD64_IMMEDIATE: u8 = 0x07;
-const JNE_IMMEDIATE: u8 = 0x55;
-const EXIT: u8 = 0x95;
+const MOV: u8 = op::ALU64 | op::MOV;
+const ADD: u8 = op::ALU64 | op::ADD;
+const JNE: u8 = op::JMP | op::JNE;
 
 /// Registers that take turns in the additions. They do not wait for each other, so that an
 /// instruction more costs a fraction of a cycle, always the same; and none has to be saved on entry.
 const REGISTERS: [u8; 4] = [2, 3, 4, 5];
 
-/// The register that counts the turns.
 const COUNTER: u8 = 1;
 
 /// How much work a program does.
@@ -57,7 +55,6 @@ impl Work {
         frame + self.turns * TURN + u64::from(self.turns > 0) + self.straight
     }
 
-    /// The object file.
     pub(super) fn object(self) -> anyhow::Result<Vec<u8>> {
         let mut object = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
         let section = object.add_section(Vec::new(), b"xdp".to_vec(), SectionKind::Text);
@@ -79,33 +76,28 @@ impl Work {
     }
 
     fn code(self) -> Vec<u8> {
-        let mut code = Vec::new();
-        for register in REGISTERS {
-            code.extend(instruction(MOV64_IMMEDIATE, register, 0, 0));
-        }
+        let mut code: Vec<Insn> = REGISTERS.map(|register| instruction(MOV, register, 0, 0)).into();
         if let Ok(turns @ 1..) = i32::try_from(self.turns) {
-            code.extend(instruction(MOV64_IMMEDIATE, COUNTER, 0, turns));
+            code.push(instruction(MOV, COUNTER, 0, turns));
             code.extend(additions(TURN - 2));
-            code.extend(instruction(ADD64_IMMEDIATE, COUNTER, 0, -1));
+            code.push(instruction(ADD, COUNTER, 0, -1));
             // Back over the whole turn, this jump included.
-            code.extend(instruction(JNE_IMMEDIATE, COUNTER, -(TURN as i16), 0));
+            code.push(instruction(JNE, COUNTER, -(TURN as i16), 0));
         }
         code.extend(additions(self.straight));
-        code.extend(instruction(MOV64_IMMEDIATE, 0, 0, XDP_PASS));
-        code.extend(instruction(EXIT, 0, 0, 0));
-        code
+        code.extend([instruction(MOV, 0, 0, XDP_PASS), instruction(op::EXIT, 0, 0, 0)]);
+        code.iter().flat_map(|insn| insn.to_bytes()).collect()
     }
 }
 
-fn additions(count: u64) -> Vec<u8> {
+fn additions(count: u64) -> impl Iterator<Item = Insn> {
     let registers = REGISTERS.iter().cycle().zip(0..count);
-    registers.flat_map(|(&register, _)| instruction(ADD64_IMMEDIATE, register, 0, 1)).collect()
+    registers.map(|(&register, _)| instruction(ADD, register, 0, 1))
 }
 
-/// An instruction without a source register, as it stands in a little-endian object.
-fn instruction(opcode: u8, register: u8, offset: i16, immediate: i32) -> [u8; 8] {
-    let ([o0, o1], [i0, i1, i2, i3]) = (offset.to_le_bytes(), immediate.to_le_bytes());
-    [opcode, register, o0, o1, i0, i1, i2, i3]
+/// An instruction without a source register.
+fn instruction(opcode: u8, register: u8, offset: i16, immediate: i32) -> Insn {
+    Insn::new(opcode, register, 0, offset, immediate)
 }
 
 #[cfg(test)]
@@ -118,18 +110,17 @@ mod tests {
         let mut registers = [0_i64; 11];
         let (mut at, mut executed) = (0_i64, 0);
         loop {
-            let insn = &code[8 * at as usize..][..8];
-            let register = usize::from(insn[1]);
-            let offset = i64::from(i16::from_le_bytes([insn[2], insn[3]]));
-            let immediate = i64::from(i32::from_le_bytes([insn[4], insn[5], insn[6], insn[7]]));
+            let insn =
+                Insn::from_bytes(*code[8 * at as usize..].first_chunk().expect("an instruction"));
+            let (register, immediate) = (usize::from(insn.dst()), i64::from(insn.immediate));
             executed += 1;
             at += 1;
-            match insn[0] {
-                MOV64_IMMEDIATE => registers[register] = immediate,
-                ADD64_IMMEDIATE => registers[register] += immediate,
-                JNE_IMMEDIATE if registers[register] != immediate => at += offset,
-                JNE_IMMEDIATE => {}
-                EXIT => return (executed, registers[0]),
+            match insn.opcode {
+                MOV => registers[register] = immediate,
+                ADD => registers[register] += immediate,
+                JNE if registers[register] != immediate => at += i64::from(insn.offset),
+                JNE => {}
+                op::EXIT => return (executed, registers[0]),
                 other => panic!("no opcode of ours: {other:#x}"),
             }
         }

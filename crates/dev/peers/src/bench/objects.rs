@@ -1,7 +1,6 @@
 //! Does it work on objects that nobody here wrote? Each is measured by `wingbeat bench` as a user
 //! would, and loaded by libbpf beside that, program by program.
 
-mod bounded;
 mod carve;
 mod files;
 mod measured;

@@ -76,7 +76,6 @@ struct Compared {
     change: Change,
 }
 
-/// Measures, and prints the table.
 pub(super) fn run(args: &PowerArgs) -> anyhow::Result<ExitCode> {
     let bed = Bed::new(&args.common)?;
     let origin = Origin::now();

@@ -68,7 +68,6 @@ struct Target {
     long_repeat: u32,
 }
 
-/// Measures, and prints the tables.
 pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let tool = tools::find("bpftool")?;
     let bed = Bed::new(&args.common)?;

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{score::MARGIN, series::Made};
-use crate::comparison::below;
+use crate::comparison::{below, kept};
 
 /// Series of one directory, in the order of their names.
 #[derive(Debug)]
@@ -75,23 +75,17 @@ pub(super) fn read(directory: &Path) -> anyhow::Result<Set> {
 }
 
 fn turing(directory: &Path, annotations: &Path) -> anyhow::Result<Vec<Made>> {
-    let marks: Annotations = json(annotations)?;
+    let marks: Annotations = kept(annotations)?;
     let mut series = BTreeMap::new();
     for path in files(directory, "json")? {
         // Other files lie about as well.
-        let Ok(File { name, series: columns }) = json::<File>(&path) else { continue };
+        let Ok(File { name, series: columns }) = kept::<File>(&path) else { continue };
         let ([Column { raw }], Some(marks)) = (&columns[..], marks.get(&name)) else { continue };
         let marks: Vec<Vec<usize>> = marks.values().cloned().collect();
         let values = raw.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
         series.insert(name, Made { values, changes: majority(&marks) });
     }
     Ok(series.into_values().collect())
-}
-
-fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> anyhow::Result<T> {
-    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text)
-        .with_context(|| format!("{} holds something else", path.display()))
 }
 
 fn round_trips(path: &Path) -> anyhow::Result<Made> {

@@ -39,7 +39,6 @@ pub(super) const KINDS: [Kind; 8] = [
 const HOSTS_APART: f64 = 4.0;
 
 impl Kind {
-    /// As it is called in the tables.
     pub(super) fn name(self) -> String {
         match self {
             Self::Gaussian => "Gaussian".to_owned(),
@@ -53,7 +52,6 @@ impl Kind {
         }
     }
 
-    /// So many values.
     pub(super) fn values(self, count: usize, random: &mut Random) -> Vec<f64> {
         match self {
             Self::Gaussian | Self::Quantised => repeat(count, || gaussian(random)),

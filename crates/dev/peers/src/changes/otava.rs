@@ -54,9 +54,13 @@ if __name__ == "__main__":
 /// What came of it.
 pub(super) enum Outcome {
     /// The changes by variant.
-    Found { version: String, variants: Vec<(String, Reported)> },
-    /// It cannot be had here.
-    Missing { why: String },
+    Found {
+        version: String,
+        variants: Vec<(String, Reported)>,
+    },
+    Missing {
+        why: String,
+    },
 }
 
 #[derive(Deserialize)]

@@ -48,7 +48,6 @@ impl Score {
         each.fold(Self::default(), Self::and)
     }
 
-    /// Both together.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             points: self.points + other.points,

@@ -31,7 +31,6 @@ const FALSE_KINDS: [Kind; 6] = [
     Kind::Quantised,
 ];
 
-/// Everything.
 pub(super) fn text(tools: &[Tool], notes: &[String], seed: u64, groups: &[Group]) -> String {
     let project = groups.iter().filter(|group| group.sort == Sort::Project);
     let projects: usize = project.clone().map(|group| group.series.len()).sum();

@@ -30,7 +30,6 @@ const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
 pub(super) enum Ready {
     /// It holds a perf event open for each CPU.
     Events,
-    /// It says so on its output.
     Says(&'static str),
 }
 

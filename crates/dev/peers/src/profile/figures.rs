@@ -18,11 +18,9 @@ pub(super) enum Metric {
     Slowdown,
     /// The tool's own CPU seconds per 10,000 samples, from start to written output.
     OwnPer10k,
-    /// Bytes per sample.
     Bytes,
     /// Seconds from the target's end to the written output.
     Finish,
-    /// Peak memory in megabytes.
     Memory,
     /// Samples lost, of all that there should have been.
     Lost,
@@ -65,12 +63,10 @@ impl Run {
     }
 }
 
-/// One figure ÷ another.
 pub(super) fn ratio(ours: f64, theirs: f64) -> Option<f64> {
     Some(ours / theirs)
 }
 
-/// One figure − another.
 pub(super) fn difference(ours: f64, theirs: f64) -> Option<f64> {
     Some(ours - theirs)
 }
@@ -236,7 +232,6 @@ pub(super) struct Growth {
     pub(super) round: u32,
     /// CPU seconds without any sample: start, symbols, writing.
     pub(super) fixed_s: f64,
-    /// CPU microseconds per sample.
     pub(super) slope_us: f64,
 }
 

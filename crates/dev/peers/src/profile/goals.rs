@@ -66,7 +66,6 @@ pub(super) struct Goal {
     pub(super) what: &'static str,
     pub(super) bound: Bound,
     pub(super) unit: Unit,
-    /// Where it is taken.
     pub(super) place: String,
     /// `None` when nothing was measured.
     pub(super) figure: Option<Spread>,
@@ -77,7 +76,6 @@ impl Goal {
         Some(self.bound.judge(self.figure?))
     }
 
-    /// The bound in words.
     pub(super) fn bound(&self) -> String {
         let (factor, _, unit) = self.unit;
         match self.bound {
@@ -87,7 +85,6 @@ impl Goal {
     }
 }
 
-/// All goals of a comparison.
 pub(super) fn all(record: &Record, mode: Mode) -> Vec<Goal> {
     match mode {
         Mode::OnCpu => on_cpu(record),

@@ -115,7 +115,6 @@ pub(super) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::R
     })
 }
 
-/// Runs a program to its end.
 pub(super) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> anyhow::Result<Usage> {
     let name = display(command);
     finish(start(command, Stdio::null(), stdout, messages)?, &name, messages)

@@ -101,7 +101,6 @@ pub(super) struct Outcome {
     pub(super) reading_cpu_ns: Option<u64>,
     /// Whether it attached, so that the target was not its child and `cpu_ns` is its own alone.
     pub(super) attached: bool,
-    /// The most resident memory.
     pub(super) rss_max_bytes: u64,
     pub(super) written_monotonic_ns: u64,
     /// Its CPU time by its own account, for a tool that gives one.

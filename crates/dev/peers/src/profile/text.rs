@@ -19,7 +19,6 @@ const SUMMARY_WORKLOAD: &str = "deep";
 /// Greater gaps between wingbeat's own account of its CPU time and the kernel's are noted.
 const TOLD_GAP_MAX: f64 = 0.1;
 
-/// Everything.
 pub(super) fn full(record: &Record, mode: Mode) -> String {
     let mut parts = vec![origin(record), tools(record), notes(record)];
     match mode {

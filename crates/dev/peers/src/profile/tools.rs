@@ -96,7 +96,6 @@ const OFF_CPU: [Tool; 6] = [
     ),
 ];
 
-/// All tools for a mode.
 pub(super) fn all(mode: Mode) -> &'static [Tool] {
     match mode {
         Mode::OnCpu => &ON_CPU,

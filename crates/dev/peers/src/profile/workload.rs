@@ -80,7 +80,6 @@ const OFF_CPU: [Workload; 3] = [
     },
 ];
 
-/// All workloads for a mode.
 pub(super) fn all(mode: Mode) -> &'static [Workload] {
     match mode {
         Mode::OnCpu => &ON_CPU,
@@ -126,7 +125,6 @@ impl Job<'_> {
         self.file("messages")
     }
 
-    /// The frequency as an argument.
     pub(super) fn hz(&self) -> String {
         self.frequency_hz.to_string()
     }

@@ -1,19 +1,20 @@
 //! The kernel half, loaded: programs, maps, counters.
 
 use std::{
-    collections::HashSet,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    collections::{BTreeMap, HashSet},
+    os::fd::{AsFd as _, BorrowedFd},
 };
 
-use aya::{
-    Ebpf, EbpfLoader, include_bytes_aligned,
-    maps::{HashMap, MapData, PerCpuArray, RingBuf},
-    programs::{PerfEvent, ProgramError, ProgramType, RawTracePoint},
-    sys::is_helper_supported,
+use wingbeat_bpf::{
+    ProgramType,
+    btf::{BtfError, KernelTypes},
+    helpers,
+    loader::{
+        Attached, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, LoaderOptions, RingReader,
+    },
+    perf::CpuClock,
+    spec::{Spec, SpecError},
 };
-use aya_obj::generated::bpf_func_id;
-use perf_event::{Builder, Counter, events::Software};
-use wingbeat_bpf::btf::{BtfError, KernelTypes};
 use wingbeat_profile_common::{counter, global, map, program, target};
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     error::RecordError,
 };
 
-static OBJECT: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
 
 /// Threads that can be watched at once; 4.5 MB of the kernel's memory.
 const THREADS_MAX: u32 = 16_384;
@@ -56,9 +57,14 @@ pub(super) enum BackEnd {
 
 /// The loaded kernel half. Dropping it unloads everything.
 pub(super) struct KernelHalf {
-    pub(super) ebpf: Ebpf,
-    ring: RingBuf<MapData>,
-    samplers: Vec<Counter>,
+    maps: LoadedMaps,
+    programs: BTreeMap<&'static str, Loaded>,
+    /// Programs that stay attached.
+    pub(super) attached: Vec<Attached>,
+    /// Those that watch the scheduler, until the recording stops.
+    pub(super) switches: Vec<Attached>,
+    ring: RingReader,
+    clocks: Vec<CpuClock>,
     pub(super) blocks: Option<Blocks>,
     pub(super) back_end: BackEnd,
     /// Why the better back end was not taken.
@@ -68,7 +74,8 @@ pub(super) struct KernelHalf {
 impl KernelHalf {
     /// Loads the programs and attaches those that keep the table of targets. No samples yet.
     pub(super) fn load(settings: Settings) -> Result<Self, RecordError> {
-        Self::load_for(settings, has_bpf_loop(), BackEnd::TpBtf)
+        let has_bpf_loop = helpers::may_call(ProgramType::PERF_EVENT, helpers::LOOP);
+        Self::load_for(settings, has_bpf_loop, BackEnd::TpBtf)
     }
 
     fn load_for(
@@ -76,59 +83,80 @@ impl KernelHalf {
         has_bpf_loop: bool,
         back_end: BackEnd,
     ) -> Result<Self, RecordError> {
-        let mut ebpf = create(settings, has_bpf_loop)?;
-        let ring = ebpf.take_map(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
-        let ring = RingBuf::try_from(ring).map_err(RecordError::kernel("map the ring buffer"))?;
-        for (name, tracepoint) in program::TRACEPOINTS {
-            let program: &mut RawTracePoint = find(&mut ebpf, name)?;
-            program.load().map_err(RecordError::kernel(format!("load the program {name}")))?;
-            program.attach(tracepoint).map_err(RecordError::kernel(format!(
-                "attach the program {name} to the tracepoint {tracepoint}"
-            )))?;
-        }
-        let sample: &mut PerfEvent = find(&mut ebpf, program::SAMPLE)?;
-        sample
-            .load()
-            .map_err(RecordError::kernel(format!("load the program {}", program::SAMPLE)))?;
+        let object = Object::prepare(settings, has_bpf_loop)?;
+        let maps = object
+            .loader
+            .create_maps()
+            .map_err(RecordError::kernel("create the maps of the profiler"))?;
+        let ring = maps.get(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
+        let ring = RingReader::new(ring).map_err(RecordError::kernel("map the ring buffer"))?;
         let mut half = Self {
-            ebpf,
+            maps,
+            programs: BTreeMap::new(),
+            attached: Vec::new(),
+            switches: Vec::new(),
             ring,
-            samplers: Vec::new(),
+            clocks: Vec::new(),
             blocks: settings.blocks,
             back_end,
             fell_back: None,
         };
+        for (name, tracepoint) in program::TRACEPOINTS {
+            half.load_program(&object, name)?;
+            let attached = half.program(name)?.attach_raw(tracepoint);
+            half.attached.push(attached.map_err(RecordError::kernel(format!(
+                "attach the program {name} to the tracepoint {tracepoint}"
+            )))?);
+        }
+        half.load_program(&object, program::SAMPLE)?;
         if settings.blocks.is_some() {
-            half.load_switch()?;
+            half.load_switch(&object)?;
         }
         Ok(half)
     }
 
+    pub(super) fn load_program(
+        &mut self,
+        object: &Object,
+        name: &'static str,
+    ) -> Result<(), RecordError> {
+        let what = format!("load the program {name}");
+        let load = || {
+            let linked = object.spec.link_program(name, None)?;
+            object.loader.load(&linked.program, &linked.code, &self.maps.descriptors())
+        };
+        let loaded = load().map_err(|error| match error {
+            // The rest of these messages is what ours say anyway.
+            LoadError::Refused { source, .. } | LoadError::Failed { source, .. } => {
+                RecordError::kernel(what)(source)
+            }
+            error => RecordError::kernel(what)(error),
+        })?;
+        self.programs.insert(name, loaded);
+        Ok(())
+    }
+
+    pub(super) fn program(&self, name: &str) -> Result<&Loaded, RecordError> {
+        self.programs.get(name).ok_or_else(|| missing(name))
+    }
+
+    pub(super) fn map(&self, name: &str) -> Result<&LoadedMap, RecordError> {
+        self.maps.get(name).ok_or_else(|| missing(name))
+    }
+
     /// Starts a clock on each CPU.
     pub(super) fn start(&mut self, cpus: &[u32], frequency_hz: u64) -> Result<(), RecordError> {
-        let sample: &mut PerfEvent = find(&mut self.ebpf, program::SAMPLE)?;
-        let program =
-            sample.fd().map_err(RecordError::kernel("use the program sample"))?.as_fd().as_raw_fd();
         for &cpu in cpus {
             let what = |verb: &str| format!("{verb} a clock of {frequency_hz} Hz on CPU {cpu}");
-            let mut clock = Builder::new(Software::CPU_CLOCK)
-                .any_pid()
-                .one_cpu(cpu as usize)
-                .sample_frequency(frequency_hz)
-                // An idle CPU runs no scheduler tick, and only that lifts the throttle which the kernel
-                // puts on a clock after some hundred expiries: with idle ticks among them, the clock
-                // would stand still for the first milliseconds of whatever ends the idleness.
-                .exclude_idle(true)
-                .include_kernel()
-                .include_hv()
-                .enabled(false)
-                .build()
-                .map_err(RecordError::system(what("open")))?;
-            clock.set_bpf(program).map_err(RecordError::system(what("attach the sampler to")))?;
-            self.samplers.push(clock);
+            let clock =
+                CpuClock::open(cpu, frequency_hz).map_err(RecordError::system(what("open")))?;
+            clock
+                .attach(self.program(program::SAMPLE)?)
+                .map_err(RecordError::system(what("attach the sampler to")))?;
+            self.clocks.push(clock);
         }
-        for clock in &mut self.samplers {
-            clock.enable().map_err(RecordError::system("start a clock"))?;
+        for clock in &self.clocks {
+            clock.start().map_err(RecordError::system("start a clock"))?;
         }
         Ok(())
     }
@@ -137,11 +165,11 @@ impl KernelHalf {
     /// samples. The programs stay loaded, so that frames in them still have a name.
     pub(super) fn stop(&mut self) -> Result<u64, RecordError> {
         let mut clocks_ns = 0;
-        for clock in &mut self.samplers {
-            clock.disable().map_err(RecordError::system("stop a clock"))?;
-            clocks_ns += clock.read().map_err(RecordError::system("read a clock"))?;
+        for clock in &self.clocks {
+            clock.stop().map_err(RecordError::system("stop a clock"))?;
+            clocks_ns += clock.ran_ns().map_err(RecordError::system("read a clock"))?;
         }
-        self.samplers.clear();
+        self.clocks.clear();
         Ok(clocks_ns)
     }
 
@@ -150,32 +178,25 @@ impl KernelHalf {
         &mut self,
         pids: impl IntoIterator<Item = u32>,
     ) -> Result<(), RecordError> {
-        let map = self.ebpf.map_mut(map::TARGETS).ok_or_else(|| missing(map::TARGETS))?;
-        let mut targets: HashMap<_, u32, u32> =
-            HashMap::try_from(map).map_err(RecordError::kernel("open the table of targets"))?;
+        let targets = self.map(map::TARGETS)?;
         for pid in pids {
             targets
-                .insert(pid, target::ACTIVE, 0)
+                .set(&pid.to_ne_bytes(), &target::ACTIVE.to_ne_bytes())
                 .map_err(RecordError::kernel(format!("add PID {pid} to the table of targets")))?;
         }
         Ok(())
     }
 
-    /// The processes that are targets now. A set: while processes end, a walk over the table may meet
-    /// some of them twice.
+    /// The processes that are targets now.
     pub(super) fn targets(&self) -> HashSet<u32> {
-        let targets = self.ebpf.map(map::TARGETS).map(HashMap::<_, u32, u32>::try_from);
-        match targets {
-            Some(Ok(targets)) => targets.keys().flatten().collect(),
-            _ => HashSet::new(),
-        }
+        let keys = self.map(map::TARGETS).ok().and_then(|targets| targets.keys().ok());
+        let pids = keys.unwrap_or_default().into_iter();
+        pids.filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?))).collect()
     }
 
     /// Hands each waiting record to `take`.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(&[u8])) {
-        while let Some(record) = self.ring.next() {
-            take(&record);
-        }
+    pub(super) fn drain(&mut self, take: impl FnMut(&[u8])) {
+        self.ring.drain(take);
     }
 
     /// For waiting until the ring buffer is filling up.
@@ -185,11 +206,9 @@ impl KernelHalf {
 
     /// One counter, summed over the CPUs.
     pub(super) fn counter(&self, index: u32) -> Result<u64, RecordError> {
-        let map = self.ebpf.map(map::COUNTERS).ok_or_else(|| missing(map::COUNTERS))?;
-        let counters = PerCpuArray::<_, u64>::try_from(map)
-            .map_err(RecordError::kernel("open the counters"))?;
-        let values = counters.get(&index, 0).map_err(RecordError::kernel("read a counter"))?;
-        Ok(values.iter().sum())
+        self.map(map::COUNTERS)?
+            .sum(&index.to_ne_bytes())
+            .map_err(RecordError::kernel("read a counter"))
     }
 
     /// All counters.
@@ -249,32 +268,46 @@ impl Counters {
     }
 }
 
-/// Creates the maps, with what the programs must know written into them. The kernel's types are tens of
-/// megabytes once they are parsed: ours are gone before aya parses its own, and these before anything
-/// else is loaded.
-fn create(settings: Settings, has_bpf_loop: bool) -> Result<Ebpf, RecordError> {
-    let globals = globals(settings, has_bpf_loop)?;
-    let mut loader = EbpfLoader::new();
-    // The object has no relocations against the kernel's types.
-    loader.btf(None);
-    for (name, value) in &globals {
-        loader.override_global(name, value, true);
+/// The embedded object with its settings, and what loads it. It holds the kernel's types, which are some
+/// megabytes, and so is dropped when everything is loaded.
+pub(super) struct Object {
+    spec: Spec,
+    loader: Loader,
+}
+
+impl Object {
+    fn prepare(settings: Settings, has_bpf_loop: bool) -> Result<Self, RecordError> {
+        const WHAT: &str = "set up the programs of the profiler";
+        let types = KernelTypes::from_kernel()?;
+        let globals = globals(&types, settings, has_bpf_loop)?;
+        let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
+        let mut loader =
+            Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
+        loader.set_kernel_types(types);
+        Ok(Self { spec, loader })
+    }
+}
+
+fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, SpecError> {
+    let mut spec = Spec::parse("the kernel half", OBJECT)?;
+    for (name, value) in globals {
+        spec.set_global(name, &value.to_ne_bytes())?;
     }
     let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
-    loader.override_global(global::MIN_BLOCK_NS, &min_block_ns, true);
-    loader.map_max_entries(map::RECORDS, settings.buffer_bytes);
+    spec.set_global(global::MIN_BLOCK_NS, &min_block_ns.to_ne_bytes())?;
+    spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
     if settings.blocks.is_some() {
-        loader.map_max_entries(map::THREADS, THREADS_MAX);
+        spec.set_entries(map::THREADS, THREADS_MAX)?;
     }
-    loader.load(OBJECT).map_err(RecordError::kernel("create the maps of the profiler"))
+    Ok(spec)
 }
 
 /// The settings of the programs: what is asked for, and where this kernel keeps its fields.
 fn globals(
+    types: &KernelTypes,
     settings: Settings,
     has_bpf_loop: bool,
-) -> Result<Vec<(&'static str, u32)>, RecordError> {
-    let types = KernelTypes::from_kernel()?;
+) -> Result<Vec<(&'static str, u32)>, BtfError> {
     let of_task = |member| types.member_offset_bytes("task_struct", member);
     let runtime = of_task("se")? + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
     let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
@@ -287,8 +320,8 @@ fn globals(
         (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
         // Since 6.17; earlier only where the kernel debugs its locks.
         (global::TASK_BLOCKED_ON, of_task("blocked_on").unwrap_or(0)),
-        (global::TASK_KERNEL_SP, kernel_sp(&types).unwrap_or(0)),
-        (global::SWITCH_HAS_STATE, u32::from(switch_has_state(&types))),
+        (global::TASK_KERNEL_SP, kernel_sp(types).unwrap_or(0)),
+        (global::SWITCH_HAS_STATE, u32::from(switch_has_state(types))),
         (global::ALL, u32::from(settings.all)),
         (global::INHERIT, u32::from(settings.inherit)),
         (global::LAUNCHER, settings.launcher.unwrap_or(0)),
@@ -321,21 +354,7 @@ fn kernel_sp(types: &KernelTypes) -> Result<u32, BtfError> {
     Ok(thread + sp)
 }
 
-fn has_bpf_loop() -> bool {
-    is_helper_supported(ProgramType::PerfEvent, bpf_func_id::BPF_FUNC_loop).unwrap_or(false)
-}
-
-pub(super) fn find<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, RecordError>
-where
-    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
-{
-    ebpf.program_mut(name)
-        .ok_or_else(|| missing(name))?
-        .try_into()
-        .map_err(RecordError::kernel(format!("use the program {name}")))
-}
-
-pub(super) fn missing(name: &str) -> RecordError {
+fn missing(name: &str) -> RecordError {
     RecordError::Kernel {
         what: format!("find {name}"),
         reason: "the embedded object file lacks it".to_owned(),

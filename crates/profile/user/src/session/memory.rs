@@ -2,7 +2,7 @@
 
 /// Makes glibc give large blocks back to the system as soon as they are freed. Left alone it raises the
 /// size that counts as large to that of each such block, and then keeps those of less: after the
-/// kernel's types have been parsed, some 20 MB that nobody uses any more.
+/// kernel's types have been parsed, some 7 MB that nobody uses any more.
 pub(super) fn return_large_blocks() {
     #[cfg(target_env = "gnu")]
     {

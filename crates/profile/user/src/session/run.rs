@@ -12,6 +12,7 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
     time::{ClockId, clock_gettime},
 };
+use wingbeat_bpf::cpus;
 use wingbeat_profile_common::counter;
 
 use super::{
@@ -99,9 +100,7 @@ struct Wakeup {
 
 impl Session {
     pub(super) fn set_up(options: &Options) -> Result<Self, RecordError> {
-        let cpus = aya::util::online_cpus().map_err(|(what, error)| {
-            RecordError::system(format!("list the CPUs ({what})"))(error)
-        })?;
+        let cpus = cpus::online().map_err(RecordError::system("list the CPUs"))?;
         let mut default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
         if options.mode.blocks() {
             default_bytes = default_bytes.max(BLOCKS_BUFFER_BYTES);

@@ -1,19 +1,12 @@
 //! The part of the kernel half that watches the scheduler: loaded, started, stopped, read.
 
-use std::io::Read as _;
-
-use aya::{
-    Btf,
-    maps::{Array, HashMap},
-    programs::{BtfTracePoint, Iter, ProgramError, RawTracePoint},
-};
 use wingbeat_profile_common::{
     map,
     off_cpu::{THREAD_BYTES, Thread},
     program,
 };
 
-use super::kernel::{BackEnd, KernelHalf, find, missing};
+use super::kernel::{BackEnd, KernelHalf, Object};
 use crate::error::RecordError;
 
 /// The programs of each back end that see switches, in the order in which they run: that is the order in
@@ -21,67 +14,53 @@ use crate::error::RecordError;
 const SWITCHES: [&str; 2] = [program::MISSED, program::SWITCH];
 const SWITCHES_RAW: [&str; 2] = [program::MISSED_RAW, program::SWITCH_RAW];
 
-/// The tracepoint.
+/// All programs of the better back end.
+const TRACING: [&str; 4] = [program::MISSED, program::SWITCH, program::BEGIN, program::FINISH];
+
+/// The tracepoints.
 const SWITCH: &str = "sched_switch";
+const WAKING: &str = "sched_waking";
 
 impl KernelHalf {
     /// Loads the programs that watch the scheduler, by the best way that the kernel allows.
-    pub(super) fn load_switch(&mut self) -> Result<(), RecordError> {
+    pub(super) fn load_switch(&mut self, object: &Object) -> Result<(), RecordError> {
         if self.back_end == BackEnd::TpBtf
-            && let Err(error) = self.load_tracing()
+            && let Err(error) = self.load_all(object, &TRACING)
         {
             self.back_end = BackEnd::RawTracepoint;
             self.fell_back = Some(error.to_string());
         }
         if self.back_end == BackEnd::RawTracepoint {
-            for name in SWITCHES_RAW {
-                let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
-                program.load().map_err(load_error(name))?;
-            }
+            self.load_all(object, &SWITCHES_RAW)?;
         }
         if self.blocks.is_some_and(|blocks| blocks.wakers) {
-            let program: &mut RawTracePoint = find(&mut self.ebpf, program::WAKING)?;
-            program.load().map_err(load_error(program::WAKING))?;
+            self.load_program(object, program::WAKING)?;
         }
         Ok(())
     }
 
-    fn load_tracing(&mut self) -> Result<(), RecordError> {
-        let btf = Btf::from_sys_fs().map_err(RecordError::kernel("read the kernel's types"))?;
-        for name in SWITCHES {
-            let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
-            program.load(SWITCH, &btf).map_err(load_error(name))?;
-        }
-        for name in [program::BEGIN, program::FINISH] {
-            let program: &mut Iter = find(&mut self.ebpf, name)?;
-            program.load("task", &btf).map_err(load_error(name))?;
-        }
-        Ok(())
+    fn load_all(&mut self, object: &Object, names: &[&'static str]) -> Result<(), RecordError> {
+        names.iter().try_for_each(|name| self.load_program(object, name))
     }
 
     /// Begins to watch the scheduler, and takes on the threads that are there already.
     pub(super) fn start_switch(&mut self) -> Result<(), RecordError> {
         let Some(blocks) = self.blocks else { return Ok(()) };
-        match self.back_end {
-            BackEnd::TpBtf => {
-                for name in SWITCHES {
-                    let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
-                    program.attach().map_err(attach_error(SWITCH))?;
-                }
-                self.set_watching(true)?;
-                self.iterate(program::BEGIN)?;
-            }
-            BackEnd::RawTracepoint => {
-                for name in SWITCHES_RAW {
-                    let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
-                    program.attach(SWITCH).map_err(attach_error(SWITCH))?;
-                }
-                self.set_watching(true)?;
-            }
+        let refused =
+            |tracepoint| RecordError::kernel(format!("attach to the tracepoint {tracepoint}"));
+        let is_typed = self.back_end == BackEnd::TpBtf;
+        for name in if is_typed { SWITCHES } else { SWITCHES_RAW } {
+            let program = self.program(name)?;
+            let attached = if is_typed { program.attach() } else { program.attach_raw(SWITCH) };
+            self.switches.push(attached.map_err(refused(SWITCH))?);
+        }
+        self.set_watching(true)?;
+        if is_typed {
+            self.iterate(program::BEGIN)?;
         }
         if blocks.wakers {
-            let program: &mut RawTracePoint = find(&mut self.ebpf, program::WAKING)?;
-            program.attach("sched_waking").map_err(attach_error("sched_waking"))?;
+            let attached = self.program(program::WAKING)?.attach_raw(WAKING);
+            self.attached.push(attached.map_err(refused(WAKING))?);
         }
         Ok(())
     }
@@ -93,65 +72,34 @@ impl KernelHalf {
         }
         // All at once: what one program sees and the other does not would be counted wrongly.
         self.set_watching(false)?;
-        match self.back_end {
-            BackEnd::TpBtf => {
-                // Unloading detaches; the threads stay in the table.
-                for name in SWITCHES {
-                    let program: &mut BtfTracePoint = find(&mut self.ebpf, name)?;
-                    program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
-                }
-                self.iterate(program::FINISH)
-            }
-            BackEnd::RawTracepoint => {
-                for name in SWITCHES_RAW {
-                    let program: &mut RawTracePoint = find(&mut self.ebpf, name)?;
-                    program.unload().map_err(RecordError::kernel("stop watching the scheduler"))?;
-                }
-                Ok(())
-            }
+        // The threads stay in the table.
+        self.switches.clear();
+        if self.back_end == BackEnd::TpBtf {
+            self.iterate(program::FINISH)?;
         }
+        Ok(())
     }
 
     /// Tells the kernel half whether switches, births, other programs and ends belong to the recording.
-    fn set_watching(&mut self, is_watching: bool) -> Result<(), RecordError> {
-        let map = self.ebpf.map_mut(map::WATCHING).ok_or_else(|| missing(map::WATCHING))?;
-        Array::<_, u32>::try_from(map)
-            .and_then(|mut watching| watching.set(0, u32::from(is_watching), 0))
+    fn set_watching(&self, is_watching: bool) -> Result<(), RecordError> {
+        self.map(map::WATCHING)?
+            .set(&[0; 4], &u32::from(is_watching).to_ne_bytes())
             .map_err(RecordError::kernel("begin or stop to watch the scheduler"))
     }
 
     /// Runs a task iterator once over all threads.
-    fn iterate(&mut self, name: &str) -> Result<(), RecordError> {
-        let error = |error: String| RecordError::Kernel {
-            what: "walk over all threads".to_owned(),
-            reason: error,
-        };
-        let program: &mut Iter = find(&mut self.ebpf, name)?;
-        let link = program.attach().map_err(|e| error(e.to_string()))?;
-        let link = program.take_link(link).map_err(|e| error(e.to_string()))?;
-        let mut file = link.into_file().map_err(|e| error(e.to_string()))?;
-        // Reading is what runs it; it writes nothing.
-        file.read_to_end(&mut Vec::new()).map_err(|e| error(e.to_string()))?;
-        Ok(())
+    fn iterate(&self, name: &str) -> Result<(), RecordError> {
+        self.program(name)?.iterate().map_err(RecordError::kernel("walk over all threads"))
     }
 
     /// All threads in the table.
     pub(super) fn threads(&self) -> Result<Vec<(u32, Thread)>, RecordError> {
-        let map = self.ebpf.map(map::THREADS).ok_or_else(|| missing(map::THREADS))?;
-        let threads = HashMap::<_, u32, [u8; THREAD_BYTES]>::try_from(map)
-            .map_err(RecordError::kernel("open the table of threads"))?;
-        Ok(threads
-            .iter()
-            .flatten()
-            .map(|(tid, bytes)| (tid, zerocopy::transmute!(bytes)))
-            .collect())
+        let map = self.map(map::THREADS)?;
+        let keys = map.keys().map_err(RecordError::kernel("read the table of threads"))?;
+        let thread = |key: Vec<u8>| {
+            let bytes: [u8; THREAD_BYTES] = map.lookup(&key).ok()??.try_into().ok()?;
+            Some((u32::from_ne_bytes(key.try_into().ok()?), zerocopy::transmute!(bytes)))
+        };
+        Ok(keys.into_iter().filter_map(thread).collect())
     }
-}
-
-fn load_error(name: &'static str) -> impl Fn(ProgramError) -> RecordError {
-    move |error| RecordError::kernel(format!("load the program {name}"))(error)
-}
-
-fn attach_error(name: &'static str) -> impl Fn(ProgramError) -> RecordError {
-    move |error| RecordError::kernel(format!("attach to the tracepoint {name}"))(error)
 }

@@ -29,15 +29,14 @@ const LARGE: &str = "kMGTPEZY";
 const BINARY: &str = "KMGTPEZY";
 const SMALL: &str = "munpfazy";
 
-/// The heading of a table.
 struct Head {
     names_width: usize,
     /// Counters that have columns, with the byte at which each column ends.
     columns: Vec<(usize, String)>,
 }
 
-/// The tables in a text, each with the line at which it begins.
-pub(super) fn tables(at: At, text: &str) -> Result<Vec<(usize, Vec<Run>)>, AdapterError> {
+/// The tables in a text, each with the place at which it begins.
+pub(super) fn tables(at: At, text: &str) -> Result<Vec<(At, Vec<Run>)>, AdapterError> {
     let mut tables: Vec<(usize, Vec<(usize, Run)>)> = Vec::new();
     let mut head: Option<Head> = None;
     for (line, content) in numbered(text) {
@@ -50,7 +49,10 @@ pub(super) fn tables(at: At, text: &str) -> Result<Vec<(usize, Vec<Run>)>, Adapt
             rows.push((line, run));
         }
     }
-    tables.into_iter().map(|(line, rows)| Ok((line, with_aggregates(at, rows)?))).collect()
+    tables
+        .into_iter()
+        .map(|(line, rows)| Ok((At { line, ..at }, with_aggregates(at, rows)?)))
+        .collect()
 }
 
 fn heading(line: &str) -> Option<Head> {

@@ -87,8 +87,7 @@ fn id(line: &str) -> Option<&str> {
     told.or_else(verbose).map(str::trim).filter(|id| file_of(id).is_some())
 }
 
-/// The file that an id names. Lines of a program's log begin and end with the same words, and may have
-/// `::` in them.
+/// The file that an id names. Lines of a log begin and end alike, and may have `::` in them.
 fn file_of(id: &str) -> Option<&str> {
     id.split_once("::").map(|(file, _)| file).filter(|file| file.ends_with(".py"))
 }

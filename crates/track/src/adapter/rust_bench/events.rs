@@ -17,7 +17,6 @@ use crate::model::Metric;
 pub(super) enum Event<'t> {
     Begun,
     Ended,
-    /// A benchmark's figures.
     Bench {
         name: Cow<'t, str>,
         figures: Figures,

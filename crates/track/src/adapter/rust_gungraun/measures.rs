@@ -1,6 +1,6 @@
 //! Counts of Gungraun's tools, and their measures: Bencher's, where it has them.
 
-use crate::model::{Direction, Kind, Measure, Slug};
+use crate::model::{Direction, Measure, MeasureKind, Slug};
 
 /// Key in the summary, title in the text, slug, units.
 type Known = (&'static str, &'static str, &'static str, &'static str);
@@ -93,7 +93,7 @@ pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure 
         let name = format!("{} {metric}", prefix.unwrap_or_default());
         let name = name.trim();
         let units = format!("{name} (units)");
-        return Measure::custom(name.to_owned(), units, Direction::Unknown, Kind::Noisy);
+        return Measure::custom(name.to_owned(), units, Direction::Unknown, MeasureKind::Noisy);
     };
     let named = Measure::named(slug);
     let base = match units {
@@ -106,7 +106,8 @@ pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure 
                 _ => Direction::LowerIsBetter,
             };
             // The kernel's time is none of Valgrind's counts.
-            let kind = if slug.ends_with("-time") { Kind::Noisy } else { Kind::Exact };
+            let kind =
+                if slug.ends_with("-time") { MeasureKind::Noisy } else { MeasureKind::Exact };
             Measure { slug: Slug::of(slug), ..Measure::custom(title, units, direction, kind) }
         }
     };

@@ -87,8 +87,8 @@ struct Values {
 pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     let mut results = Results::default();
     let mut once = Once::default();
-    for document in objects::<Summary>(text) {
-        let at = At { adapter: Adapter::RustGungraun, line: document.line };
+    for document in objects::<Summary>(Adapter::RustGungraun, text) {
+        let at = document.at;
         match document.content {
             Ok(summary) => add(&mut results, &mut once, at, summary)?,
             Err(error) if MARKS.iter().all(|mark| document.head.contains(mark)) => {
@@ -136,7 +136,6 @@ fn add(
     Ok(())
 }
 
-/// The values of the new run.
 fn values(six: Option<Parts<TotalOf6>>, seven: Option<Parts<TotalOf7>>) -> Vec<(String, f64)> {
     let six = match six.map(|parts| parts.total.summary) {
         Some(ToolSummary::Callgrind(metrics)) => metrics,
@@ -158,6 +157,7 @@ fn values(six: Option<Parts<TotalOf6>>, seven: Option<Parts<TotalOf7>>) -> Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{benchmarks, check_error, values};
 
     fn document(version: &str, profile: &str) -> String {
         format!(
@@ -181,18 +181,13 @@ mod tests {
         let results = parse(&document("6", six)).expect("results");
         assert_eq!(results, parse(&document("7", seven)).expect("results"));
         assert_eq!(results.benchmarks[0].name.as_str(), "a::b::c::x");
-        let metrics = results.benchmarks[0].metrics.iter();
-        let found: Vec<_> =
-            metrics.map(|(measure, metric)| (measure.slug.as_str(), metric.value)).collect();
+        let found = values(&results.benchmarks[0]);
         assert_eq!(found, [("instructions", 78.0), ("l1-hit-rate", 95.5)]);
     }
 
     #[test]
     fn what_is_broken() {
-        let check = |text: &str, expected: &str| {
-            let error = parse(text).expect_err(text).to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let check = |text: &str, expected: &str| check_error(parse(text), expected);
         check(&format!("text\n{}", document("8", "")), "line 2: the summary has version 8");
         let whole = document("6", "");
         check(&whole[..whole.len() - 2], "the summary is broken: EOF");
@@ -204,11 +199,12 @@ mod tests {
         let one = document("7", profile);
         let other = one.replace("\"x\"", "\"x\\ny\"");
         let results = parse(&format!("{one}\n{other}")).expect("results");
-        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
-        assert_eq!(names, ["a::b::c::x", "a::b::c::x y"]);
+        assert_eq!(benchmarks(&results), ["a::b::c::x", "a::b::c::x y"]);
         assert_eq!(results.bencher_name(&results.benchmarks[1].name), "a::b::c::x\ny");
-        let error = parse(&format!("{one}\n\n{one}")).expect_err("twice").to_string();
-        assert!(error.contains("line 3: \"a::b::c::x\" has a result in line 1 already"), "{error}");
+        check_error(
+            parse(&format!("{one}\n\n{one}")),
+            "line 3: \"a::b::c::x\" has a result in line 1 already",
+        );
     }
 
     #[test]

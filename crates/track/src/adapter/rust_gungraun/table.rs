@@ -9,7 +9,7 @@ use super::measures::measure;
 use crate::{
     adapter::{
         Adapter, AdapterError,
-        line::{At, numbered},
+        line::{At, lines},
         naming,
         once::Once,
         unit,
@@ -38,8 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     let mut results = Results::default();
     let mut once = Once::default();
     let mut open: Option<Open<'_>> = None;
-    for (line, content) in numbered(text) {
-        let at = At { adapter: Adapter::RustGungraun, line };
+    for (at, content) in lines(Adapter::RustGungraun, text) {
         if is_heading(content) {
             end(&mut results, open.take())?;
             open = Some(Open {
@@ -83,8 +82,7 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
 }
 
 impl Open<'_> {
-    /// The name on one line, and as Bencher has it: the lines unchanged, up to the first indented
-    /// one.
+    /// The name on one line, and as Bencher has it: its lines up to the first indented one.
     fn named(&self, results: &mut Results) -> Result<BenchmarkName, AdapterError> {
         let lines = &self.lines[..self.name_lines];
         let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
@@ -179,6 +177,7 @@ fn has_two_values(new: &str, old: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::check_error;
 
     fn rows(text: &str) -> Vec<(String, String, f64)> {
         let results = parse(text).expect(text);
@@ -261,11 +260,7 @@ mod tests {
     #[test]
     fn one_name_of_two_benchmarks_is_refused() {
         let text = "a::b::c x:1\n  Instructions:  1|N/A (***)\na::b::c x:1\n  Instructions:  7|N/A (***)\n";
-        let error = parse(text).expect_err("twice").to_string();
-        assert!(
-            error.contains("line 3: \"a::b::c x:1\" has a result in line 1 already"),
-            "{error}"
-        );
+        check_error(parse(text), "line 3: \"a::b::c x:1\" has a result in line 1 already");
     }
 
     #[test]

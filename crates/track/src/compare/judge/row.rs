@@ -10,10 +10,10 @@ use wingbeat_stats::{
 use super::{Settings, Way};
 use crate::{
     compare::{
-        result::{ChangeInterval, Row},
+        result::{ChangeInterval, ComparedRow},
         series::Series,
     },
-    model::{Direction, Kind},
+    model::{Direction, MeasureKind},
 };
 
 pub(super) fn row(
@@ -21,8 +21,8 @@ pub(super) fn row(
     way: &Way,
     settings: &Settings,
     yardstick: &mut Yardstick,
-) -> Row {
-    let mut row = Row {
+) -> ComparedRow {
+    let mut row = ComparedRow {
         benchmark: series.benchmark.clone(),
         measure: series.measure.clone(),
         base: median(series, 0),
@@ -57,7 +57,7 @@ pub(super) fn row(
     row
 }
 
-fn exact([base, head]: [f64; 2], row: &mut Row) {
+fn exact([base, head]: [f64; 2], row: &mut ComparedRow) {
     (row.base, row.head) = (base, head);
     row.change = match base == head {
         true => Some(0.0),
@@ -67,8 +67,8 @@ fn exact([base, head]: [f64; 2], row: &mut Row) {
     row.verdict = Verdict::of_exact(order, is_less_better(row.measure.direction));
 }
 
-fn noisy(series: &Series, ratios: &[f64], yardstick: &mut Yardstick, row: &mut Row) {
-    if series.measure.kind == Kind::Exact {
+fn noisy(series: &Series, ratios: &[f64], yardstick: &mut Yardstick, row: &mut ComparedRow) {
+    if series.measure.kind == MeasureKind::Exact {
         let note = "differs between runs of one revision, so it is judged like a time";
         row.note = Some(note.to_owned());
     }

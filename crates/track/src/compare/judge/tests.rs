@@ -24,7 +24,7 @@ fn pairs(change: f64) -> Vec<[f64; 2]> {
     (0..16).map(|at| [1000.0, 1000.0 * (1.0 + change) * noise(at)]).collect()
 }
 
-fn only(series: Series) -> Row {
+fn only(series: Series) -> ComparedRow {
     let (mut rows, _) = judge(&[series], &Settings::default());
     assert_eq!(rows.len(), 1);
     rows.remove(0)
@@ -63,7 +63,7 @@ fn few_pairs_get_no_verdict() {
 
 #[test]
 fn exact_measures_are_compared_exactly_unless_they_vary() {
-    let exact = || Measure { kind: Kind::Exact, ..Measure::latency() };
+    let exact = || Measure { kind: MeasureKind::Exact, ..Measure::latency() };
     let check = |pairs: &[[f64; 2]], verdict, is_beyond, has_note| {
         let row = only(series(exact(), pairs));
         assert_eq!((row.verdict, row.is_beyond_threshold), (verdict, is_beyond), "{pairs:?}");

@@ -12,9 +12,9 @@ fn name(text: &str) -> BenchmarkName {
     BenchmarkName::new(text).expect("a name")
 }
 
-fn row(benchmark: &str, verdict: Verdict) -> Row {
+fn row(benchmark: &str, verdict: Verdict) -> ComparedRow {
     let (lower, upper) = if verdict == Verdict::Worse { (0.02, 0.04) } else { (-0.004, 0.003) };
-    Row {
+    ComparedRow {
         benchmark: name(benchmark),
         measure: Measure::latency(),
         base: 1e6,
@@ -126,7 +126,7 @@ fn confidence_is_never_rounded_to_certainty() {
 fn every_width_is_kept() {
     use unicode_width::UnicodeWidthStr as _;
     let mut comparison = comparison();
-    comparison.rows.push(Row {
+    comparison.rows.push(ComparedRow {
         note: Some("asked not to be judged, so it fails nothing".to_owned()),
         ..row("a_module::with::a_long::name_of_a_benchmark/1000000", Verdict::TooFewPairs)
     });

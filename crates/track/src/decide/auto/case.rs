@@ -27,11 +27,9 @@ const EQUAL_PART: f64 = 0.1;
 /// Minimum spread, as a share of the least change that counts.
 const CHANGE_PART: f64 = 0.1;
 
-/// Minimum number of reports of a new level, including the newest: the iterations of one report
-/// always belong together.
+/// Minimum number of reports of a new level, the newest included: iterations belong together.
 const NEW_LEVEL_REPORTS: usize = 4;
 
-/// Minimum degrees of freedom of a spread.
 const DEGREES_MIN: f64 = 3.0;
 
 /// A level that has become visible with the newest value.
@@ -41,7 +39,6 @@ pub(super) struct NewLevel {
     pub(super) after: f64,
     /// Values at the new level, the newest included.
     pub(super) points: usize,
-    /// Values at the level before.
     pub(super) points_before: usize,
     /// Values of the shorter of the two levels that are nearer to it than to the other.
     pub(super) far: usize,
@@ -197,8 +194,7 @@ fn at_least(least: usize, count: usize, p: f64) -> f64 {
     chance.min(1.0)
 }
 
-/// The spread is at least a share of the step of rounded values, and of the least change that
-/// counts.
+/// At least a share of the step of rounded values, and of the least change that counts.
 fn least_spread(values: &[f64], settings: &Settings) -> f64 {
     let level = sample::median(values.to_vec());
     let by_digits = || {

@@ -8,18 +8,15 @@ use wingbeat_stats::{
 
 use super::{
     Case, Settings,
-    neighbours::Neighbours,
-    others::Others,
-    run::{self, Run},
+    others::{Neighbours, Others},
+    run::{self, NewestRun},
 };
 
-/// Shares of the false-positive rate: for the newest value alone, for the newest values together,
-/// for a new level in the whole series.
+/// Shares of the false-positive rate: of the newest value, the newest together, a new level.
 const VALUE_SHARE: f64 = 0.35;
 const RUN_SHARE: f64 = 0.5;
 const LEVEL_SHARE: f64 = 0.15;
 
-/// The evidence for one metric.
 pub(super) struct Evidence {
     /// Level and spread of its history.
     pub(super) usual: Usual,
@@ -38,10 +35,9 @@ pub(super) struct Evidence {
     pub(super) p_run: f64,
     pub(super) p_level: f64,
     /// The newest values that are off to the same side, where they are best explained by a new level.
-    pub(super) run: Option<Run>,
+    pub(super) run: Option<NewestRun>,
 }
 
-/// Weighs all metrics.
 pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence>> {
     let usual = |case: &Case<'_>| {
         let pieces = case.pieces.before(1)?;

@@ -8,10 +8,12 @@ use wingbeat_stats::{
     usual::Usual,
 };
 
-use super::{Case, neighbours::Neighbours, others::Others};
+use super::{
+    Case,
+    others::{Neighbours, Others},
+};
 
-/// Maximum number of the newest reports to judge together. A report that was measured again has
-/// several values.
+/// Newest reports to judge together. A report that was measured again has several values.
 const REPORTS: RangeInclusive<usize> = 1..=4;
 
 /// Minimum error of the newest value and of most others, in spreads.
@@ -26,18 +28,16 @@ const CORRELATION_OF_REPEATS: f64 = 0.9;
 const RATIO_CHANCE: f64 = 0.02;
 const RATIO_POWER: f64 = 0.6;
 
-/// Weights of a ratio of two values, and of more: two spikes that agree are far more frequent than
-/// three.
+/// Weights of two values, and of more: two spikes agree far more often than three.
 const WEIGHT_OF_TWO: f64 = 0.02;
 const WEIGHT_OF_MORE: f64 = 0.5;
 
 /// The newest values, most of them off to the same side.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Run {
+pub(super) struct NewestRun {
     pub(super) reports: usize,
     /// Whether each value is off, and not only most of them.
     pub(super) are_all_off: bool,
-    /// Level before them.
     pub(super) before: f64,
     /// Their middle value, and its distance from the level in spreads.
     pub(super) middle: f64,
@@ -47,10 +47,10 @@ pub(super) struct Run {
 }
 
 /// The run that is best explained by a new level, and the probability of any so good without one.
-pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<Run>) {
+pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<NewestRun>) {
     let repeats = case.history.series.repeats.len();
     let mut sum = 0.0;
-    let mut best: Option<(f64, Run)> = None;
+    let mut best: Option<(f64, NewestRun)> = None;
     for reports in REPORTS.filter(|reports| reports + repeats > 1) {
         let run = of_reports(reports, case, own, others);
         let Some(run) = run else { continue };
@@ -64,7 +64,7 @@ pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Optio
     (chance.min(1.0), best.map(|(_, run)| run))
 }
 
-fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> Option<Run> {
+fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> Option<NewestRun> {
     let series = case.history.series;
     let pieces = case.pieces.before(reports)?;
     let mut values = case.pieces.newest(reports - 1);
@@ -90,5 +90,5 @@ fn of_reports(reports: usize, case: &Case<'_>, own: &Kinds, others: &Others) -> 
     let middle = wingbeat_stats::sample::median(values);
     let error = (middle - usual.level) / usual.spread;
     let are_all_off = off == errors.len();
-    Some(Run { reports, are_all_off, before: usual.level, middle, error, ratio })
+    Some(NewestRun { reports, are_all_off, before: usual.level, middle, error, ratio })
 }

@@ -12,7 +12,7 @@ use super::{
     },
     Case, Settings, corrected,
     evidence::Evidence,
-    run::Run,
+    run::NewestRun,
 };
 use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
 
@@ -33,11 +33,7 @@ pub(super) fn write(
     let (level, scale) = (usual.level, usual.scale());
     let bound = |level: f64, limit: f64| {
         let distance = |least: f64| (limit * scale).max(least * level.abs());
-        Boundary {
-            baseline: Some(level),
-            lower_limit: Some(level - distance(least.0)),
-            upper_limit: Some(level + distance(least.1)),
-        }
+        Boundary::around(level, level - distance(least.0), level + distance(least.1))
     };
     verdict.boundary = Some(bound(level, *limit));
     verdict.change = evidence.change(*value >= 0.0 && case.pieces.are_positive());
@@ -167,7 +163,7 @@ impl Evidence {
     }
 }
 
-fn reason_of_run(run: &Run, repeats: usize, p: f64) -> String {
+fn reason_of_run(run: &NewestRun, repeats: usize, p: f64) -> String {
     let what = match (run.reports, repeats) {
         (1, 1) => "measured twice, it is off".to_owned(),
         (1, _) => format!("measured {} times, it is off", 1 + repeats),
@@ -205,7 +201,6 @@ fn reason_of_suspect(evidence: &Evidence, repeats: usize) -> String {
     )
 }
 
-/// Why nothing can be judged.
 fn reason_of_noise(evidence: &Evidence) -> String {
     let why = evidence.spikes().unwrap_or_else(|| {
         let spread = evidence.usual.spread / evidence.usual.level.abs();
@@ -215,7 +210,6 @@ fn reason_of_noise(evidence: &Evidence) -> String {
     format!("history too noisy to judge: {why}; --confirm or more iterations")
 }
 
-/// Why there is no change.
 fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {
     let (error, needed) = (evidence.error.abs(), evidence.limit);
     if error > needed {

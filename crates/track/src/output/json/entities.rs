@@ -4,15 +4,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    Page, Row,
-    ids::{Ids, hash, slug, time},
+    Page, ReportRow,
+    ids::{Ids, sha1, slug, time},
 };
 use crate::{
     adapter::Adapter,
     model::{BenchmarkName, Measure, ThresholdModel, threshold::Test},
 };
 
-/// Makes the things that a report mentions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entities<'a> {
     pub(super) page: &'a Page<'a>,
@@ -77,7 +76,7 @@ impl<'a> Entities<'a> {
     }
 
     /// The threshold of a result; `None` for tests that Bencher does not know.
-    pub(super) fn threshold(&self, row: &Row<'_>, model: &ThresholdModel) -> Option<Value> {
+    pub(super) fn threshold(&self, row: &ReportRow<'_>, model: &ThresholdModel) -> Option<Value> {
         let created = time(self.page.report.end_time);
         Some(json!({
             "uuid": self.ids.threshold(row.measure),
@@ -88,7 +87,7 @@ impl<'a> Entities<'a> {
     }
 
     /// The threshold of an alert, which has no model where Bencher does not know the test.
-    pub(super) fn alert_threshold(&self, row: &Row<'_>) -> Value {
+    pub(super) fn alert_threshold(&self, row: &ReportRow<'_>) -> Value {
         let created = time(self.page.report.end_time);
         json!({
             "uuid": self.ids.threshold(row.measure),
@@ -139,7 +138,7 @@ impl<'a> Entities<'a> {
 }
 
 fn version(number: u64, commit: Option<&str>) -> Value {
-    json!({ "number": number, "hash": hash(commit) })
+    json!({ "number": number, "hash": sha1(commit) })
 }
 
 /// Bencher's name for an adapter: its own, or one that takes anything.

@@ -3,7 +3,7 @@
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use uuid::Uuid;
 
-use super::Row;
+use super::ReportRow;
 use crate::model::{BenchmarkName, Measure, Report, Slug, ThresholdModel};
 
 /// Below this all of ours are made. It means nothing else.
@@ -51,7 +51,6 @@ impl Ids {
         below(self.project, "measure", measure.slug.as_str())
     }
 
-    /// The threshold of a measure on this branch and testbed.
     pub(super) fn threshold(&self, measure: &Measure) -> Uuid {
         below(self.branch, "threshold", &format!("{}/{}", self.testbed, measure.slug))
     }
@@ -61,7 +60,7 @@ impl Ids {
         below(self.threshold(measure), "model", &format!("{model:?}"))
     }
 
-    pub(super) fn metric(&self, row: &Row<'_>) -> Uuid {
+    pub(super) fn metric(&self, row: &ReportRow<'_>) -> Uuid {
         let place = format!("{}/{}/{}", row.iteration, row.measure.slug, row.benchmark.name);
         below(self.report, "metric", &place)
     }
@@ -84,12 +83,12 @@ pub(super) fn slug(name: &str, uuid: Uuid) -> String {
 }
 
 /// A time as Bencher writes it.
-pub(super) fn time(time: OffsetDateTime) -> String {
+pub(crate) fn time(time: OffsetDateTime) -> String {
     // Only years beyond 9999 have no such form.
     time.format(&Rfc3339).unwrap_or_else(|_| time.unix_timestamp().to_string())
 }
 
 /// A commit as Bencher takes it: the 40 digits of SHA-1.
-pub(super) fn hash(hash: Option<&str>) -> Option<&str> {
+pub(crate) fn sha1(hash: Option<&str>) -> Option<&str> {
     hash.filter(|hash| hash.len() == 40 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }

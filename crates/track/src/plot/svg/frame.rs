@@ -6,11 +6,12 @@ use wingbeat_text::{grouped, share};
 use super::{Note, marks, px, signs};
 use crate::{
     model::Direction,
+    output::escaped,
     plot::{
         axis::{places, time_text},
         chart::{Chart, LINES_MAX, Line, Panel},
         layout::{FONT, FONT_SMALL, Frame, LABEL_HEIGHT, LABELS_WIDTH, Layout, PLOT_TOP, spread},
-        words::{escape, fit, width},
+        words::{fit, width},
     },
 };
 
@@ -20,7 +21,6 @@ const TICK_DISTANCE: f64 = 92.0;
 /// Lines beyond this many have the colours of the first again, and are dashed.
 const COLOURS: usize = LINES_MAX / 2;
 
-/// Size of the text of titles.
 const TITLE_FONT: f64 = 14.0;
 
 /// Commits are cut off to that many characters.
@@ -92,13 +92,12 @@ fn title(out: &mut String, panel: &Panel, layout: &Layout, frame: &Frame) {
     let _ = writeln!(
         out,
         "<text class=\"title\" x=\"{x}\" y=\"{y}\">{}{}<tspan class=\"quiet\" dx=\"10\">{}</tspan></text>",
-        escape(&name(panel, layout)),
-        escape(&unit),
+        escaped(&name(panel, layout)),
+        escaped(&unit),
         about.join(" · ")
     );
 }
 
-/// Benchmark and measure, as far as there is room.
 pub(in crate::plot) fn name(panel: &Panel, layout: &Layout) -> String {
     let measure = fit(&format!(" · {}", panel.measure.name), layout.width * 0.4, TITLE_FONT);
     // The measure stays whole where the name of a benchmark does not fit.
@@ -120,7 +119,7 @@ fn vertical(out: &mut String, layout: &Layout, frame: &Frame) {
     let (left, right) = (layout.left, px(layout.left + layout.width));
     for (value, text) in &frame.ticks.marks {
         let y = frame.y(*value);
-        let (line, base, text) = (px(y), px(y + 4.0), escape(text));
+        let (line, base, text) = (px(y), px(y + 4.0), escaped(text));
         let _ = writeln!(
             out,
             "<path class=\"grid\" d=\"M{} {line}H{right}\"/><text x=\"{}\" y=\"{base}\">{text}</text>",
@@ -158,7 +157,7 @@ fn horizontal(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame) {
             let hash: String = hash.chars().take(HASH_LENGTH).collect();
             let y = px(bottom + 31.0);
             let _ =
-                write!(out, "<text class=\"hash\" x=\"{x}\" y=\"{y}\">{}</text>", escape(&hash));
+                write!(out, "<text class=\"hash\" x=\"{x}\" y=\"{y}\">{}</text>", escaped(&hash));
         }
         out.push('\n');
     }
@@ -232,7 +231,7 @@ fn labels(
             "<g class=\"label {class}\"><title>{}</title><path class=\"lead\" d=\"M{} {}L{} {}L{} {}\"/>\
              <text x=\"{tx}\" y=\"{}\">{}</text><text class=\"value\" x=\"{tx}\" y=\"{}\">{}{change}\
              </text></g>",
-            escape(&line.name),
+            escaped(&line.name),
             px(x + 3.0),
             px(y),
             px(right.max(x + 3.0)),
@@ -240,9 +239,9 @@ fn labels(
             px(right + 14.0),
             px(place),
             px(place),
-            escape(&name),
+            escaped(&name),
             px(place + 14.0),
-            escape(&value),
+            escaped(&value),
             class = class(colour),
             tx = px(right + 18.0),
         );

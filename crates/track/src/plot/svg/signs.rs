@@ -38,8 +38,7 @@ impl<'a> Room<'a> {
         Self { layout, frame, curves, taken: Vec::new() }
     }
 
-    /// The best place for a text of that width beside a step: its right end and its base line. `None` if
-    /// other texts take all places.
+    /// The best place for a text beside a step: its right end and base line. `None` if all are taken.
     fn place(&mut self, x: f64, y: f64, text_width: f64) -> Option<(f64, f64)> {
         let (left, right) = (self.layout.left, self.layout.left + self.layout.width);
         let (top, bottom) = (PLOT_TOP + ABOVE + GAP, self.frame.bottom() - GAP);
@@ -93,7 +92,6 @@ impl Area {
     }
 }
 
-/// Changes of level with how large they are.
 pub(super) fn steps(
     out: &mut String,
     chart: &Chart,

@@ -12,8 +12,7 @@ use crate::{
     run::{Benchmark, Request, confirm, judge::Background},
 };
 
-/// The comparison of the report's commit with that of the nearest report of history, or why there is
-/// none.
+/// The comparison of the report's commit with that of the nearest report, or why there is none.
 pub(super) fn plan(
     request: &Request,
     report: &Report,

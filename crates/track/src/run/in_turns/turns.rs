@@ -19,7 +19,6 @@ use crate::{
 /// How soon a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// The comparison, or why there is none.
 pub(super) fn compare(
     plan: compare::Plan,
     interrupt: &Interrupt,

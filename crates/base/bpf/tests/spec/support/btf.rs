@@ -115,7 +115,6 @@ impl Types {
         self.structure("", 8 * members.len() as u32, &members)
     }
 
-    /// The section.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let types = bytes(&self.words);
         let types_len = types.len() as u32;
@@ -135,7 +134,6 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    /// The section.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let parts = [part(&self.functions), part(&self.lines), part(&self.accesses)];
         let mut header = vec![MAGIC, 32];

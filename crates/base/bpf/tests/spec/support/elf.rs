@@ -106,7 +106,6 @@ impl Object {
         self.section(name, SHT_PROGBITS, 0, data)
     }
 
-    /// The section with a number.
     pub(crate) fn at(&mut self, section: usize) -> &mut Section {
         &mut self.sections[section - 1]
     }
@@ -137,7 +136,6 @@ impl Object {
         symbol
     }
 
-    /// Adds the symbol of a variable.
     pub(crate) fn variable(&mut self, section: usize, name: &str, value: u64, size: u64) -> usize {
         let kind = STT_OBJECT;
         self.symbol(Symbol { value, size, kind, ..Symbol::global(name, section) })

@@ -41,7 +41,6 @@ impl Sample {
         Self { object: object(), types, extension }
     }
 
-    /// The file.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut object = self.object.clone();
         object.at(BTF).data = self.types.bytes();

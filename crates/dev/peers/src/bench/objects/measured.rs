@@ -1,5 +1,4 @@
-//! What `wingbeat bench` makes of an object file, program by program. docs/bench.md describes the
-//! JSON.
+//! What `wingbeat bench` makes of an object file, program by program. docs/bench.md describes the JSON.
 
 use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
@@ -10,7 +9,7 @@ use wingbeat_bpf::spec::Spec;
 
 use super::{
     super::ours::Wingbeat,
-    bounded::{self, Ended},
+    veristat::{self, Ended},
 };
 
 /// What became of a program; the best that any of its cases came to.
@@ -23,7 +22,6 @@ pub(super) enum Fate {
     Untimed(String),
     /// It was loaded; only its event can run it.
     Verified,
-    /// Its time was measured.
     Timed,
 }
 
@@ -47,7 +45,7 @@ pub(super) fn measure(
     let mut command = Command::new(&wingbeat.program);
     command.args(["--quiet", "bench", "--format", "json", "--cpu", &wingbeat.cpu.to_string()]);
     command.arg("--time").arg(format!("{}ms", time.as_millis())).arg(object);
-    let Ended { stdout, stderr, wall, is_late } = bounded::run(&command, limit)?;
+    let Ended { stdout, stderr, wall, is_late } = veristat::run(&command, limit)?;
     let wall_s = wall.as_secs_f64();
     if stdout.trim().is_empty() {
         let failure = without_path(&first_line(&stderr, is_late), object);

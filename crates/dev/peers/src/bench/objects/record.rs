@@ -90,7 +90,6 @@ impl Tried {
         !self.wingbeat.is_late && self.wingbeat.wall_s <= time_s + ALLOWANCE_S
     }
 
-    /// Sums of this object.
     pub(super) fn sums(&self, time_s: f64) -> Sums {
         let programs = self.programs();
         let count = |is: fn(&Fate) -> bool| programs.values().filter(|fate| is(fate)).count();
@@ -108,18 +107,17 @@ impl Tried {
 }
 
 impl Sums {
-    /// Both together.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            objects: self.objects + other.objects,
-            programs: self.programs + other.programs,
-            timed: self.timed + other.timed,
-            verified: self.verified + other.verified,
-            refused: self.refused + other.refused,
-            loaded_by_libbpf: self.loaded_by_libbpf + other.loaded_by_libbpf,
-            refused_here_alone: self.refused_here_alone + other.refused_here_alone,
-            in_time: self.in_time + other.in_time,
+    pub(super) fn and(mut self, other: Self) -> Self {
+        for (sum, more) in self.all().into_iter().zip({ other }.all()) {
+            *sum += *more;
         }
+        self
+    }
+
+    fn all(&mut self) -> [&mut usize; 8] {
+        let Self { objects, programs, timed, verified, refused, .. } = self;
+        let (loaded, alone) = (&mut self.loaded_by_libbpf, &mut self.refused_here_alone);
+        [objects, programs, timed, verified, refused, loaded, alone, &mut self.in_time]
     }
 }
 

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::table::{column, compact, joined, table};
 
-/// Everything.
 pub(super) fn all(record: &Record) -> String {
     let mut parts = vec![
         record.origin.text(""),
@@ -142,10 +141,7 @@ fn refused(record: &Record) -> String {
                 .push(format!("- {origin}/{name}, `{programs}`: `{}`\n", reason.replace('`', "'")));
         }
     }
-    match lines.is_empty() {
-        true => "None.\n".to_owned(),
-        false => lines.concat(),
-    }
+    if lines.is_empty() { "None.\n".to_owned() } else { lines.concat() }
 }
 
 /// What a reader of the terminal wants to know of an object at once.

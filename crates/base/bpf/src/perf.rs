@@ -1,0 +1,100 @@
+//! Events of perf on one CPU: the clock that runs a sampler, and the kernel's records of processes.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::param::page_size;
+
+use crate::sys::{self, Mapping};
+
+/// The clock of a CPU, which stands still while that is idle. Nothing is left of it when it is dropped.
+#[derive(Debug)]
+pub struct CpuClock(OwnedFd);
+
+impl CpuClock {
+    /// Opens a clock that will fire so often; it does not run yet.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` without `CAP_PERFMON`; `InvalidInput` above the sysctl
+    /// `kernel.perf_event_max_sample_rate`.
+    pub fn open(cpu: u32, frequency_hz: u64) -> io::Result<Self> {
+        sys::open_clock(number(cpu)?, frequency_hz).map(Self)
+    }
+
+    /// Has a program of type perf_event run whenever the clock fires.
+    pub fn attach(&self, program: impl AsFd) -> io::Result<()> {
+        sys::set_program(self.0.as_fd(), program.as_fd())
+    }
+
+    pub fn start(&self) -> io::Result<()> {
+        sys::switch(self.0.as_fd(), true)
+    }
+
+    pub fn stop(&self) -> io::Result<()> {
+        sys::switch(self.0.as_fd(), false)
+    }
+
+    /// How long it ran so far, nanoseconds.
+    pub fn ran_ns(&self) -> io::Result<u64> {
+        let mut value = [0; 8];
+        match rustix::io::read(&self.0, &mut value)? {
+            8 => Ok(u64::from_ne_bytes(value)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// Where in the first page `data_head` and `data_tail` are (`struct perf_event_mmap_page`,
+/// include/uapi/linux/perf_event.h, Linux 6.18).
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
+/// The kernel's records of what happens to processes on a CPU, and to its own code: executable mappings,
+/// names, forks and exits, symbols and BPF programs.
+#[derive(Debug)]
+pub struct ProcessRecords {
+    event: OwnedFd,
+    ring: Mapping,
+    /// Bytes for records.
+    size: usize,
+}
+
+impl ProcessRecords {
+    /// Opens a buffer of so many pages, a power of two; records flow from now on.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` without `CAP_PERFMON`.
+    pub fn open(cpu: u32, pages: usize) -> io::Result<Self> {
+        let event = sys::open_process_records(number(cpu)?)?;
+        let size = pages * page_size();
+        let ring = Mapping::of(&event, 0, page_size() + size, true)?;
+        Ok(Self { event, ring, size })
+    }
+
+    /// Appends all waiting records to `bytes`, as the kernel wrote them: each begins with a
+    /// `struct perf_event_header` and ends with its time.
+    pub fn take(&mut self, bytes: &mut Vec<u8>) {
+        let (head, tail) = (self.ring.load_u64(HEAD), self.ring.load_u64(TAIL));
+        let waiting = (head.wrapping_sub(tail) as usize).min(self.size);
+        let start = tail as usize % self.size;
+        let first = waiting.min(self.size - start);
+        self.ring.copy(page_size() + start, first, bytes);
+        self.ring.copy(page_size(), waiting - first, bytes);
+        self.ring.store_u64(TAIL, head);
+    }
+}
+
+/// For waiting until there is a record.
+impl AsFd for ProcessRecords {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+fn number(cpu: u32) -> io::Result<libc::c_int> {
+    libc::c_int::try_from(cpu).map_err(io::Error::other)
+}

@@ -1,0 +1,107 @@
+//! Maps and ring buffers as user space reads them, and helpers that a kernel has.
+
+use wingbeat_bpf::{
+    ProgramType,
+    code::op,
+    helpers,
+    loader::{LoadedMaps, RingReader},
+    spec::{MapSpec, MapType},
+};
+
+use crate::{
+    bytecode::{EXIT, alu, alu_reg, call, copy, helper, load, map, set, store},
+    support::{can_load, load as load_program, program, run},
+};
+
+fn map_of(r#type: MapType, sizes: (u32, u32), entries: u32) -> LoadedMaps {
+    LoadedMaps::create(&[MapSpec::plain("read", r#type, sizes, entries)], None).expect("a map")
+}
+
+#[test]
+fn a_ring_buffer_gives_each_record_once() {
+    if !can_load() {
+        return;
+    }
+    let maps = map_of(MapType::RINGBUF, (0, 0), 4096);
+    // The length of the packet, twice: a record whose size does not divide that of the buffer.
+    let output = [
+        &[
+            load(op::W, 2, 1, 4),
+            load(op::W, 3, 1, 0),
+            alu_reg(op::SUB, 2, 3),
+            store(op::DW, 10, -16, 2),
+            store(op::DW, 10, -8, 2),
+        ],
+        map(1, 0).as_slice(),
+        &[
+            copy(2, 10),
+            alu(op::ADD, 2, -16),
+            set(3, 16),
+            set(4, 0),
+            call(helper::RINGBUF_OUTPUT),
+            EXIT,
+        ],
+    ]
+    .concat();
+    let xdp = ProgramType::XDP;
+    let output = load_program(&program(xdp), &output, &maps.descriptors()).expect("it loads");
+    let mut reader = RingReader::new(maps.get("read").expect("the map")).expect("it is mapped");
+    for round in 0..10 {
+        let lens = (round..round + 100).map(|number| 14 + number);
+        for len in lens.clone() {
+            let done = run(&output, xdp, &vec![0; len], 1).expect("it runs");
+            assert_eq!(done.return_value, 0);
+        }
+        let expected: Vec<_> =
+            lens.map(|len| [len as u64; 2].map(u64::to_ne_bytes).concat()).collect();
+        let mut found = Vec::new();
+        reader.drain(|record| found.push(record.to_vec()));
+        assert_eq!(found, expected, "round {round}");
+    }
+    reader.drain(|record| panic!("nothing is left, and there is {record:?}"));
+}
+
+#[test]
+fn what_is_no_ring_buffer_has_no_reader() {
+    if !can_load() {
+        return;
+    }
+    let maps = map_of(MapType::HASH, (4, 8), 4);
+    let error = RingReader::new(maps.get("read").expect("the map")).expect_err("no ring buffer");
+    assert!(error.to_string().starts_with("cannot read map read (hash): "), "{error}");
+}
+
+#[test]
+fn keys_and_sums() {
+    if !can_load() {
+        return;
+    }
+    let maps = map_of(MapType::PERCPU_HASH, (4, 8), 4);
+    let map = maps.get("read").expect("the map");
+    assert_eq!(map.keys().expect("no keys").len(), 0);
+    let cpus = map.value_len() / 8;
+    for key in [7_u32, 5] {
+        map.set(&key.to_ne_bytes(), &u64::from(key).to_ne_bytes().repeat(cpus)).expect("it is set");
+    }
+    let keys: Vec<_> = map.keys().expect("keys").into_iter().collect();
+    assert_eq!(keys, [5_u32, 7].map(|key| key.to_ne_bytes().to_vec()));
+    let sum = |key: u32| map.sum(&key.to_ne_bytes()).expect("a sum");
+    assert_eq!([5, 7, 9].map(sum), [5 * cpus as u64, 7 * cpus as u64, 0]);
+}
+
+#[test]
+fn helpers_that_a_type_may_call() {
+    if !can_load() {
+        return;
+    }
+    const GET_STACKID: u32 = 27;
+    let check = |r#type, number, expected| {
+        assert_eq!(helpers::may_call(r#type, number), expected, "{type}, {number}");
+    };
+    // The verifier accepts the first as it stands, and of the next two only the arguments are wrong.
+    check(ProgramType::PERF_EVENT, 5, true);
+    check(ProgramType::PERF_EVENT, 1, true);
+    check(ProgramType::PERF_EVENT, GET_STACKID, true);
+    check(ProgramType::XDP, GET_STACKID, false);
+    check(ProgramType::PERF_EVENT, 9999, false);
+}

@@ -1,0 +1,164 @@
+//! Notices of a run. Alerts that nobody has answered, until their level became the usual one: from then on
+//! the same value raises no alert, which is to be said once. And thresholds that judge nothing: a typing
+//! error in one must not look like a report without alerts.
+
+use std::collections::BTreeSet;
+
+use wingbeat_stats::sample;
+use wingbeat_text::{first_few, share};
+
+use crate::{
+    decide::Series,
+    model::{
+        MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug, Status,
+        Threshold, Verdict,
+        threshold::{Test, matches_glob},
+    },
+    output::short_hash,
+};
+
+/// Newest points before the alerts that tell the level from which they rose.
+const BEFORE_MAX: usize = 20;
+
+/// A notice, if this report is the first without an alert at the level of the alerts before it.
+pub(super) fn of_absorbed<'a>(
+    past: &[PastReport],
+    series: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
+) -> Vec<Notice> {
+    let found: Vec<String> = series
+        .filter(|(series, verdict)| {
+            series.measure.kind == MeasureKind::Noisy
+                && verdict.test == Some(Test::Auto)
+                && verdict.outcome == Outcome::NoChange
+        })
+        .filter_map(|(series, verdict)| {
+            let baseline = verdict.boundary?.baseline?;
+            let (change, first) = absorbed(series.history, baseline)?;
+            let since = past.get(first.report).and_then(|report| report.hash.as_deref());
+            let since = since.map(|hash| format!(" since {}", short_hash(hash)));
+            let (name, change) = (&verdict.benchmark, share::change(change));
+            Some(format!("{name} {} {change}{}", verdict.measure, since.unwrap_or_default()))
+        })
+        .collect();
+    let metrics = found.len();
+    if metrics == 0 {
+        return Vec::new();
+    }
+    let text = NoticeText {
+        cause: format!("alerts were not answered for long: {}", first_few(found.into_iter())),
+        effect: "their level is the usual one from now on, and raises no more alerts".to_owned(),
+        next_step: String::new(),
+    };
+    vec![Notice::AlertIsUsual { metrics, text }]
+}
+
+/// How far the alerts at the end of history lie from what was before them, and the first of them, if the
+/// baseline is nearer to them.
+fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
+    let is_open =
+        |point: &&PastPoint| point.alert.is_some_and(|(_, status)| status != Status::Dismissed);
+    let open_alerts = points.iter().rev().take_while(is_open).count();
+    let first = points.len().checked_sub(open_alerts).filter(|&first| first > 0)?;
+    let (before, alerts) = points.split_at(first);
+    let oldest = alerts.first()?;
+    let old = median(&before[before.len().saturating_sub(BEFORE_MAX)..]);
+    let new = median(alerts);
+    let change = (new - old) / old.abs();
+    let is_nearer = (baseline - new).abs() < (baseline - old).abs();
+    (is_nearer && change.is_finite()).then_some((change, oldest))
+}
+
+fn median(points: &[PastPoint]) -> f64 {
+    sample::median(points.iter().map(|point| point.value).collect())
+}
+
+/// Measures that are listed at most.
+const LISTED_MAX: usize = 8;
+
+/// A notice for each threshold that has no boundary, or that no metric of the report fits.
+pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> {
+    let benchmarks = || report.iterations.iter().flat_map(|results| &results.benchmarks);
+    let measures: BTreeSet<&Slug> =
+        benchmarks().flat_map(|it| &it.metrics).map(|(measure, _)| &measure.slug).collect();
+    // Without metrics that is what the user reads of.
+    if measures.is_empty() {
+        return Vec::new();
+    }
+    let fits = |threshold: &Threshold| {
+        let glob = threshold.benchmark.as_deref();
+        benchmarks().any(|it| {
+            glob.is_none_or(|glob| matches_glob(glob, it.name.as_str()))
+                && it.metrics.iter().any(|(measure, _)| measure.slug == threshold.measure)
+        })
+    };
+    let text = |threshold: &Threshold| {
+        let Threshold { measure, benchmark, model } = threshold;
+        let needs_boundary = !matches!(model.test, Test::Auto | Test::ChangePoint);
+        let (cause, next_step) = match benchmark {
+            _ if needs_boundary
+                && model.lower_boundary.is_none()
+                && model.upper_boundary.is_none() =>
+            {
+                let step = "set the upper or the lower one (--threshold-upper-boundary, or upper-boundary \
+                            in wingbeat.toml)";
+                (format!("{} needs a boundary", model.test), step.to_owned())
+            }
+            _ if fits(threshold) => return None,
+            Some(glob) if measures.contains(measure) => (
+                format!("no benchmark with the measure {measure} matches {glob:?}"),
+                "correct the glob, or remove the threshold".to_owned(),
+            ),
+            _ => (
+                format!("no benchmark has the measure {measure}"),
+                format!("use a measure of the results: {}", listed(&measures)),
+            ),
+        };
+        let effect = format!("the threshold for {measure} judges nothing");
+        Some(NoticeText { cause, effect, next_step })
+    };
+    let notice = |threshold: &Threshold| {
+        let text = text(threshold)?;
+        let Threshold { measure, benchmark, .. } = threshold.clone();
+        Some(Notice::IdleThreshold { measure, benchmark, text })
+    };
+    thresholds.iter().filter_map(notice).collect()
+}
+
+/// Measures in a sentence.
+fn listed(measures: &BTreeSet<&Slug>) -> String {
+    let mut texts: Vec<String> =
+        measures.iter().take(LISTED_MAX).map(ToString::to_string).collect();
+    if measures.len() > LISTED_MAX {
+        texts.push(format!("{} more", measures.len() - LISTED_MAX));
+    }
+    texts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Limit;
+
+    #[test]
+    fn alerts_that_became_the_level() {
+        let check = |values: &[f64], open_alerts: usize, baseline, expected: Option<f64>| {
+            let first = values.len() - open_alerts;
+            let point = |(report, &value): (usize, &f64)| PastPoint {
+                alert: (report >= first).then_some((Limit::Upper, Status::Active)),
+                ..PastPoint::new(report, value)
+            };
+            let points: Vec<PastPoint> = values.iter().enumerate().map(point).collect();
+            let found = absorbed(&points, baseline);
+            assert_eq!(found.map(|(change, _)| change), expected, "{values:?}");
+            assert!(found.is_none_or(|(_, point)| point.report == first));
+        };
+        let (old, new) = (100.0, 150.0);
+        check(&[old, old, new, new, new], 3, new, Some(0.5));
+        check(&[old, old, new, new, new], 3, old, None);
+        check(&[old, 80.0, old], 0, old, None);
+        check(&[new, new], 2, new, None);
+        check(&[old, new, new], 0, new, None);
+        check(&[0.0, new], 1, new, None);
+        check(&[], 0, 1.0, None);
+    }
+}

@@ -1,8 +1,0 @@
-//! Looking at a store through the binary, and moving it: `log`, `alerts`, `plot`, `export`, `import`.
-
-mod support;
-
-mod alerts;
-mod exchange;
-mod log;
-mod plot;

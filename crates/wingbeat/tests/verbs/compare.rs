@@ -1,0 +1,8 @@
+//! `wingbeat compare` on real repositories of git, with benchmarks that are shell scripts. Needs no
+//! rights.
+
+mod ends;
+mod failures;
+mod sides;
+pub(crate) mod support;
+mod verdicts;

@@ -1,0 +1,129 @@
+//! A history in a git branch, by the very words of the docs: what `docs/store.md` and `docs/ci.md` tell is
+//! run, several jobs at once, against a bare remote.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+    thread,
+};
+
+use tempfile::TempDir;
+
+use super::support::{Repository, foreign_variables};
+
+/// Jobs that push at the same time.
+const JOBS: usize = 3;
+
+fn doc(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    fs::read_to_string(path).expect("a page of the docs")
+}
+
+/// The n-th block of code below a line that holds this text.
+fn fenced(page: &str, below: &str, at: usize) -> String {
+    let (_, rest) = page.split_once(below).expect("the line");
+    let block = rest.split("```").skip(1).step_by(2).nth(at).expect("a block");
+    let (_language, script) = block.split_once('\n').expect("lines");
+    script.to_owned()
+}
+
+/// The script of a step in the first workflow that has one of this name.
+fn step(page: &str, name: &str) -> String {
+    let (_, rest) = page.split_once(&format!("- name: {name}\n")).expect("the step");
+    let (_, script) = rest.split_once("run: |\n").expect("a script");
+    let lines = script.lines().take_while(|line| line.starts_with("          "));
+    lines.map(|line| format!("{}\n", line.trim())).collect()
+}
+
+/// Where a job runs: a clone, a folder for `cargo`, and what GitHub sets.
+struct Place<'a> {
+    clone: &'a Path,
+    tools: &'a Path,
+    temporary: &'a Path,
+}
+
+impl Place<'_> {
+    /// As GitHub runs a step: it ends at the first command that fails.
+    fn sh(&self, script: &str) -> Output {
+        let mut command = Command::new("bash");
+        command.args(["-e", "-c", script]).current_dir(self.clone);
+        for (name, _) in foreign_variables() {
+            command.env_remove(name);
+        }
+        let path = std::env::var("PATH").expect("PATH");
+        command.env("PATH", format!("{}:{path}", self.tools.display()));
+        command.env("RUNNER_TEMP", self.temporary).env("GITHUB_SHA", "0123456789");
+        command.output().expect("bash runs")
+    }
+}
+
+/// `wingbeat`, and a `cargo` that prints a result.
+fn tools() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
+    std::os::unix::fs::symlink(wingbeat, folder.path().join("wingbeat")).expect("a link");
+    let cargo = folder.path().join("cargo");
+    let result = r#"{"a": {"instructions": {"value": 5}}}"#;
+    fs::write(&cargo, format!("#!/bin/sh\necho '{result}'\n")).expect("written");
+    let status = Command::new("chmod").arg("+x").arg(cargo).status().expect("chmod runs");
+    assert!(status.success());
+    folder
+}
+
+/// Makes the branch by `begin` and runs the steps in several clones at once; all reports arrive.
+fn race(begin: &str, steps: &[String]) {
+    let (folder, tools) = (tempfile::tempdir().expect("a folder"), tools());
+    let upstream = Repository::new();
+    let bare = folder.path().join("bare.git");
+    upstream.git(&["clone", "-q", "--bare", ".", bare.to_str().expect("UTF-8")]);
+    // Each clone has a folder of its own: the steps put the history beside it.
+    let clone = |name: &str| {
+        let path = folder.path().join(name).join("clone");
+        let (from, to) = (bare.to_str().expect("UTF-8"), path.to_str().expect("UTF-8"));
+        upstream.git(&["clone", "-q", from, to]);
+        upstream.git(&["-C", to, "config", "user.name", "t"]);
+        upstream.git(&["-C", to, "config", "user.email", "t@example.org"]);
+        path
+    };
+    let run = |path: &Path, script: &str| {
+        let temporary = path.parent().expect("a folder");
+        let output = Place { clone: path, tools: tools.path(), temporary }.sh(script);
+        assert!(output.status.success(), "{script}\n{output:?}");
+    };
+    run(&clone("first"), begin);
+    let clones: Vec<_> = (0..JOBS).map(|at| clone(&format!("job{at}"))).collect();
+    thread::scope(|scope| {
+        for path in &clones {
+            scope.spawn(|| steps.iter().for_each(|script| run(path, script)));
+        }
+    });
+    let files = upstream.git(&[
+        "--git-dir",
+        bare.to_str().expect("UTF-8"),
+        "ls-tree",
+        "--name-only",
+        "benchmarks",
+    ]);
+    assert_eq!(files.lines().count(), JOBS, "{files}");
+    // The next job finds them.
+    let path = clone("next");
+    for script in steps {
+        run(&path, script);
+    }
+    assert_eq!(super::support::reports(&path.join(".wingbeat/results.db")).len(), JOBS + 1);
+}
+
+#[test]
+fn as_the_page_about_the_store_tells() {
+    let page = doc("store.md");
+    let below = "To keep the history in its own branch";
+    race(&fenced(&page, below, 0), &[fenced(&page, below, 1)]);
+}
+
+#[test]
+fn as_the_page_about_ci_tells() {
+    let page = doc("ci.md");
+    let steps = [step(&page, "Benchmarks"), step(&page, "Keep the history")];
+    race(&fenced(&page, "### The history in a branch", 0), &steps);
+}

@@ -1,0 +1,106 @@
+//! Ctrl-C while the command runs: it ends too, nothing is stored, and whoever waits learns of the signal.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt as _,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use super::support::{Repository, foreign_variables, instructions};
+use crate::ran::wait_for;
+
+/// Starts wingbeat with a line that writes its process into the file `pid` and goes on for long.
+fn start(repository: &Repository, flags: &[&str], line: &str) -> Child {
+    let line = format!("echo $$ > pid.new; mv pid.new pid; {line}");
+    // Signals that are ignored where the tests were started, as by `nohup … &`, would stay so.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM,HUP").arg(assert_cmd::cargo::cargo_bin("wingbeat"));
+    command.arg("run").args(flags).arg(line).current_dir(repository.path());
+    for (name, _) in foreign_variables() {
+        command.env_remove(name);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// The process of the command, once it has written it.
+fn process_of(repository: &Repository) -> Pid {
+    let path = repository.path().join("pid");
+    wait_for("the start of the command", || path.exists());
+    let text = fs::read_to_string(&path).expect("a file");
+    fs::remove_file(path).expect("removed");
+    Pid::from_raw(text.trim().parse().expect("a number")).expect("a process")
+}
+
+/// What waits for it learns: the number of the signal, and stderr.
+fn end_of(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.signal(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn wait_for_end(process: Pid) {
+    wait_for("the end of the command", || test_kill_process(process).is_err());
+}
+
+#[test]
+fn the_command_ends_and_nothing_is_stored() {
+    let check = |signal: Signal, flags: &[&str]| {
+        let repository = Repository::new();
+        let child = start(&repository, flags, "exec sleep 600");
+        let process = process_of(&repository);
+        kill_process(Pid::from_child(&child), signal).expect("told");
+        let (ended_by, stderr) = end_of(child);
+        assert_eq!(ended_by, Some(signal.as_raw()), "{stderr}");
+        assert!(stderr.contains("interrupted; nothing was stored"), "{stderr}");
+        wait_for_end(process);
+        assert_eq!(repository.reports(), []);
+    };
+    check(Signal::INT, &[]);
+    check(Signal::TERM, &[]);
+    check(Signal::INT, &["--allow-failure", "--iter", "5"]);
+}
+
+#[test]
+fn a_command_that_ends_well_after_it_has_no_result_either() {
+    let repository = Repository::new();
+    let line = format!("trap '{}; exit 0' TERM; while :; do sleep 0.01; done", "echo {}");
+    let child = start(&repository, &[], &line);
+    process_of(&repository);
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("told");
+    let (ended_by, stderr) = end_of(child);
+    assert_eq!(ended_by, Some(Signal::TERM.as_raw()), "{stderr}");
+    assert_eq!(repository.reports(), []);
+}
+
+#[test]
+fn the_second_signal_does_not_wait() {
+    let repository = Repository::new();
+    let child = start(&repository, &[], "trap '' INT; exec sleep 600");
+    let process = process_of(&repository);
+    let wingbeat = Pid::from_child(&child);
+    kill_process(wingbeat, Signal::INT).expect("told");
+    thread::sleep(Duration::from_millis(300));
+    assert!(test_kill_process(wingbeat).is_ok(), "it waits for the command");
+    kill_process(wingbeat, Signal::INT).expect("told");
+    assert_eq!(end_of(child).0, Some(Signal::INT.as_raw()));
+    wait_for_end(process);
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_so() {
+    let repository = Repository::new();
+    let line = format!("kill -HUP $PPID; {}", instructions(1));
+    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" run \"$1\""]).arg(wingbeat).arg(line);
+    command.current_dir(repository.path());
+    for (name, _) in foreign_variables() {
+        command.env_remove(name);
+    }
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(repository.reports().len(), 1);
+}

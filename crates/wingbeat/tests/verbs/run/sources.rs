@@ -1,0 +1,250 @@
+//! Where results come from: the command's output, files, sizes, times, stdin, and several runs of it.
+
+use super::support::{Repository, instructions, latency, ran, values};
+
+/// A line that prints 1, 2, 3 and so on, each time that it is run.
+const COUNTING: &str = "n=$(cat n 2>/dev/null || echo 0); n=$((n + 1)); echo $n > n; \
+    echo \"{\\\"a\\\": {\\\"latency\\\": {\\\"value\\\": $n}}}\"";
+
+#[test]
+fn iterations_and_folds() {
+    let check = |flags: &[&str], expected: &[f64]| {
+        let repository = Repository::new();
+        let arguments: Vec<&str> = flags.iter().copied().chain([COUNTING]).collect();
+        repository.run(&arguments).ended_with(0);
+        assert_eq!(values(&repository.reports()[0]), expected, "{flags:?}");
+    };
+    check(&[], &[1.0]);
+    check(&["--iter", "3"], &[1.0, 2.0, 3.0]);
+    check(&["--iter", "4", "--fold", "min"], &[1.0]);
+    check(&["--iter", "4", "--fold", "max"], &[4.0]);
+    check(&["--iter", "4", "--fold", "mean"], &[2.5]);
+    check(&["--iter", "3", "--fold", "median"], &[2.0]);
+}
+
+#[test]
+fn failing_runs_are_passed_over_if_that_is_allowed() {
+    let repository = Repository::new();
+    let odd_fail = format!("{COUNTING}; exit $((n % 2))");
+    repository.run(&["--iter", "4", &odd_fail]).ended_with(1);
+    assert_eq!(repository.reports(), []);
+    repository.write("n", "0");
+    let ran = repository
+        .run(&["--iter", "4", "--allow-failure", "--format", "json", &odd_fail])
+        .ended_with(0);
+    assert_eq!(values(&repository.reports()[0]), [2.0, 4.0]);
+    assert!(ran.remarks().contains("failed with status 1; the iteration was left out"));
+    let all = repository.run(&["--iter", "2", "--allow-failure", "exit 3"]).ended_with(1);
+    assert!(all.stderr.contains("all 2 iterations of `exit 3` failed"), "{}", all.stderr);
+    assert_eq!(repository.reports().len(), 1);
+}
+
+#[test]
+fn files() {
+    let repository = Repository::new();
+    for (name, value) in [("one.json", 1), ("two.json", 2)] {
+        repository.write(name, format!("{{\"a\": {{\"latency\": {{\"value\": {value}}}}}}}"));
+    }
+    let two = ["--file", "one.json", "--file", "two.json"];
+    assert_eq!(repository.run(&two).code, Some(0));
+    assert_eq!(values(&repository.reports()[0]), [1.0, 2.0], "each is an iteration");
+    let line = format!("{} > one.json; echo no results", latency(5.0));
+    let ran = repository.run(&["--format", "json", "--file", "one.json", &line]);
+    assert_eq!((ran.code, ran.remarks().as_str()), (Some(0), ""));
+    assert_eq!(values(&repository.reports()[1]), [5.0]);
+    let stale = repository.run(&["--format", "json", "--file", "two.json", "true"]).ended_with(0);
+    assert!(stale.remarks().contains("two.json lay there before"), "{}", stale.remarks());
+    let missing = repository.run(&["--file", "three.json", "true"]).ended_with(1);
+    assert!(missing.stderr.contains("cannot read three.json"), "{}", missing.stderr);
+}
+
+/// pytest-benchmark writes the figures of a test that failed afterwards, and tells the failure on stdout.
+#[test]
+fn a_failure_that_only_the_output_tells() {
+    let repository = Repository::new();
+    let one = |name: &str| {
+        format!("{{\"fullname\": \"tests/b.py::{name}\", \"stats\": {{\"mean\": 1.0}}}}")
+    };
+    repository.write("new", format!("{{\"benchmarks\": [{}, {}]}}", one("good"), one("bad")));
+    let line = "cat new > b.json; echo 'FAILED b.py::bad - assert 1 == 2'";
+    for adapter in ["magic", "python_pytest"] {
+        repository.run(&["--adapter", adapter, "--file", "b.json", "--err", line]).ended_with(1);
+        let report = &repository.reports()[0];
+        let results = &report.iterations[0];
+        let names: Vec<_> = results.benchmarks.iter().map(|b| b.name.as_str()).collect();
+        assert_eq!(names, ["tests/b.py::good"], "{adapter}");
+        assert_eq!(results.failures[0].reason, "assert 1 == 2");
+    }
+}
+
+#[test]
+fn sizes_of_files() {
+    let repository = Repository::new();
+    let folder = repository.path().join("sub");
+    std::fs::create_dir(&folder).expect("a folder");
+    repository.write("binary", [0; 1000]);
+    repository.write("sub/binary", [0; 10]);
+    repository.run(&["--file-size", "binary", "--file-size", "sub/binary"]).ended_with(0);
+    let report = &repository.reports()[0];
+    let told = |at: usize| {
+        let benchmark = &report.iterations[0].benchmarks[at];
+        let (measure, metric) = &benchmark.metrics[0];
+        (benchmark.name.to_string(), measure.slug.to_string(), metric.value)
+    };
+    assert_eq!(told(0), ("binary".to_owned(), "file-size".to_owned(), 1000.0));
+    assert_eq!(told(1), ("sub/binary".to_owned(), "file-size".to_owned(), 10.0));
+    // A size is exact: one byte more is a change.
+    repository
+        .run(&["--err", "--file-size", "binary", "head -c 1001 /dev/zero > binary"])
+        .ended_with(1);
+}
+
+#[test]
+fn the_time_that_a_build_takes() {
+    let repository = Repository::new();
+    repository.write("binary", [0; 10]);
+    repository.run(&["--build-time", "--file-size", "binary", "sleep 0.2; echo {}"]).ended_with(0);
+    let results = &repository.reports()[0].iterations[0];
+    let (measure, metric) = &results.benchmarks[0].metrics[0];
+    assert_eq!(results.benchmarks[0].name.as_str(), "sleep 0.2; echo {}");
+    assert_eq!((measure.slug.as_str(), results.benchmarks.len()), ("build-time", 2));
+    assert!((0.2..10.0).contains(&metric.value), "{}", metric.value);
+}
+
+#[test]
+fn stdin() {
+    let repository = Repository::new();
+    let run = |text: &str| ran(repository.wingbeat(&["run"]).write_stdin(text.to_owned()));
+    assert_eq!(run("{\"a\": {\"latency\": {\"value\": 7}}}").code, Some(0));
+    assert_eq!(values(&repository.reports()[0]), [7.0]);
+    let empty = run(" \n").ended_with(1);
+    assert!(empty.stderr.contains("no results came on stdin: it is empty"), "{}", empty.stderr);
+}
+
+#[test]
+fn arguments_or_a_line_for_a_shell() {
+    let repository = Repository::new();
+    repository.write("results", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    let check = |arguments: &[&str], expected| {
+        let ran = repository.run(arguments);
+        assert_eq!(ran.code, Some(expected), "{arguments:?}: {}", ran.stderr);
+    };
+    check(&["cat", "results"], 0);
+    check(&["--", "cat", "results"], 0);
+    check(&["cat results | cat"], 0);
+    check(&["--exec", "cat results"], 1);
+    check(&["--exec", "--shell", "/bin/sh", "true"], 2);
+    check(&["--shell", "/bin/bash", "--flag", "-ec", "cat <(cat results)"], 0);
+    // Flags after the command are the command's.
+    check(&["cat", "results", "--err"], 1);
+}
+
+#[test]
+fn large_outputs_strange_bytes_and_an_output_that_ends_early() {
+    let repository = Repository::new();
+    let check = |line: &str| {
+        let ran = repository.run(&["-q", line]);
+        assert_eq!(ran.code, Some(0), "{line}: {}", ran.stderr);
+        assert_eq!(ran.stderr, "", "quiet");
+        assert_eq!(values(repository.reports().last().expect("a report")), [12.0], "{line}");
+    };
+    let bench = "echo 'test a ... bench: 12 ns/iter (+/- 1)'";
+    check(&format!("head -c 20000000 /dev/zero | tr '\\0' x; echo; {bench}"));
+    check(&format!("yes hello | head -n 500000; {bench}"));
+    check(&format!("printf '\\377\\376\\n'; {bench}"));
+    check(&format!("{bench}; exec >&-; sleep 0.3"));
+    let late = repository.run(&[&format!("{bench}; exec >&-; sleep 0.3; exit 4")]);
+    assert_eq!(late.code, Some(1), "how it ends counts, whenever its output ends");
+    assert!(late.stderr.contains("failed with status 4"), "{}", late.stderr);
+}
+
+#[test]
+fn a_thousand_iterations() {
+    let repository = Repository::new();
+    let ran = repository.run(&["-q", "--iter", "1000", "--exec", "cat", "results"]);
+    assert_eq!(ran.code, Some(1), "there is no such file");
+    repository.write("results", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    repository.run(&["-q", "--iter", "1000", "cat", "results"]).ended_with(0);
+    assert_eq!(repository.reports()[0].iterations.len(), 1000);
+}
+
+#[test]
+fn backdating() {
+    let check = |seconds: &str, code, expected: Option<i64>| {
+        let repository = Repository::new();
+        let ran = repository.run(&["--backdate", seconds, &instructions(1)]);
+        let began = repository.reports().pop().map(|report| report.start_time.unix_timestamp());
+        assert_eq!((ran.code, began), (Some(code), expected), "{}", ran.stderr);
+    };
+    check("1700000000", 0, Some(1_700_000_000));
+    check("0", 0, Some(0));
+    check("-5", 2, None);
+    check("99999999999", 1, None);
+    check("9223372036854775807", 2, None);
+    check("yesterday", 2, None);
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    let repository = Repository::new();
+    repository.write("results.json", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    let check = |arguments: &[&str], expected: &str| {
+        let ran = repository.run(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+        assert!(!repository.store_path().exists(), "{arguments:?}");
+    };
+    let line = instructions(1);
+    check(
+        &["--hash", "zzz", &line],
+        "--hash \"zzz\" is neither a commit in this repository nor a hash",
+    );
+    check(&["--hash", "abc", &line], "4 to 64 hexadecimal digits");
+    let start = ["--start-point", "main", "--start-point-hash", "x y", &line];
+    check(&start, "--start-point-hash \"x y\" is neither a commit");
+    check(&["--iter", "2"], "--iter 2 needs a command to run");
+    check(&["--iter", "2", "--file", "results.json"], "--iter 2 needs a command to run");
+    check(&["--brnch", "x", "cargo", "bench"], "unexpected argument '--brnch'");
+    check(&["--brnch", "x", "cargo", "bench"], "'--branch'");
+    check(&[&line, "--err"], "--err follows the command \"echo");
+}
+
+#[test]
+fn arguments_of_the_command_are_its_own() {
+    let repository = Repository::new();
+    repository.write("a tool", format!("#!/bin/sh\n{}\n", instructions(1)));
+    let tool = repository.path().join("a tool").display().to_string();
+    let status = std::process::Command::new("chmod").args(["+x", &tool]).status();
+    assert!(status.expect("chmod runs").success());
+    let check = |arguments: &[&str]| {
+        let ran = repository.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+    };
+    check(&[&tool, "--err"]);
+    check(&["--", &tool, "--err"]);
+    check(&["sh", "-c", &instructions(1), "--err", "--brnch"]);
+}
+
+#[test]
+fn a_spread_that_ends_before_it_begins_is_refused() {
+    let repository = Repository::new();
+    let line =
+        "echo '{\"a\": {\"latency\": {\"value\": 2, \"lower_value\": 3, \"upper_value\": 1}}}'";
+    let ran = repository.run(&[line]).ended_with(1);
+    let expected = "benchmark \"a\" has a latency whose lower value 3 is above its upper value 1";
+    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    assert_eq!(repository.reports(), []);
+}
+
+#[test]
+fn a_commit_by_its_beginning_is_stored_whole() {
+    let repository = Repository::new();
+    let head = repository.git(&["rev-parse", "HEAD"]);
+    let check = |hash: &str, expected: &str| {
+        assert_eq!(repository.run(&["--hash", hash, &instructions(1)]).code, Some(0));
+        let report = repository.reports().pop().expect("a report");
+        assert_eq!(report.hash.as_deref(), Some(expected));
+    };
+    check(&head[..9], &head);
+    check("0123456789abcdef", "0123456789abcdef");
+}

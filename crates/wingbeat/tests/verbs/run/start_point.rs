@@ -1,0 +1,210 @@
+//! Which history a branch is compared with.
+
+use super::support::{Ran, Repository, instructions, latency};
+
+/// Runs on a branch and tells the exit code besides the report in JSON.
+fn run(repository: &Repository, flags: &[&str], count: u64) -> Ran {
+    let line = instructions(count);
+    let fixed = ["--project", "p", "--err", "--format", "json"];
+    repository.run(&[&fixed, flags, &[&line]].concat())
+}
+
+/// Where the newest report says that its branch begins: commit, and whether a report was found.
+fn start_of_newest(repository: &Repository) -> (Option<String>, bool) {
+    let report = repository.reports().pop().expect("a report");
+    let start = report.start_point.expect("a start point");
+    (start.hash, start.until.is_some())
+}
+
+#[test]
+fn the_merge_base() {
+    let repository = Repository::new();
+    let base = repository.commit();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.branch("candidate");
+    repository.commit();
+    repository.git(&["checkout", "-q", "main"]);
+    repository.commit();
+    assert_eq!(run(&repository, &[], 50).code, Some(0), "main became better meanwhile");
+    repository.git(&["checkout", "-q", "candidate"]);
+    let ran = run(&repository, &["--start-point", "main"], 100);
+    assert_eq!((ran.code, ran.remarks().as_str()), (Some(0), ""), "as it was where it began");
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+    assert_eq!(run(&repository, &["--start-point", "main"], 101).code, Some(1));
+}
+
+#[test]
+fn the_branch_of_the_remote_counts() {
+    let upstream = Repository::new();
+    upstream.commit();
+    let repository = Repository::new();
+    repository.git(&["remote", "add", "origin", upstream.path().to_str().expect("UTF-8")]);
+    repository.git(&["fetch", "-q", "origin"]);
+    repository.git(&["checkout", "-q", "--detach", "origin/main"]);
+    let base = repository.git(&["rev-parse", "HEAD"]);
+    assert_eq!(run(&repository, &["--branch", "main"], 100).code, Some(0));
+    repository.commit();
+    let flags = ["--branch", "candidate", "--start-point", "main"];
+    assert_eq!(run(&repository, &flags, 101).code, Some(1));
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
+fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
+    let repository = Repository::new();
+    let measured = repository.commit();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    let unmeasured = repository.commit();
+    repository.branch("candidate");
+    repository.commit();
+    let ran = run(&repository, &["--start-point", "main"], 101).ended_with(1);
+    let remark = ran.remarks();
+    assert!(remark.contains(&format!("no report of commit {}", &unmeasured[..10])), "{remark}");
+    assert!(remark.contains(&format!("nearest one before it, {}", &measured[..10])), "{remark}");
+    // A commit that nobody knows: the latest version.
+    let unknown = "0123456789abcdef0123456789abcdef01234567";
+    let flags = ["--start-point", "main", "--start-point-hash", unknown];
+    let ran = run(&repository, &flags, 101).ended_with(1);
+    let expected = format!("the latest one, {}", &measured[..10]);
+    assert!(ran.remarks().contains(&expected), "{}", ran.remarks());
+}
+
+#[test]
+fn a_start_point_that_is_not_there() {
+    let repository = Repository::new();
+    repository.branch("candidate");
+    let ran = run(&repository, &["--start-point", "main"], 1).ended_with(0);
+    assert!(ran.remarks().contains("the start point main has no report"), "{}", ran.remarks());
+    let elsewhere = ["--start-point", "no/such", "--testbed", "t"];
+    let ran = run(&repository, &elsewhere, 1);
+    assert!(ran.remarks().contains("no report on testbed t"), "{}", ran.remarks());
+    // As where there is no pull request.
+    let empty = ["--start-point", "", "--start-point-hash", ""];
+    assert_eq!(run(&repository, &empty, 1).code, Some(0));
+    assert_eq!(run(&repository, &["--start-point-hash", "x"], 1).code, Some(2));
+}
+
+#[test]
+fn without_a_common_commit_it_is_the_latest_and_that_is_told() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.git(&["checkout", "-q", "--orphan", "stranger"]);
+    repository.commit();
+    let ran = run(&repository, &["--start-point", "main"], 101).ended_with(1);
+    assert!(ran.remarks().contains("git does not know where"), "{}", ran.remarks());
+}
+
+#[test]
+fn a_branch_remembers_where_it_comes_from() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.branch("candidate");
+    repository.commit();
+    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    assert_eq!(run(&repository, &[], 101).code, Some(1));
+    assert_eq!(run(&repository, &[], 101).code, Some(1), "its own pushes do not hide it");
+}
+
+#[test]
+fn a_remembered_start_point_moves_with_the_branch() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.branch("candidate");
+    repository.commit();
+    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    repository.git(&["checkout", "-q", "main"]);
+    let base = repository.commit();
+    assert_eq!(run(&repository, &[], 200).code, Some(1), "main became worse");
+    repository.git(&["checkout", "-q", "candidate"]);
+    repository.git(&["rebase", "-q", "main"]);
+    let ran = run(&repository, &[], 200);
+    assert_eq!(
+        ran.code,
+        Some(0),
+        "what main became is not the doing of the branch: {}",
+        ran.stdout
+    );
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
+fn a_remembered_start_point_is_looked_for_on_each_testbed() {
+    let repository = Repository::new();
+    for (testbed, count) in [("one", 100), ("two", 50)] {
+        assert_eq!(run(&repository, &["--testbed", testbed], count).code, Some(0));
+    }
+    repository.branch("candidate");
+    repository.commit();
+    let first = ["--start-point", "main", "--testbed", "one"];
+    assert_eq!(run(&repository, &first, 100).code, Some(0));
+    assert_eq!(run(&repository, &["--testbed", "two"], 100).code, Some(1));
+}
+
+#[test]
+fn a_merge_base_that_is_measured_later_counts() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    let base = repository.commit();
+    repository.branch("candidate");
+    repository.commit();
+    let ran = run(&repository, &["--start-point", "main"], 100);
+    assert!(ran.remarks().contains("the nearest one before it"), "{}", ran.remarks());
+    repository.git(&["checkout", "-q", "main"]);
+    assert_eq!(run(&repository, &[], 90).code, Some(0), "the merge base is better than before");
+    repository.git(&["checkout", "-q", "candidate"]);
+    let ran = run(&repository, &[], 100);
+    assert_eq!((ran.code, ran.remarks().as_str()), (Some(1), ""));
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
+fn where_git_knows_no_merge_base_the_remembered_one_counts() {
+    let repository = Repository::new();
+    let base = repository.git(&["rev-parse", "HEAD"]);
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    repository.branch("candidate");
+    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    repository.git(&["branch", "-D", "-q", "main"]);
+    assert_eq!(run(&repository, &[], 101).code, Some(1));
+    assert_eq!(start_of_newest(&repository), (Some(base), true));
+}
+
+#[test]
+fn a_reset_begins_anew() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    assert_eq!(run(&repository, &["--start-point-reset"], 101).code, Some(0), "no history");
+    assert_eq!(run(&repository, &[], 101).code, Some(0));
+    assert_eq!(run(&repository, &[], 102).code, Some(1));
+    assert_eq!(run(&repository, &["--branch-reset"], 200).code, Some(0));
+    let epochs: Vec<u32> = repository.reports().iter().map(|report| report.epoch).collect();
+    assert_eq!(epochs, [0, 1, 1, 1, 2]);
+}
+
+#[test]
+fn testbeds_and_projects_do_not_mix() {
+    let repository = Repository::new();
+    assert_eq!(run(&repository, &["--testbed", "one"], 100).code, Some(0));
+    assert_eq!(run(&repository, &["--testbed", "two"], 200).code, Some(0));
+    assert_eq!(run(&repository, &["--testbed", "one"], 200).code, Some(1));
+    let line = instructions(300);
+    assert_eq!(repository.run(&["--project", "other", "--err", &line]).code, Some(0));
+}
+
+#[test]
+fn the_newest_versions_of_the_start_point_count() {
+    let repository = Repository::new();
+    repository.history(&[100.0, 100.0, 100.0, 200.0]);
+    repository.branch("candidate");
+    let check = |versions: &str, expected| {
+        let line = latency(200.0);
+        let test = ["--threshold-test", "percentage", "--threshold-upper-boundary", "0.1"];
+        let flags = ["--project", "p", "--err", "--dry-run", "--threshold-measure", "latency"];
+        let start = ["--start-point", "main", "--start-point-max-versions", versions];
+        let ran = repository.run(&[&flags[..], &test, &start, &[&line]].concat());
+        assert_eq!(ran.code, Some(expected), "{versions}: {}{}", ran.stdout, ran.stderr);
+    };
+    // All reports are of one commit, which is one version.
+    check("1", 1);
+    check("0", 2);
+}

@@ -1,0 +1,165 @@
+//! Thresholds by flags: the n-th of each belongs to the n-th measure.
+
+use wingbeat_track::model::{Outcome, threshold::Test};
+
+use super::support::{Repository, latency};
+
+#[test]
+fn all_tests_catch_what_is_far_off() {
+    let repository = Repository::new();
+    let history: Vec<f64> = (0..12).map(|at| 100.0 + f64::from(at % 3)).collect();
+    repository.history(&history);
+    let check = |test: &str, upper: &str, expected| {
+        let flags = ["--threshold-measure", "latency", "--threshold-test", test];
+        let upper = ["--threshold-upper-boundary", upper];
+        let run = |value| {
+            let line = latency(value);
+            let fixed = ["--project", "p", "--err", "--dry-run"];
+            let arguments: Vec<&str> =
+                fixed.iter().chain(&flags).chain(&upper).copied().chain([line.as_str()]).collect();
+            repository.run(&arguments)
+        };
+        let far = run(200.0);
+        assert_eq!(far.code, Some(1), "{test}: {}{}", far.stdout, far.stderr);
+        let near = run(101.0);
+        assert_eq!(near.code, Some(0), "{test}: {}{}", near.stdout, near.stderr);
+        assert_eq!(test.parse(), Ok(expected));
+    };
+    check("static", "150", Test::Static);
+    check("percentage", "0.1", Test::Percentage);
+    check("z_score", "0.99", Test::ZScore);
+    check("t_test", "0.99", Test::TTest);
+    check("log_normal", "0.99", Test::LogNormal);
+    check("iqr", "3", Test::Iqr);
+    check("delta_iqr", "20", Test::DeltaIqr);
+    check("z", "0.99", Test::ZScore);
+    check("t", "0.99", Test::TTest);
+}
+
+#[test]
+fn one_place_each_and_an_underscore_for_none() {
+    let repository = Repository::new();
+    let line =
+        "echo '{\"a\": {\"x\": {\"value\": 10}, \"y\": {\"value\": 10}, \"z\": {\"value\": 10}}}'";
+    let flags = "--threshold-measure x --threshold-test static --threshold-lower-boundary _ \
+                 --threshold-upper-boundary 5 --threshold-measure y --threshold-test static \
+                 --threshold-lower-boundary -5 --threshold-upper-boundary _";
+    let flags: Vec<&str> = flags.split(' ').chain([line]).collect();
+    repository.run(&flags).ended_with(0);
+    let report = &repository.reports()[0];
+    let told: Vec<_> = report.verdicts.iter().map(|it| (it.measure.as_str(), it.outcome)).collect();
+    let expected = [("x", Outcome::Changed), ("y", Outcome::NoChange), ("z", Outcome::NotJudged)];
+    assert_eq!(told, expected, "what is not named does not act");
+    assert_eq!(report.alerts.len(), 1);
+}
+
+#[test]
+fn settings_of_history_count() {
+    let repository = Repository::new();
+    repository.history(&[100.0, 100.0, 200.0, 200.0]);
+    let check = |flags: &[&str], expected| {
+        let fixed = ["--project", "p", "--err", "--dry-run", "--threshold-measure", "latency"];
+        let test = ["--threshold-test", "percentage", "--threshold-upper-boundary", "0.1"];
+        let line = latency(200.0);
+        let arguments: Vec<&str> =
+            fixed.iter().chain(&test).chain(flags).copied().chain([line.as_str()]).collect();
+        let ran = repository.run(&arguments);
+        assert_eq!(ran.code, Some(expected), "{flags:?}: {}{}", ran.stdout, ran.stderr);
+    };
+    check(&[], 1);
+    check(&["--threshold-max-sample-size", "2"], 0);
+    check(&["--threshold-min-sample-size", "5"], 0);
+    check(&["--threshold-window", "150"], 0);
+    check(&["--threshold-window", "86400"], 1);
+}
+
+#[test]
+fn a_limit_is_told_once() {
+    let repository = Repository::new();
+    repository.history(&[100.0; 4]);
+    let flags = ["--threshold-measure", "latency", "--threshold-test", "percentage"];
+    let check = |boundary: [&str; 2], value: f64, expected: &str| {
+        let line = latency(value);
+        let fixed = ["--project", "p", "--dry-run"];
+        let ran = repository.run(&[&fixed[..], &flags, &boundary, &[&line]].concat());
+        let alert = ran.stdout.split("alert ").nth(1).unwrap_or_default();
+        let alert: String = alert.lines().take_while(|line| !line.is_empty()).collect();
+        let alert = alert.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(alert.starts_with(expected), "{}", ran.stdout);
+        assert_eq!(alert.matches("limit").count(), 1, "{alert}");
+    };
+    let upper = ["--threshold-upper-boundary", "0.1"];
+    check(upper, 200.0, "a latency: 200.0 ns is above the upper limit of 110.0 ns");
+    let lower = ["--threshold-lower-boundary", "0.25"];
+    check(lower, 50.0, "a latency: 50.00 ns is below the lower limit of 75.00 ns");
+}
+
+#[test]
+fn a_threshold_that_judges_nothing_is_told() {
+    let check = |flags: &[&str], file: &str, expected: &[&str]| {
+        let repository = Repository::new();
+        repository.write("wingbeat.toml", file);
+        let line = latency(200.0);
+        let arguments = [&["--format", "json"], flags, &[&line]].concat();
+        let ran = repository.run(&arguments).ended_with(0);
+        let notices = ran.json()["wingbeat"]["notices"].clone();
+        let told: Vec<String> = notices
+            .as_array()
+            .expect("notices")
+            .iter()
+            .filter(|notice| notice["code"] == "idle-threshold")
+            .map(|notice| {
+                let part = |name: &str| notice[name].as_str().expect("a text").to_owned();
+                [part("cause"), part("effect"), part("next_step")].join("; ")
+            })
+            .collect();
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.contains(expected), "{told}");
+        }
+    };
+    let latency = ["--threshold-measure", "latency"];
+    check(&[], "", &[]);
+    check(&latency, "", &[]);
+    let typo = ["--threshold-measure", "latncy"];
+    check(
+        &typo,
+        "",
+        &["the threshold for latncy judges nothing; use a measure of the results: latency"],
+    );
+    let open = [&latency[..], &["--threshold-test", "t_test"]].concat();
+    check(
+        &open,
+        "",
+        &["t_test needs a boundary; the threshold for latency judges nothing; set the upper"],
+    );
+    let of = |glob: &str| format!("[[threshold]]\nmeasure = 'latency'\nbenchmark = '{glob}'\n");
+    check(&[], &of("a*"), &[]);
+    check(&[], &of("b*"), &["the measure latency matches \"b*\""]);
+    let two = [&latency[..], &typo].concat();
+    check(&two, "", &["the threshold for latncy"]);
+}
+
+#[test]
+fn what_is_wrong_is_wrong_usage() {
+    let repository = Repository::new();
+    let check = |flags: &[&str], expected: &str| {
+        let arguments: Vec<&str> = flags.iter().copied().chain(["touch ran"]).collect();
+        let ran = repository.run(&arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{flags:?}");
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        assert!(!repository.path().join("ran").exists(), "the command is not run");
+        assert!(!repository.store_path().exists());
+    };
+    check(&["--threshold-test", "t_test"], "given 1 times, and --threshold-measure 0 times");
+    let latency = ["--threshold-measure", "latency"];
+    let with = |flags: &[&'static str]| [&latency[..], flags].concat();
+    check(&with(&latency), "--threshold-measure latency is given twice");
+    check(&with(&["--threshold-test", "student"]), "there is no threshold test \"student\"");
+    check(&with(&["--threshold-window", "soon"]), "--threshold-window soon");
+    check(
+        &with(&["--threshold-test", "t_test", "--threshold-upper-boundary", "1.5"]),
+        "does not take upper_boundary = 1.5",
+    );
+    check(&with(&["--threshold-min-sample-size", "1", "--threshold-test", "iqr"]), "at least 2");
+}
