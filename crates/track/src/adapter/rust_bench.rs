@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
         }
     }
     if !failed.is_empty() {
-        let mut reasons = reasons(&text);
+        let mut reasons = reasons(text);
         for name in failed {
             let reason = reasons.remove(name.as_str());
             results.fail(name, reason.unwrap_or_else(|| "it panicked".to_owned()));

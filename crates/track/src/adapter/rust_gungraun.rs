@@ -8,6 +8,6 @@ use super::AdapterError;
 use crate::model::{Average, Results};
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
-    let results = summary::parse(&text)?;
-    if results.is_empty() { table::parse(&text) } else { Ok(results) }
+    let results = summary::parse(text)?;
+    if results.is_empty() { table::parse(text) } else { Ok(results) }
 }

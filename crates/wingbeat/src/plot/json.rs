@@ -104,7 +104,7 @@ impl<'a> Series<'a> {
 impl Point {
     fn of(dot: &Dot) -> Self {
         Self {
-            report: dot.stamp,
+            report: dot.report,
             iteration: dot.iteration,
             value: dot.value,
             lower_value: dot.lower,
