@@ -2,11 +2,7 @@
 
 use std::{fs, io};
 
-/// The numbers of the CPUs that are on, ascending.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
+/// The numbers of the CPUs that are on, ascending. Fails when the kernel does not tell.
 pub fn online() -> io::Result<Vec<u32>> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
     numbers(text.trim()).ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))

@@ -63,11 +63,8 @@ impl fmt::Display for Link {
     }
 }
 
-/// All links. Those that come and go meanwhile may be missed.
-///
-/// # Errors
-///
-/// `PermissionDenied` without `CAP_SYS_ADMIN`; `InvalidInput` before Linux 5.8.
+/// All links. Those that come and go meanwhile may be missed. Fails with `PermissionDenied` without
+/// `CAP_SYS_ADMIN`; `InvalidInput` before Linux 5.8.
 pub fn all() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
     let mut last = 0;

@@ -52,11 +52,8 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Looks at all processes. Those that end meanwhile are left out.
-    ///
-    /// # Errors
-    ///
-    /// When `/proc` cannot be listed.
+    /// Looks at all processes. Those that end meanwhile are left out. Fails when `/proc` cannot be
+    /// listed.
     pub fn scan() -> io::Result<Self> {
         Self::scan_in(Path::new("/proc"))
     }

@@ -14,12 +14,8 @@ use crate::sys::{self, Mapping};
 pub struct CpuClock(OwnedFd);
 
 impl CpuClock {
-    /// Opens a clock that will fire so often; it does not run yet.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without `CAP_PERFMON`; `InvalidInput` above the sysctl
-    /// `kernel.perf_event_max_sample_rate`.
+    /// Opens a clock that will fire so often; it does not run yet. Fails with `PermissionDenied`
+    /// without `CAP_PERFMON`; `InvalidInput` above the sysctl `kernel.perf_event_max_sample_rate`.
     pub fn open(cpu: u32, frequency_hz: u64) -> io::Result<Self> {
         sys::open_clock(number(cpu)?, frequency_hz).map(Self)
     }
@@ -63,10 +59,7 @@ pub struct ProcessRecords {
 }
 
 impl ProcessRecords {
-    /// Opens a buffer of so many pages, a power of two; records flow from now on.
-    ///
-    /// # Errors
-    ///
+    /// Opens a buffer of so many pages, a power of two; records flow from now on. Fails with
     /// `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(cpu: u32, pages: usize) -> io::Result<Self> {
         let event = sys::open_process_records(number(cpu)?)?;

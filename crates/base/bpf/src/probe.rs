@@ -62,6 +62,14 @@ pub enum NextStep {
     Advice(String),
 }
 
+fn command(text: impl Into<String>) -> NextStep {
+    NextStep::Command(text.into())
+}
+
+fn advice(text: impl Into<String>) -> NextStep {
+    NextStep::Advice(text.into())
+}
+
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -144,20 +152,17 @@ impl Host {
 
     /// What would give this process the rights that `wingbeat profile` uses.
     fn more_rights(&self) -> NextStep {
-        match self.outside_of_namespace() {
-            Some(next_step) => next_step,
-            None => NextStep::Command(how_to_grant()),
-        }
+        self.rights_for(&[])
     }
 
     /// What would give this process the capabilities that it lacks.
     fn rights_for(&self, lacks: &[Capability]) -> NextStep {
         match self.outside_of_namespace() {
             Some(next_step) => next_step,
-            None if lacks.contains(&Capability::SysAdmin) => NextStep::Advice(
-                "run it with `sudo`; a binary with CAP_SYS_ADMIN can do what root can".to_owned(),
-            ),
-            None => NextStep::Command(how_to_grant()),
+            None if lacks.contains(&Capability::SysAdmin) => {
+                advice("run it with `sudo`; a binary with CAP_SYS_ADMIN can do what root can")
+            }
+            None => command(how_to_grant()),
         }
     }
 
@@ -165,9 +170,8 @@ impl Host {
     fn outside_of_namespace(&self) -> Option<NextStep> {
         let is_inside = self.rights.as_ref().is_ok_and(|rights| !rights.count());
         is_inside.then(|| {
-            NextStep::Advice(
-                "leave the user namespace: run on the host, or in a container that is not rootless"
-                    .to_owned(),
+            advice(
+                "leave the user namespace: run on the host, or in a container that is not rootless",
             )
         })
     }
@@ -182,6 +186,15 @@ struct Subject {
 }
 
 impl Subject {
+    const fn new(
+        id: &'static str,
+        name: &'static str,
+        needed_by: &'static [Verb],
+        helps: &'static [Verb],
+    ) -> Self {
+        Self { id, name, needed_by, helps }
+    }
+
     fn works(&self, detail: impl Into<String>) -> Finding {
         self.finding(Status::Works, detail.into(), None)
     }

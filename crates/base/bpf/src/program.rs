@@ -16,11 +16,8 @@ use crate::{
     sys::{self, LoadedObject},
 };
 
-/// A descriptor of a loaded program. While it is open the program stays in the kernel, with its name,
-/// its code and its line information, even when everybody else has let go of it.
-///
-/// # Errors
-///
+/// A descriptor of a loaded program. While it is open the program stays in the kernel, with its
+/// name, its code and its line information, even when everybody else has let go of it. Fails with
 /// `NotFound` when no program has this id (any more); `PermissionDenied` without `CAP_SYS_ADMIN`,
 /// which the kernel asks for to look at the programs of others (kernel/bpf/syscall.c,
 /// `bpf_prog_get_fd_by_id`, Linux 6.18).
@@ -29,20 +26,14 @@ pub fn open(id: u32) -> io::Result<OwnedFd> {
 }
 
 /// A descriptor of what is pinned at `path` of a bpffs. That it is a program shows when it is asked
-/// for its [`ProgramInfo`].
-///
-/// # Errors
-///
-/// `NotFound`, `PermissionDenied`, or `InvalidInput` when `path` lies in no bpffs.
+/// for its [`ProgramInfo`]. Fails with `NotFound`, `PermissionDenied`, or `InvalidInput` when
+/// `path` lies in no bpffs.
 pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
     sys::open_pinned(&CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// The ids of all loaded programs, ascending. Programs that come and go meanwhile may be missed.
-///
-/// # Errors
-///
-/// `PermissionDenied` without `CAP_SYS_ADMIN`.
+/// Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
 pub fn ids() -> io::Result<Vec<u32>> {
     let mut ids = Vec::new();
     let mut last = 0;
@@ -83,11 +74,8 @@ pub struct ProgramInfo {
 }
 
 impl ProgramInfo {
-    /// Asks the kernel about `program`.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when the descriptor is not that of a program.
+    /// Asks the kernel about `program`. Fails with `InvalidInput` when the descriptor is not that
+    /// of a program.
     pub fn of(program: impl AsFd) -> io::Result<Self> {
         require_program(program.as_fd())?;
         let info = sys::program_info(program.as_fd())?;
@@ -118,12 +106,8 @@ impl ProgramInfo {
 /// The name of the function that `program` begins with, whole: the kernel's own name of it, in
 /// [`ProgramInfo`], ends after 15 bytes. `None` when the program was loaded without type information.
 ///
-/// It costs reading all of the program's types, so ask once.
-///
-/// # Errors
-///
-/// `InvalidInput` when the descriptor is not that of a program; `PermissionDenied` without
-/// `CAP_SYS_ADMIN`.
+/// It costs reading all of the program's types, so ask once. Fails with `InvalidInput` when the
+/// descriptor is not that of a program; `PermissionDenied` without `CAP_SYS_ADMIN`.
 pub fn full_name(program: impl AsFd) -> io::Result<Option<String>> {
     require_program(program.as_fd())?;
     let Some((btf_id, function)) = sys::program_function(program.as_fd())? else {
@@ -153,11 +137,7 @@ pub struct StatisticsOn {
 }
 
 impl StatisticsOn {
-    /// Switches them on.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without `CAP_SYS_ADMIN`.
+    /// Switches them on. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub fn new() -> io::Result<Self> {
         sys::enable_statistics().map(|switch| Self { _switch: switch })
     }

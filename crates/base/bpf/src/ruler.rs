@@ -58,11 +58,7 @@ impl AsFd for Ruler {
 }
 
 impl Ruler {
-    /// Loads it.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without `CAP_BPF` or `CAP_SYS_ADMIN`.
+    /// Loads it. Fails with `PermissionDenied` without `CAP_BPF` or `CAP_SYS_ADMIN`.
     pub fn load() -> io::Result<Self> {
         Self::load_as(None)
     }

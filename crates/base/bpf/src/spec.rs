@@ -86,11 +86,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Reads and parses the file at `path`.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or as [`parse`](Self::parse) has it.
+    /// Reads and parses the file at `path`. Fails when it cannot be read, or as
+    /// [`parse`](Self::parse) has it.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
         Self::read_with(path, &[])
     }
@@ -118,12 +115,9 @@ impl Spec {
         }
     }
 
-    /// Parses an object file; `file` is its name for messages.
-    ///
-    /// # Errors
-    ///
-    /// When it is not an object of 64-bit little-endian BPF, when it is damaged, or when it uses what
-    /// is not supported here. It need not contain a program.
+    /// Parses an object file; `file` is its name for messages. Fails when it is not an object of
+    /// 64-bit little-endian BPF, when it is damaged, or when it uses what is not supported here. It
+    /// need not contain a program.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, SpecError> {
         Self::parse_with(file, bytes, &[])
     }
@@ -133,11 +127,8 @@ impl Spec {
         Self::understand(file, bytes, types).map_err(|flaw| flaw.in_file(file))
     }
 
-    /// Checks that sections for which types are given are there.
-    ///
-    /// # Errors
-    ///
-    /// When there is no code in such a section.
+    /// Checks that sections for which types are given are there. Fails when there is no code in
+    /// such a section.
     pub fn check(&self, types: &[SectionType]) -> Result<(), SpecError> {
         let is_code = |(_, role): &&(String, Role)| matches!(role, Role::Code { is_text: false });
         let code = self.sections.iter().filter(is_code).map(|(name, _)| name);
@@ -203,11 +194,8 @@ impl Spec {
         &self.maps.specs
     }
 
-    /// Sets how many entries a map has at most, or the bytes of a ring buffer, before it is created.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such map.
+    /// Sets how many entries a map has at most, or the bytes of a ring buffer, before it is
+    /// created. Fails when there is no such map.
     pub fn set_entries(&mut self, map: &str, entries_max: u32) -> Result<(), SpecError> {
         match self.maps.specs.iter_mut().find(|spec| spec.name == map) {
             Some(spec) => {
@@ -238,11 +226,8 @@ impl Spec {
         self.kernel_version
     }
 
-    /// The program called `name`.
-    ///
-    /// # Errors
-    ///
-    /// When there is none; the error names the nearest, or the section of a function of that name.
+    /// The program called `name`. Fails when there is none; the error names the nearest, or the
+    /// section of a function of that name.
     pub fn program(&self, name: &str) -> Result<&ProgramSpec, SpecError> {
         if let Some(found) = self.programs.iter().find(|program| program.name == name) {
             return Ok(found);

@@ -26,11 +26,8 @@ pub struct TailCalls {
 }
 
 impl TailCalls {
-    /// Looks at all tables of programs that are there now.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without `CAP_SYS_ADMIN`.
+    /// Looks at all tables of programs that are there now. Fails with `PermissionDenied` without
+    /// `CAP_SYS_ADMIN`.
     pub fn of(program: BorrowedFd<'_>) -> io::Result<Self> {
         let id = sys::program_info(program)?.id;
         let used = sys::program_maps(program)?;

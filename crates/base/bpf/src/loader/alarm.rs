@@ -44,12 +44,9 @@ impl<'a> Alarm<'a> {
         }
     }
 
-    /// Makes the calling thread the one whose system calls are ended. It gets no other signal from now
-    /// on: those for the process interrupt other threads.
-    ///
-    /// # Errors
-    ///
-    /// Those of `sigaction` and `pthread_sigmask`, which have none for these calls.
+    /// Makes the calling thread the one whose system calls are ended. It gets no other signal from
+    /// now on: those for the process interrupt other threads. The errors are those of `sigaction` and
+    /// `pthread_sigmask`, which have none for these calls.
     pub fn settle(&self) -> io::Result<()> {
         sys::accept_alarm_only()?;
         self.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);

@@ -17,31 +17,22 @@ pub struct Attached {
 }
 
 impl Loaded {
-    /// Attaches a raw tracepoint program to a tracepoint.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` when the kernel has no such tracepoint.
+    /// Attaches a raw tracepoint program to a tracepoint. Fails with `NotFound` when the kernel has
+    /// no such tracepoint.
     pub fn attach_raw(&self, tracepoint: &str) -> io::Result<Attached> {
         let tracepoint = CString::new(tracepoint)?;
         let link = sys::open_raw_tracepoint(Some(&tracepoint), self.as_fd())?;
         Ok(Attached { _link: link })
     }
 
-    /// Attaches a tracing program to what it was loaded for.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when it is of another type.
+    /// Attaches a tracing program to what it was loaded for. Fails with `InvalidInput` when it is
+    /// of another type.
     pub fn attach(&self) -> io::Result<Attached> {
         Ok(Attached { _link: sys::open_raw_tracepoint(None, self.as_fd())? })
     }
 
-    /// Runs an iterator once over all that there is; its text is dropped.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when it is of another type.
+    /// Runs an iterator once over all that there is; its text is dropped. Fails with `InvalidInput`
+    /// when it is of another type.
     pub fn iterate(&self) -> io::Result<()> {
         let link = sys::link_iterator(self.as_fd())?;
         let mut file = File::from(sys::open_iterator(link.as_fd())?);

@@ -29,11 +29,8 @@ pub enum ExtendedError {
 }
 
 impl Extended {
-    /// Looks at the functions of `program`, and keeps it loaded.
-    ///
-    /// # Errors
-    ///
-    /// When it has no type information, or the kernel does not give it.
+    /// Looks at the functions of `program`, and keeps it loaded. Fails when it has no type
+    /// information, or the kernel does not give it.
     pub fn new(program: impl AsFd) -> Result<Self, ExtendedError> {
         let program = program.as_fd();
         let found = sys::program_function(program).map_err(ExtendedError::Unknown)?;

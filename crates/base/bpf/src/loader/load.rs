@@ -58,12 +58,9 @@ impl AsFd for Loaded {
 }
 
 impl Loader {
-    /// Prepares to load programs of `spec`: its types go into the kernel.
-    ///
-    /// # Errors
-    ///
-    /// When the object asks for a setting of the kernel's build that cannot be found out. That the
-    /// kernel refuses the object's types is no error: programs are then loaded without.
+    /// Prepares to load programs of `spec`: its types go into the kernel. Fails when the object
+    /// asks for a setting of the kernel's build that cannot be found out. That the kernel refuses
+    /// the object's types is no error: programs are then loaded without.
     pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
         let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
         let btf = match types.bytes() {
@@ -144,12 +141,8 @@ impl Loader {
     }
 
     /// Creates them for programs of this code: maps that it does not use may be refused, and others
-    /// stand in for them. With `is_large_read_only` the kernel lets no program write to large arrays:
-    /// one that loads with them never does.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses one that is used.
+    /// stand in for them. With `is_large_read_only` the kernel lets no program write to large
+    /// arrays: one that loads with them never does. Fails when the kernel refuses one that is used.
     pub fn create_maps_for(
         &self,
         codes: &[&Code],
@@ -172,12 +165,9 @@ impl Loader {
     /// Loads `code` as `program`. `maps` are what the numbers in the code stand for: the maps of the
     /// object in their order, then those that instrumentation has added.
     ///
-    /// Two functions with the same type are told apart: all but the first become static, as a wrapper
-    /// needs it for the function that it calls.
-    ///
-    /// # Errors
-    ///
-    /// When the verifier rejects it, rights are missing, or what it is for is not in this kernel.
+    /// Two functions with the same type are told apart: all but the first become static, as a
+    /// wrapper needs it for the function that it calls. Fails when the verifier rejects it, rights
+    /// are missing, or what it is for is not in this kernel.
     pub fn load(
         &self,
         program: &ProgramSpec,

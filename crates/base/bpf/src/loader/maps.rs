@@ -65,13 +65,9 @@ impl LoadedMaps {
         Self::create_with(specs, types, false, |_| true)
     }
 
-    /// The same; with `is_large_read_only` the kernel lets no program write to large arrays. A map that
-    /// is not needed, by its number, may be refused, and a bulky one is not even asked for: another one
-    /// stands in for it.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses one that is needed.
+    /// The same; with `is_large_read_only` the kernel lets no program write to large arrays. A map
+    /// that is not needed, by its number, may be refused, and a bulky one is not even asked for:
+    /// another one stands in for it. Fails when the kernel refuses one that is needed.
     pub fn create_with(
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
@@ -100,12 +96,9 @@ impl LoadedMaps {
         Ok(maps)
     }
 
-    /// Puts programs into the tables of programs where the object says so; `find` gives the program of
-    /// a name, if it is loaded.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not take one, which it does only of the type of the others.
+    /// Puts programs into the tables of programs where the object says so; `find` gives the program
+    /// of a name, if it is loaded. Fails when the kernel does not take one, which it does only of
+    /// the type of the others.
     pub fn fill_programs<'a>(
         &self,
         find: impl Fn(&str) -> Option<BorrowedFd<'a>>,
@@ -200,11 +193,7 @@ impl LoadedMap {
         Self::create(&spec, None)
     }
 
-    /// Sets an entry, to which a reset does not go back.
-    ///
-    /// # Errors
-    ///
-    /// As [`fill`](Self::fill).
+    /// Sets an entry, to which a reset does not go back. Fails as [`fill`](Self::fill).
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         self.update(key, value)
     }
@@ -215,11 +204,8 @@ impl LoadedMap {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
 
-    /// Sets the one value of a notebook.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses it, or the value has another length.
+    /// Sets the one value of a notebook. Fails when the kernel refuses it, or the value has another
+    /// length.
     pub fn write_notebook(&self, value: &[u8]) -> Result<(), MapError> {
         self.update(&[0; 4], value)
     }
@@ -239,11 +225,8 @@ impl LoadedMap {
         self.value_len
     }
 
-    /// Puts entries in, to which [`LoadedMaps::reset`] will go back. Queues and stacks take empty keys.
-    ///
-    /// # Errors
-    ///
-    /// When an entry has the wrong size, or the kernel refuses it.
+    /// Puts entries in, to which [`LoadedMaps::reset`] will go back. Queues and stacks take empty
+    /// keys. Fails when an entry has the wrong size, or the kernel refuses it.
     pub fn fill(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), MapError> {
         for (key, value) in entries {
             self.update(key, value)?;
@@ -252,11 +235,8 @@ impl LoadedMap {
         Ok(())
     }
 
-    /// The value of `key`; `None` when there is none.
-    ///
-    /// # Errors
-    ///
-    /// When `key` has the wrong size, or the map cannot be read from user space.
+    /// The value of `key`; `None` when there is none. Fails when `key` has the wrong size, or the
+    /// map cannot be read from user space.
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MapError> {
         if key.len() != self.spec.key_size as usize {
             return Err(
@@ -271,12 +251,9 @@ impl LoadedMap {
         }
     }
 
-    /// The keys that are there now. While a program removes entries, a walk over the table begins anew
-    /// whenever it stands on one of them; it does so a few times at most.
-    ///
-    /// # Errors
-    ///
-    /// When the map has no keys, or cannot be read from user space.
+    /// The keys that are there now. While a program removes entries, a walk over the table begins
+    /// anew whenever it stands on one of them; it does so a few times at most. Fails when the map
+    /// has no keys, or cannot be read from user space.
     pub fn keys(&self) -> Result<BTreeSet<Vec<u8>>, MapError> {
         const WALKS: u64 = 4;
         let mut keys = BTreeSet::new();
@@ -293,11 +270,7 @@ impl LoadedMap {
         Ok(keys)
     }
 
-    /// The number that each CPU has under `key`, summed up.
-    ///
-    /// # Errors
-    ///
-    /// As [`lookup`](Self::lookup).
+    /// The number that each CPU has under `key`, summed up. Fails as [`lookup`](Self::lookup).
     pub fn sum(&self, key: &[u8]) -> Result<u64, MapError> {
         let values = self.lookup(key)?.unwrap_or_default();
         let (numbers, _) = values.as_chunks();

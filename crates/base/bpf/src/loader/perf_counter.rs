@@ -75,12 +75,8 @@ pub struct PerfCounter {
 }
 
 impl PerfCounter {
-    /// Begins to count.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` or `Unsupported` when the machine does not have the event, which virtual machines
-    /// often do not; `PermissionDenied` without `CAP_PERFMON`.
+    /// Begins to count. Fails with `NotFound` or `Unsupported` when the machine does not have the
+    /// event, which virtual machines often do not; `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(event: CounterEvent) -> io::Result<Self> {
         let (r#type, config) = event.codes();
         let map = LoadedMap::per_cpu_events().map_err(io::Error::other)?;

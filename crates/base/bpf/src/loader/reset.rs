@@ -24,11 +24,9 @@ pub enum ResetError {
 }
 
 impl LoadedMaps {
-    /// Brings every map back to what it was after creation and [`LoadedMap::fill`].
-    ///
-    /// # Errors
-    ///
-    /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by then.
+    /// Brings every map back to what it was after creation and [`LoadedMap::fill`]. Fails with
+    /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by
+    /// then.
     pub fn reset(&self) -> Result<(), ResetError> {
         self.all().iter().try_for_each(LoadedMap::reset)
     }

@@ -38,9 +38,7 @@ pub struct RingReader {
 }
 
 impl RingReader {
-    /// # Errors
-    ///
-    /// When `map` is not a ring buffer, or there is no room for it.
+    /// Fails when `map` is not a ring buffer, or there is no room for it.
     pub fn new(map: &LoadedMap) -> Result<Self, MapError> {
         let size = map.entries();
         let data_bytes = 2 * size as usize;

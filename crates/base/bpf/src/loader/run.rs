@@ -112,10 +112,7 @@ fn hint(r#type: ProgramType, input: RunInput<'_>, error: &io::Error) -> String {
 }
 
 /// Runs `program` `repeat` times in one call. Types that do not repeat are called that many times.
-///
-/// # Errors
-///
-/// When the kernel cannot run this type, refuses the input, or signals never cease.
+/// Fails when the kernel cannot run this type, refuses the input, or signals never cease.
 pub fn run(
     program: impl AsFd,
     r#type: ProgramType,

@@ -101,11 +101,8 @@ pub struct TraceTarget<'a> {
 }
 
 impl<'a> TraceTarget<'a> {
-    /// Looks for the function of `program`.
-    ///
-    /// # Errors
-    ///
-    /// When it has no type information, or the kernel does not tell about it.
+    /// Looks for the function of `program`. Fails when it has no type information, or the kernel
+    /// does not tell about it.
     pub fn new(program: BorrowedFd<'a>) -> Result<Self, TrampolineError> {
         let found = sys::program_function(program).map_err(TrampolineError::Unknown)?;
         let (_, function) = found.ok_or(TrampolineError::NoTypes)?;
@@ -122,12 +119,9 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Loads `insns` for one moment of `target`. `maps` are what the numbers in them stand for. It does
-    /// not run before it is attached.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses it; `target` may be of a kind that nothing may be attached to.
+    /// Loads `insns` for one moment of `target`. `maps` are what the numbers in them stand for. It
+    /// does not run before it is attached. Fails when the kernel refuses it; `target` may be of a
+    /// kind that nothing may be attached to.
     pub fn load(
         target: TraceTarget<'_>,
         moment: Moment,
@@ -162,11 +156,7 @@ impl Tracer {
         Ok(Self { moment, program, link: None })
     }
 
-    /// Attaches it, until it is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel builds no trampolines.
+    /// Attaches it, until it is dropped. Fails when the kernel builds no trampolines.
     pub fn attach(&mut self) -> Result<(), TrampolineError> {
         let link = sys::open_raw_tracepoint(None, self.program.as_fd())
             .map_err(|source| TrampolineError::Attach { moment: self.moment, source })?;

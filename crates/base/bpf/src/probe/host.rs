@@ -10,9 +10,9 @@ use rustix::process::{Resource, getrlimit};
 use wingbeat_ebpf_build::Toolchain;
 
 use super::{
-    Finding, Host, NextStep, Subject,
+    Finding, Host, Subject,
     Verb::{Bench, Build, Live, Profile, Top},
-    reading,
+    advice, command, reading,
 };
 use crate::{
     cpus,
@@ -24,18 +24,14 @@ const KALLSYMS_HEAD_LEN: u64 = 64 << 10;
 
 /// Capabilities held and missing.
 pub(super) fn capabilities(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject {
-        id: "capabilities",
-        name: "capabilities",
-        needed_by: &[Profile],
-        helps: &[Bench, Live, Top],
-    };
+    const SUBJECT: Subject =
+        Subject::new("capabilities", "capabilities", &[Profile], &[Bench, Live, Top]);
     let rights = match &host.rights {
         Ok(rights) => rights,
         Err(error) => {
             return SUBJECT.limited(
                 format!("unknown: /proc/self/status cannot be read ({error})"),
-                NextStep::Command("sudo mount -t proc proc /proc".to_owned()),
+                command("sudo mount -t proc proc /proc"),
             );
         }
     };
@@ -62,27 +58,23 @@ pub(super) fn capabilities(host: &Host) -> Finding {
 
 /// Whether PIDs here are those that the kernel half sees.
 pub(super) fn pid_namespace() -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "pid_namespace", name: "PID namespace", needed_by: &[Profile], helps: &[] };
+    const SUBJECT: Subject = Subject::new("pid_namespace", "PID namespace", &[Profile], &[]);
     match fs::metadata("/proc/self/ns/pid") {
         Ok(namespace) if namespace.ino() == INITIAL_PID_NAMESPACE => SUBJECT.works("the first"),
         Ok(_) => SUBJECT.missing(
             "not the initial one: PIDs here differ from those that the kernel half sees",
-            NextStep::Advice(
-                "run on the host, or with its PIDs: `docker run --pid=host …`".to_owned(),
-            ),
+            advice("run on the host, or with its PIDs: `docker run --pid=host …`"),
         ),
         Err(error) => SUBJECT.limited(
             format!("unknown: /proc/self/ns/pid cannot be read ({error})"),
-            NextStep::Command("sudo mount -t proc proc /proc".to_owned()),
+            command("sudo mount -t proc proc /proc"),
         ),
     }
 }
 
 /// Whether the addresses of kernel functions can be seen, without which their frames have no names.
 pub(super) fn kernel_symbols(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "kernel_symbols", name: "kernel symbols", needed_by: &[], helps: &[Profile] };
+    const SUBJECT: Subject = Subject::new("kernel_symbols", "kernel symbols", &[], &[Profile]);
     let restrict = reading::line("/proc/sys/kernel/kptr_restrict");
     let restrict = restrict.unwrap_or_else(|error| format!("unknown ({error})"));
     match kallsyms_head() {
@@ -91,7 +83,7 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
         }
         Ok(_) if restrict == "2" => SUBJECT.missing(
             "hidden from everybody: kptr_restrict=2",
-            NextStep::Command("sudo sysctl kernel.kptr_restrict=1".to_owned()),
+            command("sudo sysctl kernel.kptr_restrict=1"),
         ),
         Ok(_) => {
             let detail = format!("hidden: needs CAP_SYSLOG; kptr_restrict={restrict}");
@@ -99,22 +91,21 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
         }
         Err(error) => SUBJECT.missing(
             format!("/proc/kallsyms cannot be read ({error})"),
-            NextStep::Advice("boot a kernel built with CONFIG_KALLSYMS=y".to_owned()),
+            advice("boot a kernel built with CONFIG_KALLSYMS=y"),
         ),
     }
 }
 
 /// How many files may be open: two per CPU, and one per executable that is seen.
 pub(super) fn open_files() -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "open_files", name: "open files", needed_by: &[], helps: &[Profile] };
+    const SUBJECT: Subject = Subject::new("open_files", "open files", &[], &[Profile]);
     let wanted = 2 * cpus::online().map_or(1, |online| online.len() as u64) + 512;
     let limit = getrlimit(Resource::Nofile);
     // `None` is without limit.
     match limit.current {
         Some(current) if current < wanted => SUBJECT.limited(
             format!("at most {current}; {wanted} or more let every executable stay open"),
-            NextStep::Command(match limit.maximum {
+            command(match limit.maximum {
                 Some(maximum) if maximum < wanted => {
                     format!("sudo prlimit --nofile={wanted} --pid $$")
                 }
@@ -128,13 +119,12 @@ pub(super) fn open_files() -> Finding {
 
 /// What builds the kernel halves; nothing that runs needs it.
 pub(super) fn toolchain() -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "ebpf_toolchain", name: "eBPF toolchain", needed_by: &[], helps: &[Build] };
+    const SUBJECT: Subject = Subject::new("ebpf_toolchain", "eBPF toolchain", &[], &[Build]);
     match Toolchain::recorded() {
         Ok(toolchain) => SUBJECT.works(format!("{}", toolchain.rustc.display())),
         Err(missing) => SUBJECT.missing(
             format!("{missing}; only building from source needs it"),
-            NextStep::Command("cargo xtask setup".to_owned()),
+            command("cargo xtask setup"),
         ),
     }
 }

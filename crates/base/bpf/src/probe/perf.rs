@@ -3,9 +3,9 @@
 use std::io;
 
 use super::{
-    Finding, Host, NextStep, Refusal, Subject,
+    Finding, Host, Refusal, Subject,
     Verb::{Annotate, Bench, Profile},
-    reading,
+    advice, reading,
 };
 use crate::{
     cpus,
@@ -15,8 +15,7 @@ use crate::{
 
 /// The clock of every sample, for all processes on one CPU.
 pub(super) fn cpu_clock(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "cpu_clock", name: "cpu-clock event", needed_by: &[Profile], helps: &[] };
+    const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile], &[]);
     let paranoid = reading::line("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.unwrap_or_else(|error| format!("unknown ({error})"));
     let opened = sys::open_perf_event(Event::CpuClock, first_cpu());
@@ -26,9 +25,7 @@ pub(super) fn cpu_clock(host: &Host) -> Finding {
             host,
             &[Perfmon],
             refusal,
-            NextStep::Advice(
-                "see whether seccomp (a container?) forbids perf_event_open".to_owned(),
-            ),
+            advice("see whether seccomp (a container?) forbids perf_event_open"),
         ),
     };
     finding.detail.push_str(&format!("; perf_event_paranoid={paranoid}"));
@@ -37,26 +34,21 @@ pub(super) fn cpu_clock(host: &Host) -> Finding {
 
 /// A hardware counter. Virtual machines often have none.
 pub(super) fn cycles(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject {
-        id: "hardware_counters",
-        name: "hardware counters",
-        needed_by: &[],
-        helps: &[Bench, Annotate],
-    };
+    const SUBJECT: Subject =
+        Subject::new("hardware_counters", "hardware counters", &[], &[Bench, Annotate]);
     match sys::open_perf_event(Event::Cycles, first_cpu()) {
         Ok(_) => SUBJECT.works("cycles can be counted"),
         Err(error) if is_absent(&error) => SUBJECT.missing(
             "no counter of cycles; `profile` samples by cpu-clock instead",
-            NextStep::Advice(
-                "in a virtual machine: let the host pass its PMU through (QEMU: -cpu host,pmu=on)"
-                    .to_owned(),
+            advice(
+                "in a virtual machine: let the host pass its PMU through (QEMU: -cpu host,pmu=on)",
             ),
         ),
         Err(error) => SUBJECT.refused(
             host,
             &[Perfmon],
             Refusal::at("perf_event_open")(error),
-            NextStep::Advice("no verb requires it".to_owned()),
+            advice("no verb requires it"),
         ),
     }
 }

@@ -5,7 +5,7 @@ use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 use super::{
     Finding, Host, NextStep, Refusal, Subject,
     Verb::{Bench, Live, Profile, Top},
-    perf,
+    advice, perf,
 };
 use crate::{
     program::{self, StatisticsOn},
@@ -26,8 +26,7 @@ const FUNCTION: &str = "bpf_fentry_test1";
 
 /// The map through which samples come.
 pub(super) fn ring_buffer(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "ring_buffer", name: "ring buffer", needed_by: &[Profile], helps: &[Bench] };
+    const SUBJECT: Subject = Subject::new("ring_buffer", "ring buffer", &[Profile], &[Bench]);
     let ring = MapSpecification {
         map_type: MapType::RINGBUF.0,
         max_entries: u32::try_from(rustix::param::page_size()).unwrap_or(4096),
@@ -41,12 +40,7 @@ pub(super) fn ring_buffer(host: &Host) -> Finding {
 
 /// Programs that run at each tick of a perf event: the sampler.
 pub(super) fn perf_event(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject {
-        id: "perf_event",
-        name: "perf_event programs",
-        needed_by: &[Profile],
-        helps: &[],
-    };
+    const SUBJECT: Subject = Subject::new("perf_event", "perf_event programs", &[Profile], &[]);
     let attempt = || {
         let program = sys::load_program(ProgramKind::PerfEvent).map_err(Refusal::at("loading"))?;
         let event = sys::open_perf_event(Event::CpuClock, perf::first_cpu())
@@ -61,8 +55,7 @@ pub(super) fn perf_event(host: &Host) -> Finding {
 
 /// Tracepoints by name: how children and ends of processes are followed.
 pub(super) fn raw_tracepoint(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "raw_tp", name: "raw tracepoints", needed_by: &[Profile], helps: &[Bench] };
+    const SUBJECT: Subject = Subject::new("raw_tp", "raw tracepoints", &[Profile], &[Bench]);
     match load_and_attach(ProgramKind::RawTracepoint, Some(TRACEPOINT)) {
         Ok(()) => SUBJECT.works("loaded and attached"),
         Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, forbidden()),
@@ -71,12 +64,7 @@ pub(super) fn raw_tracepoint(host: &Host) -> Finding {
 
 /// Tracepoints whose arguments have types.
 pub(super) fn btf_tracepoint(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject {
-        id: "tp_btf",
-        name: "typed tracepoints",
-        needed_by: &[],
-        helps: &[Profile, Bench],
-    };
+    const SUBJECT: Subject = Subject::new("tp_btf", "typed tracepoints", &[], &[Profile, Bench]);
     let types = host.types.as_ref().ok();
     let Some(btf_id) = types.and_then(|types| types.typedef_id(TRACEPOINT_TYPEDEF)) else {
         return SUBJECT
@@ -91,8 +79,7 @@ pub(super) fn btf_tracepoint(host: &Host) -> Finding {
 /// Entries of kernel functions and of other programs. Many cloud kernels refuse them, some at
 /// loading, some only at attaching.
 pub(super) fn fentry(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "fentry", name: "fentry", needed_by: &[], helps: &[Live] };
+    const SUBJECT: Subject = Subject::new("fentry", "fentry", &[], &[Live]);
     let types = host.types.as_ref().ok();
     let Some(btf_id) = types.and_then(|types| types.function_id(FUNCTION)) else {
         return SUBJECT.missing(format!("the kernel's types have no {FUNCTION}"), types_first());
@@ -103,18 +90,14 @@ pub(super) fn fentry(host: &Host) -> Finding {
             host,
             &FOR_TRACING,
             refusal,
-            NextStep::Advice(
-                "this kernel forbids it; only live --distribution and --counters need it"
-                    .to_owned(),
-            ),
+            advice("this kernel forbids it; only live --distribution and --counters need it"),
         ),
     }
 }
 
 /// Looking at programs that others have loaded: what `top` and `live` show.
 pub(super) fn by_id(host: &Host) -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "program_ids", name: "programs by id", needed_by: &[Live, Top], helps: &[] };
+    const SUBJECT: Subject = Subject::new("program_ids", "programs by id", &[Live, Top], &[]);
     let attempt = || {
         let ids = program::ids().map_err(Refusal::at("listing"))?;
         match ids.last().map(|&id| program::open(id)) {
@@ -135,12 +118,8 @@ pub(super) fn by_id(host: &Host) -> Finding {
 /// Having the kernel time every program for a while: where the figures of `top` and `live`
 /// come from. They are on for an instant.
 pub(super) fn run_statistics(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject {
-        id: "run_statistics",
-        name: "run-time statistics",
-        needed_by: &[Live, Top],
-        helps: &[],
-    };
+    const SUBJECT: Subject =
+        Subject::new("run_statistics", "run-time statistics", &[Live, Top], &[]);
     match StatisticsOn::new().map_err(Refusal::at("switching them on")) {
         Ok(_) => SUBJECT.works("switched on, and dropped at once"),
         Err(refusal) => SUBJECT.refused(host, &[SysAdmin], refusal, forbidden()),
@@ -149,15 +128,13 @@ pub(super) fn run_statistics(host: &Host) -> Finding {
 
 /// Probes in user-space functions.
 pub(super) fn uprobes() -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "uprobes", name: "uprobes", needed_by: &[], helps: &[Bench] };
+    const SUBJECT: Subject = Subject::new("uprobes", "uprobes", &[], &[Bench]);
     event_source(&SUBJECT, "uprobe", "CONFIG_UPROBE_EVENTS=y")
 }
 
 /// Probes in kernel functions.
 pub(super) fn kprobes() -> Finding {
-    const SUBJECT: Subject =
-        Subject { id: "kprobes", name: "kprobes", needed_by: &[], helps: &[Bench] };
+    const SUBJECT: Subject = Subject::new("kprobes", "kprobes", &[], &[Bench]);
     event_source(&SUBJECT, "kprobe", "CONFIG_KPROBES=y and CONFIG_KPROBE_EVENTS=y")
 }
 
@@ -166,7 +143,7 @@ fn event_source(subject: &Subject, source: &str, option: &str) -> Finding {
         true => subject.works(format!("the kernel has the event source {source}")),
         false => subject.missing(
             format!("the kernel has no event source {source}"),
-            NextStep::Advice(format!("boot a kernel built with {option}; no verb requires it")),
+            advice(format!("boot a kernel built with {option}; no verb requires it")),
         ),
     }
 }
@@ -178,12 +155,9 @@ fn load_and_attach(kind: ProgramKind, tracepoint: Option<&CStr>) -> Result<(), R
 }
 
 fn forbidden() -> NextStep {
-    NextStep::Advice(
-        "see whether lockdown, seccomp (a container?) or a security module forbids bpf(2)"
-            .to_owned(),
-    )
+    advice("see whether lockdown, seccomp (a container?) or a security module forbids bpf(2)")
 }
 
 fn types_first() -> NextStep {
-    NextStep::Advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y".to_owned())
+    advice("boot a kernel built with CONFIG_DEBUG_INFO_BTF=y")
 }

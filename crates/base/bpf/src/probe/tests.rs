@@ -55,8 +55,7 @@ fn sees_whether_symbols_have_addresses() {
 #[test]
 fn a_verb_is_blocked_only_by_what_it_needs() {
     fn check(status: Status, verb: Verb, expected: bool) {
-        const SUBJECT: Subject =
-            Subject { id: "x", name: "x", needed_by: &[Verb::Profile], helps: &[Verb::Bench] };
+        const SUBJECT: Subject = Subject::new("x", "x", &[Verb::Profile], &[Verb::Bench]);
         let finding = SUBJECT.finding(status, String::new(), None);
         assert_eq!(can(verb, &[finding]), expected, "{status:?} {verb:?}");
     }
@@ -69,9 +68,9 @@ fn a_verb_is_blocked_only_by_what_it_needs() {
 #[test]
 fn a_refusal_is_blamed_on_rights_only_when_they_are_missing() {
     fn check(host: &Host, errno: i32, expected: &str) {
-        const SUBJECT: Subject = Subject { id: "x", name: "x", needed_by: &[], helps: &[] };
+        const SUBJECT: Subject = Subject::new("x", "x", &[], &[]);
         let refusal = Refusal { step: "loading", error: io::Error::from_raw_os_error(errno) };
-        let otherwise = NextStep::Advice("otherwise".to_owned());
+        let otherwise = advice("otherwise");
         let finding = SUBJECT.refused(host, &[Capability::Bpf], refusal, otherwise.clone());
         assert_eq!(finding.status, Status::Missing);
         assert!(finding.detail.ends_with(expected), "{}", finding.detail);

@@ -70,11 +70,8 @@ impl Globals {
 }
 
 impl Spec {
-    /// Sets a global variable of the object, before it is loaded.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such variable, or when it has another size than `value`.
+    /// Sets a global variable of the object, before it is loaded. Fails when there is no such
+    /// variable, or when it has another size than `value`.
     pub fn set_global(&mut self, name: &str, value: &[u8]) -> Result<(), SpecError> {
         self.try_set_global(name, value).map_err(|reason| SpecError::Global {
             file: self.file.clone(),
@@ -83,12 +80,9 @@ impl Spec {
         })
     }
 
-    /// The same object with other values in global variables: what `veristat -G` and bpf2go's variables
-    /// set before loading.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such variable, or it cannot hold the value.
+    /// The same object with other values in global variables: what `veristat -G` and bpf2go's
+    /// variables set before loading. Fails when there is no such variable, or it cannot hold the
+    /// value.
     pub fn with_globals(&self, settings: &[GlobalSetting]) -> Result<Self, SpecError> {
         let mut changed = self.clone();
         for GlobalSetting { name, value } in settings {

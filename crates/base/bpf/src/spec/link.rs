@@ -50,11 +50,8 @@ impl Spec {
     /// Links all programs, in the order of [`Spec::programs`].
     ///
     /// `target` are the types of the kernel that the programs are for; those that access kernel
-    /// structures by name (CO-RE) need them, see [`Spec::needs_target_types`].
-    ///
-    /// # Errors
-    ///
-    /// When something that a program refers to is not in the object, or not in the kernel.
+    /// structures by name (CO-RE) need them, see [`Spec::needs_target_types`]. Fails when something
+    /// that a program refers to is not in the object, or not in the kernel.
     pub fn link(&self, target: Option<&KernelTypes>) -> Result<Vec<Linked>, SpecError> {
         self.link_these(&self.programs, target).into_iter().collect()
     }
@@ -65,11 +62,8 @@ impl Spec {
         self.link_these(&self.programs, target)
     }
 
-    /// Links one program. Others that cannot be linked do not matter.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such program, else as [`link`](Self::link) has it.
+    /// Links one program. Others that cannot be linked do not matter. Fails when there is no such
+    /// program, else as [`link`](Self::link) has it.
     pub fn link_program(
         &self,
         name: &str,

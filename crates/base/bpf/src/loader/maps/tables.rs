@@ -10,12 +10,8 @@ impl LoadedMap {
         Self::create(&self.spec, None)
     }
 
-    /// Puts a program into a slot of a table of programs.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such slot, or the kernel does not take the program: one of another type than
-    /// those that use the table.
+    /// Puts a program into a slot of a table of programs. Fails when there is no such slot, or the
+    /// kernel does not take the program: one of another type than those that use the table.
     pub fn put_program(&self, slot: u32, program: BorrowedFd<'_>) -> Result<(), MapError> {
         self.update(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
