@@ -17,6 +17,7 @@ use std::{fmt, io};
 
 use serde::Serialize;
 
+pub(crate) use self::expected::configuration;
 pub use self::expected::{Denial, Expected, Kernel, denied};
 use crate::{
     btf::{BtfError, KernelTypes},

@@ -34,7 +34,7 @@ pub(crate) use perf::{
     Event, open_clock, open_counter, open_perf_event, open_process_records, set_program, switch,
 };
 pub(crate) use program::{
-    LoadRequest, ProgramKind, TestRun, load_program, load_verified, test_run,
+    LoadRequest, ProgramKind, TestRun, TestRunOutcome, load_program, load_verified, test_run,
 };
 pub(crate) use signals::{accept_alarm_only, ring};
 pub(crate) use types::{btf_bytes, load_btf, program_function};

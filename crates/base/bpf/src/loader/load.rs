@@ -29,7 +29,7 @@ pub struct LoaderOptions {
 }
 
 /// Loads the programs of one object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Loader {
     maps: Vec<MapSpec>,
     externs: Vec<Extern>,
@@ -81,25 +81,13 @@ impl Loader {
             kernel_version: spec.kernel_version().unwrap_or(0),
             types,
             btf,
-            kernel: OnceCell::new(),
-            extended: Vec::new(),
-            contexts: Vec::new(),
+            ..Self::default()
         })
     }
 
     /// A loader for bytecode that comes from no object: no maps, no types.
     pub fn without_object() -> Self {
-        Self {
-            maps: Vec::new(),
-            externs: Vec::new(),
-            license: c"Dual MIT/GPL".to_owned(),
-            kernel_version: 0,
-            types: ObjectTypes::default(),
-            btf: None,
-            kernel: OnceCell::new(),
-            extended: Vec::new(),
-            contexts: Vec::new(),
-        }
+        Self { license: c"Dual MIT/GPL".to_owned(), ..Self::default() }
     }
 
     /// Takes over the kernel's types, which it would parse itself otherwise.

@@ -2,14 +2,17 @@
 
 use std::{
     io,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
 };
 
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Alarm;
-use crate::{program_type::ProgramType, sys};
+use crate::{
+    program_type::{ProgramType, TestRunRules},
+    sys,
+};
 
 /// Calls that a signal interrupted, before it is given up.
 const RETRIES_MAX: u32 = 10_000;
@@ -19,7 +22,7 @@ const RETRIES_MAX: u32 = 10_000;
 const RETRIES_PER_LENGTH: u32 = 4;
 
 /// Room for what a program writes beyond what it was given, in bytes.
-pub(super) const GROWTH_MAX: usize = 4096;
+const GROWTH_MAX: usize = 4096;
 
 /// `ENOTSUPP`, which has no name in user space (include/linux/errno.h).
 const ENOTSUPP: i32 = 524;
@@ -131,33 +134,13 @@ pub fn run_until(
     alarm: &Alarm<'_>,
 ) -> Result<ProgramRun, RunError> {
     let begun = Instant::now();
-    let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
-    let data: &[u8] = if rules.takes_data { input.data } else { &[] };
-    let mut data_out = vec![0; if rules.gives_data { data.len() + GROWTH_MAX } else { 0 }];
-    let default_context = r#type.default_context();
-    let context = if input.context.is_empty() { &default_context } else { input.context };
-    let mut context_in = context.to_vec();
+    let batch = Batch::new(program.as_fd(), r#type, input)?;
+    let (mut data_out, mut context_in) = (vec![0; batch.out_len()], batch.context.clone());
     let (mut repeat, mut retries) = (repeat.max(1), 0);
     loop {
-        let (in_call, calls) = if rules.repeats { (repeat, 1) } else { (0, repeat) };
-        let before = (thread_cpu_time_ns(), Instant::now());
-        let outcome = (0..calls).try_fold(None, |_, number| {
-            if number > 0 && alarm.is_over() {
-                return Err(io::Error::from_raw_os_error(libc::EINTR));
-            }
-            // What one run writes to it must not feed the next.
-            context_in.copy_from_slice(context);
-            let attr = sys::TestRun {
-                data_in: data,
-                data_out: &mut data_out,
-                context_in: &mut context_in,
-                repeat: in_call,
-                ..Default::default()
-            };
-            sys::test_run(program.as_fd(), attr).map(Some)
-        });
-        let elapsed_ns = u64::try_from(before.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let cpu_time_ns = thread_cpu_time_ns().saturating_sub(before.0);
+        let is_over = || alarm.is_over();
+        let (outcome, cpu_time_ns, elapsed_ns) =
+            batch.run(repeat, &mut data_out, &mut context_in, is_over);
         match outcome {
             Ok(outcome) => {
                 let outcome =
@@ -190,6 +173,65 @@ pub fn run_until(
     }
 }
 
+/// A program with its input, as its type wants it.
+pub(super) struct Batch<'a> {
+    program: BorrowedFd<'a>,
+    rules: TestRunRules,
+    data: &'a [u8],
+    pub(super) context: Vec<u8>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(
+        program: BorrowedFd<'a>,
+        r#type: ProgramType,
+        input: RunInput<'a>,
+    ) -> Result<Self, RunError> {
+        let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
+        let context = match input.context {
+            [] => r#type.default_context(),
+            given => given.to_vec(),
+        };
+        let data = if rules.takes_data { input.data } else { &[] };
+        Ok(Self { program, rules, data, context })
+    }
+
+    /// Room for the packet that comes back, in bytes.
+    pub(super) fn out_len(&self) -> usize {
+        if self.rules.gives_data { self.data.len() + GROWTH_MAX } else { 0 }
+    }
+
+    /// Runs it so many times; gives the CPU time and the time that passed, in nanoseconds, as well. It
+    /// allocates nothing.
+    pub(super) fn run(
+        &self,
+        repeat: u32,
+        data_out: &mut [u8],
+        context_in: &mut [u8],
+        is_over: impl Fn() -> bool,
+    ) -> (io::Result<Option<sys::TestRunOutcome>>, u64, u64) {
+        let (in_call, calls) = if self.rules.repeats { (repeat, 1) } else { (0, repeat) };
+        let (before, begun) = (thread_cpu_time_ns(), Instant::now());
+        let outcome = (0..calls).try_fold(None, |_, number| {
+            if number > 0 && is_over() {
+                return Err(io::Error::from_raw_os_error(libc::EINTR));
+            }
+            // What one run writes to it must not feed the next.
+            context_in.copy_from_slice(&self.context);
+            let run = sys::TestRun {
+                data_in: self.data,
+                data_out: &mut *data_out,
+                context_in: &mut *context_in,
+                repeat: in_call,
+                ..Default::default()
+            };
+            sys::test_run(self.program, run).map(Some)
+        });
+        let elapsed_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        (outcome, thread_cpu_time_ns().saturating_sub(before), elapsed_ns)
+    }
+}
+
 pub(super) fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunError {
     match source.raw_os_error() {
         Some(ENOTSUPP) => RunError::NotHere(r#type),
@@ -203,7 +245,7 @@ pub(super) fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Erro
 }
 
 /// CPU time of this thread in nanoseconds.
-pub(super) fn thread_cpu_time_ns() -> u64 {
+fn thread_cpu_time_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);

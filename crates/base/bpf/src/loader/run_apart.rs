@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
@@ -14,11 +14,11 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::{
     Alarm,
-    run::{GROWTH_MAX, ProgramRun, RunError, RunInput, refused, thread_cpu_time_ns},
+    run::{Batch, ProgramRun, RunError, RunInput, refused},
 };
 use crate::{
-    program_type::{ProgramType, TestRunRules},
-    sys::{self, Child, Shared},
+    program_type::ProgramType,
+    sys::{Child, Shared},
 };
 
 /// How long to wait for the child before looking at the alarm.
@@ -36,19 +36,10 @@ pub fn run_apart(
     cpu: usize,
     alarm: &Alarm<'_>,
 ) -> Result<ProgramRun, RunError> {
-    let rules = r#type.test_run().ok_or(RunError::NoHandler(r#type))?;
-    let default_context = r#type.default_context();
-    let context = if input.context.is_empty() { &default_context } else { input.context };
-    let job = Job {
-        program: program.as_fd(),
-        rules,
-        data: if rules.takes_data { input.data } else { &[] },
-        context,
-        repeat: repeat.max(1),
-        cpu,
-    };
-    let out_len = if rules.gives_data { job.data.len() + GROWTH_MAX } else { 0 };
-    let mut shared = Shared::new(Note::LEN + out_len + context.len()).map_err(RunError::Failed)?;
+    let batch = Batch::new(program.as_fd(), r#type, input)?;
+    let (out_len, context_len) = (batch.out_len(), batch.context.len());
+    let job = Job { batch, repeat: repeat.max(1), cpu };
+    let mut shared = Shared::new(Note::LEN + out_len + context_len).map_err(RunError::Failed)?;
     let memory = shared.bytes();
     let begun = Instant::now();
     // SAFETY: the job makes system calls and writes to `memory`; it allocates nothing.
@@ -63,7 +54,7 @@ pub fn run_apart(
     match note.state {
         Note::DONE => {}
         Note::REFUSED => {
-            let error = io::Error::from_raw_os_error(note.error.cast_signed());
+            let error = io::Error::from_raw_os_error(note.error as i32);
             return Err(refused(r#type, input, error));
         }
         _ => {
@@ -74,10 +65,10 @@ pub fn run_apart(
     let out = &shared.bytes()[Note::LEN..][..out_len];
     let len = usize::try_from(note.data_out_len).unwrap_or(0).min(out_len);
     Ok(ProgramRun {
-        return_value: note.return_value,
+        return_value: note.return_value as u32,
         data: out[..len].to_vec(),
         runs: job.repeat,
-        mean_ns: note.duration_ns,
+        mean_ns: note.duration_ns as u32,
         cpu_time_ns: note.cpu_time_ns,
         elapsed_ns: note.elapsed_ns,
         retries: 0,
@@ -86,10 +77,7 @@ pub fn run_apart(
 
 /// What the child is to do.
 struct Job<'a> {
-    program: BorrowedFd<'a>,
-    rules: TestRunRules,
-    data: &'a [u8],
-    context: &'a [u8],
+    batch: Batch<'a>,
     repeat: u32,
     cpu: usize,
 }
@@ -101,38 +89,24 @@ impl Job<'_> {
         // A CPU that has gone since it was chosen is no reason not to run.
         _ = sched_setaffinity(None, &cpus);
         let (note, rest) = memory.split_at_mut(Note::LEN);
-        let (data_out, context_in) = rest.split_at_mut(rest.len() - self.context.len());
-        let (in_call, calls) = if self.rules.repeats { (self.repeat, 1) } else { (0, self.repeat) };
-        let before = (thread_cpu_time_ns(), Instant::now());
-        let outcome = (0..calls).try_fold(None, |_, _| {
-            context_in.copy_from_slice(self.context);
-            let attr = sys::TestRun {
-                data_in: self.data,
-                data_out: &mut *data_out,
-                context_in: &mut *context_in,
-                repeat: in_call,
-                ..Default::default()
-            };
-            sys::test_run(self.program, attr).map(Some)
-        });
-        let elapsed_ns = u64::try_from(before.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let cpu_time_ns = thread_cpu_time_ns().saturating_sub(before.0);
+        let (data_out, context_in) = rest.split_at_mut(rest.len() - self.batch.context.len());
+        let (outcome, cpu_time_ns, elapsed_ns) =
+            self.batch.run(self.repeat, data_out, context_in, || false);
         let found = match outcome {
             Ok(Some(outcome)) => Note {
                 state: Note::DONE,
                 error: 0,
-                return_value: outcome.return_value,
-                duration_ns: outcome.duration_ns,
-                data_out_len: outcome.data_out_len,
+                return_value: outcome.return_value.into(),
+                duration_ns: outcome.duration_ns.into(),
+                data_out_len: outcome.data_out_len.into(),
                 cpu_time_ns,
                 elapsed_ns,
             },
             Ok(None) => Note::default(),
-            Err(error) => Note {
-                state: Note::REFUSED,
-                error: error.raw_os_error().unwrap_or(libc::EIO).cast_unsigned(),
-                ..Note::default()
-            },
+            Err(error) => {
+                let error = error.raw_os_error().unwrap_or(libc::EIO).cast_unsigned().into();
+                Note { state: Note::REFUSED, error, ..Note::default() }
+            }
         };
         found.write(note);
     }
@@ -142,48 +116,40 @@ impl Job<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Note {
     /// 0 until the run is over.
-    state: u32,
-    error: u32,
-    return_value: u32,
-    duration_ns: u32,
-    data_out_len: u32,
+    state: u64,
+    error: u64,
+    return_value: u64,
+    duration_ns: u64,
+    data_out_len: u64,
     cpu_time_ns: u64,
     elapsed_ns: u64,
 }
 
 impl Note {
-    const DONE: u32 = 1;
-    const REFUSED: u32 = 2;
-    const LEN: usize = 40;
+    const DONE: u64 = 1;
+    const REFUSED: u64 = 2;
+    const LEN: usize = 56;
 
     fn write(&self, bytes: &mut [u8]) {
-        let words =
-            [self.state, self.error, self.return_value, self.duration_ns, self.data_out_len, 0];
+        let &Self { state, error, return_value, duration_ns, data_out_len, .. } = self;
         let times = [self.cpu_time_ns, self.elapsed_ns];
-        let (narrow, wide) = bytes.split_at_mut(4 * words.len());
-        for (slot, word) in narrow.as_chunks_mut().0.iter_mut().zip(words) {
+        let words = [state, error, return_value, duration_ns, data_out_len].into_iter();
+        for (slot, word) in bytes.as_chunks_mut().0.iter_mut().zip(words.chain(times)) {
             *slot = word.to_ne_bytes();
-        }
-        for (slot, time) in wide.as_chunks_mut().0.iter_mut().zip(times) {
-            *slot = time.to_ne_bytes();
         }
     }
 
     fn read(bytes: &[u8]) -> Self {
-        let word = |at: usize| {
-            bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u32::from_ne_bytes(*it))
-        };
-        let time = |at: usize| {
-            bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u64::from_ne_bytes(*it))
-        };
+        let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let mut next = || words.next().unwrap_or(0);
         Self {
-            state: word(0),
-            error: word(4),
-            return_value: word(8),
-            duration_ns: word(12),
-            data_out_len: word(16),
-            cpu_time_ns: time(24),
-            elapsed_ns: time(32),
+            state: next(),
+            error: next(),
+            return_value: next(),
+            duration_ns: next(),
+            data_out_len: next(),
+            cpu_time_ns: next(),
+            elapsed_ns: next(),
         }
     }
 }
@@ -197,7 +163,7 @@ mod tests {
         let note = Note {
             state: Note::DONE,
             error: 1,
-            return_value: u32::MAX,
+            return_value: u32::MAX.into(),
             duration_ns: 3,
             data_out_len: 4,
             cpu_time_ns: u64::MAX,

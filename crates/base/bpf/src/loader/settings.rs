@@ -4,18 +4,15 @@
 //! Kconfig; the others are what libbpf provides (tools/lib/bpf/libbpf.c,
 //! `bpf_object__resolve_externs`, Linux 6.12).
 
-use std::{collections::HashMap, fs, io::Read as _};
+use std::{collections::HashMap, fs};
 
-use flate2::read::GzDecoder;
 use rustix::system::uname;
 
 use crate::{
     btf::KernelTypes,
+    probe::configuration,
     spec::{Extern, ExternKind, Setting, SettingForm},
 };
-
-/// Longest configuration that is read, in bytes; they have some 300,000.
-const CONFIGURATION_MAX: u64 = 16 << 20;
 
 /// First kernel with cookies for perf events and kprobes.
 const BPF_COOKIE_SINCE: u32 = version(5, 15, 0);
@@ -90,17 +87,11 @@ fn version_from(ubuntu: &str, debian: &str, release: &str) -> u32 {
 
 /// The kernel's configuration: text of each setting.
 fn read_configuration() -> Result<HashMap<String, String>, String> {
-    let beside_kernel = format!("/boot/config-{}", uname().release().to_string_lossy());
-    let plain = |path: &str| fs::read_to_string(path);
-    let packed = |path: &str| {
-        let mut text = String::new();
-        let file = fs::File::open(path)?;
-        GzDecoder::new(file).take(CONFIGURATION_MAX).read_to_string(&mut text).map(|_| text)
-    };
-    let text = plain(&beside_kernel).or_else(|_| packed("/proc/config.gz")).map_err(|error| {
+    let release = uname().release().to_string_lossy().into_owned();
+    let text = configuration(&release).map_err(|error| {
         format!(
-            "the object needs the kernel's configuration, which is neither in {beside_kernel} \
-                 nor in /proc/config.gz: {error}"
+            "the object needs the kernel's configuration, which is neither in /boot/config-{release} \
+             nor in /proc/config.gz: {error}"
         )
     })?;
     Ok(parse_configuration(&text))

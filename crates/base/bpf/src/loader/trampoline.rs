@@ -11,7 +11,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
-use super::records::put_descriptors;
+use super::{records::put_descriptors, verify::text};
 use crate::{
     code::Insn,
     program::ProgramInfo,
@@ -149,9 +149,7 @@ impl Tracer {
             let mut log = vec![0; LOG_LEN];
             let request = LoadRequest { log_level: LOG_INSTRUCTIONS, ..request };
             let _ = sys::load_verified(request, &mut log);
-            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-            let log = String::from_utf8_lossy(&log[..end]).into_owned();
-            TrampolineError::Load { moment, source, log }
+            TrampolineError::Load { moment, source, log: text(&log) }
         })?;
         Ok(Self { moment, program, link: None })
     }

@@ -155,7 +155,7 @@ fn missing(rejection: &Rejection, externs: &[Extern]) -> Option<String> {
 }
 
 /// The text in a log buffer up to its terminator.
-fn text(log: &[u8]) -> String {
+pub(super) fn text(log: &[u8]) -> String {
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()
 }

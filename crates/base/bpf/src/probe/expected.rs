@@ -135,13 +135,15 @@ pub struct Denial {
     pub reason: String,
 }
 
-/// From the kernel itself, or from where distributions put it.
-fn configuration(release: &str) -> io::Result<String> {
-    let mut text = String::new();
-    match File::open("/proc/config.gz") {
-        Ok(file) => GzDecoder::new(file).read_to_string(&mut text).map(|_| text),
-        Err(_) => fs::read_to_string(format!("/boot/config-{release}")),
-    }
+/// The kernel's configuration: where distributions put it, or from the kernel itself.
+pub(crate) fn configuration(release: &str) -> io::Result<String> {
+    /// Longest configuration that is read, in bytes; they have some 300,000.
+    const LEN_MAX: u64 = 16 << 20;
+    fs::read_to_string(format!("/boot/config-{release}")).or_else(|_| {
+        let mut text = String::new();
+        let packed = GzDecoder::new(File::open("/proc/config.gz")?);
+        packed.take(LEN_MAX).read_to_string(&mut text).map(|_| text)
+    })
 }
 
 #[cfg(test)]

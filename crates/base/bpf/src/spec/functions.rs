@@ -224,7 +224,11 @@ fn function(
 }
 
 /// Those in a range of offsets, of what ascends by them.
-fn within<'a, T>(all: &'a [T], range: &Range<u64>, offset: impl Fn(&T) -> u64) -> &'a [T] {
+pub(super) fn within<'a, T>(
+    all: &'a [T],
+    range: &Range<u64>,
+    offset: impl Fn(&T) -> u64,
+) -> &'a [T] {
     let start = all.partition_point(|one| offset(one) < range.start);
     let end = all.partition_point(|one| offset(one) < range.end);
     all.get(start..end).unwrap_or(&[])

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    functions::Functions,
+    functions::{Functions, within},
     section::{Attachment, ProgramSpec},
-    survey::{Place, Relocation, Role, Section, Survey, Symbol},
+    survey::{Place, Relocation, Role, Section, Survey},
 };
 use crate::btf::table::{Type, TypeKind, TypeTable};
 use crate::program_type::ProgramType;
@@ -48,7 +48,8 @@ fn members(
                 continue;
             };
             let members = by_offset(structure);
-            for relocation in within(section, symbol) {
+            let range = symbol.value..symbol.value.saturating_add(symbol.size);
+            for relocation in within(&section.relocations, &range, |it| it.offset) {
                 let name = members.get(&(relocation.offset - symbol.value));
                 let name = name.and_then(|&name| types.text(name));
                 let function = function(survey, functions, section, relocation);
@@ -62,15 +63,6 @@ fn members(
         }
     }
     found
-}
-
-/// The relocations within a variable.
-fn within<'a>(section: &'a Section<'_>, symbol: &Symbol<'_>) -> &'a [Relocation] {
-    let all = &section.relocations;
-    let end = symbol.value.saturating_add(symbol.size);
-    let start = all.partition_point(|it| it.offset < symbol.value);
-    let end = all.partition_point(|it| it.offset < end);
-    all.get(start..end).unwrap_or(&[])
 }
 
 /// Names of the members that are no bit-fields, by their offsets in bytes.
