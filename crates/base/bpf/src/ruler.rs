@@ -16,9 +16,6 @@ use crate::{
     sys,
 };
 
-/// `r0 = 0; exit`.
-const RETURN_ZERO: [u64; 2] = [0xb7, 0x95];
-
 /// What the program is called.
 const NAME: &str = "wingbeat_ruler";
 
@@ -36,9 +33,8 @@ const PACKET: [u8; 14] = [0; 14];
 /// The types of `int NAME(void *ctx)`, visible to all, and the id of the function.
 fn types_of(name: &str) -> (Vec<u8>, u32) {
     let mut types = TypeTable::empty();
-    let [int, context, name] = ["int", "ctx", name].map(|text| types.add_text(text));
-    // Signed, 32 bits.
-    let int = types.add(TypeKind::INT, int, 0, 4, &[1 << 24 | 32]);
+    let [context, name] = ["ctx", name].map(|text| types.add_text(text));
+    let int = types.add_int();
     let pointer = types.add(TypeKind::PTR, 0, 0, 0, &[]);
     let prototype = types.add(TypeKind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
     let function = types.add(TypeKind::FUNC, name, GLOBAL, prototype, &[]);
@@ -73,13 +69,11 @@ impl Ruler {
         // Instruction 0 begins the function of that type.
         let (_, function) = types_of(NAME);
         let function: Vec<u8> = [0, function].into_iter().flat_map(u32::to_ne_bytes).collect();
-        let instructions: Vec<u8> =
-            RETURN_ZERO.iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let request = sys::LoadRequest {
             prog_type: ProgramType::SOCKET_FILTER.0,
             name: sys::kernel_name(NAME),
             license: c"Dual MIT/GPL",
-            insns: &instructions,
+            insns: &sys::RETURN_ZERO,
             btf: types,
             func_info: if types.is_some() { &function } else { &[] },
             ..Default::default()

@@ -26,7 +26,7 @@ pub(crate) use info::{
 };
 pub(crate) use link::{link_iterator, link_perf_event, open_iterator, open_raw_tracepoint};
 pub(crate) use map::{
-    MapSpecification, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
+    MapCreate, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
     lookup_element, next_key, update_element,
 };
 pub(crate) use mapping::Mapping;
@@ -34,7 +34,8 @@ pub(crate) use perf::{
     Event, open_clock, open_counter, open_perf_event, open_process_records, set_program, switch,
 };
 pub(crate) use program::{
-    LoadRequest, ProgramKind, TestRun, TestRunOutcome, load_program, load_verified, test_run,
+    LoadRequest, ProgramKind, RETURN_ZERO, TestRun, TestRunOutcome, load_program, load_verified,
+    test_run,
 };
 pub(crate) use signals::{accept_alarm_only, ring};
 pub(crate) use types::{btf_bytes, load_btf, program_function};

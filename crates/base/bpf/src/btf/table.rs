@@ -67,6 +67,10 @@ pub(crate) const STATIC: u32 = 0;
 pub(crate) const GLOBAL: u32 = 1;
 pub(crate) const EXTERN: u32 = 2;
 
+/// `BTF_INT_SIGNED` and `BTF_INT_BOOL` (include/uapi/linux/btf.h, Linux 6.18).
+pub(crate) const SIGNED: u32 = 1;
+pub(crate) const BOOL: u32 = 4;
+
 /// Bytes of a word, and words of the common part of a type.
 const WORD: usize = 4;
 const COMMON: usize = 3;
@@ -277,6 +281,12 @@ impl TypeTable {
         self.words.extend([name, kind.0 << 24 | vlen & (FLAG | 0xffff), link]);
         self.words.extend(tail);
         self.len()
+    }
+
+    /// Adds `int`: signed, 32 bits.
+    pub(crate) fn add_int(&mut self) -> u32 {
+        let name = self.add_text("int");
+        self.add(TypeKind::INT, name, 0, 4, &[SIGNED << 24 | 32])
     }
 
     /// Changes the name of a type.

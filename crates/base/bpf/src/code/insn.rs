@@ -210,6 +210,11 @@ impl Insn {
         [self.opcode, self.registers, offset_0, offset_1, a, b, c, d]
     }
 
+    /// Several, one after the other.
+    pub fn all_to_bytes(insns: &[Self]) -> Vec<u8> {
+        insns.iter().flat_map(|insn| insn.to_bytes()).collect()
+    }
+
     /// From the bytes of a little-endian object.
     pub fn from_bytes([opcode, registers, o0, o1, a, b, c, d]: [u8; Self::SIZE]) -> Self {
         Self {

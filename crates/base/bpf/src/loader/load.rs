@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     btf::KernelTypes,
-    code::Code,
+    code::{Code, Insn},
     program::ProgramInfo,
     spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
     sys::{self, LoadRequest},
@@ -249,7 +249,7 @@ impl Loader {
         let types = || self.kernel_types(program).map_err(|error| error.to_string());
         externs::resolve(&mut insns, &self.externs, types)
             .map_err(|reason| LoadError::Target { program: program.name.clone(), reason })?;
-        Ok(insns.iter().flat_map(|insn| insn.to_bytes()).collect())
+        Ok(Insn::all_to_bytes(&insns))
     }
 
     fn kernel_types(&self, program: &ProgramSpec) -> Result<&KernelTypes, LoadError> {

@@ -14,7 +14,7 @@ use std::{
 use super::refused_map;
 use crate::{
     spec::{MapSpec, MapType, ObjectTypes, Slot},
-    sys::{self, MapSpecification},
+    sys::{self, MapCreate},
 };
 
 pub(super) use needed::used;
@@ -323,16 +323,15 @@ fn create(
     inner: Option<BorrowedFd<'_>>,
     types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
 ) -> Result<OwnedFd, MapError> {
-    let plain = MapSpecification {
+    let map = MapCreate {
         map_type: spec.r#type.0,
         key_size: spec.key_size,
         value_size: spec.value_size,
         max_entries: entries(spec),
-        flags: if spec.is_constant { spec.flags | RDONLY_PROG } else { spec.flags },
-        extra: spec.extra,
-        name: sys::kernel_name(spec.name.trim_start_matches('.')),
-        inner,
-        types: None,
+        map_flags: if spec.is_constant { spec.flags | RDONLY_PROG } else { spec.flags },
+        map_extra: spec.extra,
+        map_name: sys::kernel_name(spec.name.trim_start_matches('.')),
+        ..Default::default()
     };
     let type_ids = match (&spec.initial, types) {
         _ if spec.r#type.refuses_types() => None,
@@ -340,13 +339,12 @@ fn create(
         _ => Some(spec.type_ids).filter(|&(_, value)| value != 0),
     };
     if let (Some((key, value)), Some((fd, _))) = (type_ids, types) {
-        let typed = MapSpecification { types: Some((fd, key, value)), ..plain };
         // The kernel does not take types for every kind of map; they matter to few of them.
-        if let Ok(map) = sys::create_map(typed) {
+        if let Ok(map) = sys::create_map(map, inner, Some((fd, key, value))) {
             return Ok(map);
         }
     }
-    sys::create_map(plain).map_err(|source| error(spec, refused_map::CREATE, source))
+    sys::create_map(map, inner, None).map_err(|source| error(spec, refused_map::CREATE, source))
 }
 
 /// Most entries as the kernel wants them.

@@ -140,8 +140,7 @@ fn ask(insns: &[Insn]) -> Option<u64> {
         Insn::new(op::ALU64 | op::MOV, 0, 0, 0, 0),
         Insn::new(op::EXIT, 0, 0, 0, 0),
     ];
-    let all = [begin].iter().chain(insns).chain(&end).copied().collect::<Vec<_>>();
-    let bytes: Vec<u8> = all.iter().flat_map(|insn| insn.to_bytes()).collect();
+    let bytes = Insn::all_to_bytes(&[&[begin], insns, &end].concat());
     let request = LoadRequest {
         prog_type: ProgramType::SYSCALL.0,
         flags: SLEEPABLE,

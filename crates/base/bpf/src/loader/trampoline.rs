@@ -130,7 +130,7 @@ impl Tracer {
     ) -> Result<Self, TrampolineError> {
         let mut insns = insns.to_vec();
         put_descriptors(&mut insns, maps);
-        let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.to_bytes()).collect();
+        let bytes = Insn::all_to_bytes(&insns);
         let request = LoadRequest {
             prog_type: ProgramType::TRACING.0,
             expected_attach_type: match moment {

@@ -11,7 +11,7 @@ use crate::{
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     spec::MapType,
-    sys::{self, Event, MapSpecification, ProgramKind},
+    sys::{self, Event, MapCreate, ProgramKind},
 };
 
 /// What loading a tracing program takes.
@@ -27,12 +27,12 @@ const FUNCTION: &str = "bpf_fentry_test1";
 /// The map through which samples come.
 pub(super) fn ring_buffer(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("ring_buffer", "ring buffer", &[Profile], &[Bench]);
-    let ring = MapSpecification {
+    let ring = MapCreate {
         map_type: MapType::RINGBUF.0,
         max_entries: u32::try_from(rustix::param::page_size()).unwrap_or(4096),
         ..Default::default()
     };
-    match sys::create_map(ring).map_err(Refusal::at("creating a map")) {
+    match sys::create_map(ring, None, None).map_err(Refusal::at("creating a map")) {
         Ok(_) => SUBJECT.works("a map was created"),
         Err(refusal) => SUBJECT.refused(host, &[Bpf], refusal, forbidden()),
     }

@@ -28,50 +28,29 @@ pub(crate) use patch::UNRESOLVED;
 
 /// What an access asks for (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Question {
-    FieldOffset,
-    FieldSize,
-    FieldExists,
-    FieldSigned,
-    ShiftLeft,
-    ShiftRight,
-    LocalId,
-    TargetId,
-    TypeExists,
-    TypeSize,
-    VariantExists,
-    VariantValue,
-    TypeMatches,
-}
+struct Question(u32);
 
 impl Question {
-    fn of(access: &Access) -> Result<Self, String> {
-        const ALL: [Question; 13] = [
-            Question::FieldOffset,
-            Question::FieldSize,
-            Question::FieldExists,
-            Question::FieldSigned,
-            Question::ShiftLeft,
-            Question::ShiftRight,
-            Question::LocalId,
-            Question::TargetId,
-            Question::TypeExists,
-            Question::TypeSize,
-            Question::VariantExists,
-            Question::VariantValue,
-            Question::TypeMatches,
-        ];
-        let kind = usize::try_from(access.kind).ok();
-        let question = kind.and_then(|kind| ALL.get(kind)).copied();
-        question.ok_or_else(|| format!("it is of kind {}, which is not known here", access.kind))
-    }
+    const FIELD_OFFSET: Self = Self(0);
+    const FIELD_SIZE: Self = Self(1);
+    const FIELD_EXISTS: Self = Self(2);
+    const FIELD_SIGNED: Self = Self(3);
+    const SHIFT_LEFT: Self = Self(4);
+    const SHIFT_RIGHT: Self = Self(5);
+    const LOCAL_ID: Self = Self(6);
+    const TARGET_ID: Self = Self(7);
+    const TYPE_EXISTS: Self = Self(8);
+    const TYPE_SIZE: Self = Self(9);
+    const VARIANT_EXISTS: Self = Self(10);
+    const VARIANT_VALUE: Self = Self(11);
+    const TYPE_MATCHES: Self = Self(12);
 
     fn is_about_fields(self) -> bool {
-        (Self::FieldOffset as u8..=Self::ShiftRight as u8).contains(&(self as u8))
+        self.0 <= Self::SHIFT_RIGHT.0
     }
 
     fn is_about_variants(self) -> bool {
-        matches!(self, Self::VariantExists | Self::VariantValue)
+        matches!(self, Self::VARIANT_EXISTS | Self::VARIANT_VALUE)
     }
 }
 
@@ -107,9 +86,10 @@ impl<'a> Fitter<'a> {
     }
 
     fn outcome(&mut self, access: &Access) -> Result<Outcome, String> {
-        let question = Question::of(access)?;
+        // That there is such a question was checked when it was read.
+        let question = Question(access.kind);
         let path = Path::read(self.types, access, question)?;
-        if question == Question::LocalId {
+        if question == Question::LOCAL_ID {
             return Ok(Outcome::id(access.type_id));
         }
         let mut found: Option<(Path<'_>, Outcome)> = None;

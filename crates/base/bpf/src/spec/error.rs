@@ -162,14 +162,4 @@ mod tests {
         check("firewall", None);
         check("", None);
     }
-
-    #[test]
-    fn damage_names_the_section() {
-        let check = |flaw: Flaw, expected: &str| {
-            assert_eq!(flaw.in_file("a.o").to_string(), expected);
-        };
-        check(Flaw::damaged("xdp", "it is short"), "a.o is damaged: section xdp: it is short");
-        check(Flaw::Damaged(None, "it is short".into()), "a.o is damaged: it is short");
-        check(Flaw::NotAnObject("it is empty".into()), "a.o is not an eBPF object: it is empty");
-    }
 }

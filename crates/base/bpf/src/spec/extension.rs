@@ -262,11 +262,13 @@ mod tests {
         };
         let functions = |words: &[u32]| section(words, &[], &[]);
         check(b"", "magic number");
+        check(&[0x9e, 0xeb, 1, 0], "magic number");
+        check(&[0x9f, 0xeb, 1, 0, 23, 0, 0, 0], "23 bytes");
         check(&[0x9f, 0xeb, 1, 0, 99, 0, 0, 0], "99 bytes");
         check(&functions(&[])[..20], "32 bytes");
-        check(&functions(&[8, 1, 1])[..36], "function records reach beyond its end");
         check(&functions(&[7]), "7 bytes each");
-        check(&functions(&[4]), "4 bytes each");
+        check(&functions(&[4]), "say to have 4 bytes each, of at least 8");
+        check(&functions(&[9]), "9 bytes each");
         check(&functions(&[8, 1]), "ends within its header");
         check(&functions(&[8, 99, 0]), "not in the strings");
         check(&functions(&[8, 1, 1, 0]), "those of section xdp reach beyond");
@@ -274,6 +276,15 @@ mod tests {
         check(&functions(&[8, 1, 1, 4, 3]), "offset 4, within an instruction");
         check(&functions(&[8, 1, 1, 0, 1]), "type 1 is not that of a function");
         check(&functions(&[8, 1, 1, 0, 4]), "type 4 is not that of a function");
+        let beyond = |at: usize| {
+            let mut bytes = functions(&[]);
+            bytes[at + 3] = 0xff;
+            bytes
+        };
+        check(&beyond(8), "its function records reach beyond its end");
+        check(&beyond(12), "its function records reach beyond its end");
+        check(&beyond(20), "its line records reach beyond its end");
+        check(&beyond(28), "its CO-RE records reach beyond its end");
         check(&section(&[], &[12], &[]), "12 bytes each");
         check(&section(&[], &[16, 1, 1, 0, 99, 0, 0], &[]), "file or text");
         let access = |words: &[u32]| section(&[], &[], &[&[16, 1, 1], words].concat());

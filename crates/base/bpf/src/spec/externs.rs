@@ -5,7 +5,7 @@
 //! bytecode they appear by their number here, which the loader replaces by what the kernel has.
 
 use super::survey::{Place, Survey};
-use crate::btf::table::{EXTERN, Type, TypeKind, TypeTable};
+use crate::btf::table::{BOOL, EXTERN, SIGNED, Type, TypeKind, TypeTable};
 
 /// The data sections of externs, which are no sections of the file, and the map of the second.
 pub(super) const KSYMS: &str = ".ksyms";
@@ -140,10 +140,6 @@ impl Externs {
         Some(Setting { offset, size, form })
     }
 }
-
-/// Bits of an integer's encoding.
-const SIGNED: u32 = 1;
-const BOOL: u32 = 4;
 
 fn form(value: Type<'_>, types: &TypeTable) -> Option<SettingForm> {
     match (value.kind, value.tail, value.link) {

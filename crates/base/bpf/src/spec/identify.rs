@@ -115,39 +115,3 @@ fn machine_name(machine: elf::Machine) -> String {
     };
     name.into()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_object_is_told_what_it_is() {
-        let check = |bytes: &[u8], expected: &str| {
-            let found = identify(bytes).expect_err("not an object");
-            let text = found.in_file("f").to_string();
-            assert!(text.contains(expected), "{text}");
-        };
-        check(b"", "it is empty");
-        check(b"#include <linux/bpf.h>\n", "it is a text file");
-        check("größer\n".as_bytes(), "it is a text file");
-        check(b"\x00\x01\x02\x03\x04", "begins with 00 01 02 03");
-        check(b"BC\xc0\xde....", "LLVM bitcode");
-        check(b"!<arch>\nfoo.o/", "archive");
-        check(b"\x7fELF", "ends within the ELF header, at byte 4");
-        check(b"\x7fELF\x02\x01\x01", "ends within the ELF header, at byte 7");
-        check(b"\x7fELF\x01\x01\x01", "32-bit");
-        check(b"\x7fELF\x02\x02\x01", "big-endian");
-        let header = |machine: u8, kind: u8| {
-            let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
-            bytes.resize(64, 0);
-            (bytes[16], bytes[18]) = (kind, machine);
-            bytes
-        };
-        check(&header(62, 1), "machine code for x86-64");
-        check(&header(200, 1), "ELF number 200");
-        check(&header(247, 2), "linked as a program");
-        check(&header(247, 4), "ELF type is 4");
-        assert!(identify(&header(247, 1)).is_ok());
-        assert!(identify(&header(0, 1)).is_ok());
-    }
-}

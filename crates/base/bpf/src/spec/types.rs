@@ -67,9 +67,8 @@ impl ObjectTypes {
         called: &[usize],
     ) -> (Self, Vec<Option<u32>>) {
         let mut table = self.table.clone().unwrap_or_else(TypeTable::empty);
-        let [int, context, tag] = ["int", "ctx", "arg:ctx"].map(|text| table.add_text(text));
-        // Signed, 32 bits.
-        let int = table.add(TypeKind::INT, int, 0, 4, &[1 << 24 | 32]);
+        let [context, tag] = ["ctx", "arg:ctx"].map(|text| table.add_text(text));
+        let int = table.add_int();
         let pointer = table.add(TypeKind::PTR, 0, 0, VOID, &[]);
         let with_context = table.add(TypeKind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
         let without = table.add(TypeKind::FUNC_PROTO, 0, 0, int, &[]);

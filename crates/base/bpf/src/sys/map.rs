@@ -16,37 +16,23 @@ const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 const BPF_MAP_FREEZE: libc::c_long = 22;
 
 /// What a map is created with.
+#[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct MapSpecification<'a> {
+pub(crate) struct MapCreate {
     pub(crate) map_type: u32,
     pub(crate) key_size: u32,
     pub(crate) value_size: u32,
     pub(crate) max_entries: u32,
-    pub(crate) flags: u32,
-    pub(crate) extra: u64,
-    pub(crate) name: [u8; 16],
-    pub(crate) inner: Option<BorrowedFd<'a>>,
-    /// BTF descriptor, type of the key, type of the value.
-    pub(crate) types: Option<(BorrowedFd<'a>, u32, u32)>,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct MapCreate {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-    inner_map_fd: u32,
-    numa_node: u32,
-    map_name: [u8; 16],
-    map_ifindex: u32,
-    btf_fd: u32,
-    btf_key_type_id: u32,
-    btf_value_type_id: u32,
-    btf_vmlinux_value_type_id: u32,
-    map_extra: u64,
+    pub(crate) map_flags: u32,
+    pub(crate) inner_map_fd: u32,
+    pub(crate) numa_node: u32,
+    pub(crate) map_name: [u8; 16],
+    pub(crate) map_ifindex: u32,
+    pub(crate) btf_fd: u32,
+    pub(crate) btf_key_type_id: u32,
+    pub(crate) btf_value_type_id: u32,
+    pub(crate) btf_vmlinux_value_type_id: u32,
+    pub(crate) map_extra: u64,
 }
 
 #[repr(C)]
@@ -65,24 +51,16 @@ impl Element {
     }
 }
 
-/// Creates a map.
-pub(crate) fn create_map(map: MapSpecification<'_>) -> io::Result<OwnedFd> {
+/// Creates a map. `types` are a descriptor of BTF and the types of key and value in it.
+pub(crate) fn create_map(
+    map: MapCreate,
+    inner: Option<BorrowedFd<'_>>,
+    types: Option<(BorrowedFd<'_>, u32, u32)>,
+) -> io::Result<OwnedFd> {
     let (btf_fd, btf_key_type_id, btf_value_type_id) =
-        map.types.map_or((0, 0, 0), |(fd, key, value)| (number(fd), key, value));
-    let attr = MapCreate {
-        map_type: map.map_type,
-        key_size: map.key_size,
-        value_size: map.value_size,
-        max_entries: map.max_entries,
-        map_flags: map.flags,
-        inner_map_fd: map.inner.map_or(0, number),
-        map_name: map.name,
-        btf_fd,
-        btf_key_type_id,
-        btf_value_type_id,
-        map_extra: map.extra,
-        ..Default::default()
-    };
+        types.map_or((0, 0, 0), |(fd, key, value)| (number(fd), key, value));
+    let inner_map_fd = inner.map_or(0, number);
+    let attr = MapCreate { inner_map_fd, btf_fd, btf_key_type_id, btf_value_type_id, ..map };
     // SAFETY: the structure is laid out as the command wants it and holds no pointers.
     unsafe { bpf_fd(BPF_MAP_CREATE, attr) }
 }

@@ -26,7 +26,10 @@ pub(crate) enum ProgramKind {
     Fentry(u32),
 }
 
-/// Loads a program that does nothing: `r0 = 0; exit`.
+/// A program that does nothing: `r0 = 0; exit`.
+pub(crate) const RETURN_ZERO: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
+
+/// Loads a program that does nothing.
 pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
     let (prog_type, expected_attach_type, attach_btf_id) = match kind {
         ProgramKind::PerfEvent => (7, 0, 0),
@@ -40,7 +43,7 @@ pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
         attach_btf_id,
         name: *b"wingbeat_probe\0\0",
         license: c"Dual MIT/GPL",
-        insns: &[0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0],
+        insns: &RETURN_ZERO,
         ..Default::default()
     };
     load_verified(request, &mut [])

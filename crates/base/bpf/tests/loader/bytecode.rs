@@ -1,108 +1,122 @@
-//! Instructions by name, for programs that are written by hand.
+//! An assembler for programs that are written by hand.
 
-use wingbeat_bpf::code::{Insn, op};
+use wingbeat_bpf::{
+    code::{Insn, op},
+    helpers,
+};
 
-/// Helpers of the kernel by number (`enum bpf_func_id`, include/uapi/linux/bpf.h, Linux 6.18).
-pub(crate) mod helper {
-    pub(crate) const MAP_LOOKUP: i32 = 1;
-    pub(crate) const MAP_UPDATE: i32 = 2;
-    pub(crate) const MAP_PUSH: i32 = 87;
-    pub(crate) const SPIN_LOCK: i32 = 93;
-    pub(crate) const SPIN_UNLOCK: i32 = 94;
-    pub(crate) const RINGBUF_OUTPUT: i32 = 130;
-    pub(crate) const RINGBUF_QUERY: i32 = 134;
-    pub(crate) const TIMER_INIT: i32 = 169;
-    pub(crate) const TIMER_SET_CALLBACK: i32 = 170;
-    pub(crate) const TIMER_START: i32 = 171;
-    pub(crate) const XDP_ADJUST_HEAD: i32 = 44;
+/// Instructions with semicolons between them, written as the disassembler writes them. Maps have
+/// numbers: `r1 = map 0` is the map, `r1 = value 0 + 4` a place in its one value. An object has to name
+/// what `r1 = function` is.
+pub(crate) fn asm(text: &str) -> Vec<Insn> {
+    text.split(';').map(|one| one.split_whitespace().collect::<Vec<_>>()).flat_map(insns).collect()
 }
 
-/// `dst = immediate`.
-pub(crate) fn set(dst: u8, immediate: i32) -> Insn {
-    Insn::new(op::ALU64 | op::MOV, dst, 0, 0, immediate)
+/// `return value`.
+pub(crate) fn give(value: i32) -> Vec<Insn> {
+    asm(&format!("r0 = {value}; exit"))
 }
 
-/// `dst = src`.
-pub(crate) fn copy(dst: u8, src: u8) -> Insn {
-    Insn::new(op::ALU64 | op::MOV | op::X, dst, src, 0, 0)
+fn insns(words: Vec<&str>) -> Vec<Insn> {
+    let wide = |dst, source, first, second| {
+        vec![
+            Insn::new(op::LDIMM64, register(dst), source, 0, first),
+            Insn { immediate: second, ..Insn::default() },
+        ]
+    };
+    let insn = match *words {
+        ["exit"] => Insn::new(op::EXIT, 0, 0, 0, 0),
+        ["goto", to] => Insn::new(op::JA, 0, 0, number(to) as i16, 0),
+        ["call", to] if to.starts_with('+') => {
+            Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, number(to))
+        }
+        ["call", helper] => Insn::new(op::CALL, 0, 0, 0, helper_number(helper)),
+        ["if", dst, comparison, right, "goto", to] => {
+            let (x, src, immediate) = operand(right);
+            let opcode = op::JMP | compare(comparison) | x;
+            Insn::new(opcode, register(dst), src, number(to) as i16, immediate)
+        }
+        [dst, "=", "map", map] => return wide(dst, op::PSEUDO_MAP_FD, number(map), 0),
+        [dst, "=", "value", map] => return wide(dst, op::PSEUDO_MAP_VALUE, number(map), 0),
+        [dst, "=", "function"] => return wide(dst, op::PSEUDO_FUNC, 0, 0),
+        [dst, "=", size, base, sign, offset] => {
+            let (size, base, offset) = memory(size, base, sign, offset);
+            Insn::new(op::LDX | op::MEM | size, register(dst), base, offset, 0)
+        }
+        [size, base, sign, offset, "=", value] => {
+            let (size, base, offset) = memory(size, base, sign, offset);
+            let (x, src, immediate) = operand(value);
+            let class = if x == op::X { op::STX } else { op::ST };
+            Insn::new(class | op::MEM | size, base, src, offset, immediate)
+        }
+        ["lock", size, base, sign, offset, "+=", src] => {
+            let (size, base, offset) = memory(size, base, sign, offset);
+            let opcode = op::STX | op::ATOMIC | size;
+            Insn::new(opcode, base, register(src), offset, op::ADD.into())
+        }
+        [dst, operator, right] => {
+            let (x, src, immediate) = operand(right);
+            Insn::new(op::ALU64 | calculate(operator) | x, register(dst), src, 0, immediate)
+        }
+        _ => panic!("no instruction: {words:?}"),
+    };
+    vec![insn]
 }
 
-/// `dst op= immediate`, of 64 bits.
-pub(crate) fn alu(operation: u8, dst: u8, immediate: i32) -> Insn {
-    Insn::new(op::ALU64 | operation, dst, 0, 0, immediate)
+fn calculate(operator: &str) -> u8 {
+    match operator {
+        "=" => op::MOV,
+        "+=" => op::ADD,
+        "-=" => op::SUB,
+        "*=" => op::MUL,
+        "&=" => op::AND,
+        "<<=" => op::LSH,
+        _ => panic!("no operator: {operator}"),
+    }
 }
 
-/// `dst op= src`, of 64 bits.
-pub(crate) fn alu_reg(operation: u8, dst: u8, src: u8) -> Insn {
-    Insn::new(op::ALU64 | operation | op::X, dst, src, 0, 0)
+fn compare(comparison: &str) -> u8 {
+    match comparison {
+        "==" => op::JEQ,
+        "!=" => op::JNE,
+        ">" => op::JGT,
+        "<" => op::JLT,
+        _ => panic!("no comparison: {comparison}"),
+    }
 }
 
-/// `dst = *(size *)(src + offset)`.
-pub(crate) fn load(size: u8, dst: u8, src: u8, offset: i16) -> Insn {
-    Insn::new(op::LDX | op::MEM | size, dst, src, offset, 0)
+/// Size, register and offset of `*(u32 *)(r1 + 4)`.
+fn memory(size: &str, base: &str, sign: &str, offset: &str) -> (u8, u8, i16) {
+    let size = match size {
+        "*(u8" => op::B,
+        "*(u32" => op::W,
+        "*(u64" => op::DW,
+        _ => panic!("no size: {size}"),
+    };
+    let offset = number(&format!("{sign}{}", offset.trim_end_matches(')')));
+    (size, register(base.trim_start_matches("*)(")), offset as i16)
 }
 
-/// `*(size *)(dst + offset) = src`.
-pub(crate) fn store(size: u8, dst: u8, offset: i16, src: u8) -> Insn {
-    Insn::new(op::STX | op::MEM | size, dst, src, offset, 0)
+/// What an operand makes of the operation, its register, and its number.
+fn operand(text: &str) -> (u8, u8, i32) {
+    if text.starts_with('r') { (op::X, register(text), 0) } else { (0, 0, number(text)) }
 }
 
-/// `*(size *)(dst + offset) = immediate`.
-pub(crate) fn store_value(size: u8, dst: u8, offset: i16, immediate: i32) -> Insn {
-    Insn::new(op::ST | op::MEM | size, dst, 0, offset, immediate)
+fn register(text: &str) -> u8 {
+    let number = text.strip_prefix('r').and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("no register: {text}"))
 }
 
-/// `lock *(u64 *)(dst + offset) += src`.
-pub(crate) fn atomic_add(dst: u8, offset: i16, src: u8) -> Insn {
-    Insn::new(op::STX | op::ATOMIC | op::DW, dst, src, offset, i32::from(op::ADD))
+fn number(text: &str) -> i32 {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => i32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or_else(|_| panic!("no number: {text}"))
 }
 
-/// `if dst op immediate goto +offset`.
-pub(crate) fn jump(operation: u8, dst: u8, immediate: i32, offset: i16) -> Insn {
-    Insn::new(op::JMP | operation, dst, 0, offset, immediate)
-}
-
-/// `if dst op src goto +offset`.
-pub(crate) fn jump_reg(operation: u8, dst: u8, src: u8, offset: i16) -> Insn {
-    Insn::new(op::JMP | operation | op::X, dst, src, offset, 0)
-}
-
-/// `goto +offset`.
-pub(crate) fn go(offset: i16) -> Insn {
-    Insn::new(op::JA, 0, 0, offset, 0)
-}
-
-/// A call of a helper.
-pub(crate) fn call(helper: i32) -> Insn {
-    Insn::new(op::CALL, 0, 0, 0, helper)
-}
-
-/// A call of a function of the program, relative to the next instruction.
-pub(crate) fn call_local(offset: i32) -> Insn {
-    Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, offset)
-}
-
-/// `dst = map`, by its number.
-pub(crate) fn map(dst: u8, number: i32) -> [Insn; 2] {
-    [Insn::new(op::LDIMM64, dst, op::PSEUDO_MAP_FD, 0, number), Insn::default()]
-}
-
-/// `dst = &map[0] + offset`, by its number; of maps with one value.
-pub(crate) fn map_value(dst: u8, number: i32, offset: i32) -> [Insn; 2] {
-    [
-        Insn::new(op::LDIMM64, dst, op::PSEUDO_MAP_VALUE, 0, number),
-        Insn { immediate: offset, ..Insn::default() },
-    ]
-}
-
-/// `dst = function`, which an object has to name.
-pub(crate) fn function(dst: u8) -> [Insn; 2] {
-    [Insn::new(op::LDIMM64, dst, op::PSEUDO_FUNC, 0, 0), Insn::default()]
-}
-
-pub(crate) const EXIT: Insn = Insn::new(op::EXIT, 0, 0, 0, 0);
-
-/// `return immediate`.
-pub(crate) fn give(immediate: i32) -> [Insn; 2] {
-    [set(0, immediate), EXIT]
+/// A helper by its name without `bpf_`, or by its number.
+fn helper_number(text: &str) -> i32 {
+    let is_meant = |number: &u32| helpers::name(*number) == Some(&format!("bpf_{text}"));
+    (1..=211).find(is_meant).map_or_else(|| number(text), u32::cast_signed)
 }

@@ -11,7 +11,7 @@ use wingbeat_bpf::{
 
 use crate::{
     btf::GLOBAL,
-    bytecode::{EXIT, call_local, copy, give, set},
+    bytecode::{asm, give},
     object::{Function, ObjectFile},
     support::{can_load, load as load_program, program},
 };
@@ -26,10 +26,14 @@ fn with_type(file: &mut ObjectFile, name: &str) -> u32 {
 fn target() -> Loaded {
     let mut file = ObjectFile::new();
     let (main, inner) = (file.types.program("main"), with_type(&mut file, "inner"));
-    let main_code = [set(1, 5), call_local(1), EXIT];
     let functions = [
-        Function { name: "main", insns: &main_code, type_id: main, is_global: true },
-        Function { name: "inner", insns: &[copy(0, 1), EXIT], type_id: inner, is_global: true },
+        Function {
+            name: "main",
+            insns: &asm("r1 = 5; call +1; exit"),
+            type_id: main,
+            is_global: true,
+        },
+        Function { name: "inner", insns: &asm("r0 = r1; exit"), type_id: inner, is_global: true },
     ];
     file.code("xdp", &functions);
     loaded(&file.spec(), "main", None).expect("the target loads")

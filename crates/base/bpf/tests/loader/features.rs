@@ -14,10 +14,7 @@ use wingbeat_bpf::{
 
 use crate::{
     btf::{GLOBAL, STATIC},
-    bytecode::{
-        EXIT, alu, alu_reg, call, call_local, copy, function, give, helper, jump, load, map, set,
-        store, store_value,
-    },
+    bytecode::{asm, give},
     object::{Function, ObjectFile},
     raw::RawMap,
     rejected::rejection,
@@ -94,22 +91,8 @@ fn callback_type(file: &mut ObjectFile, name: &str) -> u32 {
 }
 
 /// `r6 = &state[0]`, or the end.
-fn lookup() -> Vec<Insn> {
-    [
-        &[store_value(op::W, 10, -4, 0)],
-        map(1, 0).as_slice(),
-        &[
-            copy(2, 10),
-            alu(op::ADD, 2, -4),
-            call(helper::MAP_LOOKUP),
-            jump(op::JNE, 0, 0, 2),
-            set(0, -1),
-            EXIT,
-            copy(6, 0),
-        ],
-    ]
-    .concat()
-}
+const LOOKUP: &str = "*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
+                      if r0 != 0 goto +2; r0 = -1; exit; r6 = r0";
 
 fn run_tc(loaded: &Loaded) -> u32 {
     let r#type = wingbeat_bpf::ProgramType::SCHED_CLS;
@@ -119,18 +102,10 @@ fn run_tc(loaded: &Loaded) -> u32 {
 #[test]
 fn a_spin_lock() {
     let Some(()) = can_load() else { return };
-    let body = [
-        copy(1, 6),
-        call(helper::SPIN_LOCK),
-        load(op::DW, 7, 6, 8),
-        alu(op::ADD, 7, 1),
-        store(op::DW, 6, 8, 7),
-        copy(1, 6),
-        call(helper::SPIN_UNLOCK),
-        copy(0, 7),
-        EXIT,
-    ];
-    let insns = [lookup(), body.to_vec()].concat();
+    let insns = asm(&format!(
+        "{LOOKUP}; r1 = r6; call spin_lock; r7 = *(u64 *)(r6 + 8); r7 += 1; *(u64 *)(r6 + 8) = r7; \
+         r1 = r6; call spin_unlock; r0 = r7; exit"
+    ));
     let spec = with_map(ObjectFile::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
     let (loaded, maps) = load_only(&spec, false).expect("it loads");
     assert_eq!([run_tc(&loaded), run_tc(&loaded)], [1, 2]);
@@ -143,25 +118,12 @@ fn a_spin_lock() {
 #[test]
 fn a_timer() {
     let Some(()) = can_load() else { return };
-    // r1 = timer, r2 = map, r3 = CLOCK_MONOTONIC; then the callback, then at once.
-    let body = [
-        &[copy(1, 6)],
-        map(2, 0).as_slice(),
-        &[set(3, 1), call(helper::TIMER_INIT), copy(7, 0), copy(1, 6)],
-        &function(2),
-        &[
-            call(helper::TIMER_SET_CALLBACK),
-            copy(1, 6),
-            set(2, 0),
-            set(3, 0),
-            call(helper::TIMER_START),
-            copy(0, 7),
-            EXIT,
-        ],
-    ]
-    .concat();
-    let insns = [lookup(), body].concat();
-    let callback = [store_value(op::DW, 3, 16, 55), set(0, 0), EXIT];
+    // On CLOCK_MONOTONIC; then the callback, then at once.
+    let insns = asm(&format!(
+        "{LOOKUP}; r1 = r6; r2 = map 0; r3 = 1; call timer_init; r7 = r0; r1 = r6; r2 = function; \
+         call timer_set_callback; r1 = r6; r2 = 0; r3 = 0; call timer_start; r0 = r7; exit"
+    ));
+    let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
     let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
     let (loaded, maps) = load_only(&spec, false).expect("it loads");
@@ -181,15 +143,9 @@ fn trusting(linkage: u32) -> Spec {
     let only = file.types.program("only");
     let int = file.types.int("int", 4);
     let seven = file.types.taking("seven", linkage, int, &[]);
-    let insns = [
-        store_value(op::DW, 10, -8, 0x55),
-        call_local(5),
-        copy(2, 10),
-        alu(op::ADD, 2, -8),
-        alu_reg(op::ADD, 2, 0),
-        load(op::B, 0, 2, -7),
-        EXIT,
-    ];
+    let insns = asm(
+        "*(u64 *)(r10 - 8) = 0x55; call +5; r2 = r10; r2 += -8; r2 += r0; r0 = *(u8 *)(r2 - 7); exit",
+    );
     let is_global = linkage == GLOBAL;
     let functions = [
         Function { name: "only", insns: &insns, type_id: only, is_global: true },
@@ -215,8 +171,8 @@ fn a_global_function_is_checked_on_its_own() {
     let only = file.types.program("only");
     let int = file.types.int("int", 4);
     let twice = file.types.taking("twice", GLOBAL, int, &[("number", int)]);
-    let insns = [set(1, 21), call_local(1), EXIT];
-    let doubled = [copy(0, 1), alu_reg(op::ADD, 0, 1), EXIT];
+    let insns = asm("r1 = 21; call +1; exit");
+    let doubled = asm("r0 = r1; r0 += r1; exit");
     file.code(
         "xdp",
         &[

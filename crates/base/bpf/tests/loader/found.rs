@@ -4,13 +4,12 @@ use std::io::ErrorKind;
 
 use wingbeat_bpf::{
     ProgramType,
-    code::op,
     loader::{Loaded, LoadedMap, Loader, LoaderOptions},
     program::{self, ProgramInfo},
 };
 
 use crate::{
-    bytecode::{EXIT, alu, give, load, map_value, set},
+    bytecode::{asm, give},
     object::{Function, ObjectFile},
     pins::PrivateBpffs,
     raw,
@@ -85,7 +84,7 @@ fn by_pin() {
 #[test]
 fn figures_of_a_program_that_is_not_rewritten() {
     let Some(()) = can_load() else { return };
-    let insns = [set(0, 1), alu(op::ADD, 0, 1), alu(op::LSH, 0, 3), EXIT];
+    let insns = asm("r0 = 1; r0 += 1; r0 <<= 3; exit");
     let loaded = load_program(&program_spec(ProgramType::XDP), &insns, &[]).expect("it loads");
     let info = &loaded.info;
     assert_eq!(info.r#type, ProgramType::XDP);
@@ -100,7 +99,7 @@ fn figures_of_a_program_that_is_not_rewritten() {
 
     // The kernel turns offsets of a context into its own, and knows of maps.
     let map = LoadedMap::notebook(8).expect("a map");
-    let insns = [map_value(2, 0, 0).as_slice(), &[load(op::W, 0, 1, 4), set(0, 0), EXIT]].concat();
+    let insns = asm("r2 = value 0; r0 = *(u32 *)(r1 + 4); r0 = 0; exit");
     let maps = [std::os::fd::AsFd::as_fd(&map)];
     let loaded = load_program(&program_spec(ProgramType::XDP), &insns, &maps).expect("it loads");
     assert_eq!((loaded.info.map_count, loaded.info.xlated_bytes), (1, 8 * 5));

@@ -1,13 +1,12 @@
 //! Global variables that are set before a program is loaded change what it does.
 
 use wingbeat_bpf::{
-    code::op,
     loader::{Loader, LoaderOptions},
     spec::Spec,
 };
 
 use crate::{
-    bytecode::{EXIT, alu_reg, load, map_value},
+    bytecode::asm,
     object::{Function, ObjectFile},
     support::{can_load, value},
 };
@@ -20,13 +19,8 @@ fn object() -> Spec {
     let variables = file.data(".data", &[1_u32.to_le_bytes(), 7_u32.to_le_bytes()].concat());
     file.variable("first", variables, 0, 4);
     let second = file.variable("second", variables, 4, 4);
-    let insns = [
-        map_value(1, 0, 0).as_slice(),
-        &[load(op::W, 0, 1, 0)],
-        &map_value(1, 0, 0),
-        &[load(op::W, 2, 1, 0), alu_reg(op::MUL, 0, 2), EXIT],
-    ]
-    .concat();
+    let insns = asm("r1 = value 0; r0 = *(u32 *)(r1 + 0); r1 = value 0; r2 = *(u32 *)(r1 + 0); \
+                     r0 *= r2; exit");
     let function = Function { name: "product", insns: &insns, type_id: 0, is_global: true };
     let code = file.code("xdp", &[function]);
     file.refer(code, 0, factor);

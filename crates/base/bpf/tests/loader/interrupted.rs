@@ -12,12 +12,11 @@ use std::{
 
 use wingbeat_bpf::{
     ProgramType,
-    code::{Insn, op},
     loader::{Alarm, Loaded, ProgramRun},
 };
 
 use crate::{
-    bytecode::{EXIT, alu, copy, jump_reg, load, store},
+    bytecode::asm,
     support::{can_load, load as load_program, program, run},
 };
 
@@ -27,18 +26,10 @@ const RUNS: u32 = 3_000_000;
 /// Counts its runs in the first bytes of the packet, and returns how many that were: each call begins
 /// with a fresh packet, so what comes back counts the runs of the last call alone.
 fn counter() -> Loaded {
-    let insns: [Insn; 10] = [
-        load(op::W, 2, 1, 0),
-        load(op::W, 3, 1, 4),
-        copy(4, 2),
-        alu(op::ADD, 4, 4),
-        alu(op::MOV, 0, 0),
-        jump_reg(op::JGT, 4, 3, 3),
-        load(op::W, 0, 2, 0),
-        alu(op::ADD, 0, 1),
-        store(op::W, 2, 0, 0),
-        EXIT,
-    ];
+    let insns = asm(
+        "r2 = *(u32 *)(r1 + 0); r3 = *(u32 *)(r1 + 4); r4 = r2; r4 += 4; r0 = 0; if r4 > r3 goto +3; \
+         r0 = *(u32 *)(r2 + 0); r0 += 1; *(u32 *)(r2 + 0) = r0; exit",
+    );
     load_program(&program(ProgramType::XDP), &insns, &[]).expect("it loads")
 }
 

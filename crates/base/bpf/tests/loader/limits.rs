@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use wingbeat_bpf::{
     ProgramType,
-    code::{Insn, op},
+    code::Insn,
     loader::{Loader, VerifierLimit},
 };
 
 use crate::{
-    bytecode::{EXIT, alu, alu_reg, call_local, copy, give, go, jump, load, set, store_value},
+    bytecode::{asm, give},
     rejected::rejection,
     support::{can_load, code, program},
 };
@@ -37,8 +37,7 @@ fn check(insns: &[Insn], starts: &[u32], limit: Option<VerifierLimit>, reason: &
 #[test]
 fn instructions_over_all_paths() {
     let Some(()) = can_load() else { return };
-    let turns = 1_000_000;
-    let looping = [set(0, 0), alu(op::ADD, 0, 1), jump(op::JLT, 0, turns, -2), EXIT];
+    let looping = asm("r0 = 0; r0 += 1; if r0 < 1000000 goto -2; exit");
     let reason = "BPF program is too large. Processed 1000001 insn";
     check(&looping, &[0], Some(VerifierLimit::Instructions), reason);
 }
@@ -47,9 +46,9 @@ fn instructions_over_all_paths() {
 fn pending_branches() {
     let Some(()) = can_load() else { return };
     let count: i16 = 9000;
-    let mut insns = vec![load(op::W, 2, 1, 0)];
+    let mut insns = asm("r2 = *(u32 *)(r1 + 0)");
     // Each may be taken or not, for all that the verifier knows.
-    insns.extend((0..count).map(|at| jump(op::JEQ, 2, i32::from(at), count - 1 - at)));
+    insns.extend((0..count).flat_map(|at| asm(&format!("if r2 == {at} goto {}", count - 1 - at))));
     insns.extend(give(0));
     check(&insns, &[0], Some(VerifierLimit::Jumps), "jumps is too complex");
 }
@@ -58,35 +57,20 @@ fn pending_branches() {
 fn stack() {
     let Some(()) = can_load() else { return };
     let check_access = |insns: &[Insn], limit, reason| check(insns, &[0], limit, reason);
-    let over = [store_value(op::DW, 10, -520, 0), set(0, 0), EXIT];
+    let over = asm("*(u64 *)(r10 - 520) = 0; r0 = 0; exit");
     check_access(&over, Some(VerifierLimit::Stack), "invalid write to stack R10 off=-520 size=8");
-    let over = [load(op::DW, 0, 10, -520), EXIT];
+    let over = asm("r0 = *(u64 *)(r10 - 520); exit");
     check_access(&over, Some(VerifierLimit::Stack), "invalid read from stack R10 off=-520 size=8");
-    // An unknown place on the stack, of which some are beyond the limit.
-    let somewhere = [
-        load(op::W, 2, 1, 0),
-        alu(op::AND, 2, 0xfff),
-        // Not by a negation: before 6.17 the verifier forgot all bounds at one.
-        alu(op::ADD, 2, -4096),
-        copy(3, 10),
-        alu_reg(op::ADD, 3, 2),
-        store_value(op::B, 3, -8, 0),
-        set(0, 0),
-        EXIT,
-    ];
+    // An unknown place on the stack, of which some are beyond the limit. Not by a negation: before 6.17
+    // the verifier forgot all bounds at one.
+    let somewhere = asm("r2 = *(u32 *)(r1 + 0); r2 &= 0xfff; r2 += -4096; r3 = r10; r3 += r2; \
+                         *(u8 *)(r3 - 8) = 0; r0 = 0; exit");
     check_access(&somewhere, None, "invalid variable-offset write to stack R3");
     // Above the frame, and not yet written: wrong, but not for want of room.
-    let above = [store_value(op::DW, 10, 0, 0), set(0, 0), EXIT];
+    let above = asm("*(u64 *)(r10 + 0) = 0; r0 = 0; exit");
     check_access(&above, None, "invalid write to stack R10 off=0 size=8");
     // Two functions that fit alone, and not together.
-    let two = [
-        store_value(op::DW, 10, -272, 1),
-        call_local(1),
-        EXIT,
-        store_value(op::DW, 10, -272, 2),
-        set(0, 0),
-        EXIT,
-    ];
+    let two = asm("*(u64 *)(r10 - 272) = 1; call +1; exit; *(u64 *)(r10 - 272) = 2; r0 = 0; exit");
     check(&two, &[0, 3], Some(VerifierLimit::Stack), "combined stack size of 2 calls is ");
 }
 
@@ -94,7 +78,7 @@ fn stack() {
 fn call_frames() {
     let Some(()) = can_load() else { return };
     // Each of nine calls the next one.
-    let mut insns: Vec<Insn> = (0..9).flat_map(|_| [call_local(1), EXIT]).collect();
+    let mut insns = asm("call +1; exit").repeat(9);
     insns.extend(give(0));
     let starts: Vec<u32> = (0..10).map(|number| 2 * number).collect();
     check(&insns, &starts, Some(VerifierLimit::CallDepth), "frames is too deep");
@@ -103,7 +87,7 @@ fn call_frames() {
 #[test]
 fn loops_without_an_end() {
     let Some(()) = can_load() else { return };
-    check(&[set(0, 0), go(-1), EXIT], &[0], None, "unreachable insn 2");
-    let endless = [set(0, 0), load(op::W, 2, 1, 0), jump(op::JNE, 2, 5, -2), EXIT];
+    check(&asm("r0 = 0; goto -1; exit"), &[0], None, "unreachable insn 2");
+    let endless = asm("r0 = 0; r2 = *(u32 *)(r1 + 0); if r2 != 5 goto -2; exit");
     check(&endless, &[0], Some(VerifierLimit::Loop), "infinite loop detected at insn 1");
 }

@@ -9,14 +9,13 @@ use std::{
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use wingbeat_bpf::{
-    code::op,
     loader::{LoadedMap, Loader, LoaderOptions},
     spec::{MapType, Spec},
 };
 
 use crate::{
     btf::bytes,
-    bytecode::{EXIT, alu, call, copy, helper, jump, load, map, store_value},
+    bytecode::asm,
     object::{Function, ObjectFile},
     raw::{self, RawMap},
     support::{can_load, value},
@@ -77,22 +76,9 @@ fn by_numbers() -> Spec {
 fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> Spec {
     let maps = file.data(section, definition);
     let symbol = file.variable("shared", maps, 0, definition.len() as u64);
-    let insns = [
-        &[store_value(op::W, 10, -4, 0)],
-        map(1, 0).as_slice(),
-        &[
-            copy(2, 10),
-            alu(op::ADD, 2, -4),
-            call(helper::MAP_LOOKUP),
-            jump(op::JNE, 0, 0, 1),
-            EXIT,
-            copy(1, 0),
-            load(op::DW, 0, 1, 0),
-            store_value(op::DW, 1, 0, 7),
-            EXIT,
-        ],
-    ]
-    .concat();
+    let insns =
+        asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
+         if r0 != 0 goto +1; exit; r1 = r0; r0 = *(u64 *)(r1 + 0); *(u64 *)(r1 + 0) = 7; exit");
     let function = Function { name: "reader", insns: &insns, type_id: 0, is_global: true };
     let code = file.code("xdp", &[function]);
     file.refer(code, 1, symbol);

@@ -1,15 +1,13 @@
 //! Maps and ring buffers as user space reads them, and helpers that a kernel has.
 
 use wingbeat_bpf::{
-    ProgramType,
-    code::op,
-    helpers,
+    ProgramType, helpers,
     loader::{LoadedMaps, RingReader},
     spec::{MapSpec, MapType},
 };
 
 use crate::{
-    bytecode::{EXIT, alu, alu_reg, call, copy, helper, load, map, set, store},
+    bytecode::asm,
     support::{can_load, load as load_program, program, run},
 };
 
@@ -19,30 +17,13 @@ fn map_of(r#type: MapType, sizes: (u32, u32), entries: u32) -> LoadedMaps {
 
 #[test]
 fn a_ring_buffer_gives_each_record_once() {
-    if can_load().is_none() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let maps = map_of(MapType::RINGBUF, (0, 0), 4096);
     // The length of the packet, twice: a record whose size does not divide that of the buffer.
-    let output = [
-        &[
-            load(op::W, 2, 1, 4),
-            load(op::W, 3, 1, 0),
-            alu_reg(op::SUB, 2, 3),
-            store(op::DW, 10, -16, 2),
-            store(op::DW, 10, -8, 2),
-        ],
-        map(1, 0).as_slice(),
-        &[
-            copy(2, 10),
-            alu(op::ADD, 2, -16),
-            set(3, 16),
-            set(4, 0),
-            call(helper::RINGBUF_OUTPUT),
-            EXIT,
-        ],
-    ]
-    .concat();
+    let output =
+        asm("r2 = *(u32 *)(r1 + 4); r3 = *(u32 *)(r1 + 0); r2 -= r3; *(u64 *)(r10 - 16) = r2; \
+         *(u64 *)(r10 - 8) = r2; r1 = map 0; r2 = r10; r2 += -16; r3 = 16; r4 = 0; \
+         call ringbuf_output; exit");
     let xdp = ProgramType::XDP;
     let output = load_program(&program(xdp), &output, &maps.descriptors()).expect("it loads");
     let mut reader = RingReader::new(maps.get("read").expect("the map")).expect("it is mapped");
@@ -63,9 +44,7 @@ fn a_ring_buffer_gives_each_record_once() {
 
 #[test]
 fn what_is_no_ring_buffer_has_no_reader() {
-    if can_load().is_none() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let maps = map_of(MapType::HASH, (4, 8), 4);
     let error = RingReader::new(maps.get("read").expect("the map")).expect_err("no ring buffer");
     assert!(error.to_string().starts_with("cannot read map read (hash): "), "{error}");
@@ -73,9 +52,7 @@ fn what_is_no_ring_buffer_has_no_reader() {
 
 #[test]
 fn keys_and_sums() {
-    if can_load().is_none() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     let maps = map_of(MapType::PERCPU_HASH, (4, 8), 4);
     let map = maps.get("read").expect("the map");
     assert_eq!(map.keys().expect("no keys").len(), 0);
@@ -91,9 +68,7 @@ fn keys_and_sums() {
 
 #[test]
 fn helpers_that_a_type_may_call() {
-    if can_load().is_none() {
-        return;
-    }
+    let Some(()) = can_load() else { return };
     const GET_STACKID: u32 = 27;
     let check = |r#type, number, expected| {
         assert_eq!(helpers::may_call(r#type, number), expected, "{type}, {number}");

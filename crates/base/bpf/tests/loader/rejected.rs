@@ -2,12 +2,12 @@
 
 use wingbeat_bpf::{
     ProgramType,
-    code::{Insn, op},
+    code::Insn,
     loader::{LoadError, Loader, LoaderOptions, Rejection, VerifierStatistics},
 };
 
 use crate::{
-    bytecode::{EXIT, call, call_local, copy, give, jump, load, set, store_value},
+    bytecode::{asm, give},
     object::{Function, ObjectFile},
     support::{can_load, code, load as load_program, program, since},
 };
@@ -24,8 +24,8 @@ pub(crate) fn rejection(error: LoadError) -> (Rejection, String) {
 #[test]
 fn where_and_why() {
     let Some(()) = can_load() else { return };
-    let check = |insns: &[Insn], insn_index, reason: &str| {
-        let error = load_program(&program(ProgramType::XDP), insns, &[]).expect_err(reason);
+    let check = |code: &str, insn_index, reason: &str| {
+        let error = load_program(&program(ProgramType::XDP), &asm(code), &[]).expect_err(reason);
         let (rejection, text) = rejection(error);
         assert_eq!(rejection.reason(), Some(reason));
         assert_eq!(rejection.insn_index, insn_index, "{reason}\n{}", rejection.log);
@@ -37,17 +37,16 @@ fn where_and_why() {
         // The statistics are for the log only.
         assert!(rejection.log.contains("processed ") && !text.contains("processed "), "{text}");
     };
-    let no_pointer = [set(1, 0), load(op::W, 0, 1, 0), EXIT];
-    check(&no_pointer, Some(1), "R1 invalid mem access 'scalar'");
-    check(&[EXIT], Some(0), "R0 !read_ok");
-    check(&[load(op::W, 0, 1, 300), EXIT], Some(0), "invalid bpf_context access off=300 size=4");
+    check("r1 = 0; r0 = *(u32 *)(r1 + 0); exit", Some(1), "R1 invalid mem access 'scalar'");
+    check("exit", Some(0), "R0 !read_ok");
+    let beyond = "invalid bpf_context access off=300 size=4";
+    check("r0 = *(u32 *)(r1 + 300); exit", Some(0), beyond);
     // Unknown helpers, and code that nothing leads to, are told before anything is followed.
-    check(&[call(9999), EXIT], Some(0), "invalid func unknown#9999");
-    check(&[EXIT, EXIT], None, "unreachable insn 1");
-    check(&[set(0, 0)], None, "last insn is not an exit or jmp");
-    let out_of_packet = [load(op::W, 2, 1, 0), load(op::B, 0, 2, 0), EXIT];
-    let reason = "R2 offset is outside of the packet";
-    check(&out_of_packet, Some(1), reason);
+    check("call 9999; exit", Some(0), "invalid func unknown#9999");
+    check("exit; exit", None, "unreachable insn 1");
+    check("r0 = 0", None, "last insn is not an exit or jmp");
+    let out_of_packet = "r2 = *(u32 *)(r1 + 0); r0 = *(u8 *)(r2 + 0); exit";
+    check(out_of_packet, Some(1), "R2 offset is outside of the packet");
 }
 
 /// An object with a program of two lines, the second of which is wrong.
@@ -66,7 +65,7 @@ fn with_lines(insns: &[Insn], lines: &[(u32, u32, &str)]) -> Result<VerifierStat
 #[test]
 fn the_source_line() {
     let Some(()) = can_load() else { return };
-    let insns = [set(0, 7), set(1, 0), load(op::W, 0, 1, 0), EXIT];
+    let insns = asm("r0 = 7; r1 = 0; r0 = *(u32 *)(r1 + 0); exit");
     let lines = [(0, 3, "int found = 7;"), (1, 5, "  found = *(int *)0;"), (3, 6, "return found;")];
     let (rejection, text) = rejection(with_lines(&insns, &lines).expect_err("no pointer"));
     assert_eq!(rejection.insn_index, Some(2));
@@ -84,8 +83,8 @@ fn the_source_line() {
 #[test]
 fn the_tail_of_a_long_log() {
     let Some(()) = can_load() else { return };
-    let mut insns = vec![set(0, 0); 100];
-    insns.extend([load(op::W, 0, 0, 0), EXIT]);
+    let mut insns = asm("r0 = 0").repeat(100);
+    insns.extend(asm("r0 = *(u32 *)(r0 + 0); exit"));
     let error = load_program(&program(ProgramType::XDP), &insns, &[]).expect_err("no pointer");
     let (rejection, text) = rejection(error);
     assert_eq!(rejection.insn_index, Some(100));
@@ -99,46 +98,29 @@ fn the_tail_of_a_long_log() {
 #[test]
 fn statistics_of_programs_that_are_accepted() {
     let Some(()) = can_load() else { return };
-    let check = |insns: &[Insn], starts: &[u32], processed, stack_depths: &[u32]| {
+    let check = |insns: &str, starts: &[u32], processed, stack_depths: &[u32]| {
         let spec = program(ProgramType::XDP);
-        let loaded = Loader::without_object().load(&spec, &code(insns, starts), &[]);
+        let loaded = Loader::without_object().load(&spec, &code(&asm(insns), starts), &[]);
         let loaded = loaded.expect("it loads");
         let found = loaded.verifier;
-        assert_eq!(found.processed_instructions, Some(processed), "{insns:?}");
-        assert_eq!(loaded.info.verified_instructions, processed as u32, "{insns:?}");
-        assert_eq!(found.stack_depths, stack_depths, "{insns:?}");
-        assert_eq!(found.stack_depth(), stack_depths.iter().sum(), "{insns:?}");
-        assert!(found.verification_time_us.is_some(), "{insns:?}");
+        assert_eq!(found.processed_instructions, Some(processed), "{insns}");
+        assert_eq!(loaded.info.verified_instructions, processed as u32, "{insns}");
+        assert_eq!(found.stack_depths, stack_depths, "{insns}");
+        assert_eq!(found.stack_depth(), stack_depths.iter().sum(), "{insns}");
+        assert!(found.verification_time_us.is_some(), "{insns}");
         let states = [found.total_states, found.peak_states, found.max_states_per_instruction];
-        assert!(states.iter().all(Option::is_some), "{insns:?}: {states:?}");
-        assert!(found.peak_states <= found.total_states, "{insns:?}: {states:?}");
+        assert!(states.iter().all(Option::is_some), "{insns}: {states:?}");
+        assert!(found.peak_states <= found.total_states, "{insns}: {states:?}");
     };
-    check(&give(0), &[0], 2, &[0]);
-    let stores = [store_value(op::DW, 10, -24, 1), set(0, 0), EXIT];
-    check(&stores, &[0], 3, &[24]);
+    check("r0 = 0; exit", &[0], 2, &[0]);
+    check("*(u64 *)(r10 - 24) = 1; r0 = 0; exit", &[0], 3, &[24]);
     // Both branches of a condition that nothing is known of, and what follows once for each.
-    let branches = [
-        load(op::W, 2, 1, 0),
-        load(op::W, 3, 1, 16),
-        jump(op::JEQ, 3, 1, 1),
-        copy(3, 2),
-        set(0, 0),
-        EXIT,
-    ];
-    check(&branches, &[0], 8, &[0]);
+    let branches = "r2 = *(u32 *)(r1 + 0); r3 = *(u32 *)(r1 + 16); if r3 == 1 goto +1; r3 = r2; r0 = 0; \
+                    exit";
+    check(branches, &[0], 8, &[0]);
     // A function with a stack of its own.
-    let calls = [
-        store_value(op::DW, 10, -8, 1),
-        call_local(1),
-        EXIT,
-        store_value(op::DW, 10, -32, 2),
-        set(0, 0),
-        EXIT,
-    ];
-    check(&calls, &[0, 3], 6, &[8, 32]);
+    let calls = "*(u64 *)(r10 - 8) = 1; call +1; exit; *(u64 *)(r10 - 32) = 2; r0 = 0; exit";
+    check(calls, &[0, 3], 6, &[8, 32]);
     // Turns of a loop are followed one by one, and states are kept on the way.
-    let turns = 1000;
-    let looping =
-        [set(0, 0), crate::bytecode::alu(op::ADD, 0, 1), jump(op::JLT, 0, turns, -2), EXIT];
-    check(&looping, &[0], 2 + 2 * turns as u64, &[0]);
+    check("r0 = 0; r0 += 1; if r0 < 1000 goto -2; exit", &[0], 2 + 2 * 1000, &[0]);
 }

@@ -4,13 +4,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use wingbeat_bpf::{
     ProgramType,
-    code::{Insn, op},
+    code::Insn,
     loader::{LoadedMaps, ResetError},
     spec::{MapSpec, MapType, Slot},
 };
 
 use crate::{
-    bytecode::{EXIT, alu, call, copy, give, helper, jump, load, map, set, store_value},
+    bytecode::{asm, give},
     raw::RawMap,
     support::{can_load, load as load_program, program, since, value},
 };
@@ -31,25 +31,12 @@ fn raw<'a>(maps: &'a LoadedMaps, spec: &MapSpec) -> RawMap<BorrowedFd<'a>> {
 fn updates(entries: &[(u64, i32)]) -> Vec<Insn> {
     let update = |&(key, value): &(u64, i32)| {
         let [low, high] = [key as u32, (key >> 32) as u32].map(u32::cast_signed);
-        [
-            &[
-                store_value(op::W, 10, -16, low),
-                store_value(op::W, 10, -12, high),
-                store_value(op::DW, 10, -8, value),
-            ],
-            map(1, 0).as_slice(),
-            &[
-                copy(2, 10),
-                alu(op::ADD, 2, -16),
-                copy(3, 10),
-                alu(op::ADD, 3, -8),
-                set(4, 0),
-                call(helper::MAP_UPDATE),
-            ],
-        ]
-        .concat()
+        asm(&format!(
+            "*(u32 *)(r10 - 16) = {low}; *(u32 *)(r10 - 12) = {high}; *(u64 *)(r10 - 8) = {value}; \
+             r1 = map 0; r2 = r10; r2 += -16; r3 = r10; r3 += -8; r4 = 0; call map_update_elem"
+        ))
     };
-    [entries.iter().flat_map(update).collect(), give(0).to_vec()].concat()
+    entries.iter().flat_map(update).chain(give(0)).collect()
 }
 
 /// Runs a program once that has map 0.
@@ -148,12 +135,8 @@ fn queues_and_stacks() {
         let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
         let filled = [1_u64, 2].map(|value| (Vec::new(), value.to_ne_bytes().to_vec()));
         maps.get_mut("queue").expect("the map").fill(&filled).expect("filled");
-        let push = [
-            &[store_value(op::DW, 10, -8, 3)],
-            map(1, 0).as_slice(),
-            &[copy(2, 10), alu(op::ADD, 2, -8), set(3, 0), call(helper::MAP_PUSH), EXIT],
-        ]
-        .concat();
+        let push = asm("*(u64 *)(r10 - 8) = 3; r1 = map 0; r2 = r10; r2 += -8; r3 = 0; \
+                        call map_push_elem; exit");
         for _ in 0..3 {
             assert_eq!(disturb(&push, &maps), 0, "{kind}");
             maps.reset().expect("it is reset");
@@ -173,21 +156,10 @@ fn ring_buffers() {
     let Some(()) = can_load() else { return };
     let spec = MapSpec::plain("ring", MapType::RINGBUF, (0, 0), 4096);
     let maps = LoadedMaps::create(&[spec], None).expect("a map");
-    let output = [
-        &[store_value(op::DW, 10, -8, 3)],
-        map(1, 0).as_slice(),
-        &[
-            copy(2, 10),
-            alu(op::ADD, 2, -8),
-            set(3, 8),
-            set(4, 0),
-            call(helper::RINGBUF_OUTPUT),
-            EXIT,
-        ],
-    ]
-    .concat();
+    let output = asm("*(u64 *)(r10 - 8) = 3; r1 = map 0; r2 = r10; r2 += -8; r3 = 8; r4 = 0; \
+                      call ringbuf_output; exit");
     // Bytes that nobody has read.
-    let query = [map(1, 0).as_slice(), &[set(2, 0), call(helper::RINGBUF_QUERY), EXIT]].concat();
+    let query = asm("r1 = map 0; r2 = 0; call ringbuf_query; exit");
     let load = |insns| load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
     let (output, query) = (load(&output).expect("it loads"), load(&query).expect("it loads"));
     // A record of 8 bytes has 8 more in front. More of them than fit, in all.
@@ -206,28 +178,11 @@ fn ring_buffers() {
 
 /// `return inner map[0] of slot`, or 1000 without one.
 fn reads_inner(slot: i32) -> Vec<Insn> {
-    [
-        &[store_value(op::W, 10, -4, slot)],
-        map(1, 0).as_slice(),
-        &[
-            copy(2, 10),
-            alu(op::ADD, 2, -4),
-            call(helper::MAP_LOOKUP),
-            jump(op::JEQ, 0, 0, 9),
-            copy(1, 0),
-            store_value(op::W, 10, -4, 0),
-            copy(2, 10),
-            alu(op::ADD, 2, -4),
-            call(helper::MAP_LOOKUP),
-            jump(op::JEQ, 0, 0, 3),
-            copy(1, 0),
-            load(op::W, 0, 1, 0),
-            EXIT,
-            set(0, 1000),
-            EXIT,
-        ],
-    ]
-    .concat()
+    asm(&format!(
+        "*(u32 *)(r10 - 4) = {slot}; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
+         if r0 == 0 goto +9; r1 = r0; *(u32 *)(r10 - 4) = 0; r2 = r10; r2 += -4; \
+         call map_lookup_elem; if r0 == 0 goto +3; r1 = r0; r0 = *(u32 *)(r1 + 0); exit; r0 = 1000; exit"
+    ))
 }
 
 #[test]
@@ -267,10 +222,8 @@ fn tables_of_programs() {
     let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
     let target = load_program(&program(ProgramType::XDP), &give(77), &[]).expect("it loads");
     let call_slot = |slot| {
-        let insns =
-            [map(2, 0).as_slice(), &[set(3, slot), call(op::HELPER_TAIL_CALL), set(0, 1000), EXIT]]
-                .concat();
-        disturb(&insns, &maps)
+        let jump = format!("r2 = map 0; r3 = {slot}; call tail_call; r0 = 1000; exit");
+        disturb(&asm(&jump), &maps)
     };
     assert_eq!([0, 1, 2].map(call_slot), [1000; 3], "before it is loaded");
     maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
@@ -342,17 +295,18 @@ fn large_maps_that_programs_only_read() {
     let Some(()) = can_load() else { return };
     let spec = MapSpec::plain("large", MapType::ARRAY, (4, 4096), 257);
     let maps = LoadedMaps::create_with(&[spec], None, true, |_| true).expect("a map");
-    let key = [store_value(op::W, 10, -4, 0), copy(2, 10), alu(op::ADD, 2, -4)];
-    let found = |then: Insn| {
-        let lookup = [call(helper::MAP_LOOKUP), jump(op::JEQ, 0, 0, 1), then];
-        [&key, map(1, 0).as_slice(), &lookup, &give(0)].concat()
+    let found = |then: &str| {
+        asm(&format!(
+            "*(u32 *)(r10 - 4) = 0; r2 = r10; r2 += -4; r1 = map 0; call map_lookup_elem; \
+             if r0 == 0 goto +1; {then}; r0 = 0; exit"
+        ))
     };
     let check = |insns: &[Insn], expected: bool| {
         let loaded = load_program(&program(ProgramType::XDP), insns, &maps.descriptors());
         assert_eq!(loaded.is_ok(), expected, "{insns:?}");
     };
     check(&give(0), true);
-    check(&found(load(op::DW, 1, 0, 8)), true);
-    check(&found(store_value(op::DW, 0, 8, 1)), false);
+    check(&found("r1 = *(u64 *)(r0 + 8)"), true);
+    check(&found("*(u64 *)(r0 + 8) = 1"), false);
     maps.reset().expect("there is nothing to do");
 }

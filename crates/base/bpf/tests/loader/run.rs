@@ -5,15 +5,12 @@ use std::os::fd::AsFd as _;
 
 use wingbeat_bpf::{
     KernelTypes, ProgramType,
-    code::{Insn, op},
+    code::Insn,
     loader::{LoadedMap, RunError, RunInput, run},
 };
 
 use crate::{
-    bytecode::{
-        EXIT, alu, alu_reg, atomic_add, call, copy, helper, jump, jump_reg, load, map_value, set,
-        store, store_value,
-    },
+    bytecode::{asm, give},
     support::{can_load, load as load_program, program, since},
 };
 
@@ -40,38 +37,31 @@ fn ip_packet() -> Vec<u8> {
 
 /// Counts the run in map 0; leaves r1 as it is.
 fn counting(body: &[Insn]) -> Vec<Insn> {
-    [map_value(2, 0, 0).as_slice(), &[set(3, 1), atomic_add(2, 0, 3)], body].concat()
+    [&asm("r2 = value 0; r3 = 1; lock *(u64 *)(r2 + 0) += r3"), body].concat()
 }
 
 /// `return *(u32 *)context`: the length, of a socket buffer.
 fn first_word() -> Vec<Insn> {
-    vec![load(op::W, 0, 1, 0), EXIT]
+    asm("r0 = *(u32 *)(r1 + 0); exit")
 }
 
 /// `return *(u32 *)(context + offset) == wanted`.
-fn word_is(offset: i16, wanted: i32) -> Vec<Insn> {
-    vec![load(op::W, 2, 1, offset), set(0, 1), jump(op::JEQ, 2, wanted, 1), set(0, 0), EXIT]
+fn word_is(offset: u32, wanted: i32) -> Vec<Insn> {
+    asm(&format!("r2 = *(u32 *)(r1 + {offset}); r0 = 1; if r2 == {wanted} goto +1; r0 = 0; exit"))
 }
 
 /// `return end - begin` of the packet.
 fn packet_len((begin, end): (i16, i16)) -> Vec<Insn> {
-    vec![load(op::W, 2, 1, begin), load(op::W, 0, 1, end), alu_reg(op::SUB, 0, 2), EXIT]
+    asm(&format!("r2 = *(u32 *)(r1 + {begin}); r0 = *(u32 *)(r1 + {end}); r0 -= r2; exit"))
 }
 
 /// Adds one to byte `at` of the packet and returns it.
 fn add_one((begin, end): (i16, i16), at: i16) -> Vec<Insn> {
-    vec![
-        load(op::W, 2, 1, begin),
-        load(op::W, 3, 1, end),
-        copy(4, 2),
-        alu(op::ADD, 4, i32::from(at) + 1),
-        set(0, 255),
-        jump_reg(op::JGT, 4, 3, 3),
-        load(op::B, 0, 2, at),
-        alu(op::ADD, 0, 1),
-        store(op::B, 2, at, 0),
-        EXIT,
-    ]
+    asm(&format!(
+        "r2 = *(u32 *)(r1 + {begin}); r3 = *(u32 *)(r1 + {end}); r4 = r2; r4 += {}; r0 = 255; \
+         if r4 > r3 goto +3; r0 = *(u8 *)(r2 + {at}); r0 += 1; *(u8 *)(r2 + {at}) = r0; exit",
+        at + 1
+    ))
 }
 
 /// How a program is run, and what is to come of it.
@@ -169,23 +159,11 @@ fn programs_that_see_what_is_behind_the_ethernet_header() {
 fn packets_that_grow() {
     let Some(()) = can_load() else { return };
     // 16 bytes more in front, all of which the kernel had left as they were; the last one is set.
-    let insns = vec![
-        copy(6, 1),
-        set(2, -16),
-        call(helper::XDP_ADJUST_HEAD),
-        load(op::W, 2, 6, XDP.0),
-        load(op::W, 3, 6, XDP.1),
-        copy(4, 2),
-        alu(op::ADD, 4, 16),
-        set(0, 0),
-        jump_reg(op::JGT, 4, 3, 5),
-        store_value(op::DW, 2, 0, 0x1111),
-        store_value(op::DW, 2, 8, 0x2222),
-        load(op::W, 2, 6, XDP.0),
-        load(op::W, 0, 6, XDP.1),
-        alu_reg(op::SUB, 0, 2),
-        EXIT,
-    ];
+    let insns = asm(
+        "r6 = r1; r2 = -16; call xdp_adjust_head; r2 = *(u32 *)(r6 + 0); r3 = *(u32 *)(r6 + 4); \
+         r4 = r2; r4 += 16; r0 = 0; if r4 > r3 goto +5; *(u64 *)(r2 + 0) = 0x1111; \
+         *(u64 *)(r2 + 8) = 0x2222; r2 = *(u32 *)(r6 + 0); r0 = *(u32 *)(r6 + 4); r0 -= r2; exit",
+    );
     let added = [0x1111_u64.to_le_bytes(), 0x2222_u64.to_le_bytes()].concat();
     let frame = frame();
     let left = [added.repeat(RUNS as usize), frame.clone()].concat();
@@ -200,10 +178,8 @@ fn programs_that_see_a_packet_of_the_network_layer() {
     let types = KernelTypes::from_kernel().expect("types");
     let skb = types.member_offset_bytes("bpf_nf_ctx", "skb").expect("its socket buffer");
     let len = types.member_offset_bytes("sk_buff", "len").expect("its length");
-    let insns = |wanted| {
-        let pointer = load(op::DW, 1, 1, skb as i16);
-        [vec![pointer], word_is(len as i16, wanted)].concat()
-    };
+    let insns =
+        |wanted| [asm(&format!("r1 = *(u64 *)(r1 + {skb})")), word_is(len, wanted)].concat();
     let packet_bytes = ip_packet();
     packet(ProgramType::NETFILTER, 45, insns(40), &packet_bytes, 1, &[]).check();
     packet(ProgramType::NETFILTER, 45, insns(41), &packet_bytes, 0, &[]).check();
@@ -223,9 +199,9 @@ fn programs_that_see_a_context_only() {
     other[60..62].copy_from_slice(&8081_u16.to_ne_bytes());
     check(ProgramType::SK_LOOKUP, 36, word_is(60, 8081), &other, 1);
     // It returns what it was given, and writes something else, which the next run must not see.
-    let takes = vec![load(op::DW, 0, 1, 0), set(2, 99), store(op::DW, 1, 0, 2), EXIT];
+    let takes = asm("r0 = *(u64 *)(r1 + 0); r2 = 99; *(u64 *)(r1 + 0) = r2; exit");
     check(ProgramType::SYSCALL, 0, takes, &41_u64.to_ne_bytes(), 41);
-    let adds = vec![load(op::DW, 0, 1, 0), load(op::DW, 1, 1, 8), alu_reg(op::ADD, 0, 1), EXIT];
+    let adds = asm("r0 = *(u64 *)(r1 + 0); r1 = *(u64 *)(r1 + 8); r0 += r1; exit");
     let arguments = [40_u64.to_ne_bytes(), 2_u64.to_ne_bytes()].concat();
     check(ProgramType::RAW_TRACEPOINT, 0, adds, &arguments, 42);
 }
@@ -242,7 +218,7 @@ fn outcome(r#type: ProgramType, rules: ProgramType) -> Option<Result<(), RunErro
         _ => 0,
     };
     spec.flags = if r#type == ProgramType::SYSCALL { SLEEPABLE } else { 0 };
-    let loaded = load_program(&spec, &crate::bytecode::give(1), &[]).ok()?;
+    let loaded = load_program(&spec, &give(1), &[]).ok()?;
     let data: &[u8] = if r#type == ProgramType::NETFILTER { &ip_packet() } else { &frame() };
     Some(run(&loaded, rules, RunInput { data, context: &[] }, 1).map(drop))
 }
@@ -317,7 +293,7 @@ fn inputs_that_the_kernel_does_not_take() {
     let mut short = frame()[..33].to_vec();
     short[12..14].copy_from_slice(&[8, 0]);
     check(ProgramType::SCHED_CLS, 0, &first_word(), bytes(&short), "at least 34 bytes");
-    let accept = crate::bytecode::give(1);
+    let accept = give(1);
     if since(6, 4, "programs of netfilter") {
         let netfilter = ProgramType::NETFILTER;
         check(netfilter, 45, &accept, bytes(&[0x45; 19]), "begins with its IP header");

@@ -8,7 +8,7 @@ use wingbeat_bpf::{
 };
 
 use crate::{
-    bytecode::{EXIT, give, load},
+    bytecode::{asm, give},
     object::{Function, ObjectFile},
     support::can_load,
 };
@@ -56,7 +56,7 @@ fn members_of_the_kernels_structures() {
     // A variant of the structure is the structure.
     loaded("tcp_congestion_ops___mine", "undo_cwnd", &give(2)).expect("it loads");
     // That it is checked as this member shows by its arguments: the second is a number.
-    let second = [load(0x18, 0, 1, 8), EXIT];
+    let second = asm("r0 = *(u64 *)(r1 + 8); exit");
     loaded("tcp_congestion_ops", "set_state", &second).expect("it has two arguments");
     let error = loaded("tcp_congestion_ops", "ssthresh", &second).expect_err("it has one");
     assert!(matches!(error, LoadError::Rejected { .. }), "{error}");

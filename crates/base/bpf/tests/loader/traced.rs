@@ -4,7 +4,7 @@ use std::os::fd::AsFd as _;
 
 use wingbeat_bpf::{
     ProgramType,
-    code::{Insn, op},
+    code::Insn,
     loader::{
         CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
         TrampolineError,
@@ -16,21 +16,14 @@ use wingbeat_bpf::{
 };
 
 use crate::{
-    bytecode::{EXIT, alu, call, copy, give, helper, load, map, set, store},
+    bytecode::{asm, give},
     support::{can_load, load as load_program, program},
 };
 
 /// Adds one to the word of a per-CPU notebook.
 fn count() -> Vec<Insn> {
-    [
-        [Insn::new(op::ST | op::MEM | op::W, 10, 0, -4, 0)].as_slice(),
-        &map(1, 0),
-        &[copy(2, 10), alu(op::ADD, 2, -4), call(helper::MAP_LOOKUP)],
-        &[Insn::new(op::JMP | op::JEQ, 0, 0, 3, 0)],
-        &[load(op::DW, 1, 0, 0), alu(op::ADD, 1, 1), store(op::DW, 0, 0, 1)],
-        &[set(0, 0), EXIT],
-    ]
-    .concat()
+    asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
+         if r0 == 0 goto +3; r1 = *(u64 *)(r0 + 0); r1 += 1; *(u64 *)(r0 + 0) = r1; r0 = 0; exit")
 }
 
 fn counted(notebook: &LoadedMap) -> u64 {
@@ -91,8 +84,7 @@ fn who_jumps_to_whom() {
         load_program(&program(ProgramType::XDP), insns, &maps.descriptors()).expect("it loads")
     };
     let target = load(&give(77));
-    let jump = [set(3, 1), call(op::HELPER_TAIL_CALL), set(0, 0), EXIT];
-    let jumper = load(&[map(2, 0).as_slice(), &jump].concat());
+    let jumper = load(&asm("r2 = map 0; r3 = 1; call tail_call; r0 = 0; exit"));
     let other = load(&give(1));
     let check = |when: &str, expected: [(bool, bool); 3]| {
         let found = [&jumper, &target, &other].map(|loaded| {

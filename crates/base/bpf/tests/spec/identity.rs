@@ -20,6 +20,7 @@ fn what_is_no_object_is_told_what_it_is() {
     let text = "it is a text file; pass the object file that the compiler makes from it";
     check(b"#include \"vmlinux.h\"\n", text);
     check(b"#!/bin/sh\n", text);
+    check("größer\n".as_bytes(), text);
     check(b"\x00\x01", "it is not an ELF file: it begins with 00 01");
     check(b"MZ\x90\0\x03", "it is not an ELF file: it begins with 4d 5a 90 00");
     let bitcode = "it is LLVM bitcode; turn it into an object with \

@@ -45,12 +45,14 @@ fn types_that_contradict_themselves() {
     check(|bytes| bytes.truncate(bytes.len() - 1), "its strings reach beyond its end");
     let ends = "its strings do not begin and end with a terminator";
     check(|bytes| bytes[20] = 0, ends);
+    check(|bytes| bytes[40] = 1, ends);
     check(|bytes| *bytes.last_mut().unwrap() = b'x', ends);
     check(|bytes| bytes[12] = 15, "its types are not made of whole words");
     check(|bytes| bytes[12] = 12, "type 1 reaches beyond the end of the types");
     check(|bytes| bytes[12] = 4, "type 1 reaches beyond the end of the types");
     check(|bytes| bytes[24] = 99, "type 1: its name, at 99, is not in the strings");
     check(|bytes| bytes[31] = 0, "type 1 is of kind 0, which is not known here");
+    check(|bytes| bytes[31] = 20, "type 1 is of kind 20, which is not known here");
     check(|bytes| bytes[31] = 31, "type 1 is of kind 31, which is not known here");
 }
 
@@ -70,6 +72,7 @@ fn ids_and_names_that_lead_nowhere() {
     check(|types| _ = types.structure("s", 4, &[("a", 9, 0)]), beyond);
     check(|types| _ = types.typedef("t", 9), beyond);
     check(|types| _ = types.prototype(9), beyond);
+    check(|types| _ = types.add(13, "", 1, 0, &[0, 9]), beyond);
     check(|types| _ = types.variable("v", GLOBAL, 9), beyond);
     check(|types| _ = types.variable("v", 7, 1), "its linkage is 7, which does not exist");
     let kind = "it refers to type 1, which is of the wrong kind";

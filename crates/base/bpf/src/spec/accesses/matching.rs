@@ -39,7 +39,7 @@ impl<'a> Matching<'a> {
             self.fields(path, &mut there)?
         } else if question.is_about_variants() {
             self.variant(path, &mut there)
-        } else if question == Question::TypeMatches {
+        } else if question == Question::TYPE_MATCHES {
             self.is_like(path.root, root)?
         } else {
             self.are_compatible(path.root, root, FUNCTIONS_MAX)?

@@ -4,7 +4,7 @@ use super::{
     Question,
     path::{Path, Step, member},
 };
-use crate::btf::table::{Type, TypeKind};
+use crate::btf::table::{SIGNED, Type, TypeKind};
 
 /// What an instruction is to hold instead of what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +27,6 @@ pub(super) struct Resized {
     pub(super) is_safe: bool,
 }
 
-/// Bit of an integer's encoding.
-const SIGNED: u32 = 1;
-
 impl Outcome {
     /// The id of a type of the object itself.
     pub(super) fn id(id: u32) -> Self {
@@ -45,16 +42,16 @@ impl Outcome {
         let plain = |old, new| Ok(Self { old: Some(old), new: Some(new), resized: None });
         let exists = u64::from(there.is_some());
         match question {
-            Question::FieldExists
-            | Question::VariantExists
-            | Question::TypeExists
-            | Question::TypeMatches => plain(1, exists),
+            Question::FIELD_EXISTS
+            | Question::VARIANT_EXISTS
+            | Question::TYPE_EXISTS
+            | Question::TYPE_MATCHES => plain(1, exists),
             // What is not there has no size, and no id.
-            Question::TypeSize => plain(size(here)?, there.map_or(Ok(0), size)?),
-            Question::TargetId | Question::LocalId => {
+            Question::TYPE_SIZE => plain(size(here)?, there.map_or(Ok(0), size)?),
+            Question::TARGET_ID | Question::LOCAL_ID => {
                 Ok(Self { old: None, ..Self::id(there.map_or(0, |there| there.root)) })
             }
-            Question::VariantValue => {
+            Question::VARIANT_VALUE => {
                 // Compilers disagree on how to extend values of 32 bits.
                 let new = there.map(variant).transpose()?;
                 Ok(Self { old: None, new, resized: None })
@@ -70,7 +67,7 @@ impl Outcome {
     ) -> Result<Self, String> {
         let old = Field::of(here)?;
         let new = there.map(Field::of).transpose()?;
-        let resized = new.as_ref().filter(|_| question == Question::FieldOffset).and_then(|new| {
+        let resized = new.as_ref().filter(|_| question == Question::FIELD_OFFSET).and_then(|new| {
             let sizes = (old.loaded_bytes?, new.loaded_bytes?);
             (sizes.0 != sizes.1).then(|| Resized {
                 old: sizes.0,
@@ -79,7 +76,7 @@ impl Outcome {
             })
         });
         let is_certain =
-            !old.is_bit_field || matches!(question, Question::FieldSigned | Question::ShiftRight);
+            !old.is_bit_field || matches!(question, Question::FIELD_SIGNED | Question::SHIFT_RIGHT);
         let answer = old.answer(question)?;
         Ok(Self {
             old: is_certain.then_some(answer),
@@ -161,12 +158,12 @@ impl Field {
             64_u64.checked_sub(bits).ok_or_else(|| "the field has more than 64 bits".to_owned())
         };
         match question {
-            Question::FieldOffset => Ok(self.byte_offset),
-            Question::FieldSize => Ok(self.byte_size.into()),
+            Question::FIELD_OFFSET => Ok(self.byte_offset),
+            Question::FIELD_SIZE => Ok(self.byte_size.into()),
             _ if self.is_element => Err("it does not apply to an element of an array".into()),
-            Question::FieldSigned => Ok(self.is_signed.into()),
-            Question::ShiftLeft => shift(end()),
-            Question::ShiftRight => shift(self.bit_size),
+            Question::FIELD_SIGNED => Ok(self.is_signed.into()),
+            Question::SHIFT_LEFT => shift(end()),
+            Question::SHIFT_RIGHT => shift(self.bit_size),
             _ => Err("it does not apply to a field".into()),
         }
     }

@@ -2,11 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::btf::table::{Type, TypeKind, TypeTable};
-
-/// `BTF_INT_SIGNED` and `BTF_INT_BOOL` (include/uapi/linux/btf.h, Linux 6.18).
-const SIGNED: u32 = 1;
-const BOOL: u32 = 4;
+use crate::btf::table::{BOOL, SIGNED, Type, TypeKind, TypeTable};
 
 /// Bytes of the largest integer.
 const INTEGER_BYTES_MAX: usize = 16;

@@ -96,8 +96,7 @@ impl<'a> DataSections<'a> {
     /// kernel wants variables that are there, and of a size.
     fn dummy(&self, ready: &mut TypeTable) -> Option<u32> {
         let list = self.types.find(TypeKind::DATASEC, KSYMS)?;
-        let name = ready.add_text("int");
-        let integer = ready.add(TypeKind::INT, name, 0, 4, &[1 << 24 | 32]);
+        let integer = ready.add_int();
         for entry in list.triples().filter_map(|[id, ..]| self.types.get(*id)) {
             if entry.kind == TypeKind::VAR {
                 ready.set_link(entry.id, integer);
