@@ -67,18 +67,10 @@ impl fmt::Display for Link {
 /// `CAP_SYS_ADMIN`; `InvalidInput` before Linux 5.8.
 pub fn all() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
-    let mut last = 0;
-    while let Some(id) = sys::next_id(LoadedObject::LINK, last)? {
-        last = id;
-        if links.len() >= LINKS_MAX {
-            break;
-        }
+    for id in sys::ids(LoadedObject::LINK).take(LINKS_MAX) {
         // It may be gone.
-        let Ok(info) =
-            sys::open_id(LoadedObject::LINK, id).and_then(|link| sys::link_info(link.as_fd()))
-        else {
-            continue;
-        };
+        let link = sys::open_id(LoadedObject::LINK, id?);
+        let Ok(info) = link.and_then(|link| sys::link_info(link.as_fd())) else { continue };
         let interface = OF_INTERFACES.contains(&info.r#type).then_some(info.details[0]);
         links.push(Link {
             id: info.id,

@@ -35,13 +35,7 @@ pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
 /// The ids of all loaded programs, ascending. Programs that come and go meanwhile may be missed.
 /// Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
 pub fn ids() -> io::Result<Vec<u32>> {
-    let mut ids = Vec::new();
-    let mut last = 0;
-    while let Some(id) = sys::next_id(LoadedObject::PROGRAM, last)? {
-        ids.push(id);
-        last = id;
-    }
-    Ok(ids)
+    sys::ids(LoadedObject::PROGRAM).collect()
 }
 
 /// What the kernel tells about a loaded program.

@@ -21,8 +21,8 @@ use std::{
 
 pub(crate) use child::{Child, Shared};
 pub(crate) use info::{
-    LoadedObject, enable_statistics, link_info, map_info, next_id, open_id, open_pinned,
-    program_info, program_maps,
+    LoadedObject, enable_statistics, ids, link_info, map_info, open_id, open_pinned, program_info,
+    program_maps,
 };
 pub(crate) use link::{link_iterator, link_perf_event, open_iterator, open_raw_tracepoint};
 pub(crate) use map::{
@@ -30,9 +30,7 @@ pub(crate) use map::{
     lookup_element, next_key, update_element,
 };
 pub(crate) use mapping::Mapping;
-pub(crate) use perf::{
-    Event, open_clock, open_counter, open_perf_event, open_process_records, set_program, switch,
-};
+pub(crate) use perf::{open_clock, open_counter, open_process_records, set_program, switch};
 pub(crate) use program::{
     LoadRequest, ProgramKind, RETURN_ZERO, TestRun, TestRunOutcome, load_program, load_verified,
     test_run,

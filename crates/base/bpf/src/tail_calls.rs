@@ -32,9 +32,8 @@ impl TailCalls {
         let id = sys::program_info(program)?.id;
         let used = sys::program_maps(program)?;
         let mut found = Self::default();
-        let mut last = 0;
-        while let Some(map) = sys::next_id(LoadedObject::MAP, last)? {
-            last = map;
+        for map in sys::ids(LoadedObject::MAP) {
+            let map = map?;
             // It may be gone already.
             let Ok(table) = sys::open_id(LoadedObject::MAP, map) else { continue };
             let Ok((kind, entries)) = sys::map_info(table.as_fd()) else { continue };

@@ -16,40 +16,9 @@ use std::fmt;
 
 use super::{Code, FunctionInfo, Insn, op};
 
-/// Names for the numbers in the code. Whatever has no name is shown as a number.
-pub trait Names {
-    /// Name of the map that a `ldimm64` refers to by `number`: a descriptor, or its position among the
-    /// object's maps.
-    fn map(&self, number: i32) -> Option<String> {
-        let _ = number;
-        None
-    }
-
-    /// Name of the kernel function that has this id in the kernel's BTF.
-    fn kfunc(&self, btf_id: i32) -> Option<String> {
-        let _ = btf_id;
-        None
-    }
-}
-
-/// No names at all.
-impl Names for () {}
-
-/// The text of one instruction, such as `r1 = *(u32 *)(r6 + 8)`. A `ldimm64` takes two; `next` is the
-/// instruction behind it, and needed for nothing else.
-///
-/// What is not an instruction becomes `.insn 0x` and its eight bytes as they lie in memory, the
-/// operation code first.
-pub fn insn_text(insn: Insn, next: Option<Insn>) -> String {
-    text(insn, next, &Place { code: None, names: &() })
-}
-
 /// A program as text, an instruction a line.
-#[derive(Clone, Copy)]
-pub struct Listing<'a> {
-    code: &'a Code,
-    names: &'a dyn Names,
-}
+#[derive(Debug, Clone, Copy)]
+pub struct Listing<'a>(&'a Code);
 
 /// An instruction of a [`Listing`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,14 +33,8 @@ pub struct Listed<'a> {
 }
 
 impl<'a> Listing<'a> {
-    /// A listing without names of maps and kernel functions.
     pub fn new(code: &'a Code) -> Self {
-        Self { code, names: &() }
-    }
-
-    /// The same with names.
-    pub fn with_names(self, names: &'a dyn Names) -> Self {
-        Self { names, ..self }
+        Self(code)
     }
 
     /// The instructions in their order.
@@ -87,14 +50,13 @@ impl<'a> Listing<'a> {
     /// The instruction at `index`, or `None` behind the last one. The second half of a `ldimm64` is
     /// raw bytes to those who ask for it.
     pub fn at(self, index: usize) -> Option<Listed<'a>> {
-        let insn = *self.code.insns.get(index)?;
-        let next = self.code.insns.get(index + 1).copied();
-        let place = Place { code: Some((self.code, index)), names: self.names };
+        let insn = *self.0.insns.get(index)?;
+        let next = self.0.insns.get(index + 1).copied();
         Some(Listed {
             insn_index: index,
             insn_count: if wide_immediate(insn, next).is_some() { 2 } else { 1 },
-            text: text(insn, next, &place),
-            function: function_at(self.code, index),
+            text: text(insn, next, Place(Some((self.0, index)))),
+            function: function_at(self.0, index),
         })
     }
 }
@@ -112,24 +74,21 @@ impl fmt::Display for Listing<'_> {
     }
 }
 
-/// Where an instruction stands, and what is known around it.
-struct Place<'a> {
-    /// The code and the instruction's index in it.
-    code: Option<(&'a Code, usize)>,
-    names: &'a dyn Names,
-}
+/// The code that an instruction stands in, and its index there.
+#[derive(Clone, Copy)]
+struct Place<'a>(Option<(&'a Code, usize)>);
 
-impl Place<'_> {
+impl<'a> Place<'a> {
     /// Index of the instruction that lies `distance` behind the next one, if it exists.
-    fn target(&self, distance: i32) -> Option<usize> {
-        let (code, index) = self.code?;
+    fn target(self, distance: i32) -> Option<usize> {
+        let (code, index) = self.0?;
         let target = i64::try_from(index).ok()?.checked_add(1)?.checked_add(distance.into())?;
         usize::try_from(target).ok().filter(|&target| target < code.insns.len())
     }
 
     /// Name of the function that begins `distance` behind the next instruction.
-    fn function(&self, distance: i32) -> Option<&str> {
-        let (code, _) = self.code?;
+    fn function(self, distance: i32) -> Option<&'a str> {
+        let (code, _) = self.0?;
         let function = function_at(code, self.target(distance)?)?;
         Some(function.name.as_str()).filter(|name| !name.is_empty())
     }
@@ -141,7 +100,10 @@ fn function_at(code: &Code, index: usize) -> Option<&FunctionInfo> {
     code.functions.get(position.ok()?)
 }
 
-fn text(insn: Insn, next: Option<Insn>, place: &Place<'_>) -> String {
+/// The text of one instruction, such as `r1 = *(u32 *)(r6 + 8)`. A `ldimm64` takes two; `next` is the
+/// instruction behind it, and needed for nothing else. What is not an instruction becomes `.insn 0x` and
+/// its eight bytes as they lie in memory, the operation code first.
+fn text(insn: Insn, next: Option<Insn>, place: Place<'_>) -> String {
     let known = match insn.class() {
         op::ALU | op::ALU64 => arithmetic::text(insn),
         op::JMP | op::JMP32 => jump::text(insn, place),
@@ -163,14 +125,9 @@ fn wide_immediate(insn: Insn, next: Option<Insn>) -> Option<(i32, i32)> {
 }
 
 /// `r1 = …` for all that a `ldimm64` can load.
-fn load_64(insn: Insn, next: Option<Insn>, place: &Place<'_>) -> Option<String> {
+fn load_64(insn: Insn, next: Option<Insn>, place: Place<'_>) -> Option<String> {
     let (low, high) = wide_immediate(insn, next)?;
-    let map = |kind| {
-        place
-            .names
-            .map(low)
-            .map_or_else(|| format!("map[{kind}:{low}]"), |name| format!("map[{name}]"))
-    };
+    let map = |kind| format!("map[{kind}:{low}]");
     let value = match (insn.src(), high) {
         (0, _) => {
             let (low, high) = (u64::from(low.cast_unsigned()), u64::from(high.cast_unsigned()));

@@ -84,19 +84,19 @@ fn named(
     attachment: &Attachment,
     program: &ProgramSpec,
 ) -> Result<u32, String> {
-    let (found, what) = match attachment {
-        Attachment::Function(name) => (types.function_id(name), format!("function {name}")),
-        Attachment::Tracepoint(name) => {
-            (types.typedef_id(&format!("btf_trace_{name}")), format!("tracepoint {name}"))
-        }
-        Attachment::Hook(name) => {
-            (types.function_id(&format!("bpf_lsm_{name}")), format!("security hook {name}"))
-        }
-        Attachment::Iterator(name) => {
-            (types.function_id(&format!("bpf_iter_{name}")), format!("iterator {name}"))
-        }
-        Attachment::Member { structure, .. } => (None, format!("structure {structure}")),
-        Attachment::Program(name) => (None, format!("program with the function {name}")),
+    let (prefix, name, what) = match attachment {
+        Attachment::Function(name) => ("", name, "function"),
+        Attachment::Tracepoint(name) => ("btf_trace_", name, "tracepoint"),
+        Attachment::Hook(name) => ("bpf_lsm_", name, "security hook"),
+        Attachment::Iterator(name) => ("bpf_iter_", name, "iterator"),
+        Attachment::Member { structure, .. } => ("", structure, "structure"),
+        Attachment::Program(name) => ("", name, "program with the function"),
+    };
+    let in_kernel = format!("{prefix}{name}");
+    let found = match attachment {
+        Attachment::Tracepoint(_) => types.typedef_id(&in_kernel),
+        Attachment::Member { .. } | Attachment::Program(_) => None,
+        _ => types.function_id(&in_kernel),
     };
     // Some objects have a placeholder there, which their own loader replaces.
     found.ok_or_else(|| {
@@ -104,7 +104,8 @@ fn named(
             Attachment::Function(_) => "; if it is one of another program, name that by --target",
             _ => "",
         };
-        format!("this kernel has no {what}, which its section {} asks for{advice}", program.section)
+        let section = &program.section;
+        format!("this kernel has no {what} {name}, which its section {section} asks for{advice}")
     })
 }
 

@@ -2,7 +2,6 @@
 
 mod needed;
 pub(crate) mod sizes;
-mod tables;
 
 use std::{
     collections::BTreeSet,
@@ -191,6 +190,17 @@ impl LoadedMap {
         let cpus = u32::try_from(possible_cpus()).unwrap_or(u32::MAX);
         let spec = MapSpec::plain("counters", MapType::PERF_EVENT_ARRAY, (4, 4), cpus);
         Self::create(&spec, None)
+    }
+
+    /// An empty map of the same kind: a table for other forms of the same programs.
+    pub fn twin(&self) -> Result<Self, MapError> {
+        Self::create(&self.spec, None)
+    }
+
+    /// Puts a program into a slot of a table of programs. Fails when there is no such slot, or the
+    /// kernel does not take the program: one of another type than those that use the table.
+    pub fn put_program(&self, slot: u32, program: BorrowedFd<'_>) -> Result<(), MapError> {
+        self.update(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
 
     /// Sets an entry, to which a reset does not go back. Fails as [`fill`](Self::fill).

@@ -53,7 +53,7 @@ impl CounterEvent {
     }
 
     /// Type and number, as `perf_event_open(2)` wants them.
-    fn codes(self) -> (u32, u64) {
+    pub(crate) fn codes(self) -> (u32, u64) {
         match self {
             Self::Cycles => (HARDWARE, 0),
             Self::Instructions => (HARDWARE, 1),
@@ -78,12 +78,11 @@ impl PerfCounter {
     /// Begins to count. Fails with `NotFound` or `Unsupported` when the machine does not have the
     /// event, which virtual machines often do not; `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(event: CounterEvent) -> io::Result<Self> {
-        let (r#type, config) = event.codes();
         let map = LoadedMap::per_cpu_events().map_err(io::Error::other)?;
         let mut opened = Vec::new();
         for cpu in cpus::online()? {
             let number = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
-            let counter = sys::open_counter(r#type, config, number)?;
+            let counter = sys::open_counter(event.codes(), number, true)?;
             map.set(&cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes())
                 .map_err(|MapError { source, .. }| source)?;
             opened.push(counter);

@@ -65,43 +65,38 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
                 | MapType::XSKMAP
                 | MapType::SOCKMAP
         );
-    let is_outer = matches!(kind, MapType::ARRAY_OF_MAPS | MapType::HASH_OF_MAPS);
     let needs_no_preallocation = kind == MapType::LPM_TRIE || STORAGE.contains(&kind.0);
-    if is_ring && (!entries.is_power_of_two() || !entries.is_multiple_of(page)) {
-        Some(format!(
+    let fault = if is_ring && (!entries.is_power_of_two() || !entries.is_multiple_of(page)) {
+        format!(
             "the size of a ring buffer, max_entries, is a power of two and a multiple of a page \
              ({page} bytes), and {entries} bytes are not"
-        ))
+        )
     } else if is_ring && (key_size, value_size) != (0, 0) {
-        Some(format!(
+        format!(
             "a ring buffer has neither keys nor values, and these have {key_size} and {value_size} bytes"
-        ))
+        )
     } else if entries == 0 && !STORAGE.contains(&kind.0) {
-        Some(
-            "it has room for no entries, max_entries is 0; its own loader may set it before loading"
-                .to_owned(),
-        )
+        "it has room for no entries, max_entries is 0; its own loader may set it before loading"
+            .into()
     } else if has_no_keys && key_size != 0 {
-        Some(format!("a {kind} has no keys, and these have {key_size} bytes"))
+        format!("a {kind} has no keys, and these have {key_size} bytes")
     } else if has_indices && key_size != 4 {
-        Some(format!("its keys are indices of 4 bytes, and these have {key_size}"))
+        format!("its keys are indices of 4 bytes, and these have {key_size}")
     } else if !has_no_keys && key_size == 0 {
-        Some("its keys have 0 bytes".to_owned())
+        "its keys have 0 bytes".into()
     } else if value_size == 0 && !is_ring {
-        Some("its values have 0 bytes; its own loader may set the size before loading".to_owned())
-    } else if is_outer && spec.inner.is_none() {
-        Some(
-            "the object does not describe the maps inside it; its own loader may do so before \
-             loading"
-                .to_owned(),
-        )
+        "its values have 0 bytes; its own loader may set the size before loading".into()
+    } else if kind.has_maps() && spec.inner.is_none() {
+        "the object does not describe the maps inside it; its own loader may do so before loading"
+            .into()
     } else if needs_no_preallocation && flags & NO_PREALLOC == 0 {
-        Some(format!("a {kind} needs the flag BPF_F_NO_PREALLOC"))
+        format!("a {kind} needs the flag BPF_F_NO_PREALLOC")
     } else if STORAGE.contains(&kind.0) && spec.type_ids.1 == 0 {
-        Some(format!("a {kind} needs the types of its keys and values (BTF: clang -g)"))
+        format!("a {kind} needs the types of its keys and values (BTF: clang -g)")
     } else {
-        None
-    }
+        return None;
+    };
+    Some(fault)
 }
 
 #[cfg(test)]

@@ -72,10 +72,7 @@ pub(super) fn verify(
         Explained::Quickly => begun.elapsed() < EXPLAINED_MAX,
         Explained::Whole => true,
     };
-    let log = match is_whole {
-        true => whole_log(request, effort.alarm),
-        false => Some(text(&log)),
-    };
+    let log = if is_whole { whole_log(request, effort.alarm) } else { Some(text(&log)) };
     Err(explain(program, log, error, externs))
 }
 

@@ -1,24 +1,20 @@
 //! perf events: the clock that drives sampling, and hardware counters.
 
-use std::io;
+use std::{io, os::fd::OwnedFd};
 
 use super::{
     Finding, Host, Refusal, Subject,
     Verb::{Annotate, Bench, Profile},
     advice, reading,
 };
-use crate::{
-    cpus,
-    rights::Capability::Perfmon,
-    sys::{self, Event},
-};
+use crate::{cpus, loader::CounterEvent, rights::Capability::Perfmon, sys};
 
 /// The clock of every sample, for all processes on one CPU.
 pub(super) fn cpu_clock(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile], &[]);
     let paranoid = reading::line("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.unwrap_or_else(|error| format!("unknown ({error})"));
-    let opened = sys::open_perf_event(Event::CpuClock, first_cpu());
+    let opened = open(CounterEvent::CpuClock);
     let mut finding = match opened.map_err(Refusal::at("perf_event_open")) {
         Ok(_) => SUBJECT.works("opened for all processes"),
         Err(refusal) => SUBJECT.refused(
@@ -36,7 +32,7 @@ pub(super) fn cpu_clock(host: &Host) -> Finding {
 pub(super) fn cycles(host: &Host) -> Finding {
     const SUBJECT: Subject =
         Subject::new("hardware_counters", "hardware counters", &[], &[Bench, Annotate]);
-    match sys::open_perf_event(Event::Cycles, first_cpu()) {
+    match open(CounterEvent::Cycles) {
         Ok(_) => SUBJECT.works("cycles can be counted"),
         Err(error) if is_absent(&error) => SUBJECT.missing(
             "no counter of cycles; `profile` samples by cpu-clock instead",
@@ -53,10 +49,10 @@ pub(super) fn cycles(host: &Host) -> Finding {
     }
 }
 
-/// The first CPU that is online; nearly always 0.
-pub(super) fn first_cpu() -> i32 {
+/// Opens an event on the first CPU that is online, nearly always 0, without enabling it.
+pub(super) fn open(event: CounterEvent) -> io::Result<OwnedFd> {
     let first = cpus::online().ok().and_then(|online| online.first()?.to_owned().try_into().ok());
-    first.unwrap_or(0)
+    sys::open_counter(event.codes(), first.unwrap_or(0), false)
 }
 
 fn is_absent(error: &io::Error) -> bool {

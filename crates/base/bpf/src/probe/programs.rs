@@ -8,10 +8,11 @@ use super::{
     advice, perf,
 };
 use crate::{
+    loader::CounterEvent,
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     spec::MapType,
-    sys::{self, Event, MapCreate, ProgramKind},
+    sys::{self, MapCreate, ProgramKind},
 };
 
 /// What loading a tracing program takes.
@@ -43,7 +44,7 @@ pub(super) fn perf_event(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("perf_event", "perf_event programs", &[Profile], &[]);
     let attempt = || {
         let program = sys::load_program(ProgramKind::PerfEvent).map_err(Refusal::at("loading"))?;
-        let event = sys::open_perf_event(Event::CpuClock, perf::first_cpu())
+        let event = perf::open(CounterEvent::CpuClock)
             .map_err(Refusal::at("opening an event to attach to"))?;
         sys::link_perf_event(program.as_fd(), event).map_err(Refusal::at("attaching"))
     };

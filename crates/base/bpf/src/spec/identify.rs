@@ -25,19 +25,19 @@ pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(Flaw::NotAnObject(what_else(bytes)));
     }
+    let other = |what: &str| Err(Flaw::NotAnObject(what.into()));
     let cut =
         || Flaw::Damaged(None, format!("it ends within the ELF header, at byte {}", bytes.len()));
     let (Some(&class), Some(&byte_order)) = (bytes.get(CLASS_AT), bytes.get(BYTE_ORDER_AT)) else {
         return Err(cut());
     };
     if class == elf::ELFCLASS32.0 {
-        return Err(Flaw::NotAnObject("it is a 32-bit file, and eBPF has 64 bits".into()));
+        return other("it is a 32-bit file, and eBPF has 64 bits");
     }
     if byte_order == elf::ELFDATA2MSB.0 {
-        return Err(Flaw::NotAnObject(
-            "it was built for big-endian, and this machine is little-endian; build it for bpfel (`clang -target bpfel`, `--target bpfel-unknown-none`)"
-                .into(),
-        ));
+        return other(
+            "it was built for big-endian, and this machine is little-endian; build it for bpfel (`clang -target bpfel`, `--target bpfel-unknown-none`)",
+        );
     }
     if bytes.len() < HEADER_LEN {
         return Err(cut());
@@ -47,17 +47,17 @@ pub(super) fn identify(bytes: &[u8]) -> Result<&Header, Flaw> {
     let machine = header.e_machine(LittleEndian);
     // clang wrote no machine at all before eBPF had a number (libbpf takes those too).
     if machine != elf::EM_BPF && machine != elf::EM_NONE {
-        return Err(Flaw::NotAnObject(format!(
+        return other(&format!(
             "it is machine code for {}, not for eBPF; build it with `clang -target bpf` or for bpfel-unknown-none",
             machine_name(machine)
-        )));
+        ));
     }
     match header.e_type(LittleEndian) {
         elf::ET_REL => Ok(header),
-        elf::ET_EXEC | elf::ET_DYN => Err(Flaw::NotAnObject(
-            "it was linked as a program or a shared library; link it as an object (`ld -r`, bpf-linker)".into(),
-        )),
-        other => Err(Flaw::NotAnObject(format!("its ELF type is {}, not that of an object", other.0))),
+        elf::ET_EXEC | elf::ET_DYN => other(
+            "it was linked as a program or a shared library; link it as an object (`ld -r`, bpf-linker)",
+        ),
+        kind => other(&format!("its ELF type is {}, not that of an object", kind.0)),
     }
 }
 

@@ -231,17 +231,14 @@ fn is_struct_ops(name: &str) -> bool {
 }
 
 fn check_size(section: &Section<'_>) -> Result<(), Flaw> {
+    let &Section { name, size, .. } = section;
     match section.role {
-        Role::Code { .. } if !section.size.is_multiple_of(8) => Err(Flaw::damaged(
-            section.name,
-            format!(
-                "its {} bytes are not a whole number of instructions (8 bytes each)",
-                section.size
-            ),
+        Role::Code { .. } if !size.is_multiple_of(8) => Err(Flaw::damaged(
+            name,
+            format!("its {size} bytes are not a whole number of instructions (8 bytes each)"),
         )),
-        Role::Data { .. } if section.size > DATA_SIZE_MAX => Err(Flaw::Unsupported(format!(
-            "section {}: {} bytes of global data are more than the {DATA_SIZE_MAX} that are supported",
-            section.name, section.size
+        Role::Data { .. } if size > DATA_SIZE_MAX => Err(Flaw::Unsupported(format!(
+            "section {name}: {size} bytes of global data are more than the {DATA_SIZE_MAX} that are supported"
         ))),
         _ => Ok(()),
     }
@@ -301,22 +298,17 @@ fn check_symbol(symbol: &Symbol<'_>, sections: &[Section<'_>]) -> Result<(), Fla
         return Ok(());
     };
     let &Symbol { name, value, size, .. } = symbol;
+    let damaged = |reason: String| Err(Flaw::damaged(section.name, reason));
     if value.checked_add(size).is_none_or(|end| end > section.size) {
-        return Err(Flaw::damaged(
-            section.name,
-            format!(
-                "symbol {name:?} (offset {value}, {size} bytes) lies outside of it ({} bytes)",
-                section.size
-            ),
+        let all = section.size;
+        return damaged(format!(
+            "symbol {name:?} (offset {value}, {size} bytes) lies outside of it ({all} bytes)"
         ));
     }
     let is_whole = value.is_multiple_of(8) && size.is_multiple_of(8) && size > 0;
     if matches!(section.role, Role::Code { .. }) && symbol.is_function && !is_whole {
-        return Err(Flaw::damaged(
-            section.name,
-            format!(
-                "function {name:?} (offset {value}, {size} bytes) is not made of whole instructions (8 bytes each)"
-            ),
+        return damaged(format!(
+            "function {name:?} (offset {value}, {size} bytes) is not made of whole instructions (8 bytes each)"
         ));
     }
     Ok(())
@@ -375,19 +367,14 @@ fn relocation(
     symbol: Option<SymbolIndex>,
     symbols: usize,
 ) -> Result<Relocation, Flaw> {
+    let flaw = |reason| Flaw::damaged(target.name, reason);
+    let size = target.size;
     // The last instruction's first byte is where a relocation can be at most.
-    if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > target.size) {
-        return Err(Flaw::damaged(
-            target.name,
-            format!(
-                "a relocation is for offset {offset}, where nothing begins ({} bytes)",
-                target.size
-            ),
-        ));
+    if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > size) {
+        let what = format!("a relocation is for offset {offset}, where nothing begins");
+        return Err(flaw(format!("{what} ({size} bytes)")));
     }
     let symbol = symbol.map(|symbol| symbol.0).filter(|&symbol| symbol < symbols);
-    let symbol = symbol.ok_or_else(|| {
-        Flaw::damaged(target.name, format!("the relocation for offset {offset} is to no symbol"))
-    })?;
-    Ok(Relocation { offset, symbol })
+    let none = || flaw(format!("the relocation for offset {offset} is to no symbol"));
+    Ok(Relocation { offset, symbol: symbol.ok_or_else(none)? })
 }

@@ -34,8 +34,18 @@ struct Id {
     open_flags: u32,
 }
 
+/// The ids of all objects of a kind, ascending. Those that come and go meanwhile may be missed.
+pub(crate) fn ids(of: LoadedObject) -> impl Iterator<Item = io::Result<u32>> {
+    let mut last = 0;
+    std::iter::from_fn(move || {
+        let found = next_id(of, last).transpose()?;
+        last = *found.as_ref().unwrap_or(&u32::MAX);
+        Some(found)
+    })
+}
+
 /// The smallest id of an object above `id`; `None` at the end.
-pub(crate) fn next_id(of: LoadedObject, id: u32) -> io::Result<Option<u32>> {
+fn next_id(of: LoadedObject, id: u32) -> io::Result<Option<u32>> {
     let mut attr = Id { id, next_id: 0, open_flags: 0 };
     // SAFETY: the structure is laid out as these commands want it and holds no pointers.
     match unsafe { bpf(of.get_next_id, &mut attr) } {

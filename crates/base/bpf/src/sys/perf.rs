@@ -7,15 +7,6 @@ use std::{
 
 use super::owned;
 
-/// An event for `perf_event_open(2)`, on one CPU and for all processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_CPU_CLOCK`.
-    CpuClock,
-    /// `PERF_TYPE_HARDWARE`, `PERF_COUNT_HW_CPU_CYCLES`.
-    Cycles,
-}
-
 /// `struct perf_event_attr` up to its third extension (`PERF_ATTR_SIZE_VER3`, 96 bytes), in which
 /// `clockid` is.
 #[repr(C)]
@@ -62,18 +53,15 @@ const SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
 const DUMMY: u64 = 9;
 
-/// Opens an event on `cpu` for all processes. It is disabled: it counts nothing and never fires.
-pub(crate) fn open_perf_event(event: Event, cpu: libc::c_int) -> io::Result<OwnedFd> {
-    let (r#type, config) = match event {
-        Event::CpuClock => (SOFTWARE, CPU_CLOCK),
-        Event::Cycles => (0, 0),
-    };
-    open(PerfEventAttr { r#type, config, flags: DISABLED, ..Default::default() }, cpu)
-}
-
-/// Opens an event on `cpu` for all processes, which counts from now on and never fires.
-pub(crate) fn open_counter(r#type: u32, config: u64, cpu: libc::c_int) -> io::Result<OwnedFd> {
-    open(PerfEventAttr { r#type, config, ..Default::default() }, cpu)
+/// Opens an event of a type and number on `cpu` for all processes, which never fires. Without `is_on` it
+/// counts nothing either.
+pub(crate) fn open_counter(
+    (r#type, config): (u32, u64),
+    cpu: libc::c_int,
+    is_on: bool,
+) -> io::Result<OwnedFd> {
+    let flags = if is_on { 0 } else { DISABLED };
+    open(PerfEventAttr { r#type, config, flags, ..Default::default() }, cpu)
 }
 
 /// Opens the clock of `cpu`, disabled, which fires so often while the CPU is not idle.

@@ -18,30 +18,23 @@ impl Checked<'_> {
     fn check(&self) -> Result<(), String> {
         let Self { found, .. } = self;
         self.name(found.name)?;
+        let named = |&[name, id]: &[u32; 2]| self.name(name).and_then(|()| self.type_id(id));
         match found.kind {
-            TypeKind::PTR | TypeKind::FUNC_PROTO => self.type_id(found.link)?,
-            kind if kind.is_modifier() => self.type_id(found.link)?,
-            TypeKind::DECL_TAG => self.type_id(found.link)?,
-            TypeKind::VAR => {
-                self.type_id(found.link)?;
-                self.linkage()?;
-            }
+            TypeKind::PTR | TypeKind::DECL_TAG => self.type_id(found.link),
+            kind if kind.is_modifier() => self.type_id(found.link),
+            TypeKind::VAR => self.type_id(found.link).and_then(|()| self.linkage()),
             TypeKind::FUNC => {
                 self.linkage()?;
-                self.kind_of(found.link, &[TypeKind::FUNC_PROTO])?;
+                self.kind_of(found.link, &[TypeKind::FUNC_PROTO])
             }
-            TypeKind::ARRAY => found.tail.iter().take(2).try_for_each(|&id| self.type_id(id))?,
-            _ => {}
-        }
-        match found.kind {
-            TypeKind::STRUCT | TypeKind::UNION => found.triples().try_for_each(|&[name, id, _]| {
-                self.name(name)?;
-                self.type_id(id)
-            }),
-            TypeKind::FUNC_PROTO => found.pairs().try_for_each(|&[name, id]| {
-                self.name(name)?;
-                self.type_id(id)
-            }),
+            TypeKind::FUNC_PROTO => {
+                self.type_id(found.link)?;
+                found.pairs().try_for_each(named)
+            }
+            TypeKind::ARRAY => found.tail.iter().take(2).try_for_each(|&id| self.type_id(id)),
+            TypeKind::STRUCT | TypeKind::UNION => {
+                found.triples().try_for_each(|&[name, id, _]| named(&[name, id]))
+            }
             TypeKind::ENUM => found.pairs().try_for_each(|&[name, _]| self.name(name)),
             TypeKind::ENUM64 => found.triples().try_for_each(|&[name, ..]| self.name(name)),
             TypeKind::DATASEC => found

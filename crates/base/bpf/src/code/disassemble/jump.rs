@@ -4,7 +4,7 @@ use super::{Insn, Place, arithmetic::operand, op, register};
 use crate::helpers;
 
 /// `None` for what is not an operation.
-pub(super) fn text(insn: Insn, place: &Place<'_>) -> Option<String> {
+pub(super) fn text(insn: Insn, place: Place<'_>) -> Option<String> {
     let registers = (insn.dst(), insn.src());
     let (offset, immediate) = (insn.offset, insn.immediate);
     match insn.opcode {
@@ -29,7 +29,7 @@ pub(super) fn text(insn: Insn, place: &Place<'_>) -> Option<String> {
     }
 }
 
-fn condition(insn: Insn, place: &Place<'_>) -> Option<String> {
+fn condition(insn: Insn, place: Place<'_>) -> Option<String> {
     let letter = if insn.class() == op::JMP { 'r' } else { 'w' };
     let comparison = match insn.opcode & op::OPERATION {
         op::JEQ => "==",
@@ -50,7 +50,7 @@ fn condition(insn: Insn, place: &Place<'_>) -> Option<String> {
     Some(format!("if {letter}{dst} {comparison} {right} goto {target}"))
 }
 
-fn call(insn: Insn, place: &Place<'_>) -> Option<String> {
+fn call(insn: Insn, place: Place<'_>) -> Option<String> {
     let (number, module) = (insn.immediate, insn.offset);
     let callee = match (insn.src(), module) {
         (0, 0) => {
@@ -61,9 +61,7 @@ fn call(insn: Insn, place: &Place<'_>) -> Option<String> {
             Some(name) => name.to_owned(),
             None => target(number, place),
         },
-        (op::PSEUDO_KFUNC_CALL, 0) => {
-            place.names.kfunc(number).unwrap_or_else(|| format!("kfunc#{number}"))
-        }
+        (op::PSEUDO_KFUNC_CALL, 0) => format!("kfunc#{number}"),
         // The offset picks a descriptor of a module's BTF from an array given at load time.
         (op::PSEUDO_KFUNC_CALL, module) => format!("kfunc#{number} of module {module}"),
         _ => return None,
@@ -72,7 +70,7 @@ fn call(insn: Insn, place: &Place<'_>) -> Option<String> {
 }
 
 /// `+3`, and with the code around it also where that is: `+3 <7>`.
-fn target(distance: i32, place: &Place<'_>) -> String {
+fn target(distance: i32, place: Place<'_>) -> String {
     match place.target(distance) {
         Some(index) => format!("{distance:+} <{index}>"),
         None => format!("{distance:+}"),

@@ -6,6 +6,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::code::FunctionInfo;
 
+fn insn_text(insn: Insn, next: Option<Insn>) -> String {
+    text(insn, next, Place(None))
+}
+
 #[track_caller]
 fn check(bytes: [u8; 8], expected: &str) {
     assert_eq!(insn_text(Insn::from_bytes(bytes), None), expected, "{bytes:02x?}");
@@ -142,32 +146,20 @@ fn loads_of_64_bits() {
     assert_eq!(followed_by_exit, ".insn 0x1801000005000000");
 }
 
-struct Known;
-
-impl Names for Known {
-    fn map(&self, number: i32) -> Option<String> {
-        (number == 5).then(|| "counts".to_owned())
-    }
-
-    fn kfunc(&self, btf_id: i32) -> Option<String> {
-        (btf_id == 123).then(|| "bpf_dynptr_from_xdp".to_owned())
-    }
-}
-
 /// Two functions, the second with a name, and a call to the middle of nowhere.
 fn code() -> Code {
-    let insns = vec![
-        Insn::new(op::LDIMM64, 2, op::PSEUDO_MAP_FD, 0, 5),
-        Insn::default(),
-        Insn::new(op::LDIMM64, 1, op::PSEUDO_FUNC, 0, 6),
-        Insn::default(),
-        Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, 123),
-        Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, 3),
+    let wide =
+        |dst, source, first| [Insn::new(op::LDIMM64, dst, source, 0, first), Insn::default()];
+    let call = |source, callee| Insn::new(op::CALL, 0, source, 0, callee);
+    let rest = [
+        call(op::PSEUDO_KFUNC_CALL, 123),
+        call(op::PSEUDO_CALL, 3),
         Insn::new(op::JMP | op::JEQ, 0, 0, 1, 0),
-        Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, 99),
+        call(op::PSEUDO_CALL, 99),
         Insn::new(op::EXIT, 0, 0, 0, 0),
         Insn::new(op::JA, 0, 0, -2, 0),
     ];
+    let insns = [&wide(2, op::PSEUDO_MAP_FD, 5), &wide(1, op::PSEUDO_FUNC, 6), &rest[..]].concat();
     let function =
         |insn_index, name: &str| FunctionInfo { insn_index, name: name.to_owned(), type_id: None };
     Code { insns, functions: vec![function(0, "entry"), function(9, "callee")], lines: Vec::new() }
@@ -177,9 +169,9 @@ fn code() -> Code {
 fn listings() {
     let expected = "\
 entry:
-    0: r2 = map[counts]
+    0: r2 = map[fd:5]
     2: r1 = func callee
-    4: call bpf_dynptr_from_xdp
+    4: call kfunc#123
     5: call callee
     6: if r0 == 0 goto +1 <8>
     7: call +99
@@ -187,12 +179,9 @@ entry:
 callee:
     9: goto -2 <8>
 ";
-    assert_eq!(Listing::new(&code()).with_names(&Known).to_string(), expected);
-
     let code = code();
     let listing = Listing::new(&code);
-    let texts: Vec<_> = listing.iter().take(3).map(|listed| listed.text).collect();
-    assert_eq!(texts, ["r2 = map[fd:5]", "r1 = func callee", "call kfunc#123"]);
+    assert_eq!(listing.to_string(), expected);
     assert_eq!(listing.at(0).map(|listed| listed.insn_count), Some(2));
     assert_eq!(listing.at(9).and_then(|listed| listed.function), code.functions.get(1));
     assert_eq!(listing.at(10), None);
