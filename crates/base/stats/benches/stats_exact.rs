@@ -10,7 +10,6 @@ use wingbeat_stats::{
     Sample,
     bootstrap::Bootstrap,
     changes::{Settings, find},
-    normal,
     random::Random,
     rank, student,
 };
@@ -38,7 +37,7 @@ fn steps() -> Vec<f64> {
     let mut random = Random::new(POINTS as u64);
     let value = |at: usize| {
         let level = if (at / APART) % 2 == 1 { 102.0 } else { 100.0 };
-        level + normal::quantile((random.unit() + 0.5 * f64::EPSILON).min(1.0 - f64::EPSILON))
+        level + random.normal()
     };
     (0..POINTS).map(value).collect()
 }

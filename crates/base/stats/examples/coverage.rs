@@ -5,7 +5,7 @@
 //! minutes and are good to 0.1 points at 99 %. The same numbers come out every time.
 
 use wingbeat_stats::{
-    Interval, Sample, bootstrap::Bootstrap, normal, power, random::Random, sample::mean_of, student,
+    Interval, Sample, bootstrap::Bootstrap, power, random::Random, sample::mean_of, student,
 };
 
 const SIZES: [usize; 6] = [6, 8, 10, 15, 30, 60];
@@ -19,18 +19,14 @@ struct Distribution {
 }
 
 const DISTRIBUTIONS: [Distribution; 7] = [
-    Distribution { name: "normal", draw: normal_value },
-    Distribution { name: "normal, rounded to 1 s", draw: |r| normal_value(r).round() },
+    Distribution { name: "normal", draw: Random::normal },
+    Distribution { name: "normal, rounded to 1 s", draw: |r| r.normal().round() },
     Distribution { name: "normal, 1 in 10 ten times as wide", draw: contaminated },
     Distribution { name: "Student's t, 3 degrees", draw: heavy_tailed },
     Distribution { name: "difference of two that are slow 1 in 10", draw: slow_difference },
     Distribution { name: "exponential", draw: |r| exponential(r) - 1.0 },
-    Distribution { name: "log-normal", draw: |r| normal_value(r).exp() - 0.5_f64.exp() },
+    Distribution { name: "log-normal", draw: |r| r.normal().exp() - 0.5_f64.exp() },
 ];
-
-fn normal_value(random: &mut Random) -> f64 {
-    normal::quantile(random.unit().max(1e-17))
-}
 
 fn exponential(random: &mut Random) -> f64 {
     -(1.0 - random.unit()).ln()
@@ -38,18 +34,18 @@ fn exponential(random: &mut Random) -> f64 {
 
 fn contaminated(random: &mut Random) -> f64 {
     let scale = if random.unit() < 0.1 { 10.0 } else { 1.0 };
-    scale * normal_value(random)
+    scale * random.normal()
 }
 
 fn heavy_tailed(random: &mut Random) -> f64 {
-    let squares: f64 = (0..3).map(|_| normal_value(random).powi(2)).sum();
-    normal_value(random) / (squares / 3.0).sqrt()
+    let squares: f64 = (0..3).map(|_| random.normal().powi(2)).sum();
+    random.normal() / (squares / 3.0).sqrt()
 }
 
 fn slow_difference(random: &mut Random) -> f64 {
     let mut one = || {
         let slow = if random.unit() < 0.1 { 5.0 * exponential(random) } else { 0.0 };
-        0.3 * normal_value(random) + slow
+        0.3 * random.normal() + slow
     };
     one() - one()
 }

@@ -14,11 +14,6 @@ impl Interval {
         (a.is_finite() && b.is_finite()).then(|| Self { lower: a.min(b), upper: a.max(b) })
     }
 
-    /// `center` ± `half_width`. `None` if the bounds are not finite.
-    pub fn around(center: f64, half_width: f64) -> Option<Self> {
-        Self::between(center - half_width, center + half_width)
-    }
-
     /// Whether it contains `value`, bounds included.
     pub fn contains(&self, value: f64) -> bool {
         (self.lower..=self.upper).contains(&value)
@@ -27,13 +22,6 @@ impl Interval {
     /// Upper bound − lower bound.
     pub fn width(&self) -> f64 {
         self.upper - self.lower
-    }
-
-    /// Applies a non-decreasing function to both bounds, such as `exp` for logarithms.
-    ///
-    /// A decreasing function swaps the bounds. `None` if an image is not finite.
-    pub fn map(&self, function: impl Fn(f64) -> f64) -> Option<Self> {
-        Self::between(function(self.lower), function(self.upper))
     }
 }
 
@@ -72,14 +60,6 @@ mod tests {
         check(2.1, false);
         check(f64::NAN, false);
         assert_eq!(interval.width(), 3.0);
-    }
-
-    #[test]
-    fn falling_functions_swap_the_bounds() {
-        let interval = Interval { lower: 1.0, upper: 2.0 };
-        assert_eq!(interval.map(|x| -x), Interval::between(-2.0, -1.0));
-        assert_eq!(interval.map(|x| x * x), Interval::between(1.0, 4.0));
-        assert_eq!(interval.map(|x| 1.0 / (x - 1.0)), None);
     }
 
     #[test]

@@ -107,10 +107,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-
-    fn sample(values: &[f64]) -> Sample {
-        Sample::new(values.to_vec()).expect("finite values")
-    }
+    use crate::sample::tests::sample;
 
     /// Quartiles 2 and 4: the fences are at −4, −1, 7 and 10.
     #[test]

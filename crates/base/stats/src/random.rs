@@ -3,6 +3,8 @@
 //! Own code, because results must be the same for the same seed on every machine and in every later
 //! version, which random-number crates promise only in part. Not for secrets.
 
+use crate::normal;
+
 /// xoshiro256++ 1.0 by David Blackman and Sebastiano Vigna ("Scrambled linear pseudorandom number
 /// generators", ACM TOMS 47, 2021; reference code in the public domain at prng.di.unimi.it), seeded
 /// by SplitMix64 as its authors advise. Period 2²⁵⁶ − 1.
@@ -53,6 +55,11 @@ impl Random {
     /// A number from 0 up to, but not, 1; a multiple of 2⁻⁵³.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
+    /// A standard normal value.
+    pub fn normal(&mut self) -> f64 {
+        normal::quantile(self.unit().max(f64::EPSILON))
     }
 
     /// Heads or tails.

@@ -137,17 +137,12 @@ impl Sample {
     /// Fraction 0 is the mean; if nothing is left, as with 0.5 and more, it is the median. A negative
     /// fraction and NaN are taken as 0. Tukey & McLaughlin, Sankhyā A 25 (1963).
     pub fn trimmed_mean(&self, fraction: f64) -> f64 {
-        let cut = self.cut(fraction);
+        // `as` saturates, and takes NaN as 0.
+        let cut = (fraction.clamp(0.0, 0.5) * self.len() as f64).floor() as usize;
         match self.sorted.get(cut..self.len().saturating_sub(cut)) {
             Some(kept @ [first, .., last]) => mean_of(kept).clamp(*first, *last),
             _ => self.median(),
         }
-    }
-
-    /// How many values [`Self::trimmed_mean`] cuts off at each end.
-    pub(crate) fn cut(&self, fraction: f64) -> usize {
-        // `as` saturates, and takes NaN as 0.
-        (fraction.clamp(0.0, 0.5) * self.len() as f64).floor() as usize
     }
 }
 
@@ -208,4 +203,4 @@ pub(crate) fn sum_of(values: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

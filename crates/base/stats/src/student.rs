@@ -171,7 +171,8 @@ fn gamma_ratio(a: f64) -> f64 {
 pub fn interval_of_mean(sample: &Sample, confidence: f64) -> Option<Interval> {
     let standard_error = sample.standard_error()?;
     let t = upper_quantile(tail(confidence)?, (sample.len() - 1) as f64);
-    Interval::around(sample.mean(), t * standard_error)
+    let (mean, half_width) = (sample.mean(), t * standard_error);
+    Interval::between(mean - half_width, mean + half_width)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! the interval is simulated on normal values instead.
 
 use super::{Bootstrap, share};
-use crate::{normal, power, random::Random, sample::Sample};
+use crate::{power, random::Random, sample::Sample};
 
 /// Simulated samples; each counts twice, for effects in either direction.
 const RUNS: u64 = 400;
@@ -38,7 +38,7 @@ impl Bootstrap {
         let mut random = Random::new(self.seed);
         let mut reaches = Vec::with_capacity(2 * RUNS as usize);
         for seed in 0..RUNS {
-            let values = (0..n).map(|_| normal::quantile(random.unit().max(f64::EPSILON)));
+            let values = (0..n).map(|_| random.normal());
             let sample = Sample::new(values.collect()).ok()?;
             let interval = Self { resamples, seed, ..*self }.mean(&sample)?;
             // An effect of this size would just have moved a bound to 0.

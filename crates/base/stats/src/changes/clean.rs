@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::sample::quantile_of_sorted;
+use crate::sample::{MAD_TO_STD_DEV, quantile_of_sorted};
 
 /// Points on each side of a value whose median it is compared with: spikes of up to as many points
 /// are limited.
@@ -17,9 +17,6 @@ const BLOCK: usize = 32;
 
 /// Points on each side of a block that its noise is measured with as well.
 const AROUND: usize = 48;
-
-/// Standard deviations of normal values in one median absolute deviation, inverted.
-const SIGMAS_PER_MAD: f64 = 1.482_602_218_505_602;
 
 /// Standard deviation of normal values ÷ the mean of the nearer nine tenths of their distances.
 const SIGMAS_PER_TRIMMED: f64 = 1.527;
@@ -118,7 +115,7 @@ fn sigmas(distances: &[f64], least: f64) -> Vec<f64> {
         // Of values that are mostly the same, the median distance is 0.
         let nearer = &sorted[..sorted.len() - sorted.len() / 10];
         let trimmed = nearer.iter().sum::<f64>() / nearer.len() as f64;
-        (median * SIGMAS_PER_MAD).max(trimmed * SIGMAS_PER_TRIMMED).max(least)
+        (median * MAD_TO_STD_DEV).max(trimmed * SIGMAS_PER_TRIMMED).max(least)
     };
     (0..blocks).map(sigma).collect()
 }

@@ -3,10 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-
-fn sample(values: &[f64]) -> Sample {
-    Sample::new(values.to_vec()).expect("finite values")
-}
+use crate::sample::tests::sample;
 
 fn close(found: f64, expected: f64, tolerance: f64) -> bool {
     (found - expected).abs() <= tolerance

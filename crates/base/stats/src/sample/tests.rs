@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
-fn sample(values: &[f64]) -> Sample {
+pub(crate) fn sample(values: &[f64]) -> Sample {
     Sample::new(values.to_vec()).expect("finite values")
 }
 

@@ -4,10 +4,7 @@ use proptest::{collection::vec, prelude::*};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::*;
-
-fn sample(values: &[f64]) -> Sample {
-    Sample::new(values.to_vec()).expect("finite values")
-}
+use crate::sample::tests::sample;
 
 /// Closed forms: 1 degree is Cauchy's distribution, 2 and 4 are algebraic.
 #[test]

@@ -29,24 +29,18 @@ fn grouped(names: &[&str]) -> Table {
 
 #[test]
 fn one_table_if_there_is_room() {
-    check(
-        grouped(&["a", "b_v2"]),
-        60,
-        "
+    let expected = "
       ─── time, ns ───   bytes
 case   median      net   jited
 a        63.4     53.3     300
 b_v2  1,234.5  1,224.4  13,480
-",
-    );
+";
+    check(grouped(&["a", "b_v2"]), 60, expected);
 }
 
 #[test]
 fn a_group_without_room_goes_below() {
-    check(
-        grouped(&["a", "b_v2"]),
-        28,
-        "
+    let expected = "
       ─── time, ns ───
 case   median      net
 a        63.4     53.3
@@ -56,16 +50,13 @@ b_v2  1,234.5  1,224.4
 case   jited
 a        300
 b_v2  13,480
-",
-    );
+";
+    check(grouped(&["a", "b_v2"]), 28, expected);
 }
 
 #[test]
 fn a_group_wider_than_the_line_is_split() {
-    check(
-        grouped(&["a", "b_v2"]),
-        20,
-        "
+    let expected = "
       time, ns
 case    median
 a         63.4
@@ -80,23 +71,20 @@ b_v2   1,224.4
 case   jited
 a        300
 b_v2  13,480
-",
-    );
+";
+    check(grouped(&["a", "b_v2"]), 20, expected);
 }
 
 #[test]
 fn a_long_name_has_a_line_of_its_own_rather_than_a_further_table() {
-    check(
-        grouped(&["a", "a_name_of_nearly_forty_characters_and_so"]),
-        40,
-        "
+    let expected = "
       ─── time, ns ───   bytes
 case   median      net   jited
 a        63.4     53.3     300
 a_name_of_nearly_forty_characters_and_so
       1,234.5  1,224.4  13,480
-",
-    );
+";
+    check(grouped(&["a", "a_name_of_nearly_forty_characters_and_so"]), 40, expected);
     let text = grouped(&["a", &"x".repeat(70)]).write(40, PLAIN, &|_, line| line.to_owned());
     assert!(text.contains(&format!("\n{}\n{}\n", "x".repeat(40), "x".repeat(30))), "{text}");
 }
@@ -104,14 +92,11 @@ a_name_of_nearly_forty_characters_and_so
 #[test]
 fn what_is_empty_has_no_line() {
     let columns = vec![Column::words("returns", cells(&["XDP_PASS", ""]))];
-    check(
-        Table { names_heading: "case", names: cells(&["a", "without"]), columns },
-        60,
-        "
+    let expected = "
 case     returns
 a        XDP_PASS
-",
-    );
+";
+    check(Table { names_heading: "case", names: cells(&["a", "without"]), columns }, 60, expected);
 }
 
 #[test]
@@ -140,65 +125,50 @@ fn giving_way() -> Table {
 
 #[test]
 fn beside_the_name_if_there_is_room() {
-    check(
-        giving_way(),
-        60,
-        "
+    let expected = "
 benchmark             value  baseline  interval  verdict
 a                    1.5 ns      1 ns  +1 to +2  worse
 a_rather_long_name  12.5 ns
-",
-    );
+";
+    check(giving_way(), 60, expected);
 }
 
 #[test]
 fn without_what_gives_way() {
-    check(
-        giving_way(),
-        48,
-        "
+    let expected = "
 benchmark             value  baseline  verdict
 a                    1.5 ns      1 ns  worse
 a_rather_long_name  12.5 ns
-",
-    );
+";
+    check(giving_way(), 48, expected);
 }
 
 #[test]
 fn below_a_long_name() {
-    check(
-        giving_way(),
-        40,
-        "
+    let expected = "
 benchmark    value  baseline  verdict
 a           1.5 ns      1 ns  worse
 a_rather_long_name
            12.5 ns
-",
-    );
+";
+    check(giving_way(), 40, expected);
 }
 
 #[test]
 fn below_any_name() {
-    check(
-        giving_way(),
-        20,
-        "
+    let expected = "
 benchmark
       value  verdict
 a    1.5 ns  worse
 a_rather_long_name
     12.5 ns
-",
-    );
+";
+    check(giving_way(), 20, expected);
 }
 
 #[test]
 fn paragraphs_where_it_is_narrow() {
-    check(
-        giving_way(),
-        15,
-        "
+    let expected = "
 a
   value 1.5 ns,
   baseline
@@ -209,8 +179,8 @@ a
 a_rather_long_n
 ame
   value 12.5 ns
-",
-    );
+";
+    check(giving_way(), 15, expected);
 }
 
 #[test]
