@@ -2,6 +2,7 @@
 
 use std::{
     cell::OnceCell,
+    collections::BTreeSet,
     ffi::CString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     btf::KernelTypes,
-    code::{Code, Insn},
+    code::{Code, FunctionInfo, Insn},
     program::ProgramInfo,
     spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
     sys::{self, LoadRequest},
@@ -265,30 +266,22 @@ impl Loader {
     /// `None` when they have that anyway.
     fn with_static_copies(&self, code: &Code) -> Option<(OwnedFd, Vec<Option<u32>>)> {
         self.btf.as_ref()?;
-        let mut seen = Vec::new();
-        let repeated: Vec<u32> = code
-            .functions
-            .iter()
-            .filter_map(|function| function.type_id)
-            .filter(|id| {
-                let is_repeated = seen.contains(id);
-                seen.push(*id);
-                is_repeated
-            })
-            .collect();
+        let mut seen = BTreeSet::new();
+        let mut is_repeated =
+            |function: &FunctionInfo| function.type_id.is_some_and(|type_id| !seen.insert(type_id));
+        let functions = code.functions.iter().map(|it| (it.type_id, is_repeated(it)));
+        let functions: Vec<_> = functions.collect();
+        let repeated = functions.iter().filter(|(_, is_repeated)| *is_repeated);
+        let repeated: Vec<u32> = repeated.filter_map(|(type_id, _)| *type_id).collect();
         if repeated.is_empty() {
             return None;
         }
         let (types, copies) = self.types.with_static_copies(&repeated)?;
-        let (mut copies, mut seen) = (copies.into_iter(), Vec::new());
-        let ids = code.functions.iter().map(|function| match function.type_id {
-            Some(id) if seen.contains(&id) => copies.next(),
-            other => {
-                seen.extend(other);
-                other
-            }
-        });
-        let ids = ids.collect();
+        let mut copies = copies.into_iter();
+        let ids = functions
+            .into_iter()
+            .map(|(type_id, is_repeated)| if is_repeated { copies.next() } else { type_id })
+            .collect();
         let btf = sys::load_btf(types.bytes(), &mut []).ok()?;
         Some((btf, ids))
     }

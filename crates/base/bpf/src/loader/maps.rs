@@ -115,7 +115,7 @@ impl LoadedMaps {
         for map in &self.maps {
             for (index, slot) in &map.spec.slots {
                 if let Some(fd) = find(slot) {
-                    map.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())?;
+                    map.set(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())?;
                 }
             }
         }
@@ -165,7 +165,7 @@ impl LoadedMap {
         let (fd, spec) = (Arc::new(fd), spec.clone());
         let map = Self { fd, spec, value_len, contents, is_unwritten: false };
         for (key, value) in &map.contents {
-            map.update(key, value)?;
+            map.set(key, value)?;
         }
         if map.spec.is_constant {
             sys::freeze_map(map.fd.as_fd()).map_err(|source| map.error("freeze", source))?;
@@ -200,12 +200,7 @@ impl LoadedMap {
     /// Puts a program into a slot of a table of programs. Fails when there is no such slot, or the
     /// kernel does not take the program: one of another type than those that use the table.
     pub fn put_program(&self, slot: u32, program: BorrowedFd<'_>) -> Result<(), MapError> {
-        self.update(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
-    }
-
-    /// Sets an entry, to which a reset does not go back. Fails as [`fill`](Self::fill).
-    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
-        self.update(key, value)
+        self.set(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
 
     /// The one value of a notebook; of one per CPU, the values of all CPUs one behind the other, each
@@ -217,12 +212,12 @@ impl LoadedMap {
     /// Sets the one value of a notebook. Fails when the kernel refuses it, or the value has another
     /// length.
     pub fn write_notebook(&self, value: &[u8]) -> Result<(), MapError> {
-        self.update(&[0; 4], value)
+        self.set(&[0; 4], value)
     }
 
     /// Sets the one value of a notebook to zero.
     pub fn clear_notebook(&self) -> Result<(), MapError> {
-        self.update(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
+        self.set(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
     }
 
     /// What the object says of the map.
@@ -239,7 +234,7 @@ impl LoadedMap {
     /// keys. Fails when an entry has the wrong size, or the kernel refuses it.
     pub fn fill(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), MapError> {
         for (key, value) in entries {
-            self.update(key, value)?;
+            self.set(key, value)?;
             self.contents.push((key.clone(), value.clone()));
         }
         Ok(())
@@ -292,7 +287,8 @@ impl LoadedMap {
         entries(&self.spec)
     }
 
-    pub(super) fn update(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+    /// Sets an entry, to which a reset does not go back. Fails as [`fill`](Self::fill).
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         let key_len = if self.spec.r#type.is_queue() { 0 } else { self.spec.key_size as usize };
         if key.len() != key_len {
             return Err(self.error("fill", size_error("key", key_len, key.len())));

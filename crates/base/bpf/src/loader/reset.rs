@@ -52,10 +52,7 @@ impl LoadedMap {
         } else {
             return Err(ResetError::NotInPlace(self.spec.name.clone()));
         }
-        self.contents
-            .iter()
-            .try_for_each(|(key, value)| self.update(key, value))
-            .map_err(Into::into)
+        self.contents.iter().try_for_each(|(key, value)| self.set(key, value)).map_err(Into::into)
     }
 
     /// Writes only what changed: most runs change little.
@@ -69,7 +66,7 @@ impl LoadedMap {
             let first = self.contents.iter().rev().find(|(filled, _)| *filled == key);
             let first = first.map_or(&zero, |(_, value)| value);
             if self.lookup(&key)?.as_ref() != Some(first) {
-                self.update(&key, first)?;
+                self.set(&key, first)?;
             }
         }
         Ok(())

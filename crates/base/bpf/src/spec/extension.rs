@@ -74,25 +74,16 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> 
         Part::new(what, bytes, record_len_min).map_err(flaw)
     };
     let mut found = Extension::new();
-    if let Some(part) = part("function records", 8, 8)? {
-        part.each(types, &mut found, |records, record| {
-            records.functions.insert(offset(record)?, function(word(record, 4)?, types)?);
-            Ok(())
-        })?;
-    }
-    if let Some(part) = part("line records", 16, 16)? {
-        part.each(types, &mut found, |records, record| {
-            records.lines.push(line(record, types)?);
-            Ok(())
-        })?;
-    }
-    if header_len >= HEADER_LEN_WITH_ACCESSES
-        && let Some(part) = part("CO-RE records", 24, 16)?
-    {
-        part.each(types, &mut found, |records, record| {
-            records.accesses.push(access(record, types)?);
-            Ok(())
-        })?;
+    let parts: [(&str, usize, usize, Take); 3] = [
+        ("function records", 8, 8, function),
+        ("line records", 16, 16, line),
+        ("CO-RE records", 24, 16, access),
+    ];
+    let count = if header_len >= HEADER_LEN_WITH_ACCESSES { 3 } else { 2 };
+    for (what, at, record_len_min, take) in parts.into_iter().take(count) {
+        if let Some(part) = part(what, at, record_len_min)? {
+            part.each(types, &mut found, take)?;
+        }
     }
     for records in found.values_mut() {
         records.lines.sort_by_key(|line| line.offset);
@@ -100,6 +91,9 @@ pub(super) fn parse(bytes: &[u8], types: &TypeTable) -> Result<Extension, Flaw> 
     }
     Ok(found)
 }
+
+/// Adds a record to those of its section. The error is a reason.
+type Take = fn(&mut Records, &[u8], &TypeTable) -> Result<(), String>;
 
 /// One of the three parts: the length of its records, then a block for each section.
 struct Part<'a> {
@@ -127,12 +121,7 @@ impl<'a> Part<'a> {
     }
 
     /// Calls `take` with every record and the records of its section.
-    fn each(
-        &self,
-        types: &TypeTable,
-        found: &mut Extension,
-        take: impl Fn(&mut Records, &[u8]) -> Result<(), String>,
-    ) -> Result<(), Flaw> {
+    fn each(&self, types: &TypeTable, found: &mut Extension, take: Take) -> Result<(), Flaw> {
         let flaw = |reason: &str| Flaw::damaged(NAME, format!("its {}: {reason}", self.what));
         let mut blocks = self.blocks;
         while !blocks.is_empty() {
@@ -149,7 +138,7 @@ impl<'a> Part<'a> {
                 .ok_or_else(|| flaw(&format!("those of section {name} reach beyond their end")))?;
             let records = found.entry(name.to_owned()).or_default();
             for record in block.get(8..).unwrap_or(&[]).chunks_exact(self.record_len) {
-                take(records, record)
+                take(records, record, types)
                     .map_err(|reason| flaw(&format!("one of section {name}: {reason}")))?;
             }
             blocks = rest;
@@ -170,39 +159,40 @@ fn offset(record: &[u8]) -> Result<u64, String> {
     }
 }
 
-fn function(type_id: u32, types: &TypeTable) -> Result<u32, String> {
-    match types.get(type_id) {
-        Some(found) if found.kind == TypeKind::FUNC => Ok(type_id),
-        _ => Err(format!("its type {type_id} is not that of a function")),
+fn function(records: &mut Records, record: &[u8], types: &TypeTable) -> Result<(), String> {
+    let (offset, type_id) = (offset(record)?, word(record, 4)?);
+    if types.get(type_id).is_none_or(|found| found.kind != TypeKind::FUNC) {
+        return Err(format!("its type {type_id} is not that of a function"));
     }
+    records.functions.insert(offset, type_id);
+    Ok(())
 }
 
-fn line(record: &[u8], types: &TypeTable) -> Result<Line, String> {
+fn line(records: &mut Records, record: &[u8], types: &TypeTable) -> Result<(), String> {
     let (file, text) = (word(record, 4)?, word(record, 8)?);
     for name in [file, text] {
         types.text_bytes(name).ok_or("its file or text is not in the strings of .BTF")?;
     }
-    Ok(Line { offset: offset(record)?, file, text, line_column: word(record, 12)? })
+    let (offset, line_column) = (offset(record)?, word(record, 12)?);
+    records.lines.push(Line { offset, file, text, line_column });
+    Ok(())
 }
 
-fn access(record: &[u8], types: &TypeTable) -> Result<Access, String> {
-    let access = Access {
-        offset: offset(record)?,
-        type_id: word(record, 4)?,
-        path: word(record, 8)?,
-        kind: word(record, 12)?,
-    };
-    if access.kind >= KINDS {
-        return Err(format!("it is of kind {}, which is not known here", access.kind));
+fn access(records: &mut Records, record: &[u8], types: &TypeTable) -> Result<(), String> {
+    let (offset, type_id) = (offset(record)?, word(record, 4)?);
+    let (path, kind) = (word(record, 8)?, word(record, 12)?);
+    if kind >= KINDS {
+        return Err(format!("it is of kind {kind}, which is not known here"));
     }
-    types.get(access.type_id).ok_or_else(|| format!("there is no type {}", access.type_id))?;
-    let path = types.text(access.path).ok_or("its path is not in the strings of .BTF")?;
-    let parts: Vec<_> = path.split(':').collect();
+    types.get(type_id).ok_or_else(|| format!("there is no type {type_id}"))?;
+    let text = types.text(path).ok_or("its path is not in the strings of .BTF")?;
+    let parts: Vec<_> = text.split(':').collect();
     let is_index = |part: &&str| part.parse().is_ok_and(|index: u32| index <= ACCESS_INDEX_MAX);
-    match parts.len() <= ACCESS_PARTS_MAX && parts.iter().all(is_index) {
-        true => Ok(access),
-        false => Err(format!("its path is {path:?}")),
+    if parts.len() > ACCESS_PARTS_MAX || !parts.iter().all(is_index) {
+        return Err(format!("its path is {text:?}"));
     }
+    records.accesses.push(Access { offset, type_id, path, kind });
+    Ok(())
 }
 
 #[cfg(test)]

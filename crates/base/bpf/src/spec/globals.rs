@@ -73,11 +73,7 @@ impl Spec {
     /// Sets a global variable of the object, before it is loaded. Fails when there is no such
     /// variable, or when it has another size than `value`.
     pub fn set_global(&mut self, name: &str, value: &[u8]) -> Result<(), SpecError> {
-        self.try_set_global(name, value).map_err(|reason| SpecError::Global {
-            file: self.file.clone(),
-            name: name.to_owned(),
-            reason,
-        })
+        self.try_set_global(name, value).map_err(|reason| self.global_error(name, reason))
     }
 
     /// The same object with other values in global variables: what `veristat -G` and bpf2go's
@@ -86,14 +82,15 @@ impl Spec {
     pub fn with_globals(&self, settings: &[GlobalSetting]) -> Result<Self, SpecError> {
         let mut changed = self.clone();
         for GlobalSetting { name, value } in settings {
-            let bytes = self.global_bytes(name, value).map_err(|reason| SpecError::Global {
-                file: self.file.clone(),
-                name: name.clone(),
-                reason,
-            })?;
+            let bytes = self.global_bytes(name, value);
+            let bytes = bytes.map_err(|reason| self.global_error(name, reason))?;
             changed.set_global(name, &bytes)?;
         }
         Ok(changed)
+    }
+
+    fn global_error(&self, name: &str, reason: String) -> SpecError {
+        SpecError::Global { file: self.file.clone(), name: name.to_owned(), reason }
     }
 
     fn global_bytes(&self, name: &str, value: &str) -> Result<Vec<u8>, String> {

@@ -3,7 +3,7 @@
 //! aya-obj links too, but takes two functions at the same offset of different sections for one, calls
 //! no functions of the kernel, and gives up the whole object for one program. So this is our own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ProgramSpec, Spec, SpecError, accesses::Fitter, references::Reference};
 use crate::btf::{KernelTypes, table::TypeKind};
@@ -104,19 +104,13 @@ impl Spec {
         let entry = entry.ok_or_else(|| self.link_error(program, "it has no code".into()))?;
         let mut reached = vec![entry];
         reached.extend(self.exception_callback(entry).filter(|&callback| callback != entry));
-        let mut is_reached = vec![false; self.functions.0.len()];
-        for &number in &reached {
-            if let Some(flag) = is_reached.get_mut(number) {
-                *flag = true;
-            }
-        }
+        let mut seen: BTreeSet<usize> = reached.iter().copied().collect();
         let mut next = 0;
         while let Some(&number) = reached.get(next) {
             next += 1;
             for reference in self.references_of(number, program)?.into_values() {
                 if let Reference::Function(callee) = reference
-                    && let Some(flag) = is_reached.get_mut(callee)
-                    && !std::mem::replace(flag, true)
+                    && seen.insert(callee)
                 {
                     reached.push(callee);
                 }

@@ -1,14 +1,11 @@
 //! Accesses to kernel structures (CO-RE) fit the kernel that runs.
 
-use wingbeat_bpf::{
-    KernelTypes,
-    loader::{LoadError, Loader, LoaderOptions},
-};
+use wingbeat_bpf::{KernelTypes, loader::LoadError};
 
 use crate::{
     bytecode::give,
-    object::{Function, ObjectFile},
-    support::{can_load, value},
+    object::ObjectFile,
+    support::{can_load, load_linked, value},
 };
 
 /// Kinds of accesses (`enum bpf_core_relo_kind`, include/uapi/linux/bpf.h, Linux 6.18).
@@ -20,7 +17,6 @@ const EXISTS: u32 = 2;
 /// integer at offset 0.
 fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> {
     let mut file = ObjectFile::new();
-    let type_id = file.types.program("access");
     let int = file.types.int("int", 4);
     let local = file.types.structure(structure, 4, &[(member, int, 0)]);
     // What the instruction holds is right for the object's types.
@@ -29,14 +25,11 @@ fn accessed(structure: &str, member: &str, kind: u32) -> Result<u32, LoadError> 
         BYTE_SIZE => 4,
         _ => 1,
     });
-    file.code("xdp", &[Function { name: "access", insns: &insns, type_id, is_global: true }]);
+    file.program("xdp", "access", &insns);
     file.access("xdp", 0, local, "0:0", kind);
     let spec = file.spec();
     assert!(spec.needs_target_types());
-    let target = KernelTypes::from_kernel().expect("types");
-    let linked = spec.link_program("access", Some(&target)).expect("it is linked");
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
-    loader.load(&linked.program, &linked.code, &[]).map(|loaded| value(&loaded))
+    load_linked(&spec, "access", false).map(|(loaded, _)| value(&loaded))
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::{
 };
 
 use wingbeat_bpf::{
+    ProgramType,
     code::{Insn, op},
-    loader::{LoadError, Loaded, LoadedMaps, Loader, LoaderOptions},
+    loader::Loaded,
     spec::Spec,
 };
 
@@ -18,17 +19,8 @@ use crate::{
     object::{Function, ObjectFile},
     raw::RawMap,
     rejected::rejection,
-    support::{can_load, value},
+    support::{can_load, load_linked, run, value},
 };
-
-/// Loads the only program of an object, with and without its types.
-fn load_only(spec: &Spec, without_types: bool) -> Result<(Loaded, LoadedMaps), LoadError> {
-    let loader = Loader::new(spec, LoaderOptions { without_types }).expect("a loader");
-    assert_eq!(loader.has_types(), !without_types, "the kernel takes the types");
-    let maps = loader.create_maps().expect("maps");
-    let linked = spec.link_program("only", None).expect("it is linked");
-    loader.load(&linked.program, &linked.code, &maps.descriptors()).map(|loaded| (loaded, maps))
-}
 
 /// An array with one value of a structure: 8 bytes to count in behind what the kernel keeps in it.
 fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[Insn])]) -> Spec {
@@ -50,25 +42,13 @@ fn with_map(mut file: ObjectFile, kept: (&str, u32, u32), functions: &[(&str, &[
     );
     let maps = file.data(".maps", &[0; 32]);
     let symbol = file.variable("state", maps, 0, 32);
-    let type_ids: Vec<u32> = functions
-        .iter()
-        .enumerate()
-        .map(|(index, (name, _))| match index {
-            0 => file.types.program(name),
-            _ => callback_type(&mut file, name),
-        })
-        .collect();
-    let all: Vec<_> = functions
-        .iter()
-        .zip(type_ids)
-        .enumerate()
-        .map(|(index, (&(name, insns), type_id))| Function {
-            name,
-            insns,
-            type_id,
-            is_global: index == 0,
-        })
-        .collect();
+    let mut all = Vec::new();
+    for (index, &(name, insns)) in functions.iter().enumerate() {
+        let is_global = index == 0;
+        let type_id =
+            if is_global { file.types.program(name) } else { callback_type(&mut file, name) };
+        all.push(Function { name, insns, type_id, is_global });
+    }
     let code = file.code("tc", &all);
     let insns = functions.iter().flat_map(|(_, insns)| *insns);
     for (index, insn) in insns.enumerate() {
@@ -95,8 +75,7 @@ const LOOKUP: &str = "*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; cal
                       if r0 != 0 goto +2; r0 = -1; exit; r6 = r0";
 
 fn run_tc(loaded: &Loaded) -> u32 {
-    let r#type = wingbeat_bpf::ProgramType::SCHED_CLS;
-    crate::support::run(loaded, r#type, &[0; 14], 1).expect("it runs").return_value
+    run(loaded, ProgramType::SCHED_CLS, &[0; 14], 1).expect("it runs").return_value
 }
 
 #[test]
@@ -107,11 +86,11 @@ fn a_spin_lock() {
          r1 = r6; call spin_unlock; r0 = r7; exit"
     ));
     let spec = with_map(ObjectFile::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
-    let (loaded, maps) = load_only(&spec, false).expect("it loads");
+    let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
     assert_eq!([run_tc(&loaded), run_tc(&loaded)], [1, 2]);
     maps.reset().expect("they are reset");
     assert_eq!(run_tc(&loaded), 1, "the count begins anew");
-    let (_, text) = rejection(load_only(&spec, true).expect_err("the lock is not known"));
+    let (_, text) = rejection(load_linked(&spec, "only", true).expect_err("the lock is not known"));
     assert!(text.contains("map 'state' has to have BTF in order to use bpf_spin_lock"), "{text}");
 }
 
@@ -126,7 +105,7 @@ fn a_timer() {
     let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
     let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
     let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
-    let (loaded, maps) = load_only(&spec, false).expect("it loads");
+    let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
     assert_eq!(run_tc(&loaded), 0, "the timer is new");
     let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -134,7 +113,7 @@ fn a_timer() {
         assert!(Instant::now() < deadline, "the timer has not expired");
         thread::sleep(Duration::from_millis(5));
     }
-    rejection(load_only(&spec, true).expect_err("the timer is not known"));
+    rejection(load_linked(&spec, "only", true).expect_err("the timer is not known"));
 }
 
 /// `only` calls `seven`, which returns 7, and reads as much of the stack as it returns.
@@ -158,13 +137,15 @@ fn trusting(linkage: u32) -> Spec {
 #[test]
 fn a_global_function_is_checked_on_its_own() {
     let Some(()) = can_load() else { return };
-    let (loaded, _) = load_only(&trusting(STATIC), false).expect("the verifier follows the call");
+    let (loaded, _) =
+        load_linked(&trusting(STATIC), "only", false).expect("the verifier follows the call");
     assert_eq!(value(&loaded), 0x55);
-    let (_, text) =
-        rejection(load_only(&trusting(GLOBAL), false).expect_err("it may return anything"));
+    let (_, text) = rejection(
+        load_linked(&trusting(GLOBAL), "only", false).expect_err("it may return anything"),
+    );
     assert!(text.contains("R2"), "{text}");
     // Without types nothing tells the two from each other.
-    load_only(&trusting(GLOBAL), true).expect("the verifier follows the call");
+    load_linked(&trusting(GLOBAL), "only", true).expect("the verifier follows the call");
 
     // One that does not trust what it gets.
     let mut file = ObjectFile::new();
@@ -180,7 +161,7 @@ fn a_global_function_is_checked_on_its_own() {
             Function { name: "twice", insns: &doubled, type_id: twice, is_global: true },
         ],
     );
-    let (loaded, _) = load_only(&file.spec(), false).expect("it loads");
+    let (loaded, _) = load_linked(&file.spec(), "only", false).expect("it loads");
     assert_eq!(value(&loaded), 42);
     assert_eq!(loaded.verifier.stack_depths.len(), 2);
 }

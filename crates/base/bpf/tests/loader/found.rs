@@ -4,16 +4,16 @@ use std::io::ErrorKind;
 
 use wingbeat_bpf::{
     ProgramType,
-    loader::{Loaded, LoadedMap, Loader, LoaderOptions},
+    loader::{Loaded, LoadedMap},
     program::{self, ProgramInfo},
 };
 
 use crate::{
     bytecode::{asm, give},
-    object::{Function, ObjectFile},
+    object::ObjectFile,
     pins::PrivateBpffs,
     raw,
-    support::{can_load, load as load_program, program as program_spec},
+    support::{can_load, load as load_program, load_linked, program as program_spec},
 };
 
 fn named(name: &str, value: i32) -> Loaded {
@@ -110,16 +110,10 @@ fn whole_names_and_lines_come_from_the_types() {
     let Some(()) = can_load() else { return };
     let name = "a_name_that_the_kernel_cuts_short";
     let mut file = ObjectFile::new();
-    let type_id = file.types.program(name);
-    let insns = give(3);
-    file.code("xdp", &[Function { name, insns: &insns, type_id, is_global: true }]);
+    file.program("xdp", name, &give(3));
     file.lines("xdp", &[(0, 3, "int found = 3;"), (1, 4, "return found;")]);
     let spec = file.spec();
-    let linked = spec.link_program(name, None).expect("it is linked");
-    let load = |without_types| {
-        let loader = Loader::new(&spec, LoaderOptions { without_types }).expect("a loader");
-        loader.load(&linked.program, &linked.code, &[]).expect("it loads")
-    };
+    let load = |without_types| load_linked(&spec, name, without_types).expect("it loads").0;
     let loaded = load(false);
     assert_eq!(loaded.info.name, name[..15]);
     assert_eq!(program::full_name(&loaded).expect("a name").as_deref(), Some(name));

@@ -8,7 +8,7 @@ use wingbeat_bpf::{
 use crate::{
     bytecode::asm,
     object::{Function, ObjectFile},
-    support::{can_load, value},
+    support::{can_load, load_linked, value},
 };
 
 /// `return FACTOR * offset`, of a constant in `.rodata` and the second variable in `.data`.
@@ -34,11 +34,7 @@ fn product(set: &[(&str, u32)]) -> u32 {
     for (name, number) in set {
         spec.set_global(name, &number.to_le_bytes()).expect("it is set");
     }
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
-    let maps = loader.create_maps().expect("maps");
-    let linked = spec.link_program("product", None).expect("it is linked");
-    let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors());
-    value(&loaded.expect("it loads"))
+    value(&load_linked(&spec, "product", false).expect("it loads").0)
 }
 
 #[test]

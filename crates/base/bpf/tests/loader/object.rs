@@ -64,6 +64,12 @@ impl ObjectFile {
         id
     }
 
+    /// A program of one function, with its type.
+    pub(crate) fn program(&mut self, section: &str, name: &str, insns: &[Insn]) -> usize {
+        let type_id = self.types.program(name);
+        self.code(section, &[Function { name, insns, type_id, is_global: true }])
+    }
+
     /// A function that is there.
     pub(crate) fn function(&self, name: &str) -> usize {
         self.object.symbols.iter().position(|symbol| symbol.name == name).expect("it is there")

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use wingbeat_bpf::{
-    loader::{LoadedMap, Loader, LoaderOptions},
+    loader::LoadedMap,
     spec::{MapType, Spec},
 };
 
@@ -18,7 +18,7 @@ use crate::{
     bytecode::asm,
     object::{Function, ObjectFile},
     raw::{self, RawMap},
-    support::{can_load, value},
+    support::{can_load, load_linked, value},
 };
 
 /// Where programs look for pins.
@@ -104,11 +104,7 @@ fn nothing_is_pinned_and_no_pin_is_used() {
     let check = |spec: Spec, name: &str| {
         let map = spec.maps().iter().find(|map| map.name == name).expect("the map");
         assert_eq!((map.r#type, map.is_pinned_by_name), (MapType::ARRAY, true));
-        let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
-        let maps = loader.create_maps().expect("maps");
-        let linked = spec.link_program("reader", None).expect("it is linked");
-        let loaded = loader.load(&linked.program, &linked.code, &maps.descriptors());
-        let loaded = loaded.expect("it loads");
+        let (loaded, _maps) = load_linked(&spec, "reader", false).expect("it loads");
         assert_eq!([value(&loaded), value(&loaded)], [0, 7], "the map is its own");
         assert_eq!(bpffs.list(), before, "while it is loaded");
     };

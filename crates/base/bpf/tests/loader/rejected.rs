@@ -3,13 +3,13 @@
 use wingbeat_bpf::{
     ProgramType,
     code::Insn,
-    loader::{LoadError, Loader, LoaderOptions, Rejection, VerifierStatistics},
+    loader::{LoadError, Loader, Rejection, VerifierStatistics},
 };
 
 use crate::{
     bytecode::{asm, give},
-    object::{Function, ObjectFile},
-    support::{can_load, code, load as load_program, program, since},
+    object::ObjectFile,
+    support::{can_load, code, load as load_program, load_linked, program, since},
 };
 
 /// What a rejected program's error holds, and its text.
@@ -52,14 +52,9 @@ fn where_and_why() {
 /// An object with a program of two lines, the second of which is wrong.
 fn with_lines(insns: &[Insn], lines: &[(u32, u32, &str)]) -> Result<VerifierStatistics, LoadError> {
     let mut file = ObjectFile::new();
-    let type_id = file.types.program("wrong");
-    file.code("xdp", &[Function { name: "wrong", insns, type_id, is_global: true }]);
+    file.program("xdp", "wrong", insns);
     file.lines("xdp", lines);
-    let spec = file.spec();
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
-    assert!(loader.has_types(), "the kernel takes the types");
-    let linked = spec.link_program("wrong", None).expect("it is linked");
-    loader.load(&linked.program, &linked.code, &[]).map(|loaded| loaded.verifier)
+    load_linked(&file.spec(), "wrong", false).map(|(loaded, _)| loaded.verifier)
 }
 
 #[test]

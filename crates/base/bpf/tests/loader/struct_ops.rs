@@ -3,14 +3,14 @@
 use wingbeat_bpf::{
     KernelTypes,
     code::Insn,
-    loader::{LoadError, Loaded, Loader, LoaderOptions},
+    loader::{LoadError, Loaded},
     spec::Spec,
 };
 
 use crate::{
     bytecode::{asm, give},
     object::{Function, ObjectFile},
-    support::can_load,
+    support::{can_load, load_linked},
 };
 
 /// The program `own`, in a structure called so, as the member called so, which is its second one.
@@ -30,11 +30,7 @@ fn object(structure: &str, member: &str, insns: &[Insn]) -> Spec {
 }
 
 fn loaded(structure: &str, member: &str, insns: &[Insn]) -> Result<Loaded, LoadError> {
-    let spec = object(structure, member, insns);
-    let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
-    assert!(loader.has_types(), "the kernel takes the types");
-    let linked = spec.link_program("own", None).expect("it is linked");
-    loader.load(&linked.program, &linked.code, &[])
+    load_linked(&object(structure, member, insns), "own", false).map(|(loaded, _)| loaded)
 }
 
 fn has(structure: &str) -> bool {

@@ -7,11 +7,13 @@ use std::{
 };
 
 use wingbeat_bpf::{
-    ProgramType,
+    KernelTypes, ProgramType,
     code::{Code, FunctionInfo, Insn},
-    loader::{LoadError, Loaded, Loader, ProgramRun, RunError, RunInput},
+    loader::{
+        LoadError, Loaded, LoadedMaps, Loader, LoaderOptions, ProgramRun, RunError, RunInput,
+    },
     probe::Kernel,
-    spec::ProgramSpec,
+    spec::{ProgramSpec, Spec},
 };
 
 use crate::bytecode::give;
@@ -75,6 +77,22 @@ pub(crate) fn load(
     maps: &[BorrowedFd<'_>],
 ) -> Result<Loaded, LoadError> {
     Loader::without_object().load(program, &code(insns, &[0]), maps)
+}
+
+/// Loads a program of an object, with the object's maps.
+pub(crate) fn load_linked(
+    spec: &Spec,
+    name: &str,
+    without_types: bool,
+) -> Result<(Loaded, LoadedMaps), LoadError> {
+    let loader = Loader::new(spec, LoaderOptions { without_types }).expect("a loader");
+    let types = KernelTypes::parse(spec.types().bytes()).expect("sound types");
+    let has_types = !without_types && !types.is_empty();
+    assert_eq!(loader.has_types(), has_types, "the kernel takes the types");
+    let maps = loader.create_maps().expect("maps");
+    let target = spec.needs_target_types().then(|| KernelTypes::from_kernel().expect("types"));
+    let linked = spec.link_program(name, target.as_ref()).expect("it is linked");
+    loader.load(&linked.program, &linked.code, &maps.descriptors()).map(|loaded| (loaded, maps))
 }
 
 /// Runs it on a packet, for types that take one.

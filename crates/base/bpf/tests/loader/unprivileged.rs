@@ -12,7 +12,7 @@ use wingbeat_bpf::{
 
 use crate::{
     bytecode::give,
-    object::{Function, ObjectFile},
+    object::ObjectFile,
     support::{can_load, is_refusal, load as load_program, program as program_spec},
 };
 
@@ -63,9 +63,7 @@ fn without_rights() {
 
     // An object with types: that the kernel does not take them is told with the program.
     let mut file = ObjectFile::new();
-    let type_id = file.types.program("by_hand");
-    let insns = give(0);
-    file.code("xdp", &[Function { name: "by_hand", insns: &insns, type_id, is_global: true }]);
+    file.program("xdp", "by_hand", &give(0));
     let spec = file.spec();
     let loader = Loader::new(&spec, LoaderOptions::default()).expect("a loader");
     assert!(!loader.has_types());

@@ -8,6 +8,7 @@ use super::{MapSpec, MapType, Placed, Slot, tables};
 use crate::btf::table::{EXTERN, Type, TypeKind, TypeTable};
 use crate::spec::{
     error::Flaw,
+    functions::within,
     survey::{Place, Relocation, Section, Survey, Symbol},
 };
 
@@ -198,9 +199,5 @@ fn slots(
         };
         Some((number, slot))
     };
-    relocations
-        .iter()
-        .filter(|relocation| (start..end).contains(&relocation.offset))
-        .filter_map(slot)
-        .collect()
+    within(relocations, &(start..end), |it| it.offset).iter().filter_map(slot).collect()
 }

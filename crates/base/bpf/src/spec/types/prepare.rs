@@ -38,7 +38,9 @@ pub(crate) fn prepare(
                 });
                 ready.set_tail(found.id, &named.collect::<Vec<_>>());
             }
-            TypeKind::FUNC if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
+            TypeKind::FUNC | TypeKind::VAR if found.linkage() == EXTERN => {
+                ready.set_linkage(found.id, GLOBAL);
+            }
             // The verifier checks global functions without their callers. Who hides one from other
             // objects wants it checked with them, as static ones are.
             TypeKind::FUNC if found.linkage() == GLOBAL => {
@@ -47,7 +49,6 @@ pub(crate) fn prepare(
                     ready.set_linkage(found.id, STATIC);
                 }
             }
-            TypeKind::VAR if found.linkage() == EXTERN => ready.set_linkage(found.id, GLOBAL),
             _ => {}
         }
     }
