@@ -14,7 +14,7 @@ use wingbeat_bpf::{
 };
 
 use crate::{
-    shell::print_by,
+    shell::{print_by, print_json},
     values::{Format, FormatArgs},
 };
 
@@ -29,7 +29,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let findings = findings();
     if args.format.get() == Format::Json {
-        print_by(|out| json::write(&findings, &Kernel::running(), out))?;
+        print_json(json::SCHEMA_VERSION, &json::Report::of(&findings, &Kernel::running()))?;
     } else if !quiet {
         print_by(|out| table::write(&findings, out))?;
     }

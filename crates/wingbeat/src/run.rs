@@ -2,7 +2,6 @@
 //! stored, told, and made an exit code.
 
 mod args;
-mod end;
 mod github;
 mod interrupt;
 mod remote;
@@ -10,25 +9,21 @@ mod request;
 mod thresholds;
 
 use std::{
-    env,
     io::{self, Write as _},
     process::ExitCode,
 };
 
-use anyhow::Context as _;
+use wingbeat_text::plural;
 use wingbeat_track::{
     github::Message,
-    output::{self, Page},
-    run,
-    store::{self, Store},
+    output::{self, Page, Style},
+    run::{self, Finding},
+    store::Store,
 };
 
+use self::args::Format;
 pub(crate) use self::args::{MockArgs, RunArgs};
-use self::{
-    args::Format,
-    end::{exit_code, style},
-};
-use crate::shell::{error, print};
+use crate::shell::{error, print, stdout_has_colours, width_of};
 
 /// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.
 pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -94,21 +89,12 @@ pub(crate) fn mock(args: &MockArgs) -> anyhow::Result<ExitCode> {
 
 /// The store. A dry run takes the one that is there, and makes none.
 fn open(args: &RunArgs) -> anyhow::Result<Option<Store>> {
-    let path = path(args)?;
+    let path = args.store.path()?;
     Ok(match args.dry_run {
         false => Some(Store::open(path)?),
         true if path.exists() => Some(Store::open_existing(path)?),
         true => None,
     })
-}
-
-fn path(args: &RunArgs) -> anyhow::Result<std::path::PathBuf> {
-    if let Some(path) = args.store.clone().or_else(|| env::var_os("WINGBEAT_STORE").map(Into::into))
-    {
-        return Ok(path);
-    }
-    let directory = env::current_dir().context("cannot determine the current folder")?;
-    Ok(store::default_path(&directory))
 }
 
 fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
@@ -119,4 +105,22 @@ fn text(page: &Page<'_>, args: &RunArgs, verbose: bool) -> String {
         Format::Markdown => output::markdown(page, id),
         Format::Html => output::html(page, id),
     }
+}
+
+/// How text for the terminal looks.
+fn style(verbose: bool) -> Style {
+    Style { width: width_of(io::stdout()), has_colours: stdout_has_colours(), is_verbose: verbose }
+}
+
+/// What `--err` makes of alerts, and of benchmarks that failed.
+fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
+    let failures =
+        finding.report.iterations.iter().map(|results| results.failures.len()).sum::<usize>();
+    match (args.err, alerts, failures) {
+        (false, ..) | (true, 0, 0) => return ExitCode::SUCCESS,
+        // A benchmark that failed has not been shown to be as fast as before.
+        (true, 0, failures) => error!("{} failed", plural(failures, "benchmark")),
+        (true, alerts, _) => error!("alerts detected ({alerts})"),
+    }
+    ExitCode::FAILURE
 }

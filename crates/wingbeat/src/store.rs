@@ -38,7 +38,8 @@ impl StoreArgs {
         Ok(Store::open(self.path()?)?)
     }
 
-    fn path(&self) -> anyhow::Result<PathBuf> {
+    /// Where it is, or would be.
+    pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         let named = || env::var_os("WINGBEAT_STORE").filter(|path| !path.is_empty());
         if let Some(path) = self.store.clone().or_else(|| named().map(PathBuf::from)) {
             return Ok(path);

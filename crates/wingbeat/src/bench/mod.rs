@@ -7,11 +7,12 @@ use std::{io, path::Path, process::ExitCode, time::Duration};
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use wingbeat_bench::{
-    Warning, input,
+    analyse::compare::Thresholds,
+    input,
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
     report::{self, Style, veristat},
-    result::{CaseComparison, Failure, Report},
+    result::{Comparison, Failure, Report, SCHEMA_VERSION},
 };
 use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
@@ -37,12 +38,15 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let (plan, warnings) = plan(args)?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
-        None => Done::alone(
-            with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher)),
-            verbose,
-        )?,
-        Some(other) if is_csv(other) => {
-            against_veristat(args, &spec, &plan, other, quiet, verbose)?
+        None => {
+            let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
+            Done { report: told(report, verbose)?, text: None, is_worse: false }
+        }
+        Some(csv) if csv.extension().is_some_and(|extension| extension == "csv") => {
+            let rows = veristat_rows(csv)?;
+            let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
+            let found = against_veristat(told(report, verbose)?, &rows, csv, args.thresholds())?;
+            compared(found, args.format(), style)?
         }
         Some(other) => {
             let other = Spec::read_with(other, &args.inputs.r#type)?;
@@ -51,13 +55,16 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             let found = with_progress(quiet, |watcher| {
                 measure::against(&spec, &other, &plan, thresholds, watcher)
             });
-            let found = told(found, verbose)?;
-            let text = report::write_comparison(args.format(), &found, style)?;
-            Done { is_worse: is_worse(&found.cases), text: Some(text), report: found.report }
+            compared(told(found, verbose)?, args.format(), style)?
         }
     };
     if verbose {
-        tell_logs(&done.report.failures);
+        // The verifier's whole logs; the results have only their ends.
+        for Failure { name, log, .. } in &done.report.failures {
+            if let Some(log) = log {
+                message!("the verifier's log of {name}:\n{}\n", log.trim_end());
+            }
+        }
     }
     let has_more = !verbose && done.report.failures.iter().any(|failure| failure.log.is_some());
     let text = match done.text {
@@ -70,7 +77,10 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         deliver(output, &text, quiet)?;
     }
     if args.format() != report::Format::Human && !quiet {
-        tell_warnings(&done.report.warnings);
+        // Machine formats have no room for these, and nobody should miss them.
+        for warning in &done.report.warnings {
+            warning!("{warning}");
+        }
     }
     if let Some(errors) = report::errors(&done.report, style_of_messages()) {
         message!("{errors}");
@@ -94,53 +104,43 @@ struct Done {
     is_worse: bool,
 }
 
-impl Done {
-    fn alone(report: Result<Report, BenchError>, verbose: bool) -> anyhow::Result<Self> {
-        Ok(Self { report: told(report, verbose)?, text: None, is_worse: false })
-    }
+/// What came out of a comparison.
+fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::Result<Done> {
+    let text = report::write_comparison(format, &found, style)?;
+    let mut measures = found.cases.iter().flat_map(|case| &case.measures);
+    let is_worse = measures.any(|measure| measure.is_beyond_threshold);
+    Ok(Done { report: found.report, text: Some(text), is_worse })
 }
 
-/// Compares with figures that veristat, or an earlier run, has written.
-fn against_veristat(
-    args: &BenchArgs,
-    spec: &Spec,
-    plan: &Plan,
-    csv: &Path,
-    quiet: bool,
-    verbose: bool,
-) -> anyhow::Result<Done> {
+/// Figures that veristat, or an earlier run, has written.
+fn veristat_rows(csv: &Path) -> anyhow::Result<Vec<veristat::VeristatRow>> {
     let bytes = std::fs::read(csv).with_context(|| format!("cannot read {}", csv.display()))?;
-    let rows = veristat::read(&bytes).with_context(|| csv.display().to_string())?;
-    let report = with_progress(quiet, |watcher| measure::bench(spec, plan, watcher));
-    let report = told(report, verbose)?;
+    veristat::read(&bytes).with_context(|| csv.display().to_string())
+}
+
+/// Compares with them.
+fn against_veristat(
+    report: Report,
+    rows: &[veristat::VeristatRow],
+    csv: &Path,
+    thresholds: Thresholds,
+) -> anyhow::Result<Comparison> {
     let veristat::AgainstVeristat { cases, unmatched, .. } =
-        veristat::against_veristat(&report, &rows, args.thresholds().exact);
+        veristat::against_veristat(&report, rows, thresholds.exact);
     if cases.is_empty() {
         let reasons: Vec<_> =
             unmatched.iter().map(|it| format!("{}: {}", it.name, it.reason)).collect();
         bail!("{}: nothing to compare: {}", csv.display(), reasons.join("; "));
     }
-    let is_worse = is_worse(&cases);
-    let found = wingbeat_bench::result::Comparison {
-        schema_version: wingbeat_bench::result::SCHEMA_VERSION,
+    Ok(Comparison {
+        schema_version: SCHEMA_VERSION,
         report,
         against: csv.display().to_string(),
         cases,
         unmatched,
-        time_threshold: args.thresholds().time,
-        exact_threshold: args.thresholds().exact,
-    };
-    let text =
-        report::write_comparison(args.format(), &found, style(args.output.is_some(), verbose))?;
-    Ok(Done { report: found.report, text: Some(text), is_worse })
-}
-
-fn is_csv(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "csv")
-}
-
-fn is_worse(cases: &[CaseComparison]) -> bool {
-    cases.iter().flat_map(|case| &case.measures).any(|measure| measure.is_beyond_threshold)
+        time_threshold: thresholds.time,
+        exact_threshold: thresholds.exact,
+    })
 }
 
 /// The plan that the flags mean, and what there is to say about the inputs.
@@ -230,22 +230,6 @@ fn style(is_file: bool, verbose: bool) -> Style {
 /// How errors look on stderr. Escape sequences are taken out where it takes none.
 fn style_of_messages() -> Style {
     Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
-}
-
-/// The verifier's whole logs; the results have only their ends.
-fn tell_logs(failures: &[Failure]) {
-    for failure in failures {
-        if let Some(log) = &failure.log {
-            message!("the verifier's log of {}:\n{}\n", failure.name, log.trim_end());
-        }
-    }
-}
-
-/// Machine formats have no room for these, and nobody should miss them.
-fn tell_warnings(warnings: &[Warning]) {
-    for warning in warnings {
-        warning!("{warning}");
-    }
 }
 
 fn exit_code(report: &Report, is_worse: bool) -> ExitCode {

@@ -1,7 +1,5 @@
 //! The findings for scripts. Fields are added, never renamed or removed, as long as `schema_version` stays the same.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use serde_json::json;
 use wingbeat_bpf::{
@@ -10,7 +8,7 @@ use wingbeat_bpf::{
 };
 
 /// 2: `mend` became `next_step`.
-const SCHEMA_VERSION: u32 = 2;
+pub(super) const SCHEMA_VERSION: u32 = 2;
 
 /// A finding, and what this kernel should have answered.
 #[derive(Debug, Serialize)]
@@ -21,25 +19,21 @@ struct Row<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
-    schema_version: u32,
+pub(super) struct Report<'a> {
     wingbeat: &'static str,
     can: serde_json::Value,
     findings: Vec<Row<'a>>,
 }
 
-/// Writes one object, with a line break at its end.
-pub(super) fn write(findings: &[Finding], kernel: &Kernel, mut out: impl Write) -> io::Result<()> {
-    let row = |finding| Row { finding, expected: kernel.expects(finding.id) };
-    let rows: Vec<_> = findings.iter().map(row).collect();
-    let report = Report {
-        schema_version: SCHEMA_VERSION,
-        wingbeat: env!("CARGO_PKG_VERSION"),
-        can: json!({ "profile": can(Verb::Profile, findings) }),
-        findings: rows,
-    };
-    serde_json::to_writer_pretty(&mut out, &report)?;
-    writeln!(out)
+impl<'a> Report<'a> {
+    pub(super) fn of(findings: &'a [Finding], kernel: &Kernel) -> Self {
+        let row = |finding: &'a Finding| Row { finding, expected: kernel.expects(finding.id) };
+        Self {
+            wingbeat: env!("CARGO_PKG_VERSION"),
+            can: json!({ "profile": can(Verb::Profile, findings) }),
+            findings: findings.iter().map(row).collect(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -60,9 +54,10 @@ mod tests {
             helps: &[Verb::Profile],
             next_step: Some(NextStep::Command("sudo sysctl x=1".to_owned())),
         };
-        let mut bytes = Vec::new();
-        write(&[finding], &Kernel::running(), &mut bytes).unwrap();
-        let found: Value = serde_json::from_slice(&bytes).unwrap();
+        let findings = [finding];
+        let report = Report::of(&findings, &Kernel::running());
+        let text = crate::shell::json_text(SCHEMA_VERSION, &report).unwrap();
+        let found: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({
             "schema_version": 2,
             "wingbeat": env!("CARGO_PKG_VERSION"),

@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, ops::Bound, path::PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use wingbeat_stats::random::Random;
 use wingbeat_track::{
     adapter::Adapter,
@@ -11,7 +14,10 @@ use wingbeat_track::{
     run::Fold,
 };
 
-use crate::values::{FormatArgs, share_within};
+use crate::{
+    store::StoreArgs,
+    values::{FormatArgs, share_within},
+};
 
 /// Flags of `wingbeat run`.
 #[derive(Debug, Args)]
@@ -51,15 +57,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ADAPTER", help_heading = "Results")]
     pub adapter: Option<Adapter>,
     /// Use the mean or the median if the tool reports both
-    #[arg(long, value_enum, value_name = "AVERAGE", help_heading = "Results")]
-    pub average: Option<AverageName>,
+    #[arg(long, value_parser = average(), value_name = "AVERAGE", help_heading = "Results")]
+    pub average: Option<Average>,
     /// Run the command N times
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Results")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iter: u32,
     /// Combine the results of all iterations into one
-    #[arg(long, value_enum, value_name = "FOLD", help_heading = "Results")]
-    pub fold: Option<FoldName>,
+    #[arg(long, value_parser = fold(), value_name = "FOLD", help_heading = "Results")]
+    pub fold: Option<Fold>,
     /// Ignore runs of the command that fail
     #[arg(long, help_heading = "Results")]
     pub allow_failure: bool,
@@ -88,9 +94,8 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,
 
-    /// Store to use [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
+    #[command(flatten)]
+    pub store: StoreArgs,
     #[command(flatten)]
     pub format: FormatArgs<Format>,
     /// Compare without storing
@@ -251,47 +256,22 @@ pub(crate) enum Format {
     Html,
 }
 
-/// Figures that stand for a benchmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AverageName {
-    Mean,
-    Median,
+/// The figure that stands for a benchmark.
+fn average() -> impl TypedValueParser<Value = Average> {
+    PossibleValuesParser::new(["mean", "median"]).map(|name| match &*name {
+        "mean" => Average::Mean,
+        _ => Average::Median,
+    })
 }
 
-impl From<AverageName> for Average {
-    fn from(name: AverageName) -> Self {
-        match name {
-            AverageName::Mean => Self::Mean,
-            AverageName::Median => Self::Median,
-        }
-    }
-}
-
-/// Ways of making one result of several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FoldName {
-    Min,
-    Max,
-    Mean,
-    Median,
-}
-
-impl From<FoldName> for Fold {
-    fn from(name: FoldName) -> Self {
-        match name {
-            FoldName::Min => Self::Min,
-            FoldName::Max => Self::Max,
-            FoldName::Mean => Self::Mean,
-            FoldName::Median => Self::Median,
-        }
-    }
-}
-
-impl RunArgs {
-    /// Whether alerts make an exit code.
-    pub(crate) fn is_strict(&self) -> bool {
-        self.err
-    }
+/// How one result is made of several.
+fn fold() -> impl TypedValueParser<Value = Fold> {
+    PossibleValuesParser::new(["min", "max", "mean", "median"]).map(|name| match &*name {
+        "min" => Fold::Min,
+        "max" => Fold::Max,
+        "mean" => Fold::Mean,
+        _ => Fold::Median,
+    })
 }
 
 impl MockArgs {

@@ -16,7 +16,7 @@ pub(super) fn tell_actions(args: &RunArgs, message: impl FnOnce(Option<&str>) ->
         only_on_alert: args.ci.ci_only_on_alert,
         id: args.ci.ci_id.clone(),
         number: args.ci.ci_number,
-        is_strict: args.is_strict(),
+        is_strict: args.err,
     };
     let told = actions.tell(&message(options.id.as_deref()), &options);
     // On stderr, which GitHub reads too: stdout may be data.

@@ -11,9 +11,9 @@ use wingbeat_track::{
 
 use super::{
     args::{Format, RunArgs},
-    end::{exit_code, style},
-    github,
+    exit_code, github,
     request::{self, variable},
+    style,
 };
 use crate::shell::{message, print, warning};
 

@@ -50,9 +50,9 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
             (None, Some(name)) => name.parse()?,
             (None, None) => config.adapter.unwrap_or(Adapter::Magic),
         },
-        average: args.average.map(Into::into),
+        average: args.average,
         iterations: args.iter,
-        fold: args.fold.map(Into::into),
+        fold: args.fold,
         allow_failure: args.allow_failure,
         backdate: args
             .backdate

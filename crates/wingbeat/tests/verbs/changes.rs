@@ -1,25 +1,17 @@
 //! `wingbeat changes` from files to output and exit code. Needs no rights.
 
-use std::fs;
+use std::{fs, process::Command};
 
-use assert_cmd::Command;
-use serde_json::Value;
+use serde_json::json;
 
-use crate::ran::Ran;
+use crate::{ran::Ran, repository::WINGBEAT};
 
 /// Runs `wingbeat changes` on a file `series` with this content.
 fn changes(content: &str, arguments: &[&str]) -> Ran {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("series"), content).expect("a file");
-    ran(Command::cargo_bin("wingbeat")
-        .expect("wingbeat")
-        .current_dir(&folder)
-        .args(["changes", "series"])
-        .args(arguments))
-}
-
-fn ran(command: &mut Command) -> Ran {
-    command.output().expect("it runs").into()
+    let mut command = Command::new(WINGBEAT);
+    Ran::of(command.current_dir(&folder).args(["changes", "series"]).args(arguments))
 }
 
 /// Sixty points with a wave of three; the level goes from 100 to 110 at the 41st. And a calm series.
@@ -34,10 +26,10 @@ fn csv() -> String {
 
 #[test]
 fn a_table_with_labels() {
-    let Ran { code, stdout, stderr } = changes(&csv(), &[]);
+    let Ran { stdout, stderr, .. } = changes(&csv(), &[]).ended_with(0);
     let labels = "note: series: column 1, \"commit\", is used as labels: \"c00\" in line 2 is not a \
          number\n";
-    assert_eq!((code, stderr.as_str()), (Some(0), labels));
+    assert_eq!(stderr, labels);
     let lines: Vec<Vec<&str>> =
         stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["series", "index", "label", "before", "after", "change", "p"]);
@@ -47,10 +39,8 @@ fn a_table_with_labels() {
 
 #[test]
 fn json_names_every_series() {
-    let Ran { code, stdout, .. } = changes(&csv(), &["--format", "json"]);
-    assert_eq!(code, Some(0));
-    let found: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!(found["series"]["size"], Value::Array(Vec::new()));
+    let found = changes(&csv(), &["--format", "json"]).ended_with(0).json();
+    assert_eq!(found["series"]["size"], json!([]));
     let change = &found["series"]["latency"][0];
     assert_eq!(change["index"], 40);
     for key in ["before", "after", "change", "p"] {
@@ -65,21 +55,19 @@ fn stdin_and_gaps() {
     values[0] = "null".to_owned();
     values[39] = "null".to_owned();
     let json = format!("{{\"a\": [{}], \"b\": [null, 1]}}", values.join(","));
-    let mut command = Command::cargo_bin("wingbeat").expect("wingbeat");
-    let command = command.args(["changes", "-", "--format", "json"]).write_stdin(json);
-    let Ran { code, stdout, stderr } = ran(command);
-    assert_eq!(stderr, "note: 1 of 2 series has fewer than 8 values, too few for a change\n");
-    let found: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!((code, &found["series"]["a"][0]["index"]), (Some(0), &Value::from(40)));
-    assert_eq!(found["series"]["b"], Value::Array(Vec::new()));
+    let mut command = Command::new(WINGBEAT);
+    let ran = Ran::with_stdin(command.args(["changes", "-", "--format", "json"]), &json);
+    assert_eq!(ran.stderr, "note: 1 of 2 series has fewer than 8 values, too few for a change\n");
+    let found = ran.ended_with(0).json();
+    assert_eq!(found["series"]["a"][0]["index"], 40);
+    assert_eq!(found["series"]["b"], json!([]));
 }
 
 #[test]
 fn exit_codes() {
     let csv = csv();
     let check = |arguments: &[&str], expected| {
-        let Ran { code, stderr, .. } = changes(&csv, arguments);
-        assert_eq!(code, Some(expected), "{arguments:?}: {stderr}");
+        changes(&csv, arguments).ended_with(expected);
     };
     check(&["--err"], 1);
     check(&["--err", "--last", "20"], 1);
@@ -96,28 +84,25 @@ fn exit_codes() {
 #[test]
 fn errors_are_one_sentence_with_the_place() {
     let check = |content: &str, expected: &str| {
-        let Ran { code, stdout, stderr } = changes(content, &[]);
-        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{content:?}");
+        let Ran { stderr, .. } = changes(content, &[]).ended_with(1).prints_nothing();
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
         assert!(stderr.starts_with(&format!("error: series: {expected}")), "{stderr}");
     };
     check("", "the file is empty");
     check("a,b\n1,2\n1,two\n", "line 3, column 2: \"two\" is not a finite number");
     check("{\"a\": [1, true]}", "line 1, column 14: invalid type: boolean `true`");
-    let mut command = Command::cargo_bin("wingbeat").expect("wingbeat");
-    let missing = ran(command.args(["changes", "/no/such/file"])).ended_with(1);
-    assert!(missing.stderr.starts_with("error: cannot read /no/such/file: No such file"));
+    let missing = Ran::of(Command::new(WINGBEAT).args(["changes", "/no/such/file"]));
+    missing.ended_with(1).tells("error: cannot read /no/such/file: No such file");
 }
 
 #[test]
 fn output_goes_into_a_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("a.csv"), csv()).expect("a file");
-    let mut command = Command::cargo_bin("wingbeat").expect("wingbeat");
-    let command = command.current_dir(&folder).args(["changes", "a.csv", "-o", "a.txt"]);
-    let Ran { code, stdout, stderr } = ran(command);
-    assert_eq!((code, stdout.as_str()), (Some(0), ""));
-    let stderr = stderr.lines().last().expect("a line");
+    let mut command = Command::new(WINGBEAT);
+    let ran = Ran::of(command.current_dir(&folder).args(["changes", "a.csv", "-o", "a.txt"]));
+    let ran = ran.ended_with(0).prints_nothing();
+    let stderr = ran.stderr.lines().last().expect("a line");
     assert!(stderr.starts_with("wrote ") && stderr.contains("a.txt ("), "{stderr}");
     assert!(fs::read_to_string(folder.path().join("a.txt")).expect("text").contains("latency"));
 }

@@ -4,5 +4,5 @@
 mod ends;
 mod failures;
 mod sides;
-pub(crate) mod support;
+mod support;
 mod verdicts;

@@ -4,5 +4,6 @@ mod changes;
 mod compare;
 mod docs;
 mod ran;
+mod repository;
 mod run;
 mod track_views;

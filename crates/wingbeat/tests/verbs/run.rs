@@ -15,5 +15,4 @@ mod settings;
 mod sources;
 mod start_point;
 mod store;
-pub(crate) mod support;
 mod thresholds;

@@ -7,10 +7,14 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{Ran, Repository, lines_of, printing, script, wait_for};
+use super::support::{lines_of, printing, script};
+use crate::{
+    ran::{Ran, wait_for},
+    repository::Repository,
+};
 
 fn start(repository: &Repository, flags: &[&str], command: &[&str]) -> Child {
-    let mut wingbeat = repository.wingbeat(flags, command);
+    let mut wingbeat = repository.comparing(flags, command);
     wingbeat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
 }
 
@@ -26,7 +30,7 @@ fn ended(child: Child) -> Ran {
 fn ctrl_c_leaves_no_worktree_and_no_process() {
     for signal in [Signal::INT, Signal::TERM] {
         let repository =
-            Repository::new("#!/bin/sh\necho $$ > \"$CARGO_TARGET_DIR/pid\"\nsleep 600\n");
+            Repository::with_script("#!/bin/sh\necho $$ > \"$CARGO_TARGET_DIR/pid\"\nsleep 600\n");
         let child = start(&repository, &["--base", "main"], &["./bench.sh"]);
         let pid = || {
             let caches = fs::read_dir(repository.path().join(".wingbeat/compare")).ok()?;
@@ -36,9 +40,8 @@ fn ctrl_c_leaves_no_worktree_and_no_process() {
         wait_for("the first run", || pid().is_some());
         assert_eq!(repository.worktrees().len(), 2);
         send(&child, signal);
-        let Ran { code, stdout, stderr } = ended(child);
-        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
-        assert!(stderr.contains("stopped before both revisions were run"), "{stderr}");
+        let ran = ended(child).ended_with(1).prints_nothing();
+        ran.tells("stopped before both revisions were run");
         repository.assert_no_worktrees();
         let pid: u32 = pid().expect("a process");
         wait_for("its end", || {
@@ -51,7 +54,8 @@ fn ctrl_c_leaves_no_worktree_and_no_process() {
 #[test]
 fn what_was_measured_before_a_signal_is_told() {
     let count = "echo >> \"$CARGO_TARGET_DIR/runs\"; n=$(date +%N | sed 's/^0*//')";
-    let repository = Repository::new(&printing(count, "a", "latency", "$((500 + n % 900))"));
+    let repository =
+        Repository::with_script(&printing(count, "a", "latency", "$((500 + n % 900))"));
     let flags = ["--base", "main", "--err", "--precision", "0.001"];
     let child = start(&repository, &flags, &["./bench.sh"]);
     let runs = || {
@@ -61,15 +65,14 @@ fn what_was_measured_before_a_signal_is_told() {
     };
     wait_for("three pairs", || runs() >= 8);
     send(&child, Signal::INT);
-    let Ran { code, stdout, stderr } = ended(child);
-    assert!(stdout.contains(", until it was stopped\n"), "{stdout}{stderr}");
-    assert!(matches!(code, Some(0 | 1)), "{code:?}");
+    let ran = ended(child).prints(", until it was stopped\n");
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran}");
     repository.assert_no_worktrees();
 }
 
 #[test]
 fn what_a_killed_one_left_behind_is_removed_by_the_next() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let mine = repository.temporary().join("mine");
     let path = mine.display().to_string();
     repository.git(&["worktree", "add", "--quiet", "--detach", &path]);
@@ -78,8 +81,7 @@ fn what_a_killed_one_left_behind_is_removed_by_the_next() {
     child.kill().expect("killed");
     child.wait().expect("it ends");
     assert!(!repository.worktrees().is_empty());
-    let Ran { code, stderr, .. } = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    assert_eq!(code, Some(0), "{stderr}");
+    repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(0);
     assert!(mine.join("bench.sh").exists());
     repository.git(&["worktree", "remove", &path]);
     repository.assert_no_worktrees();
@@ -87,29 +89,27 @@ fn what_a_killed_one_left_behind_is_removed_by_the_next() {
 
 #[test]
 fn two_at_once_are_refused() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let child = start(&repository, &["--base", "main"], &["sleep 600"]);
     wait_for("the worktrees", || repository.worktrees().len() == 2);
-    let Ran { code, stderr, .. } = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains("another `wingbeat compare` is running"), "{stderr}");
+    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
+    ran.tells("another `wingbeat compare` is running");
     assert_eq!(repository.worktrees().len(), 2);
     send(&child, Signal::TERM);
-    assert_eq!(ended(child).code, Some(1));
+    ended(child).ended_with(1);
     repository.assert_no_worktrees();
 }
 
 #[test]
 fn six_pairs_are_run_even_if_time_is_up() {
-    let repository = Repository::new(&printing(
+    let repository = Repository::with_script(&printing(
         "sleep 0.1; n=$(date +%N | sed 's/^0*//')",
         "a",
         "latency",
         "$((500 + n % 900))",
     ));
     let flags = ["--base", "main", "--time", "100ms", "--format", "json"];
-    let Ran { stdout, stderr, .. } = repository.compare(&flags, &["./bench.sh"]);
-    let found: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    let ran = repository.compare(&flags, &["./bench.sh"]).tells("which is more than --time");
+    let found = ran.json();
     assert_eq!((&found["pairs"], &found["end"]), (&6.into(), &"time-spent".into()));
-    assert!(stderr.contains("which is more than --time"), "{stderr}");
 }

@@ -2,38 +2,36 @@
 
 use std::fs;
 
-use super::support::{Ran, Repository, script};
+use super::support::script;
+use crate::{ran::Ran, repository::Repository};
 
 fn check(repository: &Repository, flags: &[&str], command: &[&str], expected: &str) {
-    let Ran { code, stdout, stderr } = repository.compare(flags, command);
-    assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
-    assert!(stderr.contains(expected), "{stderr}");
+    repository.compare(flags, command).ended_with(1).prints_nothing().tells(expected);
     repository.assert_no_worktrees();
 }
 
 #[test]
 fn revisions_that_are_not_there() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let bench = ["./bench.sh"];
     check(&repository, &["--base", "nowhere"], &bench, "there is no commit \"nowhere\"");
     check(&repository, &["--base=--all"], &bench, "there is no commit \"--all\"");
-    let flags = ["--base", "main", "--head", "main~1"];
-    check(&repository, &flags, &bench, "there is no commit \"main~1\"");
+    let flags = ["--base", "main", "--head", "main~9"];
+    check(&repository, &flags, &bench, "there is no commit \"main~9\"");
 }
 
 #[test]
 fn outside_of_a_repository() {
-    let repository = Repository::new(&script(1000));
-    let mut wingbeat = repository.wingbeat(&["--base", "main"], &["./bench.sh"]);
-    let ran: Ran = wingbeat.current_dir(repository.temporary()).output().expect("it runs").into();
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("lies in no working tree of git"), "{}", ran.stderr);
+    let repository = Repository::with_script(&script(1000));
+    let mut wingbeat = repository.comparing(&["--base", "main"], &["./bench.sh"]);
+    let ran = Ran::of(wingbeat.current_dir(repository.temporary()));
+    ran.ended_with(1).tells("lies in no working tree of git");
     assert!(!repository.temporary().join(".wingbeat").exists());
 }
 
 #[test]
 fn commands_that_fail_on_one_side() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     repository.write("bench.sh", "#!/bin/sh\necho out\necho 'no such flag' >&2\nexit 3\n");
     let expected =
         "\"./bench.sh\" exited with 3 in head; its last lines were:\n  out\n  no such flag";
@@ -46,14 +44,14 @@ fn commands_that_fail_on_one_side() {
 
 #[test]
 fn flags_behind_a_line() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let expected = "--err follows the command \"./bench.sh fast\"";
     check(&repository, &["--base", "main"], &["./bench.sh fast", "--err"], expected);
 }
 
 #[test]
 fn outputs_without_results() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let expected = "the output of base: the adapter magic found no result in this output";
     check(&repository, &["--base", "main"], &["echo", "hello"], expected);
     repository.write("bench.sh", "#!/bin/sh\necho '{\"b\": {\"latency\": {\"value\": 5}}}'\n");
@@ -63,25 +61,23 @@ fn outputs_without_results() {
 
 #[test]
 fn folders_that_one_side_lacks() {
-    let repository = Repository::new(&script(1000));
-    repository.write("inner/bench.sh", &script(1000));
-    let mut wingbeat = repository.wingbeat(&["--base", "main"], &["./bench.sh"]);
+    let repository = Repository::with_script(&script(1000));
+    repository.write("inner/bench.sh", script(1000));
+    let mut wingbeat = repository.comparing(&["--base", "main"], &["./bench.sh"]);
     let wingbeat = wingbeat.current_dir(repository.path().join("inner"));
-    let ran: Ran = wingbeat.output().expect("it runs").into();
-    assert!(ran.stderr.contains("main has no folder \"inner/\""), "{}", ran.stderr);
+    Ran::of(wingbeat).tells("main has no folder \"inner/\"");
     repository.assert_no_worktrees();
 }
 
 #[test]
 fn a_temporary_folder_of_somebody_else() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let user = rustix::process::geteuid().as_raw();
     let link = repository.temporary().join(format!("wingbeat-compare-{user}"));
     let elsewhere = repository.temporary().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a folder");
     std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
-    let Ran { code, stderr, .. } = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains("belongs to somebody else or is no folder"), "{stderr}");
+    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
+    ran.tells("belongs to somebody else or is no folder");
     assert_eq!(fs::read_dir(&elsewhere).expect("a folder").count(), 0);
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::support::{Ran, Repository, lines_of, printing, script};
+use super::support::{lines_of, printing, script};
+use crate::{ran::Ran, repository::Repository};
 
 /// A script that prints the size of a file as a latency, 1 if there is none.
 fn size_of(file: &str) -> String {
@@ -13,15 +14,14 @@ fn size_of(file: &str) -> String {
 /// Values of base and head, as the table has them.
 fn values(repository: &Repository, flags: &[&str], command: &[&str]) -> (f64, f64) {
     let flags = [&["--base", "main", "--format", "json"], flags].concat();
-    let Ran { stdout, stderr, .. } = repository.compare(&flags, command);
-    let found: serde_json::Value = serde_json::from_str(&stdout).expect(&stderr);
+    let found = repository.compare(&flags, command).json();
     let value = |side: &str| found["rows"][0][side].as_f64().expect("a number").round();
     (value("base"), value("head"))
 }
 
 #[test]
 fn the_working_tree_is_taken_as_it_is_and_left_alone() {
-    let repository = Repository::new(&size_of("data"));
+    let repository = Repository::with_script(&size_of("data"));
     repository.write("staged", "x");
     repository.git(&["add", "staged"]);
     repository.write("data", "12345");
@@ -29,7 +29,7 @@ fn the_working_tree_is_taken_as_it_is_and_left_alone() {
     assert_eq!(values(&repository, &[], &["./bench.sh"]), (1.0, 5.0));
     assert_eq!(repository.git(&["status", "--porcelain"]), before);
     // Changed and removed files, too.
-    repository.commit();
+    repository.commit_all();
     repository.write("data", "123");
     assert_eq!(values(&repository, &[], &["./bench.sh"]), (5.0, 3.0));
     fs::remove_file(repository.path().join("data")).expect("removed");
@@ -46,32 +46,31 @@ fn the_working_tree_is_taken_as_it_is_and_left_alone() {
 
 #[test]
 fn the_command_runs_in_the_same_folder() {
-    let repository = Repository::new(&script(1));
-    repository.write("inner/bench.sh", &size_of("data"));
+    let repository = Repository::with_script(&script(1));
+    repository.write("inner/bench.sh", size_of("data"));
     repository.write("inner/data", "1234");
-    repository.commit();
+    repository.commit_all();
     let mut wingbeat =
-        repository.wingbeat(&["--base", "main", "--format", "json"], &["./bench.sh"]);
-    let output = wingbeat.current_dir(repository.path().join("inner")).output().expect("it runs");
-    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        repository.comparing(&["--base", "main", "--format", "json"], &["./bench.sh"]);
+    let found = Ran::of(wingbeat.current_dir(repository.path().join("inner"))).json();
     assert_eq!(found["rows"][0]["benchmark"], "size");
 }
 
 #[test]
 fn submodules_are_checked_out_as_each_side_has_them() {
-    let inner = Repository::new("");
+    let inner = Repository::with_script("");
     inner.write("data", "12");
-    inner.commit();
-    let repository = Repository::new(&size_of("inner/data"));
+    inner.commit_all();
+    let repository = Repository::with_script(&size_of("inner/data"));
     let url = inner.path().display().to_string();
     let local = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
     repository.git(&[&local[..], &["add", &url, "inner"]].concat());
-    repository.commit();
+    repository.commit_all();
     inner.write("data", "1234567");
-    inner.commit();
+    inner.commit_all();
     repository.git(&[&local[..], &["update", "--remote"]].concat());
     repository.git(&["checkout", "--quiet", "-b", "newer"]);
-    repository.commit();
+    repository.commit_all();
     assert_eq!(values(&repository, &[], &["./bench.sh"]), (2.0, 7.0));
     repository.assert_no_worktrees();
 }
@@ -79,7 +78,7 @@ fn submodules_are_checked_out_as_each_side_has_them() {
 #[test]
 fn what_was_built_is_kept_for_each_side() {
     let keep = printing("echo >> \"$CARGO_TARGET_DIR/runs\"", "loop", "instructions", "7");
-    let repository = Repository::new(&keep);
+    let repository = Repository::with_script(&keep);
     repository.write("new", "x");
     let built = repository.path().join(".wingbeat/compare/working-tree-0/target/runs");
     for runs in [3, 6] {
@@ -94,7 +93,7 @@ fn what_was_built_is_kept_for_each_side() {
 
 #[test]
 fn a_build_is_made_once_for_each_side() {
-    let repository = Repository::new(&printing("", "loop", "instructions", "$(cat built)"));
+    let repository = Repository::with_script(&printing("", "loop", "instructions", "$(cat built)"));
     let flags = ["--build", "pwd >> ../builds; echo 7 > built"];
     // The folder above both is gone afterwards, so that it has to be looked at from inside.
     let command = ["wc -l < ../builds >&2; cp ../builds \"$CARGO_TARGET_DIR\"; ./bench.sh"];
@@ -112,12 +111,12 @@ fn a_build_is_made_once_for_each_side() {
 #[test]
 fn files_of_a_commit_have_its_time() {
     let line = "age=$(( $(date +%s) - $(stat -c %Y bench.sh) ))";
-    let repository = Repository::new(&printing(line, "loop", "instructions", "$(( age > 5000 ))"));
+    let repository =
+        Repository::with_script(&printing(line, "loop", "instructions", "$(( age > 5000 ))"));
     let date = "2001-02-03T04:05:06Z";
-    let mut git = std::process::Command::new("git");
-    git.current_dir(repository.path()).env("GIT_COMMITTER_DATE", date);
-    git.env("GIT_COMMITTER_NAME", "name").env("GIT_COMMITTER_EMAIL", "name@example.org");
-    let amended = git.args(["commit", "--quiet", "--amend", "--no-edit"]).status();
+    let mut git = repository.command("git");
+    git.args(["commit", "--quiet", "--amend", "--no-edit"]).env("GIT_COMMITTER_DATE", date);
+    let amended = git.status();
     assert!(amended.expect("git runs").success());
     repository.write("new", "x");
     // With changes the time is now, so that they are built for sure.

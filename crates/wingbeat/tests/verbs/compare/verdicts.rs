@@ -4,18 +4,18 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use super::support::{Ran, Repository, printing, script};
+use super::support::{printing, script};
+use crate::repository::Repository;
 
 #[test]
 fn a_slowdown_of_the_working_tree_is_found() {
-    let repository = Repository::new(&script(1000));
-    repository.write("bench.sh", &script(1050));
-    let Ran { code, stdout, stderr } = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.starts_with("working tree ("), "{stdout}");
-    assert!(stdout.contains(" with uncommitted changes) against main ("), "{stdout}");
-    assert!(stdout.ends_with("  worse\n\n1 worse of 1 result\n"), "{stdout}");
-    assert!(stdout.contains("pairs of runs by turns in"), "{stdout}");
+    let repository = Repository::with_script(&script(1000));
+    repository.write("bench.sh", script(1050));
+    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(0);
+    let ran =
+        ran.prints(" with uncommitted changes) against main (").prints("pairs of runs by turns in");
+    assert!(ran.stdout.starts_with("working tree ("), "{ran}");
+    assert!(ran.stdout.ends_with("  worse\n\n1 worse of 1 result\n"), "{ran}");
     repository.assert_no_worktrees();
 }
 
@@ -23,7 +23,7 @@ fn a_slowdown_of_the_working_tree_is_found() {
 /// may leave no trace but the content.
 #[test]
 fn an_edit_in_the_second_of_the_commit_is_found() {
-    let repository = Repository::new(&script(1000));
+    let repository = Repository::with_script(&script(1000));
     let at_once = |path: &str| {
         let path = repository.path().join(path);
         let file = std::fs::File::options().write(true).open(path).expect("a file");
@@ -32,22 +32,20 @@ fn an_edit_in_the_second_of_the_commit_is_found() {
     repository.git(&["config", "core.trustctime", "false"]);
     at_once("bench.sh");
     repository.git(&["update-index", "--refresh"]);
-    repository.write("bench.sh", &script(1050));
+    repository.write("bench.sh", script(1050));
     at_once("bench.sh");
     at_once(".git/index");
-    let Ran { code, stdout, stderr } = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.contains(" with uncommitted changes) against main ("), "{stdout}");
+    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(0);
+    ran.prints(" with uncommitted changes) against main (");
 }
 
 #[test]
 fn exit_codes() {
-    let repository = Repository::new(&script(1000));
-    repository.write("bench.sh", &script(1050));
-    repository.commit();
+    let repository = Repository::with_script(&script(1000));
+    repository.write("bench.sh", script(1050));
+    repository.commit_all();
     let check = |flags: &[&str], expected| {
-        let Ran { code, stdout, stderr } = repository.compare(flags, &["./bench.sh"]);
-        assert_eq!(code, Some(expected), "{flags:?}: {stdout}{stderr}");
+        repository.compare(flags, &["./bench.sh"]).ended_with(expected);
     };
     let (old, new) = ("HEAD~1", "HEAD");
     check(&["--base", old], 0);
@@ -68,17 +66,16 @@ fn exit_codes() {
 fn exact_measures_need_four_runs_and_no_statistics() {
     let count = "echo >> \"$CARGO_TARGET_DIR/runs\"";
     let exact = |value| printing(count, "loop", "instructions", value);
-    let repository = Repository::new(&exact("1000"));
-    repository.write("bench.sh", &exact("1001"));
+    let repository = Repository::with_script(&exact("1000"));
+    repository.write("bench.sh", exact("1001"));
     let flags = ["--base", "main", "--err", "--format", "json"];
-    let Ran { code, stdout, .. } = repository.compare(&flags, &["./bench.sh"]);
-    let found: Value = serde_json::from_str(&stdout).expect("JSON");
-    assert_eq!((code, &found["pairs"]), (Some(1), &Value::from(2)));
+    let found = repository.compare(&flags, &["./bench.sh"]).ended_with(1).json();
+    assert_eq!(found["pairs"], 2);
     let row = &found["rows"][0];
     assert_eq!((&row["verdict"], &row["interval"]), (&Value::from("worse"), &Value::Null));
     assert_eq!(row["change"], 0.001);
     let flags = ["--base", "main", "--err", "--threshold-exact", "1"];
-    assert_eq!(repository.compare(&flags, &["./bench.sh"]).code, Some(0));
+    repository.compare(&flags, &["./bench.sh"]).ended_with(0);
 }
 
 #[test]
@@ -86,21 +83,19 @@ fn exact_measures_that_differ_from_run_to_run_are_judged_like_times() {
     // No two runs in a row say the same, and both sides say the same in the mean.
     let count = "runs=$CARGO_TARGET_DIR/runs; echo >> \"$runs\"; n=$(wc -l < \"$runs\")";
     let repository =
-        Repository::new(&printing(count, "a", "instructions", "$((1000 + n * 5 % 9))"));
-    let Ran { code, stdout, .. } =
-        repository.compare(&["--base", "main", "--err", "--seed", "1"], &["./bench.sh"]);
-    assert_eq!(code, Some(0));
-    assert!(stdout.contains("differs between runs of one revision"), "{stdout}");
+        Repository::with_script(&printing(count, "a", "instructions", "$((1000 + n * 5 % 9))"));
+    let flags = ["--base", "main", "--err", "--seed", "1"];
+    let ran = repository.compare(&flags, &["./bench.sh"]).ended_with(0);
+    ran.prints("differs between runs of one revision");
 }
 
 #[test]
 fn json_and_markdown() {
-    let repository = Repository::new(&script(1000));
-    repository.write("bench.sh", &script(1050));
-    repository.commit();
-    let Ran { stdout, .. } =
-        repository.compare(&["--base", "HEAD~1", "--format", "json"], &["./bench.sh"]);
-    let found: Value = serde_json::from_str(&stdout).expect("JSON");
+    let repository = Repository::with_script(&script(1000));
+    repository.write("bench.sh", script(1050));
+    repository.commit_all();
+    let flags = ["--base", "HEAD~1", "--format", "json"];
+    let found = repository.compare(&flags, &["./bench.sh"]).json();
     assert_eq!(found["base"]["asked"], "HEAD~1");
     assert_eq!(found["head"]["has_uncommitted_changes"], false);
     assert_eq!(found["end"], "precise");
@@ -111,8 +106,7 @@ fn json_and_markdown() {
     let (lower, upper) = (row["interval"]["lower"].as_f64(), row["interval"]["upper"].as_f64());
     assert!(lower < Some(change) && upper > Some(change));
     let flags = ["--base", "HEAD~1", "--format", "markdown", "-o", "comment.md"];
-    let Ran { code, stdout, stderr } = repository.compare(&flags, &["./bench.sh"]);
-    assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
+    repository.compare(&flags, &["./bench.sh"]).ended_with(0).prints_nothing();
     let comment = std::fs::read_to_string(repository.path().join("comment.md")).expect("a file");
     assert!(
         comment.starts_with("<strong>1 worse of 1 result</strong>\n\n| benchmark |"),
@@ -126,9 +120,8 @@ fn benchmarks_of_one_side_are_named() {
         let value = "{\"latency\": {\"value\": 5}}";
         format!("#!/bin/sh\necho '{{\"same\": {value}, \"{name}\": {value}}}'\n")
     };
-    let repository = Repository::new(&both("old"));
-    repository.write("bench.sh", &both("new"));
-    let Ran { stdout, .. } = repository.compare(&["--base", "main"], &["./bench.sh"]);
-    assert!(stdout.contains("only in base: old (Latency)\n"), "{stdout}");
-    assert!(stdout.contains("only in head: new (Latency)\n"), "{stdout}");
+    let repository = Repository::with_script(&both("old"));
+    repository.write("bench.sh", both("new"));
+    let ran = repository.compare(&["--base", "main"], &["./bench.sh"]);
+    ran.prints("only in base: old (Latency)\n").prints("only in head: new (Latency)\n");
 }

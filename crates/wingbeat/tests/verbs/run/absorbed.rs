@@ -1,6 +1,9 @@
 //! Alerts that nobody answers become the usual level, which is told once.
 
-use super::support::{Ran, Repository, latency};
+use crate::{
+    ran::Ran,
+    repository::{Repository, latency},
+};
 
 fn notices(ran: &Ran) -> Vec<String> {
     let json = ran.json();

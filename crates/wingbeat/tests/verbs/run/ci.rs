@@ -1,7 +1,10 @@
 //! The two jobs of the article in all their spellings, and what they are for: a regression is caught, its
 //! fix passes, and what is the same raises no alarm.
 
-use super::support::{Repository, instructions, latency};
+use crate::{
+    ran::Ran,
+    repository::{Repository, instructions, latency},
+};
 
 /// What `cargo bench` with Criterion prints.
 fn criterion(time_ns: f64) -> String {
@@ -14,11 +17,6 @@ fn with_cargo() -> Repository {
     let repository = Repository::new();
     repository.write("cargo", "#!/bin/sh\ntest \"$1\" = bench && cat output\n");
     repository.write("output", criterion(45.0));
-    let make_executable = std::process::Command::new("chmod")
-        .args(["+x", "cargo"])
-        .current_dir(repository.path())
-        .status();
-    assert!(make_executable.expect("chmod runs").success());
     repository
 }
 
@@ -30,8 +28,8 @@ fn the_job_of_the_default_branch() {
         let mut command = repository.wingbeat(&["run", "--project", "simple-profiler", "--token"]);
         command.args(["x.y.z", "--branch", "main", "--testbed", "ci-runner", "--err"]);
         command.args(["cargo", "bench"]).env("PATH", &path);
-        let ran = super::support::ran(&mut command).ended_with(0);
-        assert!(ran.stderr.contains("process_sample "), "the output is shown: {}", ran.stderr);
+        // The output is shown.
+        Ran::of(&mut command).ended_with(0).tells("process_sample ");
     }
     let reports = repository.reports();
     assert_eq!(reports.len(), 2);
@@ -50,17 +48,14 @@ fn the_job_of_candidates_catches_a_regression_and_lets_the_fix_pass() {
     let base = repository.git(&["rev-parse", "HEAD"]);
     let job = |flags: &[&str], count| {
         let fixed = ["--project", "simple-profiler", "--testbed", "ci-runner", "--err"];
-        let line = instructions(count);
-        let arguments: Vec<&str> =
-            fixed.iter().chain(flags).copied().chain([line.as_str()]).collect();
-        repository.run(&arguments).code
+        repository.run(&[&fixed, flags, &[&instructions(count)]].concat()).code
     };
     assert_eq!(job(&["--branch", "main"], 1000), Some(0));
     assert_eq!(job(&["--branch", "main"], 1000), Some(0), "the same code is no change");
     repository.branch("candidate");
     repository.commit();
     let of_start = ["--branch-start-point", "main", "--branch-start-point-hash", &base];
-    let candidate: Vec<&str> = ["--branch", "candidate"].iter().chain(&of_start).copied().collect();
+    let candidate = [&["--branch", "candidate"], &of_start[..]].concat();
     assert_eq!(job(&candidate, 1001), Some(1), "one instruction more");
     repository.commit();
     assert_eq!(job(&candidate, 1001), Some(1), "its own first push does not hide it");
@@ -85,7 +80,7 @@ fn the_job_of_candidates_catches_a_regression_and_lets_the_fix_pass() {
 #[test]
 fn without_err_an_alert_is_told_and_no_failure() {
     let repository = Repository::new();
-    assert_eq!(repository.run(&[&instructions(5)]).code, Some(0));
+    repository.run(&[&instructions(5)]).ended_with(0);
     let ran = repository.run(&["--format", "json", &instructions(6)]);
     assert_eq!((ran.code, ran.json()["counts"]["alerts"]["active"].as_u64()), (Some(0), Some(1)));
     assert_eq!(repository.reports()[1].active_alerts(), 1);
@@ -94,15 +89,10 @@ fn without_err_an_alert_is_told_and_no_failure() {
 #[test]
 fn a_reader_that_has_seen_enough_does_not_hide_an_alert() {
     let repository = Repository::new();
-    assert_eq!(repository.run(&[&instructions(5)]).code, Some(0));
-    let (line, wingbeat) = (instructions(6), assert_cmd::cargo::cargo_bin("wingbeat"));
-    let mut command = std::process::Command::new(wingbeat);
-    command.args(["run", "--err", &line]).current_dir(repository.path());
-    for (name, _) in super::support::foreign_variables() {
-        command.env_remove(name);
-    }
+    repository.run(&[&instructions(5)]).ended_with(0);
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
+    let mut command = repository.wingbeat(&["run", "--err", &instructions(6)]);
     let status = command.stdout(writer).stderr(std::process::Stdio::null()).status();
     assert_eq!(status.expect("it runs").code(), Some(1));
 }

@@ -1,6 +1,9 @@
 //! `--confirm`: a spike is no alert, a change is one, and all that was measured is kept.
 
-use super::support::{Ran, Repository, values};
+use crate::{
+    ran::Ran,
+    repository::{Repository, metric, values},
+};
 
 /// A line that prints the next of these values each time that it is run, and the last one from then on.
 fn one_after_another(values: &[f64]) -> String {
@@ -63,7 +66,7 @@ fn what_recurs_is_an_alert_and_a_spike_is_none() {
 #[test]
 fn what_was_measured_to_confirm_is_no_history() {
     let (repository, ran) = confirmed(&T_TEST, "1", &[300.0, 101.0, 101.0]);
-    assert!(ran.remarks().contains("a ran again once: none recurred"), "{}", ran.remarks());
+    ran.remarks_on("a ran again once: none recurred");
     let line = one_after_another(&[101.0]);
     let flags = ["--project", "p", "--format", "json"];
     let ran = repository.run(&[&flags[..], &T_TEST, &[&line]].concat());
@@ -75,7 +78,7 @@ fn what_was_measured_to_confirm_is_no_history() {
 fn a_count_that_is_not_exact() {
     let repository = Repository::new();
     let line = |values: &[f64]| one_after_another(values).replace("latency", "instructions");
-    assert_eq!(repository.run(&[&line(&[100.0])]).code, Some(0));
+    repository.run(&[&line(&[100.0])]).ended_with(0);
     let run = |values: &[f64]| {
         repository.write("n", "0");
         repository.run(&["--err", "--dry-run", "--confirm", "1", &line(values)]).code
@@ -100,9 +103,8 @@ fn a_command_that_fails_the_second_time_leaves_the_alert() {
 fn results_without_a_command() {
     let repository = Repository::new();
     repository.history(&[100.0, 101.0, 100.0]);
-    repository.write("results", "{\"a\": {\"latency\": {\"value\": 300}}}");
+    repository.write("results", metric("latency", 300.0));
     let flags =
         ["--project", "p", "--err", "--format", "json", "--confirm", "2", "--file", "results"];
-    let ran = repository.run(&[&flags[..], &T_TEST].concat()).ended_with(1);
-    assert!(ran.remarks().contains("without a command"), "{}", ran.remarks());
+    repository.run(&[&flags[..], &T_TEST].concat()).ended_with(1).remarks_on("without a command");
 }

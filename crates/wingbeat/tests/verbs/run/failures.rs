@@ -1,15 +1,13 @@
 //! What is no result is not stored, and the reason is one sentence.
 
-use super::support::{Repository, instructions};
+use crate::repository::{Repository, instructions};
 
 #[test]
 fn nothing_is_stored() {
     let repository = Repository::new();
-    assert_eq!(repository.run(&[&instructions(1)]).code, Some(0));
+    repository.run(&[&instructions(1)]).ended_with(0);
     let check = |arguments: &[&str], expected: &str| {
-        let ran = repository.run(arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}");
-        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+        let ran = repository.run(arguments).ended_with(1).prints_nothing().tells(expected);
         assert_eq!(ran.stderr.matches("error:").count(), 1, "{}", ran.stderr);
         assert_eq!(repository.reports().len(), 1, "{arguments:?}");
     };
@@ -30,8 +28,7 @@ fn nothing_is_stored() {
 fn nothing_to_run() {
     let repository = Repository::new();
     // Assert_cmd gives an empty stdin where none is given.
-    let ran = repository.run(&[]).ended_with(1);
-    assert!(ran.stderr.contains("no results came on stdin"), "{}", ran.stderr);
+    repository.run(&[]).ended_with(1).tells("no results came on stdin");
 }
 
 #[test]
@@ -46,10 +43,7 @@ fn a_benchmark_that_failed_inside_a_good_run_is_told_and_not_recorded_as_fast() 
     repository.write("results.json", hyperfine);
     let check = |flags: &[&str], expected| {
         let fixed = ["--adapter", "shell_hyperfine", "--file", "results.json"];
-        let arguments: Vec<&str> = fixed.iter().chain(flags).copied().collect();
-        let ran = repository.run(&arguments);
-        assert_eq!(ran.code, Some(expected), "{}", ran.stderr);
-        assert!(ran.stdout.contains("bad"), "{}", ran.stdout);
+        let ran = repository.run(&[&fixed, flags].concat()).ended_with(expected).prints("bad");
         let is_told = ran.stderr.contains("error: 1 benchmark failed\n");
         assert_eq!(is_told, expected == 1, "{}", ran.stderr);
     };
@@ -74,6 +68,5 @@ fn outside_of_a_repository() {
 fn too_many_files() {
     let repository = Repository::new();
     let flags: Vec<&str> = std::iter::repeat_n(["--file", "x"], 256).flatten().collect();
-    let ran = repository.run(&[&flags[..], &["true"]].concat()).ended_with(1);
-    assert!(ran.stderr.contains("256 files are too many"), "{}", ran.stderr);
+    repository.run(&[&flags[..], &["true"]].concat()).ended_with(1).tells("256 files are too many");
 }

@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{Ran, Repository, instructions, ran};
+use crate::{
+    ran::Ran,
+    repository::{Repository, instructions},
+};
 
 /// GitHub and a Bencher server in one, which keep the lines of what they were asked.
 struct Services {
@@ -98,7 +101,7 @@ fn job(repository: &Repository, services: &Services, flags: &[&str]) -> (Ran, St
     command.env("GITHUB_REPOSITORY", "o/n").env("GITHUB_SHA", "def");
     command.env("GITHUB_EVENT_PATH", repository.path().join("event.json"));
     command.env("GITHUB_STEP_SUMMARY", repository.path().join("summary.md"));
-    let ran = ran(&mut command);
+    let ran = Ran::of(&mut command);
     (ran, fs::read_to_string(repository.path().join("summary.md")).expect("a summary"))
 }
 
@@ -112,9 +115,9 @@ const TOLD: [&str; 3] = [
 #[test]
 fn with_the_store() {
     let (repository, services) = (Repository::new(), Services::start());
-    assert_eq!(repository.run(&["--project", "p", &instructions(5)]).code, Some(0));
+    repository.run(&["--project", "p", &instructions(5)]).ended_with(0);
     let (ran, summary) = job(&repository, &services, &["--format", "json"]);
-    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let ran = ran.ended_with(1);
     assert_eq!(ran.json()["counts"]["alerts"]["active"], 1, "stdout is the report alone");
     for text in ["::error title=", "comment: http://github/x", "check run: http://github/x"] {
         assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
@@ -130,8 +133,7 @@ fn with_a_server() {
         services.asked.lock().expect("the log").clear();
         let (ran, summary) =
             job(&repository, &services, &[&["--host", services.url.as_str()], flags].concat());
-        assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
-        assert!(ran.stdout.contains(page), "{}", ran.stdout);
+        ran.ended_with(1).prints(page);
         assert!(summary.contains(&format!("<a href=\"{page}\">")), "{summary}");
         let expected = [&["POST /v0/run", "GET /v0/server/config/console"], &TOLD[..]].concat();
         assert_eq!(*services.asked.lock().expect("the log"), expected);

@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::support::{Repository, foreign_variables};
+use crate::repository::{Repository, WINGBEAT, remove_foreign_variables, reports};
 
 /// Jobs that push at the same time.
 const JOBS: usize = 3;
@@ -48,9 +48,7 @@ impl Place<'_> {
     fn sh(&self, script: &str) -> Output {
         let mut command = Command::new("bash");
         command.args(["-e", "-c", script]).current_dir(self.clone);
-        for (name, _) in foreign_variables() {
-            command.env_remove(name);
-        }
+        remove_foreign_variables(&mut command);
         let path = std::env::var("PATH").expect("PATH");
         command.env("PATH", format!("{}:{path}", self.tools.display()));
         command.env("RUNNER_TEMP", self.temporary).env("GITHUB_SHA", "0123456789");
@@ -61,7 +59,7 @@ impl Place<'_> {
 /// `wingbeat`, and a `cargo` that prints a result.
 fn tools() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
+    let wingbeat = WINGBEAT;
     std::os::unix::fs::symlink(wingbeat, folder.path().join("wingbeat")).expect("a link");
     let cargo = folder.path().join("cargo");
     let result = r#"{"a": {"instructions": {"value": 5}}}"#;
@@ -111,7 +109,7 @@ fn race(begin: &str, steps: &[String]) {
     for script in steps {
         run(&path, script);
     }
-    assert_eq!(super::support::reports(&path.join(".wingbeat/results.db")).len(), JOBS + 1);
+    assert_eq!(reports(&path.join(".wingbeat/results.db")).len(), JOBS + 1);
 }
 
 #[test]

@@ -3,18 +3,17 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     os::unix::process::ExitStatusExt as _,
-    path::PathBuf,
     process::{self, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use super::support::{Ran, Repository, foreign_variables};
-use crate::ran::{assert_no_worktrees, wait_for, worktrees_in};
+use crate::{
+    ran::{Ran, wait_for},
+    repository::Repository,
+};
 
 /// Prints one benchmark with twelve samples, as hyperfine does. It takes what the file `work` says, up to
 /// 2 % more, and so many times as long as the file says that `SPIKE` names, once.
@@ -31,23 +30,14 @@ awk -v work="$work" -v spike="$spike" -v seed="$(date +%N)" 'BEGIN {
 }'
 "#;
 
-/// A repository with the benchmark, and a folder for what lies outside of it.
-struct Bed {
-    repository: Repository,
-    outside: TempDir,
-}
+/// A repository with the benchmark.
+struct Bed(Repository);
 
 impl Bed {
     /// With one report, of work 100.
     fn new() -> Self {
-        let bed = Self {
-            repository: Repository::new(),
-            outside: tempfile::tempdir().expect("a temporary folder"),
-        };
-        bed.repository.write("bench.sh", BENCH);
-        let executable = fs::Permissions::from_mode(0o755);
-        let script = bed.repository.path().join("bench.sh");
-        fs::set_permissions(script, executable).expect("set");
+        let bed = Self(Repository::new());
+        bed.0.write("bench.sh", BENCH);
         bed.commit("100");
         bed.run(&[], &["./bench.sh"]).ended_with(0);
         bed
@@ -55,41 +45,25 @@ impl Bed {
 
     /// Commits that the benchmark does so much work.
     fn commit(&self, work: &str) -> String {
-        self.repository.write("work", work);
-        self.repository.git(&["add", "bench.sh", "work"]);
-        self.repository.commit()
+        self.0.write("work", work);
+        self.0.git(&["add", "bench.sh", "work"]);
+        self.0.commit()
     }
 
     /// The next run finds a machine that is so many times as slow.
     fn spike(&self, factor: &str) {
-        fs::write(self.outside.path().join("spike"), factor).expect("written");
+        fs::write(self.0.temporary().join("spike"), factor).expect("written");
     }
 
     fn wingbeat(&self, flags: &[&str], command: &[&str]) -> process::Command {
-        // Signals that are ignored where the tests were started, as by `nohup … &`, would stay so.
-        let mut wingbeat = process::Command::new("env");
-        wingbeat.arg("--default-signal=INT,TERM,HUP").arg(assert_cmd::cargo::cargo_bin("wingbeat"));
         let fixed = ["run", "--project", "p", "--adapter", "shell_hyperfine", "--format", "json"];
-        wingbeat.args(fixed).args(flags).arg("--").args(command);
-        wingbeat.current_dir(self.repository.path());
-        for (name, _) in foreign_variables() {
-            wingbeat.env_remove(name);
-        }
-        wingbeat.env("TMPDIR", self.outside.path()).env("SPIKE", self.outside.path().join("spike"));
+        let mut wingbeat = self.0.wingbeat(&[&fixed, flags, &["--"], command].concat());
+        wingbeat.env("SPIKE", self.0.temporary().join("spike"));
         wingbeat
     }
 
     fn run(&self, flags: &[&str], command: &[&str]) -> Ran {
-        self.wingbeat(flags, command).output().expect("it runs").into()
-    }
-
-    fn worktrees(&self) -> Vec<PathBuf> {
-        worktrees_in(self.outside.path())
-    }
-
-    fn assert_no_worktrees(&self) {
-        let listed = self.repository.git(&["worktree", "list", "--porcelain"]);
-        assert_no_worktrees(&listed, self.outside.path());
+        Ran::of(&mut self.wingbeat(flags, command))
     }
 }
 
@@ -114,7 +88,7 @@ fn notices(ran: &Ran) -> Vec<String> {
 #[test]
 fn a_regression_is_an_alert_with_its_evidence() {
     let bed = Bed::new();
-    let before = bed.repository.git(&["rev-parse", "HEAD"]);
+    let before = bed.0.git(&["rev-parse", "HEAD"]);
     bed.commit("150");
     let ran = bed.run(&["--err"], &["./bench.sh"]).ended_with(1);
     assert_eq!(notices(&ran), Vec::<String>::new());
@@ -126,9 +100,9 @@ fn a_regression_is_an_alert_with_its_evidence() {
     let with = format!("measured again in turns with {} (", &before[..10]);
     assert!(reason.starts_with(&with) && reason.contains("worse, +"), "{reason}");
     assert!(ran.remarks().contains(&with), "{}", ran.remarks());
-    let stored = bed.repository.reports().pop().expect("a report");
+    let stored = bed.0.reports().pop().expect("a report");
     assert_eq!((stored.alerts.len(), stored.verdicts[0].reason.as_str()), (1, reason));
-    bed.assert_no_worktrees();
+    bed.0.assert_no_worktrees();
 }
 
 #[test]
@@ -141,9 +115,9 @@ fn a_slow_moment_of_the_machine_is_none() {
     assert_eq!(verdict["verdict"], "no-change");
     assert!(verdict["change"]["relative"].as_f64().expect("a change").abs() < 0.05);
     assert!(ran.remarks().contains("not worse"), "{}", ran.remarks());
-    assert_eq!(bed.repository.reports()[1].alerts, []);
+    assert_eq!(bed.0.reports()[1].alerts, []);
     assert!(ran.stderr.contains("measuring in turns with"), "{}", ran.stderr);
-    bed.assert_no_worktrees();
+    bed.0.assert_no_worktrees();
 }
 
 #[test]
@@ -164,12 +138,13 @@ fn what_looks_better_is_not_measured_again() {
 #[test]
 fn a_branch_is_compared_with_its_start_point() {
     let bed = Bed::new();
-    let main = bed.repository.git(&["rev-parse", "HEAD"]);
-    bed.repository.branch("candidate");
+    let main = bed.0.git(&["rev-parse", "HEAD"]);
+    bed.0.branch("candidate");
     for work in ["150", "151"] {
         bed.commit(work);
-        let ran = bed.run(&["--err", "--start-point", "main"], &["./bench.sh"]).ended_with(1);
-        assert!(ran.remarks().contains(&main[..10]), "{}", ran.remarks());
+        bed.run(&["--err", "--start-point", "main"], &["./bench.sh"])
+            .ended_with(1)
+            .remarks_on(&main[..10]);
     }
 }
 
@@ -180,21 +155,20 @@ fn what_cannot_be_measured_again_fails_nothing() {
         let bed = Bed::new();
         bed.commit("150");
         prepare(&bed);
-        let ran = bed.run(&[&["--err"], flags].concat(), command);
-        assert_eq!(ran.code, Some(0), "{why}: {}{}", ran.stdout, ran.stderr);
+        let ran = bed.run(&[&["--err"], flags].concat(), command).ended_with(0);
         assert_eq!(verdict(&ran)["verdict"], "too-little-history");
         let [notice] = &notices(&ran)[..] else { panic!("{why}: {}", ran.stdout) };
         assert!(notice.contains("looks worse; 1 report of history cannot show"), "{notice}");
         assert!(notice.contains(why), "{notice}");
-        assert_eq!(bed.worktrees(), Vec::<PathBuf>::new());
+        assert!(bed.0.worktrees().is_empty());
     };
     let nothing = |_: &Bed| {};
     let bench = ["./bench.sh"];
     check(&nothing, &["--confirm", "0"], &bench, "--confirm 0 says so");
-    let dirty = |bed: &Bed| bed.repository.write("work", "160");
+    let dirty = |bed: &Bed| bed.0.write("work", "160");
     check(&dirty, &[], &bench, "changes that are not committed");
     let same = |bed: &Bed| {
-        bed.repository.git(&["checkout", "-q", "HEAD~1"]);
+        bed.0.git(&["checkout", "-q", "HEAD~1"]);
         bed.spike("2");
     };
     check(&same, &["--branch", "main"], &bench, "is of the same commit");
@@ -202,29 +176,28 @@ fn what_cannot_be_measured_again_fails_nothing() {
     check(&nothing, &["--hash", other], &bench, "--hash names another commit");
     let line = "./bench.sh > results";
     check(&nothing, &["--file", "results"], &[line], "the results are in files");
-    let written = |bed: &Bed| bed.repository.write("results", output_of(bed));
+    let written = |bed: &Bed| bed.0.write("results", output_of(bed));
     check(&written, &["--file", "results"], &[], "without a command");
     let elsewhere = |bed: &Bed| {
-        let from = bed.repository.path().join("bench.sh");
-        fs::copy(from, bed.repository.path().join("built")).expect("copied");
+        let from = bed.0.path().join("bench.sh");
+        fs::copy(from, bed.0.path().join("built")).expect("copied");
     };
     check(&elsewhere, &[], &["./built"], "\"./built\" exited with 127 in base");
-    let outside =
-        |bed: &Bed| fs::remove_dir_all(bed.repository.path().join(".git")).expect("removed");
+    let outside = |bed: &Bed| fs::remove_dir_all(bed.0.path().join(".git")).expect("removed");
     check(&outside, &["--branch", "main"], &bench, "there is no git repository here");
     // As a clone of depth 1 is.
     let shallow = |bed: &Bed| {
-        let head = bed.repository.git(&["rev-parse", "HEAD"]);
-        bed.repository.write(".git/shallow", format!("{head}\n"));
-        bed.repository.git(&["reflog", "expire", "--expire=now", "--all"]);
-        bed.repository.git(&["gc", "-q", "--prune=now"]);
+        let head = bed.0.git(&["rev-parse", "HEAD"]);
+        bed.0.write(".git/shallow", format!("{head}\n"));
+        bed.0.git(&["reflog", "expire", "--expire=now", "--all"]);
+        bed.0.git(&["gc", "-q", "--prune=now"]);
     };
     check(&shallow, &[], &bench, "is not in this clone");
 }
 
 fn output_of(bed: &Bed) -> String {
     let mut script = process::Command::new("./bench.sh");
-    let output = script.current_dir(bed.repository.path()).output().expect("it runs");
+    let output = script.current_dir(bed.0.path()).output().expect("it runs");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
@@ -232,7 +205,7 @@ fn output_of(bed: &Bed) -> String {
 fn a_whole_path_into_the_working_tree_is_the_same_for_both_commits() {
     let bed = Bed::new();
     bed.commit("150");
-    let root = bed.repository.git(&["rev-parse", "--show-toplevel"]);
+    let root = bed.0.git(&["rev-parse", "--show-toplevel"]);
     let ran = bed.run(&["--err"], &[&format!("cd {root} && ./bench.sh")]).ended_with(0);
     let [notice] = &notices(&ran)[..] else { panic!("{}", ran.stdout) };
     assert!(notice.contains("which is the same file for both commits"), "{notice}");
@@ -242,12 +215,12 @@ fn a_whole_path_into_the_working_tree_is_the_same_for_both_commits() {
 fn after_ctrl_c_the_report_is_stored_and_the_worktrees_are_gone() {
     let bed = Bed::new();
     bed.commit("150");
-    let waits = bed.outside.path().join("waits");
+    let waits = bed.0.temporary().join("waits");
     let mut wingbeat = bed.wingbeat(&["--err"], &["./bench.sh"]);
     wingbeat.env("WAIT", &waits).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = wingbeat.spawn().expect("it starts");
     wait_for("a measurement in turns", || waits.exists());
-    assert_eq!(bed.worktrees().len(), 2);
+    assert_eq!(bed.0.worktrees().len(), 2);
     kill_process(Pid::from_child(&child), Signal::INT).expect("told");
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -256,6 +229,6 @@ fn after_ctrl_c_the_report_is_stored_and_the_worktrees_are_gone() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let notice = sentence(&report["wingbeat"]["notices"][0]);
     assert!(notice.contains("it was interrupted"), "{notice}");
-    assert_eq!(bed.repository.reports().len(), 2);
-    bed.assert_no_worktrees();
+    assert_eq!(bed.0.reports().len(), 2);
+    bed.0.assert_no_worktrees();
 }

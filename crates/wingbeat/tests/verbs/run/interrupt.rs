@@ -3,26 +3,22 @@
 use std::{
     fs,
     os::unix::process::ExitStatusExt as _,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread,
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use super::support::{Repository, foreign_variables, instructions};
-use crate::ran::wait_for;
+use crate::{
+    ran::{Ran, wait_for},
+    repository::{Repository, WINGBEAT, instructions},
+};
 
 /// Starts wingbeat with a line that writes its process into the file `pid` and goes on for long.
 fn start(repository: &Repository, flags: &[&str], line: &str) -> Child {
     let line = format!("echo $$ > pid.new; mv pid.new pid; {line}");
-    // Signals that are ignored where the tests were started, as by `nohup … &`, would stay so.
-    let mut command = Command::new("env");
-    command.arg("--default-signal=INT,TERM,HUP").arg(assert_cmd::cargo::cargo_bin("wingbeat"));
-    command.arg("run").args(flags).arg(line).current_dir(repository.path());
-    for (name, _) in foreign_variables() {
-        command.env_remove(name);
-    }
+    let mut command = repository.wingbeat(&[&["run"], flags, &[&line]].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
@@ -93,14 +89,8 @@ fn the_second_signal_does_not_wait() {
 fn a_signal_that_is_ignored_stays_so() {
     let repository = Repository::new();
     let line = format!("kill -HUP $PPID; {}", instructions(1));
-    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
-    let mut command = Command::new("sh");
-    command.args(["-c", "trap '' HUP; exec \"$0\" run \"$1\""]).arg(wingbeat).arg(line);
-    command.current_dir(repository.path());
-    for (name, _) in foreign_variables() {
-        command.env_remove(name);
-    }
-    let output = command.output().expect("it runs");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let mut command = repository.command("sh");
+    Ran::of(command.args(["-c", "trap '' HUP; exec \"$0\" run \"$1\"", WINGBEAT, &line]))
+        .ended_with(0);
     assert_eq!(repository.reports().len(), 1);
 }

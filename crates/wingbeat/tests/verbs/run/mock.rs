@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
-use super::support::{Ran, Repository, ran};
+use crate::{
+    ran::Ran,
+    repository::{Repository, WINGBEAT},
+};
 
 fn mock(arguments: &[&str]) -> Ran {
     let repository = Repository::new();
-    let arguments: Vec<&str> = ["mock"].iter().chain(arguments).copied().collect();
-    ran(&mut repository.wingbeat(&arguments))
+    Ran::of(repository.wingbeat(&["mock"]).args(arguments))
 }
 
 #[test]
@@ -48,11 +50,9 @@ fn failures() {
 #[test]
 fn a_dozen_runs_of_it_and_a_candidate_that_is_slower() {
     let repository = Repository::new();
-    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
-    let wingbeat = wingbeat.to_str().expect("UTF-8");
     let measure = ["mock", "--measure", "instructions", "--seed"];
     let run = |branch: &[&str], seed: &str| {
-        let fixed = ["--err", wingbeat];
+        let fixed = ["--err", WINGBEAT];
         let arguments = [branch, &fixed, &measure, &[seed]].concat();
         repository.run(&arguments).code
     };
@@ -67,10 +67,8 @@ fn a_dozen_runs_of_it_and_a_candidate_that_is_slower() {
 #[test]
 fn a_walkthrough_with_noise_ends_with_one_alert() {
     let repository = Repository::new();
-    let wingbeat = assert_cmd::cargo::cargo_bin("wingbeat");
-    let wingbeat = wingbeat.to_str().expect("UTF-8");
     let run = |flags: &[&str], mock: &[&str]| {
-        let fixed = ["--err", wingbeat, "mock", "--noise", "2"];
+        let fixed = ["--err", WINGBEAT, "mock", "--noise", "2"];
         repository.run(&[flags, &fixed, mock].concat())
     };
     for seed in 1..=12 {
@@ -78,12 +76,12 @@ fn a_walkthrough_with_noise_ends_with_one_alert() {
         assert_eq!(run(&["--branch", "main"], &["--seed", &seed]).code, Some(0), "{seed}");
     }
     let candidate = ["--branch", "candidate", "--start-point", "main"];
-    assert_eq!(run(&candidate, &["--seed", "13"]).code, Some(0));
+    run(&candidate, &["--seed", "13"]).ended_with(0);
     // Once, it may be a spike. Measured again it is an alert.
     let once = run(&candidate, &["--seed", "13", "--slower", "20"]).ended_with(0);
     assert!(once.stdout.contains("worse, spike?"), "{}", once.stdout);
     let confirmed = [&candidate[..], &["--confirm", "1"]].concat();
-    assert_eq!(run(&confirmed, &["--seed", "13"]).code, Some(0));
+    run(&confirmed, &["--seed", "13"]).ended_with(0);
     let slower = run(&confirmed, &["--seed", "13", "--slower", "20"]).ended_with(1);
     assert!(
         slower.stdout.contains("1 of 5 metrics is worse: bencher::mock_4"),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::Repository;
+use crate::repository::Repository;
 
 const GOOD: &str = include_str!("recorded/profiler.txt");
 const OOPS: &str = include_str!("recorded/profiler-oops.txt");

@@ -2,7 +2,10 @@
 
 use wingbeat_track::model::Report;
 
-use super::support::{Repository, instructions, latency, ran};
+use crate::{
+    ran::Ran,
+    repository::{Repository, instructions, latency},
+};
 
 /// Project, branch and testbed.
 fn names(report: &Report) -> [String; 3] {
@@ -20,7 +23,7 @@ fn flags_before_variables_before_the_file() {
         }
         let mut command = repository.wingbeat(&["run"]);
         command.args(flags).arg(&line).envs(variables.iter().copied());
-        ran(&mut command).ended_with(0);
+        Ran::of(&mut command).ended_with(0);
         assert_eq!(names(&repository.reports()[0]), expected, "{variables:?} {flags:?}");
     };
     check(true, &[], &[], ["of-file", "feature", "of-file"]);
@@ -44,7 +47,7 @@ fn a_detached_head_is_told() {
         let repository = Repository::new();
         repository.git(&["checkout", "-q", "--detach"]);
         let mut command = repository.wingbeat(&["run", "--format", "json"]);
-        let ran = ran(command.args(flags).arg(instructions(1)).envs(variables.iter().copied()))
+        let ran = Ran::of(command.args(flags).arg(instructions(1)).envs(variables.iter().copied()))
             .ended_with(0);
         assert_eq!(repository.reports()[0].branch.as_str(), branch);
         let told = "no branch is checked out (detached HEAD), so the report is of branch main; \
@@ -63,9 +66,9 @@ fn a_command_and_an_adapter_by_variable() {
     let run = |adapter: &str| {
         let mut command = repository.wingbeat(&["run"]);
         command.env("BENCHER_CMD", "echo 'test a ... bench: 12 ns/iter (+/- 1)'");
-        ran(command.env("WINGBEAT_ADAPTER", adapter))
+        Ran::of(command.env("WINGBEAT_ADAPTER", adapter))
     };
-    assert_eq!(run("rust_bench").code, Some(0));
+    run("rust_bench").ended_with(0);
     assert_eq!(repository.reports()[0].adapter.to_string(), "rust_bench");
     assert_eq!(run("json").code, Some(1), "that is no JSON");
     run("rust_bunch").ended_with(2);
@@ -88,10 +91,7 @@ fn thresholds_of_the_file_act_by_measure_and_glob() {
     repository.write("wingbeat.toml", file);
     let line = |name: &str| format!("echo '{{\"{name}\": {{\"latency\": {{\"value\": 100}}}}}}'");
     let check = |name: &str, flags: &[&str], expected| {
-        let line = line(name);
-        let arguments: Vec<&str> = ["--err"].iter().chain(flags).copied().chain([&*line]).collect();
-        let ran = repository.run(&arguments);
-        assert_eq!(ran.code, Some(expected), "{name} {flags:?}: {}{}", ran.stdout, ran.stderr);
+        repository.run(&[&["--err"], flags, &[&line(name)]].concat()).ended_with(expected);
     };
     check("other", &[], 1);
     check("parse", &[], 0);
@@ -109,8 +109,7 @@ fn a_file_that_is_not_understood_is_wrong_usage() {
     let repository = Repository::new();
     let check = |file: &str, expected: &str| {
         repository.write("wingbeat.toml", file);
-        let ran = repository.run(&["touch ran"]).ended_with(2);
-        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        repository.run(&["touch ran"]).ended_with(2).tells(expected);
         assert!(!repository.path().join("ran").exists(), "the command is not run");
     };
     check("projekt = 'x'", "unknown field `projekt`");
@@ -128,8 +127,7 @@ fn least_change_of_auto() {
     repository.history(&[100.0; 40]);
     let check = |share: &str, expected| {
         repository.write("wingbeat.toml", format!("project = 'p'\n[auto]\nmin-change = {share}\n"));
-        let ran = repository.run(&["--err", "--dry-run", &latency(200.0)]);
-        assert_eq!(ran.code, Some(expected), "{share}: {}", ran.stdout);
+        repository.run(&["--err", "--dry-run", &latency(200.0)]).ended_with(expected);
     };
     check("0.01", 1);
     check("1.5", 0);

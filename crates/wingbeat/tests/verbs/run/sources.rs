@@ -1,6 +1,9 @@
 //! Where results come from: the command's output, files, sizes, times, stdin, and several runs of it.
 
-use super::support::{Repository, instructions, latency, ran, values};
+use crate::{
+    ran::Ran,
+    repository::{Repository, instructions, latency, metric, values},
+};
 
 /// A line that prints 1, 2, 3 and so on, each time that it is run.
 const COUNTING: &str = "n=$(cat n 2>/dev/null || echo 0); n=$((n + 1)); echo $n > n; \
@@ -10,8 +13,7 @@ const COUNTING: &str = "n=$(cat n 2>/dev/null || echo 0); n=$((n + 1)); echo $n 
 fn iterations_and_folds() {
     let check = |flags: &[&str], expected: &[f64]| {
         let repository = Repository::new();
-        let arguments: Vec<&str> = flags.iter().copied().chain([COUNTING]).collect();
-        repository.run(&arguments).ended_with(0);
+        repository.run(&[flags, &[COUNTING]].concat()).ended_with(0);
         assert_eq!(values(&repository.reports()[0]), expected, "{flags:?}");
     };
     check(&[], &[1.0]);
@@ -34,8 +36,10 @@ fn failing_runs_are_passed_over_if_that_is_allowed() {
         .ended_with(0);
     assert_eq!(values(&repository.reports()[0]), [2.0, 4.0]);
     assert!(ran.remarks().contains("failed with status 1; the iteration was left out"));
-    let all = repository.run(&["--iter", "2", "--allow-failure", "exit 3"]).ended_with(1);
-    assert!(all.stderr.contains("all 2 iterations of `exit 3` failed"), "{}", all.stderr);
+    repository
+        .run(&["--iter", "2", "--allow-failure", "exit 3"])
+        .ended_with(1)
+        .tells("all 2 iterations of `exit 3` failed");
     assert_eq!(repository.reports().len(), 1);
 }
 
@@ -46,16 +50,17 @@ fn files() {
         repository.write(name, format!("{{\"a\": {{\"latency\": {{\"value\": {value}}}}}}}"));
     }
     let two = ["--file", "one.json", "--file", "two.json"];
-    assert_eq!(repository.run(&two).code, Some(0));
+    repository.run(&two).ended_with(0);
     assert_eq!(values(&repository.reports()[0]), [1.0, 2.0], "each is an iteration");
     let line = format!("{} > one.json; echo no results", latency(5.0));
     let ran = repository.run(&["--format", "json", "--file", "one.json", &line]);
     assert_eq!((ran.code, ran.remarks().as_str()), (Some(0), ""));
     assert_eq!(values(&repository.reports()[1]), [5.0]);
-    let stale = repository.run(&["--format", "json", "--file", "two.json", "true"]).ended_with(0);
-    assert!(stale.remarks().contains("two.json lay there before"), "{}", stale.remarks());
-    let missing = repository.run(&["--file", "three.json", "true"]).ended_with(1);
-    assert!(missing.stderr.contains("cannot read three.json"), "{}", missing.stderr);
+    repository
+        .run(&["--format", "json", "--file", "two.json", "true"])
+        .ended_with(0)
+        .remarks_on("two.json lay there before");
+    repository.run(&["--file", "three.json", "true"]).ended_with(1).tells("cannot read three.json");
 }
 
 /// pytest-benchmark writes the figures of a test that failed afterwards, and tells the failure on stdout.
@@ -80,8 +85,6 @@ fn a_failure_that_only_the_output_tells() {
 #[test]
 fn sizes_of_files() {
     let repository = Repository::new();
-    let folder = repository.path().join("sub");
-    std::fs::create_dir(&folder).expect("a folder");
     repository.write("binary", [0; 1000]);
     repository.write("sub/binary", [0; 10]);
     repository.run(&["--file-size", "binary", "--file-size", "sub/binary"]).ended_with(0);
@@ -114,20 +117,18 @@ fn the_time_that_a_build_takes() {
 #[test]
 fn stdin() {
     let repository = Repository::new();
-    let run = |text: &str| ran(repository.wingbeat(&["run"]).write_stdin(text.to_owned()));
-    assert_eq!(run("{\"a\": {\"latency\": {\"value\": 7}}}").code, Some(0));
+    let run = |text: &str| Ran::with_stdin(&mut repository.wingbeat(&["run"]), text);
+    run(&metric("latency", 7.0)).ended_with(0);
     assert_eq!(values(&repository.reports()[0]), [7.0]);
-    let empty = run(" \n").ended_with(1);
-    assert!(empty.stderr.contains("no results came on stdin: it is empty"), "{}", empty.stderr);
+    run(" \n").ended_with(1).tells("no results came on stdin: it is empty");
 }
 
 #[test]
 fn arguments_or_a_line_for_a_shell() {
     let repository = Repository::new();
-    repository.write("results", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    repository.write("results", metric("latency", 1.0));
     let check = |arguments: &[&str], expected| {
-        let ran = repository.run(arguments);
-        assert_eq!(ran.code, Some(expected), "{arguments:?}: {}", ran.stderr);
+        repository.run(arguments).ended_with(expected);
     };
     check(&["cat", "results"], 0);
     check(&["--", "cat", "results"], 0);
@@ -143,8 +144,7 @@ fn arguments_or_a_line_for_a_shell() {
 fn large_outputs_strange_bytes_and_an_output_that_ends_early() {
     let repository = Repository::new();
     let check = |line: &str| {
-        let ran = repository.run(&["-q", line]);
-        assert_eq!(ran.code, Some(0), "{line}: {}", ran.stderr);
+        let ran = repository.run(&["-q", line]).ended_with(0);
         assert_eq!(ran.stderr, "", "quiet");
         assert_eq!(values(repository.reports().last().expect("a report")), [12.0], "{line}");
     };
@@ -153,17 +153,17 @@ fn large_outputs_strange_bytes_and_an_output_that_ends_early() {
     check(&format!("yes hello | head -n 500000; {bench}"));
     check(&format!("printf '\\377\\376\\n'; {bench}"));
     check(&format!("{bench}; exec >&-; sleep 0.3"));
-    let late = repository.run(&[&format!("{bench}; exec >&-; sleep 0.3; exit 4")]);
-    assert_eq!(late.code, Some(1), "how it ends counts, whenever its output ends");
-    assert!(late.stderr.contains("failed with status 4"), "{}", late.stderr);
+    repository
+        .run(&[&format!("{bench}; exec >&-; sleep 0.3; exit 4")])
+        .ended_with(1)
+        .tells("failed with status 4");
 }
 
 #[test]
 fn a_thousand_iterations() {
     let repository = Repository::new();
-    let ran = repository.run(&["-q", "--iter", "1000", "--exec", "cat", "results"]);
-    assert_eq!(ran.code, Some(1), "there is no such file");
-    repository.write("results", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    repository.run(&["-q", "--iter", "1000", "--exec", "cat", "results"]).ended_with(1);
+    repository.write("results", metric("latency", 1.0));
     repository.run(&["-q", "--iter", "1000", "cat", "results"]).ended_with(0);
     assert_eq!(repository.reports()[0].iterations.len(), 1000);
 }
@@ -187,11 +187,9 @@ fn backdating() {
 #[test]
 fn what_cannot_be_meant_is_wrong_usage() {
     let repository = Repository::new();
-    repository.write("results.json", "{\"a\": {\"latency\": {\"value\": 1}}}");
+    repository.write("results.json", metric("latency", 1.0));
     let check = |arguments: &[&str], expected: &str| {
-        let ran = repository.run(arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
+        repository.run(arguments).ended_with(2).prints_nothing().tells(expected);
         assert!(!repository.store_path().exists(), "{arguments:?}");
     };
     let line = instructions(1);
@@ -214,11 +212,8 @@ fn arguments_of_the_command_are_its_own() {
     let repository = Repository::new();
     repository.write("a tool", format!("#!/bin/sh\n{}\n", instructions(1)));
     let tool = repository.path().join("a tool").display().to_string();
-    let status = std::process::Command::new("chmod").args(["+x", &tool]).status();
-    assert!(status.expect("chmod runs").success());
     let check = |arguments: &[&str]| {
-        let ran = repository.run(arguments);
-        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        repository.run(arguments).ended_with(0);
     };
     check(&[&tool, "--err"]);
     check(&["--", &tool, "--err"]);
@@ -241,7 +236,7 @@ fn a_commit_by_its_beginning_is_stored_whole() {
     let repository = Repository::new();
     let head = repository.git(&["rev-parse", "HEAD"]);
     let check = |hash: &str, expected: &str| {
-        assert_eq!(repository.run(&["--hash", hash, &instructions(1)]).code, Some(0));
+        repository.run(&["--hash", hash, &instructions(1)]).ended_with(0);
         let report = repository.reports().pop().expect("a report");
         assert_eq!(report.hash.as_deref(), Some(expected));
     };

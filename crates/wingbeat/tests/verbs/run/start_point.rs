@@ -1,6 +1,9 @@
 //! Which history a branch is compared with.
 
-use super::support::{Ran, Repository, instructions, latency};
+use crate::{
+    ran::Ran,
+    repository::{Repository, instructions, latency},
+};
 
 /// Runs on a branch and tells the exit code besides the report in JSON.
 fn run(repository: &Repository, flags: &[&str], count: u64) -> Ran {
@@ -20,7 +23,7 @@ fn start_of_newest(repository: &Repository) -> (Option<String>, bool) {
 fn the_merge_base() {
     let repository = Repository::new();
     let base = repository.commit();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     repository.branch("candidate");
     repository.commit();
     repository.git(&["checkout", "-q", "main"]);
@@ -30,7 +33,7 @@ fn the_merge_base() {
     let ran = run(&repository, &["--start-point", "main"], 100);
     assert_eq!((ran.code, ran.remarks().as_str()), (Some(0), ""), "as it was where it began");
     assert_eq!(start_of_newest(&repository), (Some(base), true));
-    assert_eq!(run(&repository, &["--start-point", "main"], 101).code, Some(1));
+    run(&repository, &["--start-point", "main"], 101).ended_with(1);
 }
 
 #[test]
@@ -42,10 +45,10 @@ fn the_branch_of_the_remote_counts() {
     repository.git(&["fetch", "-q", "origin"]);
     repository.git(&["checkout", "-q", "--detach", "origin/main"]);
     let base = repository.git(&["rev-parse", "HEAD"]);
-    assert_eq!(run(&repository, &["--branch", "main"], 100).code, Some(0));
+    run(&repository, &["--branch", "main"], 100).ended_with(0);
     repository.commit();
     let flags = ["--branch", "candidate", "--start-point", "main"];
-    assert_eq!(run(&repository, &flags, 101).code, Some(1));
+    run(&repository, &flags, 101).ended_with(1);
     assert_eq!(start_of_newest(&repository), (Some(base), true));
 }
 
@@ -53,7 +56,7 @@ fn the_branch_of_the_remote_counts() {
 fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
     let repository = Repository::new();
     let measured = repository.commit();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     let unmeasured = repository.commit();
     repository.branch("candidate");
     repository.commit();
@@ -73,45 +76,46 @@ fn a_commit_without_a_report_stands_for_the_nearest_before_it() {
 fn a_start_point_that_is_not_there() {
     let repository = Repository::new();
     repository.branch("candidate");
-    let ran = run(&repository, &["--start-point", "main"], 1).ended_with(0);
-    assert!(ran.remarks().contains("the start point main has no report"), "{}", ran.remarks());
+    run(&repository, &["--start-point", "main"], 1)
+        .ended_with(0)
+        .remarks_on("the start point main has no report");
     let elsewhere = ["--start-point", "no/such", "--testbed", "t"];
-    let ran = run(&repository, &elsewhere, 1);
-    assert!(ran.remarks().contains("no report on testbed t"), "{}", ran.remarks());
+    run(&repository, &elsewhere, 1).remarks_on("no report on testbed t");
     // As where there is no pull request.
     let empty = ["--start-point", "", "--start-point-hash", ""];
-    assert_eq!(run(&repository, &empty, 1).code, Some(0));
-    assert_eq!(run(&repository, &["--start-point-hash", "x"], 1).code, Some(2));
+    run(&repository, &empty, 1).ended_with(0);
+    run(&repository, &["--start-point-hash", "x"], 1).ended_with(2);
 }
 
 #[test]
 fn without_a_common_commit_it_is_the_latest_and_that_is_told() {
     let repository = Repository::new();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     repository.git(&["checkout", "-q", "--orphan", "stranger"]);
     repository.commit();
-    let ran = run(&repository, &["--start-point", "main"], 101).ended_with(1);
-    assert!(ran.remarks().contains("git does not know where"), "{}", ran.remarks());
+    run(&repository, &["--start-point", "main"], 101)
+        .ended_with(1)
+        .remarks_on("git does not know where");
 }
 
 #[test]
 fn a_branch_remembers_where_it_comes_from() {
     let repository = Repository::new();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     repository.branch("candidate");
     repository.commit();
-    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
-    assert_eq!(run(&repository, &[], 101).code, Some(1));
+    run(&repository, &["--start-point", "main"], 100).ended_with(0);
+    run(&repository, &[], 101).ended_with(1);
     assert_eq!(run(&repository, &[], 101).code, Some(1), "its own pushes do not hide it");
 }
 
 #[test]
 fn a_remembered_start_point_moves_with_the_branch() {
     let repository = Repository::new();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     repository.branch("candidate");
     repository.commit();
-    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    run(&repository, &["--start-point", "main"], 100).ended_with(0);
     repository.git(&["checkout", "-q", "main"]);
     let base = repository.commit();
     assert_eq!(run(&repository, &[], 200).code, Some(1), "main became worse");
@@ -131,24 +135,23 @@ fn a_remembered_start_point_moves_with_the_branch() {
 fn a_remembered_start_point_is_looked_for_on_each_testbed() {
     let repository = Repository::new();
     for (testbed, count) in [("one", 100), ("two", 50)] {
-        assert_eq!(run(&repository, &["--testbed", testbed], count).code, Some(0));
+        run(&repository, &["--testbed", testbed], count).ended_with(0);
     }
     repository.branch("candidate");
     repository.commit();
     let first = ["--start-point", "main", "--testbed", "one"];
-    assert_eq!(run(&repository, &first, 100).code, Some(0));
-    assert_eq!(run(&repository, &["--testbed", "two"], 100).code, Some(1));
+    run(&repository, &first, 100).ended_with(0);
+    run(&repository, &["--testbed", "two"], 100).ended_with(1);
 }
 
 #[test]
 fn a_merge_base_that_is_measured_later_counts() {
     let repository = Repository::new();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     let base = repository.commit();
     repository.branch("candidate");
     repository.commit();
-    let ran = run(&repository, &["--start-point", "main"], 100);
-    assert!(ran.remarks().contains("the nearest one before it"), "{}", ran.remarks());
+    run(&repository, &["--start-point", "main"], 100).remarks_on("the nearest one before it");
     repository.git(&["checkout", "-q", "main"]);
     assert_eq!(run(&repository, &[], 90).code, Some(0), "the merge base is better than before");
     repository.git(&["checkout", "-q", "candidate"]);
@@ -161,22 +164,22 @@ fn a_merge_base_that_is_measured_later_counts() {
 fn where_git_knows_no_merge_base_the_remembered_one_counts() {
     let repository = Repository::new();
     let base = repository.git(&["rev-parse", "HEAD"]);
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     repository.branch("candidate");
-    assert_eq!(run(&repository, &["--start-point", "main"], 100).code, Some(0));
+    run(&repository, &["--start-point", "main"], 100).ended_with(0);
     repository.git(&["branch", "-D", "-q", "main"]);
-    assert_eq!(run(&repository, &[], 101).code, Some(1));
+    run(&repository, &[], 101).ended_with(1);
     assert_eq!(start_of_newest(&repository), (Some(base), true));
 }
 
 #[test]
 fn a_reset_begins_anew() {
     let repository = Repository::new();
-    assert_eq!(run(&repository, &[], 100).code, Some(0));
+    run(&repository, &[], 100).ended_with(0);
     assert_eq!(run(&repository, &["--start-point-reset"], 101).code, Some(0), "no history");
-    assert_eq!(run(&repository, &[], 101).code, Some(0));
-    assert_eq!(run(&repository, &[], 102).code, Some(1));
-    assert_eq!(run(&repository, &["--branch-reset"], 200).code, Some(0));
+    run(&repository, &[], 101).ended_with(0);
+    run(&repository, &[], 102).ended_with(1);
+    run(&repository, &["--branch-reset"], 200).ended_with(0);
     let epochs: Vec<u32> = repository.reports().iter().map(|report| report.epoch).collect();
     assert_eq!(epochs, [0, 1, 1, 1, 2]);
 }
@@ -184,11 +187,11 @@ fn a_reset_begins_anew() {
 #[test]
 fn testbeds_and_projects_do_not_mix() {
     let repository = Repository::new();
-    assert_eq!(run(&repository, &["--testbed", "one"], 100).code, Some(0));
-    assert_eq!(run(&repository, &["--testbed", "two"], 200).code, Some(0));
-    assert_eq!(run(&repository, &["--testbed", "one"], 200).code, Some(1));
+    run(&repository, &["--testbed", "one"], 100).ended_with(0);
+    run(&repository, &["--testbed", "two"], 200).ended_with(0);
+    run(&repository, &["--testbed", "one"], 200).ended_with(1);
     let line = instructions(300);
-    assert_eq!(repository.run(&["--project", "other", "--err", &line]).code, Some(0));
+    repository.run(&["--project", "other", "--err", &line]).ended_with(0);
 }
 
 #[test]
@@ -201,8 +204,7 @@ fn the_newest_versions_of_the_start_point_count() {
         let test = ["--threshold-test", "percentage", "--threshold-upper-boundary", "0.1"];
         let flags = ["--project", "p", "--err", "--dry-run", "--threshold-measure", "latency"];
         let start = ["--start-point", "main", "--start-point-max-versions", versions];
-        let ran = repository.run(&[&flags[..], &test, &start, &[&line]].concat());
-        assert_eq!(ran.code, Some(expected), "{versions}: {}{}", ran.stdout, ran.stderr);
+        repository.run(&[&flags[..], &test, &start, &[&line]].concat()).ended_with(expected);
     };
     // All reports are of one commit, which is one version.
     check("1", 1);

@@ -2,7 +2,10 @@
 
 use std::{fs, process::Command, thread};
 
-use super::support::{Repository, instructions, ran, reports};
+use crate::{
+    ran::Ran,
+    repository::{Repository, WINGBEAT, instructions, reports},
+};
 
 #[test]
 fn eight_at_once() {
@@ -26,10 +29,10 @@ fn eight_at_once() {
 #[test]
 fn a_dry_run_compares_and_stores_nothing() {
     let repository = Repository::new();
-    assert_eq!(repository.run(&["--dry-run", &instructions(1)]).code, Some(0));
+    repository.run(&["--dry-run", &instructions(1)]).ended_with(0);
     assert!(!repository.path().join(".wingbeat").exists());
-    assert_eq!(repository.run(&[&instructions(1)]).code, Some(0));
-    assert_eq!(repository.run(&["--dry-run", "--err", &instructions(2)]).code, Some(1));
+    repository.run(&[&instructions(1)]).ended_with(0);
+    repository.run(&["--dry-run", "--err", &instructions(2)]).ended_with(1);
     assert_eq!(repository.reports().len(), 1);
 }
 
@@ -37,8 +40,8 @@ fn a_dry_run_compares_and_stores_nothing() {
 fn another_place() {
     let repository = Repository::new();
     let line = instructions(1);
-    assert_eq!(repository.run(&["--store", "new/folder/s.db", &line]).code, Some(0));
-    ran(repository.wingbeat(&["run", &line]).env("WINGBEAT_STORE", "v.db")).ended_with(0);
+    repository.run(&["--store", "new/folder/s.db", &line]).ended_with(0);
+    Ran::of(repository.wingbeat(&["run", &line]).env("WINGBEAT_STORE", "v.db")).ended_with(0);
     for place in ["new/folder/s.db", "v.db"] {
         assert_eq!(reports(&repository.path().join(place)).len(), 1, "{place}");
     }
@@ -46,7 +49,7 @@ fn another_place() {
     // From a folder below, the repository's own.
     let below = repository.path().join("a/b");
     fs::create_dir_all(&below).expect("folders");
-    assert_eq!(ran(repository.wingbeat(&["run", &line]).current_dir(below)).code, Some(0));
+    assert_eq!(Ran::of(repository.wingbeat(&["run", &line]).current_dir(below)).code, Some(0));
     assert_eq!(repository.reports().len(), 1);
     assert_eq!(repository.git(&["status", "--porcelain", ".wingbeat"]), "", "git ignores it");
 }
@@ -55,12 +58,10 @@ fn another_place() {
 fn what_cannot_be_used_is_told_before_the_command_runs() {
     let repository = Repository::new();
     let check = |place: &str, expected: &str| {
-        let ran = repository.run(&["--store", place, "touch ran"]);
-        assert_eq!(ran.code, Some(1), "{place}");
-        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        repository.run(&["--store", place, "touch ran"]).ended_with(1).tells(expected);
         assert!(!repository.path().join("ran").exists(), "{place}");
     };
-    assert_eq!(repository.run(&["--store", "newer.db", &instructions(1)]).code, Some(0));
+    repository.run(&["--store", "newer.db", &instructions(1)]).ended_with(0);
     let newer = repository.path().join("newer.db");
     let mut bytes = fs::read(&newer).expect("a store");
     // `user_version` stands in bytes 60 to 63 of an SQLite file, most significant byte first.
@@ -75,38 +76,29 @@ fn what_cannot_be_used_is_told_before_the_command_runs() {
 }
 
 /// Runs a script as root in a mount namespace of its own; `None` where that is not allowed.
-fn in_own_mounts(repository: &Repository, script: &str) -> Option<(Option<i32>, String)> {
+fn in_own_mounts(repository: &Repository, script: &str) -> Option<Ran> {
     let namespace = ["--mount", "--propagation", "private"];
     if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|it| it.success()) {
         assert!(!rustix::process::geteuid().is_root(), "root may have mounts of its own");
         return None;
     }
-    let mut command = Command::new("unshare");
-    command.args(namespace).args(["sh", "-ec", script]).current_dir(repository.path());
-    for (name, _) in super::support::foreign_variables() {
-        command.env_remove(name);
-    }
-    let output = command
-        .env("WINGBEAT", assert_cmd::cargo::cargo_bin("wingbeat"))
-        .env("LINE", instructions(1))
-        .output()
-        .expect("unshare runs");
-    Some((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    let mut command = repository.command("unshare");
+    command.args(namespace).args(["sh", "-ec", script]);
+    Some(Ran::of(command.env("WINGBEAT", WINGBEAT).env("LINE", instructions(1))))
 }
 
 #[test]
 fn a_folder_that_cannot_be_written() {
     let repository = Repository::new();
-    assert_eq!(repository.run(&[&instructions(1)]).code, Some(0));
+    repository.run(&[&instructions(1)]).ended_with(0);
     let read_only = "mount --bind .wingbeat .wingbeat; mount -o remount,ro,bind .wingbeat";
     let script = format!("{read_only}; \"$WINGBEAT\" run \"touch ran\"");
-    let Some((code, stderr)) = in_own_mounts(&repository, &script) else { return };
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("read-only"), "{stderr}");
+    let Some(ran) = in_own_mounts(&repository, &script) else { return };
+    ran.ended_with(1).tells("read-only");
     assert!(!repository.path().join("ran").exists());
     let script = format!("{read_only}; \"$WINGBEAT\" run --dry-run --err \"$LINE\"");
-    let (code, stderr) = in_own_mounts(&repository, &script).expect("as before");
-    assert_eq!(code, Some(0), "a dry run only reads: {stderr}");
+    // A dry run only reads.
+    in_own_mounts(&repository, &script).expect("as before").ended_with(0);
 }
 
 #[test]
@@ -118,7 +110,6 @@ fn a_full_disk() {
                   \"$WINGBEAT\" run --store s.db \"$LINE\"; head -c 49152 /dev/zero > room; \
                   dd if=/dev/zero of=filler bs=4k 2>/dev/null || true; rm room; \
                   \"$WINGBEAT\" run --store s.db -q \"$WINGBEAT mock --count 2000\"";
-    let Some((code, stderr)) = in_own_mounts(&repository, script) else { return };
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("the disk is full"), "{stderr}");
+    let Some(ran) = in_own_mounts(&repository, script) else { return };
+    ran.ended_with(1).tells("the disk is full");
 }

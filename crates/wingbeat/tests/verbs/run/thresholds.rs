@@ -2,7 +2,7 @@
 
 use wingbeat_track::model::{Outcome, threshold::Test};
 
-use super::support::{Repository, latency};
+use crate::repository::{Repository, latency};
 
 #[test]
 fn all_tests_catch_what_is_far_off() {
@@ -12,17 +12,11 @@ fn all_tests_catch_what_is_far_off() {
     let check = |test: &str, upper: &str, expected| {
         let flags = ["--threshold-measure", "latency", "--threshold-test", test];
         let upper = ["--threshold-upper-boundary", upper];
-        let run = |value| {
-            let line = latency(value);
-            let fixed = ["--project", "p", "--err", "--dry-run"];
-            let arguments: Vec<&str> =
-                fixed.iter().chain(&flags).chain(&upper).copied().chain([line.as_str()]).collect();
-            repository.run(&arguments)
-        };
-        let far = run(200.0);
-        assert_eq!(far.code, Some(1), "{test}: {}{}", far.stdout, far.stderr);
-        let near = run(101.0);
-        assert_eq!(near.code, Some(0), "{test}: {}{}", near.stdout, near.stderr);
+        let fixed = ["--project", "p", "--err", "--dry-run"];
+        let run =
+            |value| repository.run(&[&fixed[..], &flags, &upper, &[&latency(value)]].concat());
+        run(200.0).ended_with(1);
+        run(101.0).ended_with(0);
         assert_eq!(test.parse(), Ok(expected));
     };
     check("static", "150", Test::Static);
@@ -60,11 +54,9 @@ fn settings_of_history_count() {
     let check = |flags: &[&str], expected| {
         let fixed = ["--project", "p", "--err", "--dry-run", "--threshold-measure", "latency"];
         let test = ["--threshold-test", "percentage", "--threshold-upper-boundary", "0.1"];
-        let line = latency(200.0);
-        let arguments: Vec<&str> =
-            fixed.iter().chain(&test).chain(flags).copied().chain([line.as_str()]).collect();
-        let ran = repository.run(&arguments);
-        assert_eq!(ran.code, Some(expected), "{flags:?}: {}{}", ran.stdout, ran.stderr);
+        repository
+            .run(&[&fixed[..], &test, flags, &[&latency(200.0)]].concat())
+            .ended_with(expected);
     };
     check(&[], 1);
     check(&["--threshold-max-sample-size", "2"], 0);
@@ -144,10 +136,11 @@ fn a_threshold_that_judges_nothing_is_told() {
 fn what_is_wrong_is_wrong_usage() {
     let repository = Repository::new();
     let check = |flags: &[&str], expected: &str| {
-        let arguments: Vec<&str> = flags.iter().copied().chain(["touch ran"]).collect();
-        let ran = repository.run(&arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{flags:?}");
-        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        repository
+            .run(&[flags, &["touch ran"]].concat())
+            .ended_with(2)
+            .prints_nothing()
+            .tells(expected);
         assert!(!repository.path().join("ran").exists(), "the command is not run");
         assert!(!repository.store_path().exists());
     };
@@ -155,6 +148,9 @@ fn what_is_wrong_is_wrong_usage() {
     let latency = ["--threshold-measure", "latency"];
     let with = |flags: &[&'static str]| [&latency[..], flags].concat();
     check(&with(&latency), "--threshold-measure latency is given twice");
+    check(&with(&["--threshold-measure", "Latency"]), "is given twice");
+    let boundary = ["--threshold-test", "static", "--threshold-upper-boundary", "5%"];
+    check(&with(&boundary), "not a percentage");
     check(&with(&["--threshold-test", "student"]), "there is no threshold test \"student\"");
     check(&with(&["--threshold-window", "soon"]), "--threshold-window soon");
     check(

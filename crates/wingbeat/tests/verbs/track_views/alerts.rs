@@ -1,16 +1,16 @@
 //! `wingbeat alerts`.
 
-use super::support::{Place, alert, stderr, stdout};
+use super::support::{Place, alert};
 
 #[test]
 fn listed_dismissed_and_back() {
     let place = Place::with_history();
-    let list = |args: &[&str]| stdout(&place.wingbeat(&[&["alerts"], args].concat()).success());
+    let list = |args: &[&str]| place.wingbeat(&[&["alerts"], args].concat()).ended_with(0).stdout;
     let text = list(&[]);
     assert!(text.contains("parse/small  latency  1.308 µs  above 1.050 µs  +30.3 %"), "{text}");
     let settle = |verb: &str, args: &[&str], expected: &str| {
-        let assert = place.wingbeat(&[&["alerts", verb, "0000beef"], args].concat()).success();
-        assert!(stderr(&assert).starts_with(expected), "{}", stderr(&assert));
+        let ran = place.wingbeat(&[&["alerts", verb, "0000beef"], args].concat()).ended_with(0);
+        assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
     };
     settle(
         "dismiss",
@@ -33,10 +33,10 @@ fn listed_dismissed_and_back() {
 #[test]
 fn one_wrong_name_changes_nothing() {
     let place = Place::with_history();
-    let assert = place.wingbeat(&["alerts", "dismiss", "beef", "0000"]).code(1);
-    assert!(stderr(&assert).contains("no alert begins or ends with 0000"), "{}", stderr(&assert));
-    assert!(stdout(&place.wingbeat(&["alerts"]).success()).contains("0000beef"));
-    place.wingbeat(&["alerts", "dismiss"]).code(2);
+    let ran = place.wingbeat(&["alerts", "dismiss", "beef", "0000"]).ended_with(1);
+    ran.tells("no alert begins or ends with 0000");
+    place.wingbeat(&["alerts"]).ended_with(0).prints("0000beef");
+    place.wingbeat(&["alerts", "dismiss"]).ended_with(2);
 }
 
 #[test]
@@ -44,8 +44,7 @@ fn filters_and_json() {
     let place = Place::with_history();
     let check = |args: &[&str], expected: usize| {
         let args = [&["alerts", "--format", "json"], args].concat();
-        let text = stdout(&place.wingbeat(&args).success());
-        let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let list = place.wingbeat(&args).ended_with(0).json();
         assert_eq!(list["schema_version"], 1);
         assert_eq!(list["alerts"].as_array().map(Vec::len), Some(expected), "{args:?}");
         list["alerts"].clone()
@@ -62,9 +61,8 @@ fn a_series_is_silenced_and_comes_back_as_a_whole() {
     let place = Place::with_history();
     place.add_alerts();
     let settle = |verb: &str, alert: &str, expected: &str| {
-        place.wingbeat(&["alerts", verb, alert]).success();
-        let text = stdout(&place.wingbeat(&["alerts", "--all", "--format", "json"]).success());
-        let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        place.wingbeat(&["alerts", verb, alert]).ended_with(0);
+        let list = place.wingbeat(&["alerts", "--all", "--format", "json"]).ended_with(0).json();
         let told: Vec<&str> = list["alerts"]
             .as_array()
             .expect("alerts")

@@ -2,15 +2,14 @@
 
 use std::fs;
 
-use super::support::{Place, stderr, stdout};
+use super::support::Place;
 
 #[test]
 fn there_and_back() {
     let place = Place::with_history();
-    place.wingbeat(&["alerts", "dismiss", "beef"]).success();
+    place.wingbeat(&["alerts", "dismiss", "beef"]).ended_with(0);
     let check = |place: &Place, args: &[&str], code: i32, expected: &str| {
-        let assert = place.wingbeat(args).code(code);
-        assert!(stderr(&assert).contains(expected), "{args:?}: {}", stderr(&assert));
+        place.wingbeat(args).ended_with(code).tells(expected);
     };
     let folder = place.folder.path().join("out");
     let folder = folder.to_str().expect("a text");
@@ -20,7 +19,7 @@ fn there_and_back() {
     let other = Place::empty();
     check(&other, &["import", folder], 0, "imported 25 reports and 1 change of an alert into");
     check(&other, &["import", folder], 0, "; 26 were there already");
-    let log = |place: &Place| stdout(&place.wingbeat(&["log", "-n", "100"]).success());
+    let log = |place: &Place| place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
     assert_eq!(log(&place), log(&other));
     fs::write(place.folder.path().join("out/broken.json"), "{").expect("written");
     check(&other, &["import", folder], 1, "broken.json was skipped: ");
@@ -32,9 +31,7 @@ fn there_and_back() {
 fn one_file() {
     let place = Place::with_history();
     let run = |place: &Place, args: &[&str], code: i32, expected: &str| {
-        let assert = place.wingbeat(args).code(code);
-        assert!(stderr(&assert).contains(expected), "{args:?}: {}", stderr(&assert));
-        assert
+        place.wingbeat(args).ended_with(code).tells(expected);
     };
     let name = |name: &str| place.folder.path().join(name).to_str().expect("a text").to_owned();
     for file in [name("a.jsonl"), name("a.jsonl.gz")] {
@@ -43,14 +40,17 @@ fn one_file() {
         let other = Place::empty();
         run(&other, &["import", &file], 0, "imported 25 reports into");
         run(&other, &["import", &file], 0, "imported 0 reports into");
-        let log = |place: &Place| stdout(&place.wingbeat(&["log", "-n", "100"]).success());
+        let log = |place: &Place| place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
         assert_eq!(log(&place), log(&other));
     }
     let packed = fs::read(name("a.jsonl.gz")).expect("a file");
     let plain = fs::read(name("a.jsonl")).expect("a file");
     assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() < plain.len() / 3);
-    let piped = run(&place, &["export", "--gzip", "-"], 0, "to stdout").get_output().stdout.clone();
-    assert!(piped == packed);
+    let mut piped = place.command();
+    let piped = piped.args(["export", "--gzip", "-", "--store"]).arg(place.store()).output();
+    let piped = piped.expect("it runs");
+    assert!(piped.stdout == packed);
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("to stdout"), "{:?}", piped.stderr);
     run(&place, &["export", "--gzip", "folder"], 2, "--gzip compresses one file");
     let lines: Vec<_> = plain.split_inclusive(|byte| *byte == b'\n').collect();
     let check = |content: &[u8], expected: &str| {
@@ -58,8 +58,7 @@ fn one_file() {
         let file = name("broken");
         fs::write(&file, content).expect("written");
         run(&other, &["import", &file], 1, expected);
-        let log = other.wingbeat(&["log"]).success();
-        assert!(stderr(&log).contains("no reports in"), "{expected}: {}", stderr(&log));
+        other.wingbeat(&["log"]).ended_with(0).tells("no reports in");
     };
     check(&plain[..plain.len() / 2], "cut off");
     check(&lines[..20].concat(), "it is cut off after 19 reports: its last line is missing");
@@ -79,9 +78,7 @@ fn one_file() {
 fn damage_is_told() {
     let place = Place::with_history();
     let check = |args: &[&str], code: i32, out: &str, err: &str| {
-        let assert = place.wingbeat(args).code(code);
-        assert!(stdout(&assert).contains(out), "{args:?}: {}", stdout(&assert));
-        assert!(stderr(&assert).contains(err), "{args:?}: {}", stderr(&assert));
+        place.wingbeat(args).ended_with(code).prints(out).tells(err);
     };
     check(&["log", "--check"], 0, "", "is whole: 25 reports with 50 metrics and 0 changes");
     // The lower end of a value, somewhere in the file.

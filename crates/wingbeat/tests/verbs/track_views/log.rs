@@ -1,11 +1,12 @@
 //! `wingbeat log`.
 
-use super::support::{Place, REPORTS, stderr, stdout, uuid};
+use super::support::{Place, REPORTS, uuid};
+use crate::ran::Ran;
 
 #[test]
 fn reports_newest_first_with_what_changed() {
     let place = Place::with_history();
-    let text = stdout(&place.wingbeat(&["log", "-n", "100"]).success());
+    let text = place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len() as u64, 1 + REPORTS + 1, "{text}");
     assert!(lines[0].starts_with("time, UTC         report    branch"), "{}", lines[0]);
@@ -22,21 +23,17 @@ fn reports_newest_first_with_what_changed() {
 fn a_change_just_before_the_list_is_seen() {
     let place = Place::with_history();
     let newest = (REPORTS + 1 - 8).to_string();
-    let assert = place.wingbeat(&["log", "-n", &newest]).success();
-    let text = stdout(&assert);
-    assert!(text.lines().last().expect("a line").contains("kernel Linux 6.12"), "{text}");
-    assert!(
-        stderr(&assert).starts_with("older reports are not shown; -n 85"),
-        "{}",
-        stderr(&assert)
-    );
+    let ran = place.wingbeat(&["log", "-n", &newest]).ended_with(0);
+    let last = ran.stdout.lines().last().expect("a line");
+    assert!(last.contains("kernel Linux 6.12"), "{ran}");
+    assert!(ran.stderr.starts_with("older reports are not shown; -n 85"), "{ran}");
 }
 
 #[test]
 fn filters() {
     let place = Place::with_history();
     let check = |args: &[&str], expected: usize| {
-        let text = stdout(&place.wingbeat(&[&["log", "-n", "100"], args].concat()).success());
+        let text = place.wingbeat(&[&["log", "-n", "100"], args].concat()).ended_with(0).stdout;
         assert_eq!(text.lines().count(), 1 + expected, "{args:?}");
     };
     check(&["--branch", "main"], 24);
@@ -44,8 +41,7 @@ fn filters() {
     check(&["--testbed", "ci-runner", "--project", "parser"], 25);
     check(&["--since", "2026-11-22T20:04:32"], 3);
     let fails = |args: &[&str], code: i32, expected: &str| {
-        let assert = place.wingbeat(&[&["log"], args].concat()).code(code);
-        assert!(stderr(&assert).contains(expected), "{args:?}: {}", stderr(&assert));
+        place.wingbeat(&[&["log"], args].concat()).ended_with(code).tells(expected);
     };
     fails(&["--branch", "mian"], 1, "there is no branch mian in the store");
     fails(&["--branch", "mian"], 1, "it has feature/fast, main");
@@ -57,7 +53,7 @@ fn filters() {
 #[test]
 fn one_report_whole() {
     let place = Place::with_history();
-    let text = stdout(&place.wingbeat(&["log", "000000ef"]).success());
+    let text = place.wingbeat(&["log", "000000ef"]).ended_with(0).stdout;
     for part in [
         &uuid(14).to_string(),
         "Linux 6.18",
@@ -67,9 +63,8 @@ fn one_report_whole() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
-    let text =
-        stdout(&place.wingbeat(&["log", &uuid(3).to_string(), "--format", "json"]).success());
-    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let report =
+        place.wingbeat(&["log", &uuid(3).to_string(), "--format", "json"]).ended_with(0).json();
     assert_eq!(report["uuid"], uuid(3).to_string());
     assert_eq!(report["iterations"][0]["benchmarks"][0]["name"], "parse/small");
 }
@@ -77,20 +72,19 @@ fn one_report_whole() {
 #[test]
 fn digits_that_do_not_tell() {
     let place = Place::with_history();
-    let assert = place.wingbeat(&["log", "01a2"]).failure();
-    let error = stderr(&assert);
-    assert!(error.contains("25 reports begin or end with 01a2; add digits"), "{error}");
-    assert!(error.contains(&uuid(24).to_string()) && error.contains("and 17 more"), "{error}");
-    let assert = place.wingbeat(&["log", "abcd"]).failure();
-    assert!(stderr(&assert).contains("no report begins or ends with abcd; `wingbeat log` lists"));
-    place.wingbeat(&["log", "xyz"]).code(2);
+    let ran = place.wingbeat(&["log", "01a2"]).ended_with(1);
+    ran.tells("25 reports begin or end with 01a2; add digits")
+        .tells(&uuid(24).to_string())
+        .tells("and 17 more");
+    let ran = place.wingbeat(&["log", "abcd"]).ended_with(1);
+    ran.tells("no report begins or ends with abcd; `wingbeat log` lists");
+    place.wingbeat(&["log", "xyz"]).ended_with(2);
 }
 
 #[test]
 fn json() {
     let place = Place::with_history();
-    let text = stdout(&place.wingbeat(&["log", "--format", "json", "-n", "2"]).success());
-    let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let list = place.wingbeat(&["log", "--format", "json", "-n", "2"]).ended_with(0).json();
     assert_eq!(list["schema_version"], 1);
     let list = &list["reports"];
     assert_eq!(list.as_array().map(Vec::len), Some(2));
@@ -104,10 +98,8 @@ fn json() {
 fn without_a_store_there_is_a_sentence() {
     let place = Place::empty();
     for verb in [&["log"][..], &["alerts"], &["plot"], &["export", "out"]] {
-        let assert = place.wingbeat(verb).code(1);
-        let error = stderr(&assert);
-        assert!(error.contains("there is no store at"), "{verb:?}: {error}");
-        assert!(error.contains("`wingbeat run` makes one"), "{verb:?}: {error}");
+        let ran = place.wingbeat(verb).ended_with(1);
+        ran.tells("there is no store at").tells("`wingbeat run` makes one");
     }
     assert!(!place.store().exists(), "looking makes no store");
 }
@@ -116,5 +108,6 @@ fn without_a_store_there_is_a_sentence() {
 fn the_environment_names_the_store() {
     let place = Place::with_history();
     let mut command = place.command();
-    command.args(["log", "-n", "1"]).env("WINGBEAT_STORE", place.store()).assert().success();
+    command.args(["log", "-n", "1"]).env("WINGBEAT_STORE", place.store());
+    Ran::of(&mut command).ended_with(0);
 }

@@ -4,14 +4,13 @@ use std::fs;
 
 use time::OffsetDateTime;
 
-use super::support::{Place, stderr, stdout};
+use super::support::Place;
 
 #[test]
 fn files_by_their_suffix() {
     let place = Place::with_history();
-    let assert = place.wingbeat(&["plot", "-o", "perf.svg", "-o", "perf.html"]).success();
-    let error = stderr(&assert);
-    assert!(error.contains("perf.svg (4 series of 25 reports"), "{error}");
+    let ran = place.wingbeat(&["plot", "-o", "perf.svg", "-o", "perf.html"]).ended_with(0);
+    ran.tells("perf.svg (4 series of 25 reports");
     let picture = fs::read_to_string(place.folder.path().join("perf.svg")).expect("a picture");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
     for part in [
@@ -25,14 +24,14 @@ fn files_by_their_suffix() {
     }
     let page = fs::read_to_string(place.folder.path().join("perf.html")).expect("a page");
     assert_eq!(page.matches("<figure><svg").count(), 2, "a chart for each benchmark");
-    place.wingbeat(&["plot", "-o", "perf.png"]).code(2);
-    place.wingbeat(&["plot", "-o", "no/such/folder/perf.svg"]).code(1);
+    place.wingbeat(&["plot", "-o", "perf.png"]).ended_with(2);
+    place.wingbeat(&["plot", "-o", "no/such/folder/perf.svg"]).ended_with(1);
 }
 
 #[test]
 fn in_the_terminal() {
     let place = Place::with_history();
-    let text = stdout(&place.wingbeat(&["plot", "--branch", "main"]).success());
+    let text = place.wingbeat(&["plot", "--branch", "main"]).ended_with(0).stdout;
     for part in [
         "Latency, with alerts\n",
         "parse/small · main\n",
@@ -47,8 +46,7 @@ fn in_the_terminal() {
 #[test]
 fn json() {
     let place = Place::with_history();
-    let text = stdout(&place.wingbeat(&["plot", "--branch", "main", "--json"]).success());
-    let plot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let plot = place.wingbeat(&["plot", "--branch", "main", "--json"]).ended_with(0).json();
     assert_eq!(plot["schema_version"], 1);
     assert_eq!(plot["reports"].as_array().map(Vec::len), Some(24));
     let series = &plot["series"][0];
@@ -65,16 +63,17 @@ fn filters() {
     let place = Place::with_history();
     let check = |args: &[&str], expected: &str| {
         let args = [&["plot", "-o", "a.svg"], args].concat();
-        let assert = place.wingbeat(&args).success();
-        assert!(stderr(&assert).contains(expected), "{args:?}: {}", stderr(&assert));
+        place.wingbeat(&args).ended_with(0).tells(expected);
     };
     check(&["--branch", "main"], "(2 series of 24 reports");
     check(&["--benchmark", "pa*"], "(2 series of 25 reports");
     check(&["--benchmark", "print", "--branch", "main", "-n", "5"], "(1 series of 5 reports");
     check(&["--measure", "latency", "--since", "2026-11-22T20:04"], "(4 series of 3 reports");
     let fails = |args: &[&str], code, expected: &str| {
-        let assert = place.wingbeat(&[&["plot", "-o", "no.svg"], args].concat()).code(code);
-        assert!(stderr(&assert).contains(expected), "{args:?}: {}", stderr(&assert));
+        place
+            .wingbeat(&[&["plot", "-o", "no.svg"], args].concat())
+            .ended_with(code)
+            .tells(expected);
     };
     fails(
         &["--benchmark", "x*"],

@@ -1,8 +1,7 @@
 //! A store with a history, and the binary upon it.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 
-use assert_cmd::{Command, assert::Assert};
 use tempfile::TempDir;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -13,6 +12,8 @@ use wingbeat_track::{
     },
     store::Store,
 };
+
+use crate::{ran::Ran, repository::WINGBEAT};
 
 /// Reports on `main`.
 pub(crate) const REPORTS: u64 = 24;
@@ -61,25 +62,17 @@ impl Place {
         self.folder.path().join("results.db")
     }
 
-    pub(crate) fn wingbeat(&self, args: &[&str]) -> Assert {
-        self.command().args(args).arg("--store").arg(self.store()).assert()
+    pub(crate) fn wingbeat(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command().args(args).arg("--store").arg(self.store()))
     }
 
     /// The binary in that folder, which knows nothing of the environment's settings.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+        let mut command = Command::new(WINGBEAT);
         command.current_dir(self.folder.path());
         command.env_remove("WINGBEAT_STORE").env_remove("WINGBEAT_PROJECT");
         command
     }
-}
-
-pub(crate) fn stdout(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).expect("a text")
-}
-
-pub(crate) fn stderr(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).expect("a text")
 }
 
 fn report(number: u64) -> Report {
