@@ -21,7 +21,6 @@ pub const KERNEL_BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 /// Why the kernel's types could not be read, or do not hold what was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum BtfError {
-    /// The file could not be read.
     #[error(
         "cannot read the kernel's types from {path}; a kernel built with CONFIG_DEBUG_INFO_BTF=y has them"
     )]
@@ -29,10 +28,8 @@ pub enum BtfError {
     /// The types do not hold together, or are of a kind that this program does not know.
     #[error("the types are damaged: {reason}")]
     Damaged { reason: String },
-    /// No struct or union of that name.
     #[error("this kernel has no struct or union `{structure}` (looked for its member `{member}`)")]
     NoStructure { structure: String, member: String },
-    /// The struct or union has no such member.
     #[error("`{structure}` of this kernel has no member `{member}`")]
     NoMember { structure: String, member: String },
 }

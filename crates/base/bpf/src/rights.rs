@@ -45,7 +45,6 @@ const EXTRAS_FOR_PROFILE: [Capability; 4] = [
 /// A verb cannot run for want of rights. The text says how to run it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingRights {
-    /// The process lacks capabilities.
     #[error("{} missing; run it with `sudo`, or grant it to the binary once: `{}`", names(.0), how_to_grant())]
     Capabilities(Vec<Capability>),
     /// The process is in a user namespace of its own, such as a rootless container.

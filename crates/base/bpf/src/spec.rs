@@ -41,6 +41,7 @@ use std::{
 pub(crate) use accesses::UNRESOLVED;
 pub use error::{SpecError, nearest};
 pub use externs::{Extern, ExternKind, Setting, SettingForm};
+pub(crate) use globals::whole_number;
 pub use globals::{GlobalSetting, NotASetting};
 pub use link::{KfuncCall, Linked};
 pub use map::{MapSpec, MapType, Slot};

@@ -99,16 +99,14 @@ pub struct Histogram {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAHistogram {
     Empty,
-    /// A bucket has no width, or begins before its predecessor ends.
+    /// The bucket with this index has no width, or begins before its predecessor ends.
     Layout {
-        /// Its place in the input, from 0.
         index: usize,
     },
     /// The counts do not add up within 64 bits.
     Overflow,
     /// The least and the greatest value are not in the first and the last bucket with a count.
     Extremes {
-        /// The least value, as given.
         min: u64,
         max: u64,
     },

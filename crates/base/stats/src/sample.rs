@@ -27,7 +27,6 @@ pub enum NotASample {
     Empty,
     /// One is NaN, infinite, or larger by amount than [`VALUE_MAX`].
     OutOfRange {
-        /// Its place in the input, from 0.
         index: usize,
         value: f64,
     },

@@ -16,29 +16,19 @@ pub struct Insn {
 
 /// Operation codes and the special source registers, as RFC 9669 numbers them.
 pub mod op {
-    /// Mask of the class.
-    pub const CLASS: u8 = 0x07;
+    pub const CLASS: u8 = 0x07; // Mask of the class.
     /// Class: loads that are not from a register (`ldimm64`, and the old packet access).
     pub const LD: u8 = 0x00;
-    /// Class: loads through a register.
-    pub const LDX: u8 = 0x01;
-    /// Class: stores of an immediate.
-    pub const ST: u8 = 0x02;
-    /// Class: stores of a register, and atomic operations.
-    pub const STX: u8 = 0x03;
-    /// Class: 32-bit arithmetic.
-    pub const ALU: u8 = 0x04;
-    /// Class: jumps that compare 64 bits, calls, exit.
-    pub const JMP: u8 = 0x05;
-    /// Class: jumps that compare 32 bits, and the long jump `gotol`.
-    pub const JMP32: u8 = 0x06;
-    /// Class: 64-bit arithmetic.
-    pub const ALU64: u8 = 0x07;
+    pub const LDX: u8 = 0x01; // Class: loads through a register.
+    pub const ST: u8 = 0x02; // Class: stores of an immediate.
+    pub const STX: u8 = 0x03; // Class: stores of a register, and atomic operations.
+    pub const ALU: u8 = 0x04; // Class: 32-bit arithmetic.
+    pub const JMP: u8 = 0x05; // Class: jumps that compare 64 bits, calls, exit.
+    pub const JMP32: u8 = 0x06; // Class: jumps that compare 32 bits, and the long jump `gotol`.
+    pub const ALU64: u8 = 0x07; // Class: 64-bit arithmetic.
 
-    /// Load of a 64-bit immediate, which takes two instructions.
-    pub const LDIMM64: u8 = 0x18;
-    /// `goto` with a 16-bit offset.
-    pub const JA: u8 = 0x05;
+    pub const LDIMM64: u8 = 0x18; // Load of a 64-bit immediate, which takes two instructions.
+    pub const JA: u8 = 0x05; // `goto` with a 16-bit offset.
     /// `gotol`, with a 32-bit offset in the immediate (ISA version 4, Linux 6.6).
     pub const JA32: u8 = 0x06;
     /// `may_goto`, a conditional jump on the kernel's own budget (Linux 6.9).
@@ -47,10 +37,8 @@ pub mod op {
     pub const JAX: u8 = 0x0d;
     /// Call of a helper, a function of the program, or a kfunc, by the source register.
     pub const CALL: u8 = 0x85;
-    /// Call through a register; compilers emit it by accident only.
-    pub const CALLX: u8 = 0x8d;
-    /// Return.
-    pub const EXIT: u8 = 0x95;
+    pub const CALLX: u8 = 0x8d; // Call through a register; compilers emit it by accident only.
+    pub const EXIT: u8 = 0x95; // Return.
 
     /// Source register of `ldimm64`: the immediate is the descriptor of a map.
     pub const PSEUDO_MAP_FD: u8 = 1;
@@ -60,8 +48,7 @@ pub mod op {
     pub const PSEUDO_BTF_ID: u8 = 3;
     /// Source register of `ldimm64`: the address of a function of the program (a callback).
     pub const PSEUDO_FUNC: u8 = 4;
-    /// Source register of `ldimm64`: the immediate is a position in the array of descriptors that the
-    /// loader gives along.
+    /// Source register of `ldimm64`: a position in the array of descriptors that the loader gives along.
     pub const PSEUDO_MAP_INDEX: u8 = 5;
     /// Source register of `ldimm64`: as [`PSEUDO_MAP_VALUE`], the map given as [`PSEUDO_MAP_INDEX`].
     pub const PSEUDO_MAP_INDEX_VALUE: u8 = 6;
@@ -70,100 +57,59 @@ pub mod op {
     /// Source register of a call: a kfunc, by its BTF id in the kernel.
     pub const PSEUDO_KFUNC_CALL: u8 = 2;
 
-    /// Mask of the operation of an arithmetic instruction or a jump.
-    pub const OPERATION: u8 = 0xf0;
+    pub const OPERATION: u8 = 0xf0; // Mask of the operation of an arithmetic instruction or a jump.
     /// Set if the second operand is the source register, clear if it is the immediate.
     pub const X: u8 = 0x08;
-    /// Mask of the size of a load or store.
-    pub const SIZE: u8 = 0x18;
-    /// Size: 4 bytes.
-    pub const W: u8 = 0x00;
-    /// Size: 2 bytes.
-    pub const H: u8 = 0x08;
-    /// Size: 1 byte.
-    pub const B: u8 = 0x10;
-    /// Size: 8 bytes.
-    pub const DW: u8 = 0x18;
-    /// Mask of the mode of a load or store.
-    pub const MODE: u8 = 0xe0;
-    /// Mode: the value follows in the code (`ldimm64` only).
-    pub const IMM: u8 = 0x00;
-    /// Mode: packet bytes at a fixed place, as classic BPF reads them.
-    pub const ABS: u8 = 0x20;
-    /// Mode: packet bytes at a place relative to a register.
-    pub const IND: u8 = 0x40;
-    /// Mode: memory.
-    pub const MEM: u8 = 0x60;
-    /// Mode: memory, the loaded value sign-extended (ISA version 4).
-    pub const MEMSX: u8 = 0x80;
-    /// Mode: an atomic operation, named by the immediate.
-    pub const ATOMIC: u8 = 0xc0;
+    pub const SIZE: u8 = 0x18; // Mask of the size of a load or store.
+    pub const W: u8 = 0x00; // Size: 4 bytes.
+    pub const H: u8 = 0x08; // Size: 2 bytes.
+    pub const B: u8 = 0x10; // Size: 1 byte.
+    pub const DW: u8 = 0x18; // Size: 8 bytes.
+    pub const MODE: u8 = 0xe0; // Mask of the mode of a load or store.
+    pub const IMM: u8 = 0x00; // Mode: the value follows in the code (`ldimm64` only).
+    pub const ABS: u8 = 0x20; // Mode: packet bytes at a fixed place, as classic BPF reads them.
+    pub const IND: u8 = 0x40; // Mode: packet bytes at a place relative to a register.
+    pub const MEM: u8 = 0x60; // Mode: memory.
+    pub const MEMSX: u8 = 0x80; // Mode: memory, the loaded value sign-extended (ISA version 4).
+    pub const ATOMIC: u8 = 0xc0; // Mode: an atomic operation, named by the immediate.
 
-    /// Arithmetic: `+=`.
-    pub const ADD: u8 = 0x00;
-    /// Arithmetic: `-=`.
-    pub const SUB: u8 = 0x10;
-    /// Arithmetic: `*=`.
-    pub const MUL: u8 = 0x20;
-    /// Arithmetic: `/=`, signed if the offset is 1.
-    pub const DIV: u8 = 0x30;
-    /// Arithmetic: `|=`.
-    pub const OR: u8 = 0x40;
-    /// Arithmetic: `&=`.
-    pub const AND: u8 = 0x50;
-    /// Arithmetic: `<<=`.
-    pub const LSH: u8 = 0x60;
-    /// Arithmetic: `>>=`, filled with zeros.
-    pub const RSH: u8 = 0x70;
-    /// Arithmetic: negation.
-    pub const NEG: u8 = 0x80;
-    /// Arithmetic: `%=`, signed if the offset is 1.
-    pub const MOD: u8 = 0x90;
-    /// Arithmetic: `^=`.
-    pub const XOR: u8 = 0xa0;
+    pub const ADD: u8 = 0x00; // Arithmetic: `+=`.
+    pub const SUB: u8 = 0x10; // Arithmetic: `-=`.
+    pub const MUL: u8 = 0x20; // Arithmetic: `*=`.
+    pub const DIV: u8 = 0x30; // Arithmetic: `/=`, signed if the offset is 1.
+    pub const OR: u8 = 0x40; // Arithmetic: `|=`.
+    pub const AND: u8 = 0x50; // Arithmetic: `&=`.
+    pub const LSH: u8 = 0x60; // Arithmetic: `<<=`.
+    pub const RSH: u8 = 0x70; // Arithmetic: `>>=`, filled with zeros.
+    pub const NEG: u8 = 0x80; // Arithmetic: negation.
+    pub const MOD: u8 = 0x90; // Arithmetic: `%=`, signed if the offset is 1.
+    pub const XOR: u8 = 0xa0; // Arithmetic: `^=`.
     /// Arithmetic: `=`, sign-extended from as many bits as the offset says.
     pub const MOV: u8 = 0xb0;
     /// Offset of a [`MOV`] that turns the pointer of one address space into that of another (Linux 6.9).
     pub const ADDR_SPACE_CAST: i16 = 1;
-    /// Arithmetic: `>>=`, filled with the sign.
-    pub const ARSH: u8 = 0xc0;
-    /// Arithmetic: byte order.
-    pub const END: u8 = 0xd0;
+    pub const ARSH: u8 = 0xc0; // Arithmetic: `>>=`, filled with the sign.
+    pub const END: u8 = 0xd0; // Arithmetic: byte order.
 
-    /// Jump if equal.
-    pub const JEQ: u8 = 0x10;
-    /// Jump if greater, unsigned.
-    pub const JGT: u8 = 0x20;
-    /// Jump if greater or equal, unsigned.
-    pub const JGE: u8 = 0x30;
-    /// Jump if the operands have a bit in common.
-    pub const JSET: u8 = 0x40;
-    /// Jump if not equal.
-    pub const JNE: u8 = 0x50;
-    /// Jump if greater, signed.
-    pub const JSGT: u8 = 0x60;
-    /// Jump if greater or equal, signed.
-    pub const JSGE: u8 = 0x70;
-    /// Jump if less, unsigned.
-    pub const JLT: u8 = 0xa0;
-    /// Jump if less or equal, unsigned.
-    pub const JLE: u8 = 0xb0;
-    /// Jump if less, signed.
-    pub const JSLT: u8 = 0xc0;
-    /// Jump if less or equal, signed.
-    pub const JSLE: u8 = 0xd0;
+    pub const JEQ: u8 = 0x10; // Jump if equal.
+    pub const JGT: u8 = 0x20; // Jump if greater, unsigned.
+    pub const JGE: u8 = 0x30; // Jump if greater or equal, unsigned.
+    pub const JSET: u8 = 0x40; // Jump if the operands have a bit in common.
+    pub const JNE: u8 = 0x50; // Jump if not equal.
+    pub const JSGT: u8 = 0x60; // Jump if greater, signed.
+    pub const JSGE: u8 = 0x70; // Jump if greater or equal, signed.
+    pub const JLT: u8 = 0xa0; // Jump if less, unsigned.
+    pub const JLE: u8 = 0xb0; // Jump if less or equal, unsigned.
+    pub const JSLT: u8 = 0xc0; // Jump if less, signed.
+    pub const JSLE: u8 = 0xd0; // Jump if less or equal, signed.
 
-    /// Atomic: the old value goes to the source register. Combines with [`ADD`], [`OR`], [`AND`] and
-    /// [`XOR`].
+    /// Atomic: the old value goes to the source register; with [`ADD`], [`OR`], [`AND`], [`XOR`].
     pub const FETCH: i32 = 0x01;
-    /// Atomic: exchange.
-    pub const XCHG: i32 = 0xe1;
+    pub const XCHG: i32 = 0xe1; // Atomic: exchange.
     /// Atomic: compare with r0 and exchange; the old value goes to r0.
     pub const CMPXCHG: i32 = 0xf1;
-    /// Atomic: load with acquire semantics (Linux 6.15).
-    pub const LOAD_ACQUIRE: i32 = 0x100;
-    /// Atomic: store with release semantics (Linux 6.15).
-    pub const STORE_RELEASE: i32 = 0x110;
+    pub const LOAD_ACQUIRE: i32 = 0x100; // Atomic: load with acquire semantics (Linux 6.15).
+    pub const STORE_RELEASE: i32 = 0x110; // Atomic: store with release semantics (Linux 6.15).
 
     /// Number of the helper `bpf_tail_call`, which does not return when it succeeds.
     pub const HELPER_TAIL_CALL: i32 = 12;

@@ -12,7 +12,6 @@ use crate::{
 /// A program cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The object is at fault.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The rights are missing.
@@ -24,32 +23,16 @@ pub enum LoadError {
         /// may take.
         advice: Option<String>,
     },
-    /// The verifier does not accept the program.
     #[error("{}", rejected(.program, .rejection, .source))]
-    Rejected {
-        program: String,
-        /// Where and why.
-        rejection: Box<Rejection>,
-        source: io::Error,
-    },
+    Rejected { program: String, rejection: Box<Rejection>, source: io::Error },
     /// A setting of the kernel's build that the object asks for cannot be found out.
     #[error("cannot load the maps of {file}: {reason}")]
-    Setting {
-        file: String,
-        /// Which, and why not.
-        reason: String,
-    },
+    Setting { file: String, reason: String },
     /// What the program needs of the kernel, or is to be attached to, is not there.
     #[error("cannot load {program}: {reason}")]
     Target { program: String, reason: String },
-    /// The kernel's own types cannot be read.
     #[error("cannot load {program}: it needs the kernel's types: {source}")]
-    KernelTypes {
-        program: String,
-        /// Why not.
-        source: BtfError,
-    },
-    /// The alarm went off first.
+    KernelTypes { program: String, source: BtfError },
     #[error(
         "the time ran out before {program} was loaded: the verifier had worked on it for {:.1} s",
         .after.as_secs_f64()

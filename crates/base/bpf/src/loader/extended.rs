@@ -23,7 +23,6 @@ pub enum ExtendedError {
         "it was loaded without type information (BTF), by which the kernel finds a function; build its object with it (clang -g, or bpf-linker --btf), and load it with a loader that passes it on"
     )]
     NoTypes,
-    /// The kernel does not tell about it.
     #[error("the kernel gives no information about it: {0}")]
     Unknown(#[source] io::Error),
 }

@@ -18,7 +18,6 @@ pub enum ResetError {
     /// Its type does not allow it, or it is too big.
     #[error("map {0} cannot be restored in place")]
     NotInPlace(String),
-    /// It should work but did not.
     #[error(transparent)]
     Map(#[from] MapError),
 }

@@ -67,7 +67,6 @@ pub enum RunError {
     /// The type has no handler in this kernel.
     #[error("this kernel cannot run programs of type {0} on demand (ENOTSUPP)")]
     NotHere(ProgramType),
-    /// The kernel does not take the input.
     #[error(
         "the kernel refuses the input ({bytes} bytes of packet, {context_bytes} of context): {source}{hint}"
     )]
@@ -78,12 +77,10 @@ pub enum RunError {
         /// What may be wrong with it; begins with a semicolon, or is empty.
         hint: String,
     },
-    /// Signals did not let it through.
     #[error(
         "signals interrupted the program {0} times in a row, so that not one run came to its end; find out who sends them (`strace -e trace=none -p PID`)"
     )]
     Interrupted(u32),
-    /// The alarm went off first.
     #[error("the time ran out before the run, which has taken {:.1} s so far", .0.as_secs_f64())]
     TimeOver(Duration),
     #[error("the kernel cannot run the program: {0}")]

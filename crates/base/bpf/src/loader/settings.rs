@@ -11,7 +11,7 @@ use rustix::system::uname;
 use crate::{
     btf::KernelTypes,
     probe::configuration,
-    spec::{Extern, ExternKind, Setting, SettingForm},
+    spec::{Extern, ExternKind, Setting, SettingForm, whole_number},
 };
 
 /// First kernel with cookies for perf events and kprobes.
@@ -122,7 +122,7 @@ fn write(value: &mut [u8], setting: &Setting, text: &str) -> Option<()> {
         (SettingForm::Tristate, "m") => 2,
         (SettingForm::Bool | SettingForm::Tristate, _) => return None,
         (SettingForm::Char, "n" | "y" | "m") => i128::from(*text.as_bytes().first()?),
-        (SettingForm::Char | SettingForm::Integer { .. }, _) => integer(text)?,
+        (SettingForm::Char | SettingForm::Integer { .. }, _) => whole_number(text)?,
     };
     let bits = Some(slot.len() * 8).filter(|bits| (8..=64).contains(bits))?;
     let is_signed = setting.form == SettingForm::Integer { is_signed: true };
@@ -130,19 +130,6 @@ fn write(value: &mut [u8], setting: &Setting, text: &str) -> Option<()> {
     let bytes = range.contains(&number).then(|| number.to_le_bytes())?;
     slot.copy_from_slice(bytes.get(..slot.len())?);
     Some(())
-}
-
-/// Decimal or hexadecimal, with a sign.
-fn integer(text: &str) -> Option<i128> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text),
-    };
-    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => digits.parse(),
-    };
-    number.ok().map(|number| i128::from(number) * sign)
 }
 
 #[cfg(test)]

@@ -52,7 +52,6 @@ pub enum TrampolineError {
         "it was loaded without type information (BTF), by which the kernel finds the function to attach to; build the object with it (clang -g, or bpf-linker --btf), and load it with a loader that passes it on"
     )]
     NoTypes,
-    /// The kernel does not take a program for its entry or exit.
     #[error("the kernel refuses to load a program for its {}: {}", entry_or_exit(*.moment), answer(.source, .log))]
     Load {
         moment: Moment,
@@ -60,10 +59,8 @@ pub enum TrampolineError {
         /// What the verifier told; may be empty.
         log: String,
     },
-    /// The kernel does not attach it.
     #[error("the kernel refuses to attach a program to its {}: {}", entry_or_exit(*.moment), answer(.source, ""))]
     Attach { moment: Moment, source: io::Error },
-    /// It cannot be looked at.
     #[error("the kernel gives no information about it: {0}")]
     Unknown(#[source] io::Error),
 }

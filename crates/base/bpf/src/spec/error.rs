@@ -5,20 +5,11 @@ use std::io;
 /// An object file that cannot be used, with its name and the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// The file cannot be read.
     #[error("cannot read {file}")]
-    Unreadable {
-        file: String,
-        /// Why not.
-        source: io::Error,
-    },
-    /// It is no eBPF object at all.
+    Unreadable { file: String, source: io::Error },
+    /// The reason is what it is instead, and what would be right.
     #[error("{file} is not an eBPF object: {reason}")]
-    NotAnObject {
-        file: String,
-        /// What it is instead, and what would be right.
-        reason: String,
-    },
+    NotAnObject { file: String, reason: String },
     /// It is one, but its contents contradict themselves.
     #[error("{file} is damaged: {}{reason}", place(.section))]
     Damaged {
@@ -29,55 +20,27 @@ pub enum SpecError {
     },
     /// It is sound, but uses what is not supported.
     #[error("{file}: {reason}")]
-    Unsupported {
-        file: String,
-        /// What, and what to do.
-        reason: String,
-    },
-    /// A program cannot be linked.
+    Unsupported { file: String, reason: String },
     #[error("{file}: cannot link {program}: {reason}")]
-    Link {
-        file: String,
-        program: String,
-        /// The function and what went wrong.
-        reason: String,
-    },
-    /// A program that accesses kernel structures by the names of their fields was to be linked without
-    /// the types of a kernel.
+    Link { file: String, program: String, reason: String },
     #[error(
         "{file}: cannot link {program}: it accesses kernel structures by name (CO-RE), which takes the types of the kernel that it is for"
     )]
     NoTargetTypes { file: String, program: String },
-    /// There is no program of that name.
     #[error("{file} has no program {name:?}; {}", suggestion(.name, .known))]
     NoSuchProgram { file: String, name: String, known: Vec<String> },
-    /// There is one of that name, but nothing tells its type.
     #[error(
         "{file}: {name:?} is in section {section:?}, which has no known program type; set it with \
          --type {section}=TYPE, or use a section name of libbpf, such as \"xdp\", \"tc\" or \
          \"tracepoint/syscalls/sys_enter_open\""
     )]
     UnknownType { file: String, name: String, section: String },
-    /// A type was given for a section that is not there, or holds no code.
     #[error("{file} has no code in a section {section:?}, for which a type is given; {}", code_in(.known))]
-    NoSuchSection {
-        file: String,
-        /// The section that was asked for.
-        section: String,
-        /// Those with code.
-        known: Vec<String>,
-    },
-    /// There is no map of that name.
+    NoSuchSection { file: String, section: String, known: Vec<String> },
     #[error("{file} has no map {name:?}")]
     NoSuchMap { file: String, name: String },
-    /// A global variable cannot be set.
     #[error("{file}: cannot set the global {name:?}: {reason}")]
-    Global {
-        file: String,
-        name: String,
-        /// Why not.
-        reason: String,
-    },
+    Global { file: String, name: String, reason: String },
 }
 
 fn place(section: &Option<String>) -> String {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::btf::table::{Type, TypeKind};
 
+pub(crate) use value::whole_number;
 pub use value::{GlobalSetting, NotASetting};
 use value::{Shape, listed};
 

@@ -101,24 +101,12 @@ impl Case<'_> {
 
 const SLEEPABLE: u32 = 1 << 4;
 
-/// A case of a type that takes a packet and no context.
-fn packet<'a>(
-    r#type: ProgramType,
-    attach_type: u32,
-    insns: Vec<Insn>,
-    data: &'a [u8],
-    value: u32,
-    left: &'a [u8],
-) -> Case<'a> {
-    Case { r#type, attach_type, insns, data, context: &[], value, left }
-}
-
 #[test]
 fn programs_that_see_the_whole_frame() {
     let Some(()) = can_load() else { return };
     let frame = frame();
     let check = |r#type, attach_type, insns, value, left: &[u8]| {
-        packet(r#type, attach_type, insns, &frame, value, left).check();
+        Case { r#type, attach_type, insns, data: &frame, context: &[], value, left }.check();
     };
     // Each run goes on with what the one before has left.
     let mut counted = frame.clone();
@@ -143,7 +131,7 @@ fn programs_that_see_what_is_behind_the_ethernet_header() {
     let mut counted = bare.clone();
     counted[14 + 20] += RUNS as u8;
     let check = |r#type, attach_type, insns, value, left: &[u8]| {
-        packet(r#type, attach_type, insns, &frame, value, left).check();
+        Case { r#type, attach_type, insns, data: &frame, context: &[], value, left }.check();
     };
     check(ProgramType::SOCKET_FILTER, 0, first_word(), 46, &bare);
     for attach_type in [0, 1] {
@@ -167,7 +155,8 @@ fn packets_that_grow() {
     let added = [0x1111_u64.to_le_bytes(), 0x2222_u64.to_le_bytes()].concat();
     let frame = frame();
     let left = [added.repeat(RUNS as usize), frame.clone()].concat();
-    packet(ProgramType::XDP, 0, insns, &frame, 60 + 16 * RUNS, &left).check();
+    let (r#type, value) = (ProgramType::XDP, 60 + 16 * RUNS);
+    Case { r#type, attach_type: 0, insns, data: &frame, context: &[], value, left: &left }.check();
 }
 
 #[test]
@@ -180,9 +169,11 @@ fn programs_that_see_a_packet_of_the_network_layer() {
     let len = types.member_offset_bytes("sk_buff", "len").expect("its length");
     let insns =
         |wanted| [asm(&format!("r1 = *(u64 *)(r1 + {skb})")), word_is(len, wanted)].concat();
-    let packet_bytes = ip_packet();
-    packet(ProgramType::NETFILTER, 45, insns(40), &packet_bytes, 1, &[]).check();
-    packet(ProgramType::NETFILTER, 45, insns(41), &packet_bytes, 0, &[]).check();
+    let (r#type, attach_type, data) = (ProgramType::NETFILTER, 45, &ip_packet());
+    for (wanted, value) in [(40, 1), (41, 0)] {
+        let insns = insns(wanted);
+        Case { r#type, attach_type, insns, data, context: &[], value, left: &[] }.check();
+    }
 }
 
 #[test]

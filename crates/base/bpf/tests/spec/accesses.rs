@@ -180,40 +180,23 @@ fn accesses_that_are_wrong() {
     fn check(insn: Insn, access: (u32, &str, u32), expected: &str) {
         let kernel = kernel(8, Some(&[("state", 1, 0), ("pid", 2, 4), ("threads", 4, 8)]));
         let error = fit(&[insn], access, &kernel).unwrap_err();
-        let start = "a.o: cannot link main: in main: access to ";
-        assert_eq!(error, format!("{start}{expected}"));
+        let name = match access.0 {
+            3 => "task",
+            5 => "kind",
+            _ => "",
+        };
+        let access = format!("access to {name} {} at instruction 0", access.1);
+        assert_eq!(error, format!("a.o: cannot link main: in main: {access}: {expected}"));
     }
-    check(
-        load(2, 1, 5),
-        (3, "0:1", FIELD_OFFSET),
-        "task 0:1 at instruction 0: the instruction does not hold 4, as the object's types have it",
-    );
-    check(
-        EXIT,
-        (3, "0:1", FIELD_OFFSET),
-        "task 0:1 at instruction 0: the instruction is not one that can be fitted",
-    );
-    check(load(2, 1, 4), (3, "0:9", 0), "task 0:9 at instruction 0: there is no such member");
-    check(
-        load(2, 1, 4),
-        (3, "0:1:0", 0),
-        "task 0:1:0 at instruction 0: its path leads into what has no members",
-    );
-    check(
-        load(2, 1, 24),
-        (3, "0:2:4", 0),
-        "task 0:2:4 at instruction 0: element 4 of an array of 4",
-    );
-    check(
-        set(2, 1),
-        (3, "0:1", TYPE_EXISTS),
-        "task 0:1 at instruction 0: it names a member where only a type is allowed",
-    );
-    check(
-        set(2, 1),
-        (3, "0", VARIANT_VALUE),
-        "task 0 at instruction 0: it is not that of an enumeration",
-    );
-    check(set(2, 1), (5, "2", VARIANT_VALUE), "kind 2 at instruction 0: there is no such value");
-    check(set(2, 1), (4, "0", TYPE_EXISTS), " 0 at instruction 0: its type has no name");
+    let other = "the instruction does not hold 4, as the object's types have it";
+    check(load(2, 1, 5), (3, "0:1", FIELD_OFFSET), other);
+    check(EXIT, (3, "0:1", FIELD_OFFSET), "the instruction is not one that can be fitted");
+    check(load(2, 1, 4), (3, "0:9", 0), "there is no such member");
+    check(load(2, 1, 4), (3, "0:1:0", 0), "its path leads into what has no members");
+    check(load(2, 1, 24), (3, "0:2:4", 0), "element 4 of an array of 4");
+    let member = "it names a member where only a type is allowed";
+    check(set(2, 1), (3, "0:1", TYPE_EXISTS), member);
+    check(set(2, 1), (3, "0", VARIANT_VALUE), "it is not that of an enumeration");
+    check(set(2, 1), (5, "2", VARIANT_VALUE), "there is no such value");
+    check(set(2, 1), (4, "0", TYPE_EXISTS), "its type has no name");
 }

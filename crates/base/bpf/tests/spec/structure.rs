@@ -57,30 +57,21 @@ fn sections_beyond_the_file() {
 
 #[test]
 fn names_and_symbols_beyond_the_file() {
+    let check = |section, field, bytes: &[u8], expected: &str| {
+        check_file(|file| patch_section(file, section, field, bytes), expected);
+    };
     let far = u32::MAX.to_le_bytes();
-    check_file(
-        |bytes| patch_section(bytes, XDP, field::NAME, &far),
-        "section 2 has no readable name",
-    );
-    check_file(
-        |bytes| patch_section(bytes, SYMTAB, field::SIZE, &far),
-        "the table of symbols cannot be read (Invalid ELF symbol table data); is the file \
-         complete?",
-    );
-    check_file(
-        |bytes| patch_section(bytes, SYMTAB, field::LINK, &far),
-        "the table of symbols cannot be read (Invalid ELF section index); is the file complete?",
-    );
-    check_file(
-        |bytes| patch_section(bytes, RELOCATIONS, field::SIZE, &far),
-        "section xdp: its relocations cannot be read: Invalid ELF relocation section offset or \
-         size",
-    );
+    check(XDP, field::NAME, &far, "section 2 has no readable name");
+    let symbols = |reason: &str| {
+        format!("the table of symbols cannot be read ({reason}); is the file complete?")
+    };
+    check(SYMTAB, field::SIZE, &far, &symbols("Invalid ELF symbol table data"));
+    check(SYMTAB, field::LINK, &far, &symbols("Invalid ELF section index"));
+    let relocations = "section xdp: its relocations cannot be read: Invalid ELF relocation section \
+                       offset or size";
+    check(RELOCATIONS, field::SIZE, &far, relocations);
     // Without the strings nothing has a name, the sections first.
-    check_file(
-        |bytes| patch_section(bytes, STRTAB, field::SIZE, &[0; 8]),
-        "section 0 has no readable name",
-    );
+    check(STRTAB, field::SIZE, &[0; 8], "section 0 has no readable name");
 }
 
 #[test]
@@ -89,34 +80,25 @@ fn instructions_are_whole() {
         |object| object.at(XDP).data.truncate(127),
         "section xdp: its 127 bytes are not a whole number of instructions (8 bytes each)",
     );
-    let part = "is not made of whole instructions (8 bytes each)";
     let symbol = |change: fn(&mut Symbol)| {
         move |object: &mut Object| {
             let found = object.symbols.iter_mut().find(|symbol| symbol.name == "first");
             change(found.expect("it"));
         }
     };
-    check(
-        symbol(|first| first.size = 12),
-        &format!("section xdp: function \"first\" (offset 0, 12 bytes) {part}"),
-    );
-    check(
-        symbol(|first| first.size = 0),
-        &format!("section xdp: function \"first\" (offset 0, 0 bytes) {part}"),
-    );
-    check(
-        symbol(|first| first.value = 4),
-        &format!("section xdp: function \"first\" (offset 4, 64 bytes) {part}"),
-    );
-    check(
-        symbol(|first| first.size = 136),
-        "section xdp: symbol \"first\" (offset 0, 136 bytes) lies outside of it (128 bytes)",
-    );
-    check(
-        symbol(|first| first.value = u64::MAX - 7),
-        "section xdp: symbol \"first\" (offset 18446744073709551608, 64 bytes) lies outside of it \
-         (128 bytes)",
-    );
+    let part = |place: &str| {
+        let part = "is not made of whole instructions (8 bytes each)";
+        format!("section xdp: function \"first\" ({place}) {part}")
+    };
+    check(symbol(|first| first.size = 12), &part("offset 0, 12 bytes"));
+    check(symbol(|first| first.size = 0), &part("offset 0, 0 bytes"));
+    check(symbol(|first| first.value = 4), &part("offset 4, 64 bytes"));
+    let outside = |place: &str| {
+        format!("section xdp: symbol \"first\" ({place}) lies outside of it (128 bytes)")
+    };
+    check(symbol(|first| first.size = 136), &outside("offset 0, 136 bytes"));
+    let far = outside("offset 18446744073709551608, 64 bytes");
+    check(symbol(|first| first.value = u64::MAX - 7), &far);
     check(
         symbol(|first| first.size = 72),
         "section xdp: functions \"first\" and \"second\" overlap",

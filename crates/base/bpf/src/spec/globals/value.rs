@@ -90,11 +90,11 @@ impl Shape {
             )),
             (Self::Bool | Self::Integer { .. }, "false") => number(0, size, None),
             (Self::Bool | Self::Integer { .. }, "true") => number(1, size, None),
-            (Self::Bool, _) => match parse(value) {
+            (Self::Bool, _) => match whole_number(value) {
                 Some(found @ (0 | 1)) => number(found, size, None),
                 _ => Err(format!("it is true or false, and {value:?} is neither")),
             },
-            (Self::Integer { is_signed }, _) => match parse(value) {
+            (Self::Integer { is_signed }, _) => match whole_number(value) {
                 Some(found) => number(found, size, *is_signed),
                 None => Err(format!(
                     "{value:?} is not a number; write one such as 5, -1 or 0x0a, true, false, or \
@@ -107,7 +107,7 @@ impl Shape {
                     true => i128::from(value.cast_signed()),
                     false => i128::from(value),
                 });
-                match named.or_else(|| parse(value)) {
+                match named.or_else(|| whole_number(value)) {
                     Some(found) => number(found, size, Some(*is_signed)),
                     None => Err(format!(
                         "{value:?} is neither a number nor one of its names: {}",
@@ -130,7 +130,7 @@ pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// A whole number: decimal or with `0x`, with or without sign.
-fn parse(text: &str) -> Option<i128> {
+pub(crate) fn whole_number(text: &str) -> Option<i128> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
