@@ -243,22 +243,10 @@ mod tests {
     fn each_process_counts_once_per_program() {
         let proc = std::env::temp_dir().join(format!("wingbeat-owners-{}", std::process::id()));
         let program = "pos:\t0\nprog_id:\t7\n";
-        process(
-            &proc,
-            20,
-            "agent",
-            &[
-                (0, "/dev/null", ""),
-                (3, "anon_inode:bpf-prog", program),
-                (4, "anon_inode:bpf_link", program),
-            ],
-        );
-        process(
-            &proc,
-            9,
-            "odd\nname",
-            &[(3, "anon_inode:bpf-prog", program), (5, "anon_inode:bpf-stats", "pos:\t0\n")],
-        );
+        let (held, linked) =
+            ((3, "anon_inode:bpf-prog", program), (4, "anon_inode:bpf_link", program));
+        process(&proc, 20, "agent", &[(0, "/dev/null", ""), held, linked]);
+        process(&proc, 9, "odd\nname", &[held, (5, "anon_inode:bpf-stats", "pos:\t0\n")]);
         process(&proc, 8, "liar", &[(3, "/tmp/bpf-prog", program)]);
         fs::create_dir_all(proc.join("self")).unwrap();
         fs::create_dir_all(proc.join("10")).unwrap();

@@ -5,38 +5,9 @@
 
 use crate::sample::Sample;
 
-/// Distance of the mild fences from the quartiles, in interquartile ranges.
-pub const MILD: f64 = 1.5;
-/// Distance of the severe fences from the quartiles, in interquartile ranges.
-pub const SEVERE: f64 = 3.0;
-
-/// Where a value is relative to the fences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OutlierKind {
-    /// Below the lower severe fence.
-    LowSevere,
-    /// Between the lower fences.
-    LowMild,
-    /// Within the mild fences: not an outlier.
-    Normal,
-    /// Between the upper fences.
-    HighMild,
-    /// Above the upper severe fence.
-    HighSevere,
-}
-
-/// The four fences of a sample.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fences {
-    /// `q1 − 3 · (q3 − q1)`.
-    pub low_severe: f64,
-    /// `q1 − 1.5 · (q3 − q1)`.
-    pub low_mild: f64,
-    /// `q3 + 1.5 · (q3 − q1)`.
-    pub high_mild: f64,
-    /// `q3 + 3 · (q3 − q1)`.
-    pub high_severe: f64,
-}
+/// Distance of the mild and of the severe fences from the quartiles, in interquartile ranges.
+const MILD: f64 = 1.5;
+const SEVERE: f64 = 3.0;
 
 /// How many values of each kind a sample has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,53 +18,33 @@ pub struct Outliers {
     pub high_severe: usize,
 }
 
-impl Fences {
-    /// The fences of a sample; quartiles are quantiles of type 7, as Criterion takes them.
-    ///
-    /// With fewer than four values no value can lie beyond a fence. If more than half of the values
-    /// are the same, the fences may coincide, and then every other value is a severe outlier.
-    pub fn of(sample: &Sample) -> Self {
-        let (q1, q3) = (sample.quantile(0.25), sample.quantile(0.75));
-        let range = q3 - q1;
-        Self {
-            low_severe: q1 - SEVERE * range,
-            low_mild: q1 - MILD * range,
-            high_mild: q3 + MILD * range,
-            high_severe: q3 + SEVERE * range,
-        }
-    }
-
-    /// Where a value lies. On a fence is within it. NaN counts as [`OutlierKind::Normal`].
-    pub fn kind(&self, value: f64) -> OutlierKind {
-        if value < self.low_severe {
-            OutlierKind::LowSevere
-        } else if value < self.low_mild {
-            OutlierKind::LowMild
-        } else if value > self.high_severe {
-            OutlierKind::HighSevere
-        } else if value > self.high_mild {
-            OutlierKind::HighMild
-        } else {
-            OutlierKind::Normal
-        }
-    }
+/// The fences of a sample, ascending; quartiles are quantiles of type 7, as Criterion takes them.
+///
+/// With fewer than four values no value can lie beyond a fence. If more than half of the values are the
+/// same, the fences may coincide, and then every other value is a severe outlier.
+fn fences(sample: &Sample) -> [f64; 4] {
+    let (q1, q3) = (sample.quantile(0.25), sample.quantile(0.75));
+    let range = q3 - q1;
+    [q1 - SEVERE * range, q1 - MILD * range, q3 + MILD * range, q3 + SEVERE * range]
 }
 
 impl Outliers {
     /// Counts the outliers of a sample.
     pub fn of(sample: &Sample) -> Self {
-        let fences = Fences::of(sample);
-        let mut counts = Self::default();
-        for &value in sample.values() {
-            match fences.kind(value) {
-                OutlierKind::LowSevere => counts.low_severe += 1,
-                OutlierKind::LowMild => counts.low_mild += 1,
-                OutlierKind::Normal => {}
-                OutlierKind::HighMild => counts.high_mild += 1,
-                OutlierKind::HighSevere => counts.high_severe += 1,
-            }
+        Self::beyond(fences(sample), sample.values())
+    }
+
+    /// Counts the values beyond fences. On a fence is within it.
+    fn beyond([low_severe, low_mild, high_mild, high_severe]: [f64; 4], values: &[f64]) -> Self {
+        let count = |is_there: &dyn Fn(f64) -> bool| {
+            values.iter().filter(|value| is_there(**value)).count()
+        };
+        Self {
+            low_severe: count(&|value| value < low_severe),
+            low_mild: count(&|value| (low_severe..low_mild).contains(&value)),
+            high_mild: count(&|value| value > high_mild && value <= high_severe),
+            high_severe: count(&|value| value > high_severe),
         }
-        counts
     }
 
     /// All kinds together.
@@ -112,20 +63,21 @@ mod tests {
     /// Quartiles 2 and 4: the fences are at −4, −1, 7 and 10.
     #[test]
     fn fences_of_five() {
-        let fences = Fences::of(&sample(&[1.0, 2.0, 3.0, 4.0, 5.0]));
-        let expected =
-            Fences { low_severe: -4.0, low_mild: -1.0, high_mild: 7.0, high_severe: 10.0 };
-        assert_eq!(fences, expected);
-        let check = |value, expected| assert_eq!(fences.kind(value), expected, "{value}");
-        check(-4.1, OutlierKind::LowSevere);
-        check(-4.0, OutlierKind::LowMild);
-        check(-1.1, OutlierKind::LowMild);
-        check(-1.0, OutlierKind::Normal);
-        check(3.0, OutlierKind::Normal);
-        check(7.0, OutlierKind::Normal);
-        check(7.1, OutlierKind::HighMild);
-        check(10.0, OutlierKind::HighMild);
-        check(10.1, OutlierKind::HighSevere);
+        let fences = fences(&sample(&[1.0, 2.0, 3.0, 4.0, 5.0]));
+        assert_eq!(fences, [-4.0, -1.0, 7.0, 10.0]);
+        let check = |value, [low_severe, low_mild, high_mild, high_severe]: [usize; 4]| {
+            let expected = Outliers { low_severe, low_mild, high_mild, high_severe };
+            assert_eq!(Outliers::beyond(fences, &[value]), expected, "{value}");
+        };
+        check(-4.1, [1, 0, 0, 0]);
+        check(-4.0, [0, 1, 0, 0]);
+        check(-1.1, [0, 1, 0, 0]);
+        check(-1.0, [0, 0, 0, 0]);
+        check(3.0, [0, 0, 0, 0]);
+        check(7.0, [0, 0, 0, 0]);
+        check(7.1, [0, 0, 1, 0]);
+        check(10.0, [0, 0, 1, 0]);
+        check(10.1, [0, 0, 0, 1]);
     }
 
     #[test]

@@ -41,27 +41,23 @@ impl CounterEvent {
 
     /// Its name, as perf has it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cycles => "cycles",
-            Self::Instructions => "instructions",
-            Self::CacheMisses => "cache-misses",
-            Self::CpuClock => "cpu-clock",
-            Self::TaskClock => "task-clock",
-            Self::ContextSwitches => "context-switches",
-            Self::PageFaults => "page-faults",
-        }
+        self.row().0
     }
 
     /// Type and number, as `perf_event_open(2)` wants them.
     pub(crate) fn codes(self) -> (u32, u64) {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, (u32, u64)) {
         match self {
-            Self::Cycles => (HARDWARE, 0),
-            Self::Instructions => (HARDWARE, 1),
-            Self::CacheMisses => (HARDWARE, 3),
-            Self::CpuClock => (SOFTWARE, 0),
-            Self::TaskClock => (SOFTWARE, 1),
-            Self::PageFaults => (SOFTWARE, 2),
-            Self::ContextSwitches => (SOFTWARE, 3),
+            Self::Cycles => ("cycles", (HARDWARE, 0)),
+            Self::Instructions => ("instructions", (HARDWARE, 1)),
+            Self::CacheMisses => ("cache-misses", (HARDWARE, 3)),
+            Self::CpuClock => ("cpu-clock", (SOFTWARE, 0)),
+            Self::TaskClock => ("task-clock", (SOFTWARE, 1)),
+            Self::PageFaults => ("page-faults", (SOFTWARE, 2)),
+            Self::ContextSwitches => ("context-switches", (SOFTWARE, 3)),
         }
     }
 }

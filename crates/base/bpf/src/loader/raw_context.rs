@@ -26,22 +26,15 @@ const TASK_PT_REGS: i32 = 175;
 const SLEEPABLE: u32 = 1 << 4;
 
 /// A number that is plausible for an argument of any meaning: a size, an identifier, a yes.
-const NUMBER: u64 = 1;
+const NUMBER: (&str, u64) = ("1", 1);
 
 /// A context for a raw tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawContext {
     tracepoint: String,
-    values: Vec<Value>,
+    /// What the arguments are called.
+    values: Vec<&'static str>,
     bytes: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Value {
-    Number,
-    Task,
-    Registers,
-    Zero,
 }
 
 /// Where the kernel has what belongs to this thread; 0 for what is not known.
@@ -73,23 +66,17 @@ impl RawContext {
 
     fn of(tracepoint: String, arguments: &[Argument], addresses: Addresses) -> Self {
         let value = |argument: &Argument| match argument {
-            Argument::Integer => Value::Number,
+            Argument::Integer => NUMBER,
             Argument::Pointer(Some(name)) if name == "task_struct" && addresses.task != 0 => {
-                Value::Task
+                ("this task", addresses.task)
             }
             Argument::Pointer(Some(name)) if name == "pt_regs" && addresses.registers != 0 => {
-                Value::Registers
+                ("its registers", addresses.registers)
             }
-            Argument::Pointer(_) | Argument::Other => Value::Zero,
+            Argument::Pointer(_) | Argument::Other => ("0", 0),
         };
-        let values: Vec<_> = arguments.iter().take(ARGUMENTS_MAX).map(value).collect();
-        let word = |value: &Value| match value {
-            Value::Number => NUMBER,
-            Value::Task => addresses.task,
-            Value::Registers => addresses.registers,
-            Value::Zero => 0,
-        };
-        let mut words: Vec<u64> = values.iter().map(word).collect();
+        let found = arguments.iter().take(ARGUMENTS_MAX).map(value);
+        let (values, mut words): (Vec<_>, Vec<u64>) = found.unzip();
         words.resize(ARGUMENTS_MAX, 0);
         let bytes = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         Self { tracepoint, values, bytes }
@@ -104,20 +91,10 @@ impl RawContext {
 /// `sched_switch(1, this task, this task, 1)`; of a tracepoint without known arguments `zeros`.
 impl fmt::Display for RawContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.values.is_empty() {
-            return f.write_str("zeros");
+        match self.values.as_slice() {
+            [] => f.write_str("zeros"),
+            values => write!(f, "{}({})", self.tracepoint, values.join(", ")),
         }
-        write!(f, "{}(", self.tracepoint)?;
-        for (number, value) in self.values.iter().enumerate() {
-            f.write_str(if number == 0 { "" } else { ", " })?;
-            match value {
-                Value::Number => write!(f, "{NUMBER}")?,
-                Value::Task => f.write_str("this task")?,
-                Value::Registers => f.write_str("its registers")?,
-                Value::Zero => f.write_str("0")?,
-            }
-        }
-        f.write_str(")")
     }
 }
 

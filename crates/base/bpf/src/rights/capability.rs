@@ -29,29 +29,26 @@ pub enum Capability {
 impl Capability {
     /// The name in the form that `setcap` takes, e.g. `cap_bpf`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::DacReadSearch => "cap_dac_read_search",
-            Self::NetAdmin => "cap_net_admin",
-            Self::SysPtrace => "cap_sys_ptrace",
-            Self::SysAdmin => "cap_sys_admin",
-            Self::Syslog => "cap_syslog",
-            Self::Perfmon => "cap_perfmon",
-            Self::Bpf => "cap_bpf",
-            Self::CheckpointRestore => "cap_checkpoint_restore",
-        }
+        self.row().0
     }
 
     /// What is not possible without it, in a few words.
     pub fn purpose(self) -> &'static str {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
         match self {
-            Self::DacReadSearch => "symbols of files that this user may not read",
-            Self::NetAdmin => "XDP and tc programs",
-            Self::SysPtrace => "processes of other users",
-            Self::SysAdmin => "nearly everything",
-            Self::Syslog => "names of kernel functions",
-            Self::Perfmon => "sampling all processes",
-            Self::Bpf => "eBPF programs and maps",
-            Self::CheckpointRestore => "symbols of deleted files",
+            Self::DacReadSearch => {
+                ("cap_dac_read_search", "symbols of files that this user may not read")
+            }
+            Self::NetAdmin => ("cap_net_admin", "XDP and tc programs"),
+            Self::SysPtrace => ("cap_sys_ptrace", "processes of other users"),
+            Self::SysAdmin => ("cap_sys_admin", "nearly everything"),
+            Self::Syslog => ("cap_syslog", "names of kernel functions"),
+            Self::Perfmon => ("cap_perfmon", "sampling all processes"),
+            Self::Bpf => ("cap_bpf", "eBPF programs and maps"),
+            Self::CheckpointRestore => ("cap_checkpoint_restore", "symbols of deleted files"),
         }
     }
 

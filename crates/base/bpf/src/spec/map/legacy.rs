@@ -43,10 +43,15 @@ pub(super) fn maps(
         found.push((symbol.value, numbers, map));
     }
     let maps = found.iter().map(|(start, numbers, map)| {
-        let inner = inner(numbers, map.r#type).and_then(|inner| match inner {
-            Inner::Position(position) => found.get(position),
-            Inner::Id(id) => found.iter().find(|(_, numbers, _)| numbers.get(5) == Some(&id)),
-        });
+        let inner = match numbers.len() {
+            _ if !map.r#type.has_maps() => None,
+            // By its place in the section.
+            NUMBERS_SAMPLES => usize::try_from(numbers[5]).ok().and_then(|place| found.get(place)),
+            // By its id.
+            _ => numbers
+                .get(7)
+                .and_then(|id| found.iter().find(|(_, numbers, _)| numbers.get(5) == Some(id))),
+        };
         // Maps nest once.
         let inner = inner.filter(|(_, _, inner)| !inner.r#type.has_maps());
         let inner = inner.map(|(_, _, inner)| Box::new(inner.clone()));
@@ -82,19 +87,4 @@ fn definition(survey: &Survey<'_>, name: &str, numbers: &[u32]) -> Result<MapSpe
         slots: id.map(|&id| tables::in_sections(id, survey)).unwrap_or_default(),
         ..MapSpec::plain(name, r#type, (key_size, value_size), entries_max)
     })
-}
-
-/// Which map is in this one.
-enum Inner {
-    /// By its place in the section.
-    Position(usize),
-    Id(u32),
-}
-
-fn inner(numbers: &[u32], r#type: MapType) -> Option<Inner> {
-    match (r#type.has_maps(), numbers.len()) {
-        (false, _) => None,
-        (true, NUMBERS_SAMPLES) => usize::try_from(*numbers.get(5)?).ok().map(Inner::Position),
-        (true, _) => numbers.get(7).copied().map(Inner::Id),
-    }
 }

@@ -42,8 +42,7 @@ pub(super) fn maps(
             types.resolve(variable.link).filter(|found| found.kind == TypeKind::STRUCT);
         let map = definition
             .ok_or_else(|| "its type is not a structure".to_owned())
-            .and_then(|definition| Definition::read(types, definition, false))
-            .and_then(|definition| definition.map(name, types))
+            .and_then(|definition| read(types, definition, name, false))
             .map(|mut map| {
                 map.slots = slots(survey, index, symbol, types, definition);
                 if map.r#type == MapType::PROG_ARRAY {
@@ -57,86 +56,60 @@ pub(super) fn maps(
     Ok(found)
 }
 
-/// The properties as they are written, 0 for those that are not.
-#[derive(Default)]
-struct Definition<'a> {
-    r#type: u32,
-    key_size: u32,
-    value_size: u32,
-    entries_max: u32,
-    flags: u32,
-    extra: u64,
-    is_pinned_by_name: bool,
-    type_ids: (u32, u32),
-    inner: Option<Type<'a>>,
-}
-
-impl<'a> Definition<'a> {
-    fn read(types: &'a TypeTable, definition: Type<'a>, is_inner: bool) -> Result<Self, String> {
-        let mut found = Self::default();
-        for &[name, member, _] in definition.triples() {
-            let name = types.text(name).unwrap_or("");
-            let number = || {
-                number(types, member)
-                    .ok_or_else(|| format!("its {name} is not written as a number"))
-            };
-            let size = || {
-                let pointed = types.resolve(member).filter(|found| found.kind == TypeKind::PTR);
-                let pointed = pointed.map(|pointer| pointer.link);
-                let size = pointed.and_then(|id| types.size(id));
-                pointed.zip(size).ok_or_else(|| format!("its {name} has no size"))
-            };
-            match name {
-                "type" => found.r#type = number()?,
-                "max_entries" => found.entries_max = number()?,
-                "map_flags" => found.flags = number()?,
-                "map_extra" => {
-                    found.extra =
-                        wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?;
-                }
-                "key_size" => found.key_size = number()?,
-                "value_size" => found.value_size = number()?,
-                "key" => (found.type_ids.0, found.key_size) = size()?,
-                "value" => (found.type_ids.1, found.value_size) = size()?,
-                "values" | "pinning" if is_inner => {
-                    return Err(format!("a map inside another one cannot have {name}"));
-                }
-                "values" => {
-                    found.value_size = 4;
-                    found.inner = values(types, member)?;
-                }
-                // Loaders have modes of their own beside libbpf's 0 and 1, such as cilium/ebpf's 16 for a
-                // pin that is replaced. Maps are private here, so that they make no difference.
-                "pinning" => found.is_pinned_by_name = number()? != 0,
-                // Such as `numa_node`, which makes no difference to what is measured.
-                _ => {}
+/// A map with the properties that its structure tells. The error is a reason.
+fn read(
+    types: &TypeTable,
+    definition: Type<'_>,
+    map: &str,
+    is_inner: bool,
+) -> Result<MapSpec, String> {
+    let mut found = MapSpec::plain(map, MapType::UNSPEC, (0, 0), 0);
+    let mut inner = None;
+    for &[name, member, _] in definition.triples() {
+        let name = types.text(name).unwrap_or("");
+        let number = || {
+            number(types, member).ok_or_else(|| format!("its {name} is not written as a number"))
+        };
+        let size = || {
+            let pointed = types.resolve(member).filter(|found| found.kind == TypeKind::PTR);
+            let pointed = pointed.map(|pointer| pointer.link);
+            let size = pointed.and_then(|id| types.size(id));
+            pointed.zip(size).ok_or_else(|| format!("its {name} has no size"))
+        };
+        match name {
+            "type" => found.r#type = MapType(number()?),
+            "max_entries" => found.entries_max = number()?,
+            "map_flags" => found.flags = number()?,
+            "map_extra" => {
+                found.extra =
+                    wide_number(types, member).map_or_else(|| number().map(u64::from), Ok)?;
             }
-        }
-        match found.r#type {
-            0 => Err("it has no type".into()),
-            _ => Ok(found),
+            "key_size" => found.key_size = number()?,
+            "value_size" => found.value_size = number()?,
+            "key" => (found.type_ids.0, found.key_size) = size()?,
+            "value" => (found.type_ids.1, found.value_size) = size()?,
+            "values" | "pinning" if is_inner => {
+                return Err(format!("a map inside another one cannot have {name}"));
+            }
+            "values" => {
+                found.value_size = 4;
+                inner = values(types, member)?;
+            }
+            // Loaders have modes of their own beside libbpf's 0 and 1, such as cilium/ebpf's 16 for a
+            // pin that is replaced. Maps are private here, so that they make no difference.
+            "pinning" => found.is_pinned_by_name = number()? != 0,
+            // Such as `numa_node`, which makes no difference to what is measured.
+            _ => {}
         }
     }
-
-    fn map(self, name: &str, types: &'a TypeTable) -> Result<MapSpec, String> {
-        let inner = self.inner.map(|inner| {
-            let inner = Self::read(types, inner, true)?.map(&format!("{name}.inner"), types)?;
-            Ok::<_, String>(Box::new(inner))
-        });
-        Ok(MapSpec {
-            flags: self.flags,
-            extra: self.extra,
-            is_pinned_by_name: self.is_pinned_by_name,
-            inner: inner.transpose().map_err(|reason| format!("the maps in it: {reason}"))?,
-            type_ids: self.type_ids,
-            ..MapSpec::plain(
-                name,
-                MapType(self.r#type),
-                (self.key_size, self.value_size),
-                self.entries_max,
-            )
-        })
+    if found.r#type == MapType::UNSPEC {
+        return Err("it has no type".into());
     }
+    if let Some(inner) = inner {
+        let inner = read(types, inner, &format!("{map}.inner"), true);
+        found.inner = Some(Box::new(inner.map_err(|reason| format!("the maps in it: {reason}"))?));
+    }
+    Ok(found)
 }
 
 /// `int (*name)[NUMBER]`.
