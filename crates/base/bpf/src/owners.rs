@@ -47,8 +47,6 @@ pub struct Owners {
     /// Processes whose descriptors could not be looked at: those of others, without
     /// `CAP_SYS_PTRACE`. What they hold seems to have no owner.
     pub unreadable_processes: u32,
-    /// Descriptors above the limit of 65,536 per process, which were not looked at.
-    pub skipped_descriptors: u64,
 }
 
 impl Owners {
@@ -86,12 +84,8 @@ impl Owners {
         });
         match listed {
             Ok(listed) => {
-                let mut names: Vec<_> =
-                    listed.map_while(Result::ok).map(|entry| entry.file_name()).collect();
-                let skipped = names.len().saturating_sub(DESCRIPTORS_MAX);
-                self.skipped_descriptors = self.skipped_descriptors.saturating_add(skipped as u64);
-                names.truncate(DESCRIPTORS_MAX);
-                Some(names)
+                let listed = listed.map_while(Result::ok).take(DESCRIPTORS_MAX);
+                Some(listed.map(|entry| entry.file_name()).collect())
             }
             Err(error) => {
                 let refused = u32::from(is_refusal(&error));
@@ -258,7 +252,7 @@ mod tests {
         assert_eq!(found.of(7), [odd.clone(), Owner { pid: 20, name: "agent".to_owned() }]);
         assert_eq!(found.of(8), []);
         assert_eq!(found.keep_statistics_on, [odd]);
-        assert_eq!((found.unreadable_processes, found.skipped_descriptors), (0, 0));
+        assert_eq!(found.unreadable_processes, 0);
     }
 
     #[test]

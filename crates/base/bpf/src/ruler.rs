@@ -61,7 +61,7 @@ impl Ruler {
 
     /// Loads it with type information, so that tracing programs can be attached to it.
     pub fn load_with_types() -> io::Result<Self> {
-        let types = sys::load_btf(&types_of(NAME).0, &mut [])?;
+        let types = sys::load_btf(&types_of(NAME).0)?;
         Self::load_as(Some(types.as_fd()))
     }
 

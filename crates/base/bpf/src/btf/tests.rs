@@ -6,64 +6,40 @@ use proptest::prelude::*;
 
 use super::{table::FLAG, *};
 
-/// Builds BTF: types in order of their ids, from 1.
-struct Builder(TypeTable);
-
-impl Builder {
-    fn refer(mut self, kind: TypeKind, name: &str, target: u32) -> Self {
-        self.add(kind, name, (0, target), &[]);
-        self
-    }
-
-    /// Members are (name, type id, raw offset).
-    fn composite(
-        mut self,
-        kind: TypeKind,
-        name: &str,
-        flag: u32,
-        members: &[(&str, u32, u32)],
-    ) -> Self {
-        let members: Vec<_> = members
-            .iter()
-            .flat_map(|&(member, type_id, offset)| [self.text(member), type_id, offset])
-            .collect();
-        self.add(kind, name, (flag | (members.len() as u32 / 3), 64), &members);
-        self
-    }
-
-    fn text(&mut self, text: &str) -> u32 {
-        if text.is_empty() { 0 } else { self.0.add_text(text) }
-    }
-
-    fn add(&mut self, kind: TypeKind, name: &str, (vlen, link): (u32, u32), tail: &[u32]) {
-        let name = self.text(name);
-        self.0.add(kind, name, vlen, link, tail);
-    }
-}
-
+/// Types in order of their ids, from 1. Members are name, type and raw offset.
 fn sample() -> Vec<u8> {
     use TypeKind as Kind;
-    let mut types = Builder(TypeTable::empty());
-    types.add(Kind::INT, "int", (0, 4), &[32]);
-    let types = types
-        .composite(Kind::STRUCT, "", 0, &[("deep", 1, 32)])
-        .composite(Kind::UNION, "", 0, &[("alias", 1, 0), ("", 2, 0)])
-        .refer(Kind::TYPEDEF, "wrapped_t", 3)
-        .refer(Kind::CONST, "", 4)
-        .composite(Kind::STRUCT, "task", 0, &[("pid", 1, 0), ("", 5, 64), ("tail", 1, 256)])
-        .composite(
+    type Members<'a> = &'a [(&'a str, u32, u32)];
+    let types: [(TypeKind, &str, u32, u32, Members<'_>); 13] = [
+        (Kind::INT, "int", 0, 4, &[]),
+        (Kind::STRUCT, "", 0, 64, &[("deep", 1, 32)]),
+        (Kind::UNION, "", 0, 64, &[("alias", 1, 0), ("", 2, 0)]),
+        (Kind::TYPEDEF, "wrapped_t", 0, 3, &[]),
+        (Kind::CONST, "", 0, 4, &[]),
+        (Kind::STRUCT, "task", 0, 64, &[("pid", 1, 0), ("", 5, 64), ("tail", 1, 256)]),
+        (
             Kind::STRUCT,
             "bits",
             FLAG,
+            64,
             &[("a", 1, 3 << 24), ("b", 1, 5 << 24 | 19), ("c", 1, 64)],
-        )
-        .composite(Kind::STRUCT, "", 0, &[("", 8, 8), ("", 6, 0)])
-        .composite(Kind::STRUCT, "looped", 0, &[("", 8, 0)])
-        .composite(Kind::STRUCT, "task", 0, &[("second", 1, 96)])
-        .refer(Kind::FUNC_PROTO, "", 1)
-        .refer(Kind::FUNC, "a_function", 11)
-        .refer(Kind::TYPEDEF, "btf_trace_x", 1);
-    types.0.to_bytes()
+        ),
+        (Kind::STRUCT, "", 0, 64, &[("", 8, 8), ("", 6, 0)]),
+        (Kind::STRUCT, "looped", 0, 64, &[("", 8, 0)]),
+        (Kind::STRUCT, "task", 0, 64, &[("second", 1, 96)]),
+        (Kind::FUNC_PROTO, "", 0, 1, &[]),
+        (Kind::FUNC, "a_function", 0, 11, &[]),
+        (Kind::TYPEDEF, "btf_trace_x", 0, 1, &[]),
+    ];
+    let mut table = TypeTable::empty();
+    for (kind, name, flag, link, members) in types {
+        let mut text = |text: &str| if text.is_empty() { 0 } else { table.add_text(text) };
+        let name = text(name);
+        let tail = members.iter().flat_map(|&(member, id, offset)| [text(member), id, offset]);
+        let tail: Vec<u32> = tail.chain((kind == Kind::INT).then_some(32)).collect();
+        table.add(kind, name, flag | members.len() as u32, link, &tail);
+    }
+    table.to_bytes()
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Loader {
         let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
         let btf = match types.bytes() {
             [] => None,
-            bytes => sys::load_btf(bytes, &mut []).ok(),
+            bytes => sys::load_btf(bytes).ok(),
         };
         let mut maps = spec.maps().to_vec();
         if let Some(value) =
@@ -199,7 +199,7 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let (types, ids) = self.types.with_called(&code.functions, called);
         let failed = |source| LoadError::Failed { program: program.name.clone(), source };
-        let btf = sys::load_btf(types.bytes(), &mut []).map_err(failed)?;
+        let btf = sys::load_btf(types.bytes()).map_err(failed)?;
         let records = function_records(code, Some(&ids));
         self.submit(program, code, maps, (Some(btf.as_fd()), records), effort)
     }
@@ -282,7 +282,7 @@ impl Loader {
             .into_iter()
             .map(|(type_id, is_repeated)| if is_repeated { copies.next() } else { type_id })
             .collect();
-        let btf = sys::load_btf(types.bytes(), &mut []).ok()?;
+        let btf = sys::load_btf(types.bytes()).ok()?;
         Some((btf, ids))
     }
 }

@@ -297,7 +297,7 @@ impl LoadedMap {
             return Err(self.error("fill", size_error("value", self.value_len, value.len())));
         }
         let key = if self.spec.r#type.is_queue() { None } else { Some(key) };
-        sys::update_element(self.fd.as_fd(), key, value, 0)
+        sys::update_element(self.fd.as_fd(), key, value)
             .map_err(|source| self.error("fill", source))
     }
 

@@ -46,8 +46,8 @@ struct Element {
 }
 
 impl Element {
-    fn new(map: BorrowedFd<'_>, key: Option<&[u8]>, value: u64, flags: u64) -> Self {
-        Self { map_fd: number(map), padding: 0, key: key.map_or(0, address), value, flags }
+    fn new(map: BorrowedFd<'_>, key: Option<&[u8]>, value: u64) -> Self {
+        Self { map_fd: number(map), padding: 0, key: key.map_or(0, address), value, flags: 0 }
     }
 }
 
@@ -73,9 +73,8 @@ pub(crate) fn update_element(
     map: BorrowedFd<'_>,
     key: Option<&[u8]>,
     value: &[u8],
-    flags: u64,
 ) -> io::Result<()> {
-    let mut attr = Element::new(map, key, address(value), flags);
+    let mut attr = Element::new(map, key, address(value));
     // SAFETY: the structure is laid out as the command wants it; key and value outlive the call and
     // are only read.
     unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop)
@@ -83,21 +82,21 @@ pub(crate) fn update_element(
 
 /// Reads a value into `value`, which must be as long as the map's values are for user space.
 pub(crate) fn lookup_element(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<()> {
-    let mut attr = Element::new(map, Some(key), address_mut(value), 0);
+    let mut attr = Element::new(map, Some(key), address_mut(value));
     // SAFETY: as above, and the value has room for what the kernel writes.
     unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
 }
 
 /// Takes the next value out of a queue or stack into `value`.
 pub(crate) fn lookup_and_delete(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
-    let mut attr = Element::new(map, None, address_mut(value), 0);
+    let mut attr = Element::new(map, None, address_mut(value));
     // SAFETY: as above.
     unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attr) }.map(drop)
 }
 
 /// Removes an entry.
 pub(crate) fn delete_element(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
-    let mut attr = Element::new(map, Some(key), 0, 0);
+    let mut attr = Element::new(map, Some(key), 0);
     // SAFETY: as above; there is no value.
     unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut attr) }.map(drop)
 }
@@ -108,7 +107,7 @@ pub(crate) fn next_key(
     key: Option<&[u8]>,
     next: &mut [u8],
 ) -> io::Result<bool> {
-    let mut attr = Element::new(map, key, address_mut(next), 0);
+    let mut attr = Element::new(map, key, address_mut(next));
     // SAFETY: as above; `next` has the length of a key.
     match unsafe { bpf(BPF_MAP_GET_NEXT_KEY, &mut attr) } {
         Ok(_) => Ok(true),

@@ -141,10 +141,7 @@ pub(crate) struct TestRun<'a> {
     pub(crate) data_out: &'a mut [u8],
     /// Programs of type syscall write to it.
     pub(crate) context_in: &'a mut [u8],
-    pub(crate) context_out: &'a mut [u8],
     pub(crate) repeat: u32,
-    pub(crate) flags: u32,
-    pub(crate) cpu: u32,
 }
 
 /// What `BPF_PROG_TEST_RUN` answers.
@@ -186,11 +183,7 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, run: TestRun<'_>) -> io::Result<
         data_out: address_mut(run.data_out),
         repeat: run.repeat,
         ctx_size_in: length(run.context_in)?,
-        ctx_size_out: length(run.context_out)?,
         ctx_in: address_mut(run.context_in),
-        ctx_out: address_mut(run.context_out),
-        flags: run.flags,
-        cpu: run.cpu,
         ..Default::default()
     };
     // SAFETY: the structure is laid out as the command wants it; its pointers are null or to slices

@@ -52,8 +52,9 @@ pub(crate) fn program_function(program: BorrowedFd<'_>) -> io::Result<Option<(u3
 }
 
 /// Loads type information.
-pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
+pub(crate) fn load_btf(bytes: &[u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
+    #[derive(Default)]
     struct BtfLoad {
         btf: u64,
         btf_log_buf: u64,
@@ -62,16 +63,9 @@ pub(crate) fn load_btf(bytes: &[u8], log: &mut [u8]) -> io::Result<OwnedFd> {
         btf_log_level: u32,
         padding: u32,
     }
-    let attr = BtfLoad {
-        btf: address(bytes),
-        btf_log_buf: address_mut(log),
-        btf_size: length(bytes)?,
-        btf_log_size: length(log).unwrap_or(u32::MAX),
-        btf_log_level: u32::from(!log.is_empty()),
-        padding: 0,
-    };
-    // SAFETY: the structure is laid out as the command wants it; its pointers are null or to slices that
-    // outlive the call, with their lengths beside them. Only the log is written to.
+    let attr = BtfLoad { btf: address(bytes), btf_size: length(bytes)?, ..Default::default() };
+    // SAFETY: the structure is laid out as the command wants it; its pointers are null or to a slice that
+    // outlives the call, with its length beside it.
     unsafe { bpf_fd(BPF_BTF_LOAD, attr) }
 }
 

@@ -173,57 +173,38 @@ fn calls_that_lead_nowhere() {
         let text = link_refusal(&object.write(), "main");
         assert_eq!(text, format!("a.o: cannot link main: {expected}"));
     }
-    check(
-        &[call(-1), EXIT],
-        |object, xdp| {
-            let symbol = object.undefined("gone");
-            object.call(xdp, 0, symbol);
-        },
-        "it calls gone: the object has no type information",
-    );
-    check(
-        &[call(1), EXIT],
-        |_, _| {},
-        "it refers to something as a function, in section xdp at offset 16, where none begins",
-    );
-    check(
-        &[call(i32::MIN), EXIT],
-        |_, _| {},
-        "it refers to something as a function, in section xdp, where none begins",
-    );
-    // Into the middle of a function.
-    check(
-        &[call(0), EXIT],
-        |object, xdp| {
-            let text = object.code(".text");
-            object.static_function(text, "whole", &give(1));
-            let section = object.section_symbol(text);
-            object.call(xdp, 0, section);
-        },
-        "it refers to something as a function, in section .text at offset 8, where none begins",
-    );
-    // A variable that is called.
-    check(
-        &[call(-1), EXIT],
-        |object, xdp| {
-            let data = object.data(".data", &[0; 8]);
-            let symbol = object.variable(data, "number", 0, 8);
-            object.call(xdp, 0, symbol);
-        },
-        "it refers to number as a function, in section .data at offset 0, where none begins",
-    );
-    check(
-        &[set(0, 1), EXIT],
-        |object, xdp| object.call(xdp, 0, 0),
-        "instruction 0 cannot hold main",
-    );
+    let no_change = |_: &mut Object, _: usize| {};
+    let gone = |object: &mut Object, xdp| {
+        let symbol = object.undefined("gone");
+        object.call(xdp, 0, symbol);
+    };
+    check(&[call(-1), EXIT], gone, "it calls gone: the object has no type information");
+    let nowhere = |what: &str, place: &str| {
+        format!("it refers to {what} as a function, in section {place}, where none begins")
+    };
+    check(&[call(1), EXIT], no_change, &nowhere("something", "xdp at offset 16"));
+    check(&[call(i32::MIN), EXIT], no_change, &nowhere("something", "xdp"));
+    let middle_of_a_function = |object: &mut Object, xdp| {
+        let text = object.code(".text");
+        object.static_function(text, "whole", &give(1));
+        let section = object.section_symbol(text);
+        object.call(xdp, 0, section);
+    };
+    let expected = nowhere("something", ".text at offset 8");
+    check(&[call(0), EXIT], middle_of_a_function, &expected);
+    let variable = |object: &mut Object, xdp| {
+        let data = object.data(".data", &[0; 8]);
+        let symbol = object.variable(data, "number", 0, 8);
+        object.call(xdp, 0, symbol);
+    };
+    check(&[call(-1), EXIT], variable, &nowhere("number", ".data at offset 0"));
+    let main_0 = |object: &mut Object, xdp| object.call(xdp, 0, 0);
+    check(&[set(0, 1), EXIT], main_0, "instruction 0 cannot hold main");
     let [first, second] = address(1, 0);
-    check(
-        &[first, second, EXIT],
-        |object, xdp| object.refer(xdp, 1, 0),
-        "main is to be put into the middle of an instruction, at 1",
-    );
-    check(&[EXIT, first], |_, _| {}, "it ends within an instruction");
+    let main_1 = |object: &mut Object, xdp| object.refer(xdp, 1, 0);
+    let expected = "main is to be put into the middle of an instruction, at 1";
+    check(&[first, second, EXIT], main_1, expected);
+    check(&[EXIT, first], no_change, "it ends within an instruction");
 }
 
 #[test]

@@ -127,30 +127,20 @@ fn references_that_lead_nowhere() {
         let text = link_refusal(&object.write(), "main");
         assert_eq!(text, format!("a.o: cannot link main: {expected}"));
     }
-    check(
-        -1,
-        |object| {
-            let data = object.data(".data", &[0; 8]);
-            object.variable(data, "number", 0, 8)
-        },
-        "it refers to a place before the beginning of section .data",
-    );
-    check(
-        0,
-        |object| {
-            let note = object.note(".note", &[0; 8]);
-            object.variable(note, "number", 0, 8)
-        },
-        "it refers to number in section .note, which is not supported",
-    );
-    check(
-        0,
-        |object| object.undefined("gone"),
-        "it refers to gone: the object has no type information",
-    );
-    check(
-        0,
-        |object| object.symbol(Symbol { section: 0xfff1, ..Symbol::global("absolute", 0) }),
-        "it refers to \"absolute\", which is not defined",
-    );
+    let in_data = |object: &mut Object| {
+        let data = object.data(".data", &[0; 8]);
+        object.variable(data, "number", 0, 8)
+    };
+    check(-1, in_data, "it refers to a place before the beginning of section .data");
+    let in_note = |object: &mut Object| {
+        let note = object.note(".note", &[0; 8]);
+        object.variable(note, "number", 0, 8)
+    };
+    check(0, in_note, "it refers to number in section .note, which is not supported");
+    let gone = |object: &mut Object| object.undefined("gone");
+    check(0, gone, "it refers to gone: the object has no type information");
+    let absolute = |object: &mut Object| {
+        object.symbol(Symbol { section: 0xfff1, ..Symbol::global("absolute", 0) })
+    };
+    check(0, absolute, "it refers to \"absolute\", which is not defined");
 }
