@@ -39,15 +39,10 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// `wingbeat profile`.
     Profile,
-    /// `wingbeat bench`.
     Bench,
-    /// `wingbeat live`.
     Live,
-    /// `wingbeat annotate`.
     Annotate,
-    /// `wingbeat top`.
     Top,
     /// Building wingbeat itself from source.
     Build,

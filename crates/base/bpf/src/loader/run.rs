@@ -220,7 +220,6 @@ impl<'a> Batch<'a> {
                 data_out: &mut *data_out,
                 context_in: &mut *context_in,
                 repeat: in_call,
-                ..Default::default()
             };
             sys::test_run(self.program, run).map(Some)
         });

@@ -74,6 +74,12 @@ impl Clean {
     }
 }
 
+/// The ranges of places between boundaries of a series with `len` of them.
+pub(super) fn ranges(boundaries: &[usize], len: usize) -> impl Iterator<Item = (usize, usize)> {
+    let starts = [0].into_iter().chain(boundaries.iter().copied());
+    starts.zip(boundaries.iter().copied().chain([len]))
+}
+
 /// The least distance of two different values; rounding errors are none.
 fn smallest_gap(sorted: &[f64]) -> Option<f64> {
     let largest = sorted.first()?.abs().max(sorted.last()?.abs());

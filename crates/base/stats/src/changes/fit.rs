@@ -8,7 +8,7 @@
 //! Rodriguez-Yam, "Structural break estimation for nonstationary time series models", Journal of
 //! the American Statistical Association 101 (2006). It has no constant to set.
 
-use super::clean::Clean;
+use super::clean::{Clean, ranges};
 
 /// Maximum number of predecessors that a value of the noise may depend on.
 const ORDER_MAX: usize = 8;
@@ -19,11 +19,9 @@ const ORDER_MAX: usize = 8;
 /// of its points (half the logarithm of their number), and likewise the parameters of the noise.
 pub(super) fn code_length(clean: &Clean, boundaries: &[usize]) -> f64 {
     let points = clean.len() as f64;
-    let starts = [0].into_iter().chain(boundaries.iter().copied());
-    let ends = boundaries.iter().copied().chain([clean.len()]);
     let mut residuals = Vec::with_capacity(clean.len());
     let mut levels = 0.0;
-    for (start, end) in starts.zip(ends) {
+    for (start, end) in ranges(boundaries, clean.len()) {
         let mean = clean.mean(start, end);
         let noise = (start..end).map(|place| (clean.values[place] - mean) / clean.sigma(place));
         residuals.extend(noise);

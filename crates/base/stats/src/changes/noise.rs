@@ -5,7 +5,7 @@
 //! is measured at several lengths, as the *inflation* of σ²/m. That is the idea of the variogram,
 //! and of batch means in simulation.
 
-use super::clean::Clean;
+use super::clean::{Clean, ranges};
 use crate::{normal, sample::quantile_of_sorted};
 
 /// Lengths of windows at which the inflation is measured.
@@ -48,9 +48,7 @@ impl Noise {
 
     /// Measures it within the segments between these boundaries, with windows up to `window_max`.
     pub(super) fn measure(clean: &Clean, boundaries: &[usize], window_max: usize) -> Self {
-        let starts = [0].into_iter().chain(boundaries.iter().copied());
-        let ends = boundaries.iter().copied().chain([clean.len()]);
-        let segments: Vec<(usize, usize)> = starts.zip(ends).collect();
+        let segments: Vec<(usize, usize)> = ranges(boundaries, clean.len()).collect();
         let mut inflation = 1.0_f64;
         let mut growth = 1.0_f64;
         let inflations = WINDOWS.map(|window| {
