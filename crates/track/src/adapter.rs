@@ -39,13 +39,34 @@ mod unit;
 mod veristat;
 mod wingbeat_bench;
 
+/// What the adapters have in common: where they are in an output, units, names, and the model.
+mod prelude {
+    pub(super) use super::{
+        Adapter, AdapterError, Parsed,
+        documents::documents,
+        figure::{Figure, around, required},
+        line::{At, lines, numbered, without_cargo},
+        naming,
+        objects::objects,
+        once::{self, Once},
+        text::{rsplit_once, split_once},
+        unit::{nanoseconds, number},
+    };
+    pub(super) use crate::model::{
+        Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results,
+    };
+}
+
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use self::text::without_colors;
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results};
 
-type Parse = fn(&str, Option<Average>) -> Result<Results, AdapterError>;
+/// What came of reading an output, or a part of it.
+pub type Parsed<T = Results> = Result<T, AdapterError>;
+
+type Parse = fn(&str, Option<Average>) -> Parsed;
 
 /// Name, function, and the averages that it offers (none: no choice).
 struct Entry(Adapter, &'static str, Parse, &'static [Average]);
@@ -115,7 +136,7 @@ impl Adapter {
         self.entry().1
     }
 
-    pub fn parse(self, output: &[u8], average: Option<Average>) -> Result<Results, AdapterError> {
+    pub fn parse(self, output: &[u8], average: Option<Average>) -> Parsed {
         let Entry(_, _, parse, averages) = self.entry();
         if let Some(asked) = average
             && !averages.contains(&asked)
@@ -138,12 +159,7 @@ impl Adapter {
     }
 
     /// Reads a file of a tool, and what the tool printed: some name failed benchmarks only there.
-    pub fn parse_file(
-        self,
-        file: &[u8],
-        printed: &[u8],
-        average: Option<Average>,
-    ) -> Result<Results, AdapterError> {
+    pub fn parse_file(self, file: &[u8], printed: &[u8], average: Option<Average>) -> Parsed {
         let (tool, found) = match self {
             Self::Magic => {
                 let (tool, results) = magic::find(&String::from_utf8_lossy(file))?;
@@ -177,7 +193,7 @@ impl fmt::Display for Adapter {
 impl FromStr for Adapter {
     type Err = AdapterError;
 
-    fn from_str(text: &str) -> Result<Self, AdapterError> {
+    fn from_str(text: &str) -> Parsed<Self> {
         let alias = ALIASES.iter().find(|alias| alias.0 == text).map(|alias| alias.1);
         alias
             .or_else(|| Self::all().find(|adapter| adapter.name() == text))
@@ -192,7 +208,7 @@ fn names() -> String {
 /// Checks that an output could not be read, and what was said.
 #[cfg(test)]
 #[track_caller]
-fn check_error(read: Result<Results, AdapterError>, expected: &str) {
+fn check_error(read: Parsed, expected: &str) {
     let error = read.expect_err(expected).to_string();
     assert!(error.contains(expected), "{error}");
 }

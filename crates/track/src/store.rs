@@ -32,6 +32,26 @@ mod stream;
 mod sums;
 mod versions;
 
+/// What the files of the store have in common: SQLite, how values stand in columns, and the model.
+mod prelude {
+    pub(super) use rusqlite::{Connection, OptionalExtension as _, Row, params};
+    pub(super) use time::OffsetDateTime;
+    pub(super) use uuid::Uuid;
+
+    pub(super) use super::{
+        SqlResult, Store, StoreError,
+        columns::{Id, Numbers, Text, Time, Word, limit_ns, time_ns},
+        error::is_damage,
+        prepare,
+        rows::{branch_row, name_row, project_row},
+    };
+    pub(super) use crate::model::{
+        Alert, BenchmarkName, BenchmarkResults, Boundary, BranchName, Change, Environment,
+        FailedBenchmark, Limit, Measure, Metric, Outcome, Past, PastPoint, PastReport, PastSeries,
+        ProjectName, Report, Results, Slug, StartPoint, Status, TestbedName, Verdict,
+    };
+}
+
 use std::path::{Path, PathBuf};
 
 use rusqlite::{CachedStatement, Connection, Result as SqlResult};

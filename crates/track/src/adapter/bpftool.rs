@@ -6,13 +6,7 @@
 
 use serde::Deserialize;
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, lines},
-    objects::objects,
-    unit,
-};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 const NAME: &str = "bpftool prog run";
 
@@ -23,13 +17,13 @@ struct Run {
     error: Option<String>,
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     for (at, content) in lines(Adapter::Bpftool, text) {
         if let Some(rest) = content.strip_prefix("Return value: ") {
             let duration = rest.split_once(", duration (average): ").and_then(|(_, time)| {
                 let digits = time.trim().strip_suffix("ns")?;
-                unit::number(digits.trim())
+                number(digits.trim())
             });
             let broken = || at.malformed(format!("{rest:?} has no duration in nanoseconds"));
             add(&mut results, at, duration.ok_or_else(broken)?)?;
@@ -50,7 +44,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-fn add(results: &mut Results, at: At, duration_ns: f64) -> Result<(), AdapterError> {
+fn add(results: &mut Results, at: At, duration_ns: f64) -> Parsed<()> {
     let name = at.name(NAME)?;
     if duration_ns > 0.0 {
         results.add(name, Measure::latency(), Metric::new(duration_ns))?;

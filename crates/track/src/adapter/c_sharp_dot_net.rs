@@ -2,13 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{
-    Adapter, AdapterError,
-    documents::documents,
-    figure::{Figure, around, required},
-    naming, once,
-};
-use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -90,7 +84,7 @@ struct Descriptor {
     the_greater_the_better: bool,
 }
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let adapter = Adapter::CSharpDotNet;
     let summaries = documents::<Summary>(adapter, text, &["\"Benchmarks\"", "\"Method\""])?;
     let average = average.unwrap_or(Average::Mean);
@@ -146,7 +140,7 @@ fn add(
     name: BenchmarkName,
     benchmark: &Benchmark,
     average: Average,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     let metric = benchmark.statistics.as_ref().and_then(|statistics| {
         let (value, spread) = match average {
             Average::Mean => (statistics.mean, statistics.standard_deviation),

@@ -8,14 +8,8 @@
 //!                                        0.571307 ns  0.0102442 ns   0.751956 ns
 //! ```
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, lines},
-    naming,
-    once::Once,
-    unit::{nanoseconds, number},
-};
-use crate::model::{Average, BenchmarkName, FailedBenchmark, Measure, Metric, Results};
+use crate::adapter::prelude::*;
+use crate::model::FailedBenchmark;
 
 enum Place {
     Outside,
@@ -47,7 +41,7 @@ struct Reader {
     once: Once,
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut reader = Reader {
         place: Place::Outside,
         test_case: String::new(),
@@ -78,7 +72,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
 }
 
 impl Reader {
-    fn read(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
+    fn read(&mut self, at: At, line: &str) -> Parsed<()> {
         if is_rule(line) {
             self.row = Row::default();
             self.place = match self.place {
@@ -105,7 +99,7 @@ impl Reader {
         Ok(())
     }
 
-    fn row(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
+    fn row(&mut self, at: At, line: &str) -> Parsed<()> {
         if let Some((name, said)) = line.trim_end().split_once("Benchmark failed (") {
             append(&mut self.row.name, name);
             let name = self.name(at)?;
@@ -144,7 +138,7 @@ impl Reader {
         Ok(())
     }
 
-    fn add(&mut self, at: At, metric: Metric) -> Result<(), AdapterError> {
+    fn add(&mut self, at: At, metric: Metric) -> Parsed<()> {
         let name = self.name(at)?;
         let row = std::mem::take(&mut self.row);
         if !row.bencher_name.is_empty() {
@@ -156,7 +150,7 @@ impl Reader {
     }
 
     /// `Test case section: benchmark`
-    fn name(&self, at: At) -> Result<BenchmarkName, AdapterError> {
+    fn name(&self, at: At) -> Parsed<BenchmarkName> {
         at.name(&naming::in_one_line(&format!("{}: {}", self.test_case, self.row.name)))
     }
 }

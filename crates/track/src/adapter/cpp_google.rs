@@ -15,14 +15,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{
-    Adapter, AdapterError,
-    documents::documents,
-    figure::{Figure, around},
-    line::At,
-    naming, once, unit,
-};
-use crate::model::{Average, Direction, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 #[derive(Deserialize)]
 struct Report {
@@ -55,7 +48,7 @@ impl Run {
     }
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let adapter = Adapter::CppGoogle;
     let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"real_time\""])?;
     let mut results = Results::default();
@@ -125,9 +118,9 @@ fn metrics(
     run: &Run,
     deviation: Option<&Run>,
     measures: &mut HashMap<String, Measure>,
-) -> Result<Option<Vec<(Measure, Metric)>>, AdapterError> {
+) -> Parsed<Option<Vec<(Measure, Metric)>>> {
     let unit = run.time_unit.as_deref().unwrap_or("ns");
-    let Some(factor) = unit::nanoseconds(unit) else {
+    let Some(factor) = nanoseconds(unit) else {
         let reason = format!("{:?} has the time unit {unit:?}, which is none", run.name);
         return Err(at.malformed(reason));
     };

@@ -1,15 +1,8 @@
 //! Dart's `benchmark_harness`: `NAME(RunTime): 123.4 us.`, and what its emitter for `perf` adds.
 
-use super::{
-    Adapter, AdapterError,
-    line::lines,
-    naming,
-    text::rsplit_once,
-    unit::{nanoseconds, number},
-};
-use crate::model::{Average, Direction, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let measures = Measures::new();
     for (at, text) in lines(Adapter::DartBenchmarkHarness, text) {

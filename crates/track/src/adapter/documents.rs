@@ -9,7 +9,7 @@ use memchr::{memchr, memchr_iter, memchr2, memmem};
 use serde::de::{DeserializeOwned, Error, IgnoredAny};
 use serde_json::error::Category;
 
-use super::{Adapter, AdapterError, line::At};
+use super::{Adapter, Parsed, line::At};
 
 pub(super) struct Documents<T> {
     /// Each document with the place at which it begins.
@@ -23,7 +23,7 @@ pub(super) fn documents<T: DeserializeOwned>(
     adapter: Adapter,
     text: &str,
     marks: &[&str],
-) -> Result<Documents<T>, AdapterError> {
+) -> Parsed<Documents<T>> {
     let has_marks = |text: &str| {
         marks.iter().all(|mark| memmem::find(text.as_bytes(), mark.as_bytes()).is_some())
     };
@@ -204,13 +204,14 @@ mod tests {
     use serde::Deserialize;
 
     use super::{super::figure::Figure, *};
+    use crate::adapter::AdapterError;
 
     #[derive(Deserialize)]
     struct Bee {
         bee: Figure,
     }
 
-    fn bees(text: &str) -> Result<Documents<Bee>, AdapterError> {
+    fn bees(text: &str) -> Parsed<Documents<Bee>> {
         documents(Adapter::Json, text, &["\"bee\""])
     }
 

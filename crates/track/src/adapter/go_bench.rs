@@ -10,14 +10,7 @@ use memchr::memchr2;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, numbered},
-    naming,
-    text::split_once,
-    unit::number,
-};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 /// One line of `go test -json`.
 #[derive(Deserialize)]
@@ -44,7 +37,7 @@ struct UnitFacts {
     is_exact: bool,
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let text = out_of_events(text);
     let mut units = FxHashMap::default();
     let lines = read(&text, &mut units);

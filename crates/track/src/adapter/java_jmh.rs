@@ -5,15 +5,8 @@ use std::{borrow::Cow, collections::HashSet};
 
 use serde::Deserialize;
 
-use super::{
-    Adapter, AdapterError,
-    documents::documents,
-    figure::{Figure, required},
-    json::Ordered,
-    line::At,
-    naming, once, unit,
-};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use super::json::Ordered;
+use crate::adapter::prelude::*;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,7 +31,7 @@ struct Score {
     raw_data: Vec<Vec<Figure>>,
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let adapter = Adapter::JavaJmh;
     let reports =
         documents::<Vec<Benchmark>>(adapter, text, &["\"primaryMetric\"", "\"scoreUnit\""])?;
@@ -110,7 +103,7 @@ fn known_measure(unit: &str) -> Option<(Measure, f64)> {
     let nanoseconds = |unit: &str| match unit {
         "hr" => Some(3600e9),
         "day" => Some(86_400e9),
-        _ => unit::nanoseconds(unit),
+        _ => nanoseconds(unit),
     };
     match (unit.strip_suffix("/op"), unit.strip_prefix("ops/")) {
         (Some(time), _) => Some((Measure::latency(), nanoseconds(time)?)),
@@ -171,7 +164,7 @@ fn metric_of(score: &Score, factor: f64) -> Option<Metric> {
 ///
 /// java.lang.IllegalStateException: no bees
 /// ```
-fn add_failures(results: &mut Results, text: &str) -> Result<(), AdapterError> {
+fn add_failures(results: &mut Results, text: &str) -> Parsed<()> {
     let mut benchmark = "";
     let mut params = Vec::new();
     let mut known = HashSet::new();

@@ -1,9 +1,8 @@
 //! Benchmark.js: `NAME x 1,234 ops/sec ±0.50% (90 runs sampled)`.
 
-use super::{Adapter, AdapterError, line::lines, text::rsplit_once, unit::number};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let throughput = Measure::throughput();
     let mut failures = Vec::new();

@@ -1,15 +1,9 @@
 //! `console.time`: `NAME: 12.3ms`, with or without ` - timer ended`, as Node, Deno, Firefox and Chrome
 //! print it.
 
-use super::{
-    Adapter, AdapterError,
-    line::lines,
-    text::{rsplit_once, split_once},
-    unit::{nanoseconds, number},
-};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let latency = Measure::latency();
     for (at, text) in lines(Adapter::JsTime, text) {

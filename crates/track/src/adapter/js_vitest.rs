@@ -4,14 +4,7 @@
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
-use super::{
-    Adapter, AdapterError,
-    documents::documents,
-    figure::{Figure, around, required},
-    line::At,
-    naming, once,
-};
-use crate::model::{Average, BenchmarkName, Measure, Results};
+use crate::adapter::prelude::*;
 
 const NS_PER_MS: f64 = 1e6;
 
@@ -96,7 +89,7 @@ struct Statistics {
     samples: Option<Vec<f64>>,
 }
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let adapter = Adapter::JsVitest;
     let reports = documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullName\""])?;
     let average = average.unwrap_or(Average::Mean);
@@ -136,7 +129,7 @@ fn add(
     name: BenchmarkName,
     benchmark: Benchmark,
     average: Average,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     let (value, spread) = match average {
         Average::Mean => (benchmark.mean, benchmark.sd),
         // No quartiles are told.
@@ -155,12 +148,7 @@ fn add(
 }
 
 /// Adds the benchmarks of version 5. The file is in their names only where two files share one.
-fn add_tests(
-    results: &mut Results,
-    at: At,
-    files: Vec<TestFile>,
-    average: Average,
-) -> Result<(), AdapterError> {
+fn add_tests(results: &mut Results, at: At, files: Vec<TestFile>, average: Average) -> Parsed<()> {
     let test_name =
         |test: &Test| joined(test.ancestor_titles.iter().chain([&test.title]).map(String::as_str));
     let pairs = files.iter().flat_map(|file| {
@@ -208,7 +196,7 @@ fn add_task(
     name: BenchmarkName,
     task: &Task,
     average: Average,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     let of = |statistics: &Statistics, spread: Figure, factor| {
         let samples = statistics.samples.clone().unwrap_or_default();
         match average {

@@ -10,10 +10,9 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
-use super::{Adapter, AdapterError, documents::end_of_string, line::without_cargo};
-use crate::model::{
-    Average, BenchmarkName, InvalidName, Measure, Metric, Results, name::strip_ignored,
-};
+use super::documents::end_of_string;
+use crate::adapter::prelude::*;
+use crate::model::{InvalidName, name::strip_ignored};
 
 #[derive(Deserialize)]
 struct Value {
@@ -53,7 +52,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let malformed = |line, reason| AdapterError::Malformed { adapter: Adapter::Json, line, reason };
     let text = &without_cargo(text);
     let benchmarks: Ordered<Ordered<Value>> = serde_json::from_str(text)

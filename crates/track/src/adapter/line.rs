@@ -4,7 +4,7 @@ use std::{borrow::Cow, iter};
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::{Adapter, AdapterError};
+use super::{Adapter, AdapterError, Parsed};
 use crate::model::{BenchmarkName, BenchmarkResults, Results};
 
 #[derive(Debug, Clone, Copy)]
@@ -18,16 +18,12 @@ impl At {
         AdapterError::Malformed { adapter: self.adapter, line: self.line, reason: reason.into() }
     }
 
-    pub(super) fn name(self, text: &str) -> Result<BenchmarkName, AdapterError> {
+    pub(super) fn name(self, text: &str) -> Parsed<BenchmarkName> {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }
 
     /// Notes that Bencher keeps the space in front of a name, as `console.group` indents it.
-    pub(super) fn set_indented(
-        self,
-        results: &mut Results,
-        name: &str,
-    ) -> Result<(), AdapterError> {
+    pub(super) fn set_indented(self, results: &mut Results, name: &str) -> Parsed<()> {
         if name.starts_with([' ', '\t']) {
             results.set_bencher_name(&self.name(name)?, name.trim_end());
         }
@@ -39,7 +35,7 @@ impl At {
         self,
         results: &'r mut Results,
         name: &str,
-    ) -> Result<&'r mut BenchmarkResults, AdapterError> {
+    ) -> Parsed<&'r mut BenchmarkResults> {
         results.benchmark(name.trim()).map_err(|error| self.malformed(error.to_string()))
     }
 }

@@ -3,7 +3,7 @@
 //! The order is from unmistakable formats to ambiguous ones. An adapter is tried only if the output
 //! contains words that the tool always writes, which is cheap to check.
 
-use super::{Adapter, AdapterError};
+use super::{Adapter, AdapterError, Parsed};
 use crate::model::{Average, Results};
 
 /// An adapter, and words that its tool always writes: all of one of the groups.
@@ -48,7 +48,7 @@ const CANDIDATES: &[Candidate] = &[
     (Adapter::JsTime, &[&[": "]]),
 ];
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let (adapter, results) = find(text)?;
     match average {
         // Which tool it is does not depend on the average that is asked for.
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, Ada
     }
 }
 
-pub(super) fn find(text: &str) -> Result<(Adapter, Results), AdapterError> {
+pub(super) fn find(text: &str) -> Parsed<(Adapter, Results)> {
     let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let mut broken = None;
     for (adapter, words) in CANDIDATES {
@@ -79,7 +79,7 @@ pub(super) fn find(text: &str) -> Result<(Adapter, Results), AdapterError> {
 }
 
 /// The timers in a text, except for what Divan prints before it measures.
-fn js_time(text: &str) -> Result<Results, AdapterError> {
+fn js_time(text: &str) -> Parsed {
     let mut results = Adapter::JsTime.parse(text.as_bytes(), None)?;
     results.benchmarks.retain(|benchmark| benchmark.name.as_str() != "Timer precision");
     if results.is_empty() { Err(AdapterError::Nothing(Adapter::JsTime)) } else { Ok(results) }

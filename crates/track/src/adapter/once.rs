@@ -4,7 +4,7 @@ use std::{fmt, hash::Hash};
 
 use rustc_hash::FxHashMap;
 
-use super::{AdapterError, line::At};
+use super::{AdapterError, Parsed, line::At};
 use crate::model::{BenchmarkResults, Results};
 
 /// The lines at which benchmarks were read.
@@ -28,7 +28,7 @@ impl Once {
         at: At,
         results: &'r mut Results,
         name: &str,
-    ) -> Result<&'r mut BenchmarkResults, AdapterError> {
+    ) -> Parsed<&'r mut BenchmarkResults> {
         let name = name.trim();
         let place = results.place(name).map_err(|error| at.malformed(error.to_string()))?;
         if place >= self.lines.len() {
@@ -46,7 +46,7 @@ impl Once {
 pub(super) fn in_document<K: Hash + Eq, N: fmt::Debug>(
     at: At,
     entries: impl Iterator<Item = (K, N)>,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     let mut known = FxHashMap::default();
     for (entry, (key, name)) in (1..).zip(entries) {
         if let Some(first) = known.insert(key, entry) {

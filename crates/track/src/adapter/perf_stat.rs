@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Adapter, AdapterError, line::At, objects::objects, unit};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 const NAME: &str = "perf stat";
 
@@ -38,7 +37,7 @@ impl Counter {
     }
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     for object in objects::<Counter>(Adapter::PerfStat, text) {
         let at = object.at;
@@ -57,18 +56,18 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterEr
     Ok(results)
 }
 
-fn add(results: &mut Results, at: At, counter: &Counter) -> Result<(), AdapterError> {
+fn add(results: &mut Results, at: At, counter: &Counter) -> Parsed<()> {
     let (Some(event), Some(text)) = (&counter.event, &counter.value) else { return Ok(()) };
     if text.starts_with('<') {
         // <not supported>, <not counted>
         return Ok(());
     }
     // A comma would be taken for one between thousands.
-    let value = Some(text).filter(|text| !text.contains(',')).and_then(|text| unit::number(text));
+    let value = Some(text).filter(|text| !text.contains(',')).and_then(|text| number(text));
     let value = value.ok_or_else(|| {
         at.malformed(format!("{event} is {text:?}, which is no number; run perf with LC_ALL=C"))
     })?;
-    let scale = unit::nanoseconds(match counter.unit.as_str() {
+    let scale = nanoseconds(match counter.unit.as_str() {
         "msec" => "ms",
         other => other,
     });

@@ -5,17 +5,11 @@ mod table;
 
 use std::collections::HashMap;
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, numbered},
-    naming,
-    unit::{nanoseconds, number},
-};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 const FAILED: &str = "asv says that it failed";
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let lines: Vec<(usize, &str)> = numbered(text).collect();
     let mut results = Results::default();
     let mut commit = None;

@@ -8,14 +8,7 @@ use std::collections::HashSet;
 use serde::Deserialize;
 
 use self::failures::failures;
-use super::{
-    Adapter, AdapterError,
-    documents::documents,
-    figure::{Figure, around, required},
-    line::At,
-    naming, once,
-};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 /// The reason of a failure for which pytest gives none.
 const UNTOLD: &str = "pytest says that it failed";
@@ -45,7 +38,7 @@ struct Stats {
     data: Vec<f64>,
 }
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let adapter = Adapter::PythonPytest;
     let reports =
         documents::<Report>(adapter, text, &["\"benchmarks\"", "\"fullname\"", "\"stats\""])?;

@@ -1,12 +1,6 @@
 //! Ruby's `benchmark` (`bm`, `bmbm`, `benchmark`) and `benchmark-ips`.
 
-use super::{
-    Adapter, AdapterError,
-    line::lines,
-    text::{rsplit_once, split_once},
-    unit::number,
-};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -20,7 +14,7 @@ enum Table {
     Rates,
 }
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let (latency, cpu_time) = (Measure::latency(), Measure::named("cpu-time"));
     let throughput = Measure::throughput();

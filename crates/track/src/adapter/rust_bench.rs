@@ -10,20 +10,13 @@ mod events;
 use std::collections::HashMap;
 
 use self::events::Event;
-use super::{
-    Adapter, AdapterError,
-    line::{At, lines},
-    once::Once,
-    text::{rsplit_once, split_once},
-    unit,
-};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 /// Between name and figure.
 const RESULT: &str = " ... bench:";
 const FAILED: &str = " ... FAILED";
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let measures = [Measure::latency(), Measure::named("bytes-per-second")];
     let mut failed = Vec::new();
@@ -80,26 +73,26 @@ struct Figures {
     megabytes_per_second: Option<f64>,
 }
 
-fn figures_in(at: At, figures: &str) -> Result<Figures, AdapterError> {
+fn figures_in(at: At, figures: &str) -> Parsed<Figures> {
     let broken = || at.malformed(format!("{:?} is no time per iteration", figures.trim()));
     let (time, rest) = split_once(figures, "/iter").ok_or_else(broken)?;
     let (value, unit_name) = time.trim().split_once(' ').ok_or_else(broken)?;
-    let scale = unit::nanoseconds(unit_name.trim()).ok_or_else(broken)?;
+    let scale = nanoseconds(unit_name.trim()).ok_or_else(broken)?;
     let has_decimals = value.contains('.');
-    let value = unit::number(value).ok_or_else(broken)?;
+    let value = number(value).ok_or_else(broken)?;
     let mut metric = Metric::new(value * scale);
     let rest = rest.trim();
     let rate = match rest.strip_prefix("(+/- ") {
         Some(rest) => {
             let (deviation, rest) = rest.split_once(')').ok_or_else(broken)?;
-            let deviation = unit::number(deviation).ok_or_else(broken)?;
+            let deviation = number(deviation).ok_or_else(broken)?;
             metric = metric.within((value - deviation) * scale, (value + deviation) * scale);
             rest
         }
         None => rest,
     };
     let rate = rate.trim().strip_prefix("= ").and_then(|rate| rate.strip_suffix(" MB/s"));
-    Ok(Figures { time: metric, has_decimals, megabytes_per_second: rate.and_then(unit::number) })
+    Ok(Figures { time: metric, has_decimals, megabytes_per_second: rate.and_then(number) })
 }
 
 fn add(
@@ -109,7 +102,7 @@ fn add(
     at: At,
     name: &str,
     figures: &Figures,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     let Figures { time, has_decimals, megabytes_per_second } = figures;
     // libtest has printed two decimals since 1.77, and no loop takes none of them.
     if *has_decimals && (time.value, time.upper_value) == (0.0, Some(0.0)) {

@@ -3,12 +3,7 @@
 //! A name of more than 23 bytes is on a separate line. Lines about changes begin with the same
 //! words, but their numbers are percentages. Measurements other than times keep their units.
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, lines},
-    unit,
-};
-use crate::model::{Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 const RATES: &[(&str, f64, &str)] = &[
     ("elem/s", 1.0, "throughput"),
@@ -28,7 +23,7 @@ const RATES: &[(&str, f64, &str)] = &[
     ("Gb/s", 1e9, "bits-per-second"),
 ];
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let mut running = Running::default();
     // The line before, if it may be a name.
@@ -64,13 +59,13 @@ fn labelled<'a>(line: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
 }
 
 /// Three numbers with their units; `None` for changes, which are percentages.
-fn triple(at: At, values: &str) -> Result<Option<[(f64, &str); 3]>, AdapterError> {
+fn triple(at: At, values: &str) -> Parsed<Option<[(f64, &str); 3]>> {
     let tokens: Vec<_> = values.split_ascii_whitespace().collect();
     let broken = || at.malformed(format!("[{values}] is not three numbers, each with its unit"));
     match tokens.as_slice() {
         changes @ [_, _, _] if changes.iter().all(|change| change.ends_with('%')) => Ok(None),
         [low, low_unit, middle, middle_unit, high, high_unit] => {
-            let number = |text| unit::number(text).ok_or_else(broken);
+            let number = |text| number(text).ok_or_else(broken);
             let low = (number(low)?, *low_unit);
             let middle = (number(middle)?, *middle_unit);
             Ok(Some([low, middle, (number(high)?, *high_unit)]))
@@ -79,11 +74,11 @@ fn triple(at: At, values: &str) -> Result<Option<[(f64, &str); 3]>, AdapterError
     }
 }
 
-type Found = Result<Option<(Measure, Metric)>, AdapterError>;
+type Found = Parsed<Option<(Measure, Metric)>>;
 
 fn time(at: At, values: &str) -> Found {
     let Some(triple) = triple(at, values)? else { return Ok(None) };
-    let in_ns = triple.map(|(value, name)| unit::nanoseconds(name).map(|scale| value * scale));
+    let in_ns = triple.map(|(value, name)| nanoseconds(name).map(|scale| value * scale));
     if let [Some(low), Some(middle), Some(high)] = in_ns {
         return Ok(Some((Measure::latency(), Metric::new(middle).within(low, high))));
     }
@@ -125,7 +120,7 @@ fn rate(at: At, values: &str) -> Found {
 struct Running(Option<String>);
 
 impl Running {
-    fn see(&mut self, results: &mut Results, at: At, line: &str) -> Result<(), AdapterError> {
+    fn see(&mut self, results: &mut Results, at: At, line: &str) -> Parsed<()> {
         if let Some(rest) = line.strip_prefix("Benchmarking ") {
             let name = rest.split_once(": Warming up for ").map(|(name, _)| name.to_owned());
             self.0 = name.or(self.0.take());

@@ -4,13 +4,7 @@
 //! those above it, the program's first: `bench::group::sum::1000`. Divan prints a name before it
 //! runs the benchmark, so a benchmark whose row ends with its name panicked.
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, lines},
-    once::Once,
-    unit,
-};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 /// The columns that are read, in their order.
 const FASTEST: usize = 0;
@@ -30,7 +24,7 @@ const ALLOCATIONS: &[(&str, &str, &str)] = &[
 /// Letters of the powers of 1,000, or of 1,024 with an `i` behind them.
 const SCALES: &str = "KMGTP";
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let average = match average {
         Some(Average::Mean) => MEAN,
         Some(Average::Median) | None => MEDIAN,
@@ -62,7 +56,7 @@ struct Tree {
 }
 
 impl Reader {
-    fn line(&mut self, at: At, line: &str) -> Result<(), AdapterError> {
+    fn line(&mut self, at: At, line: &str) -> Parsed<()> {
         if let Some((before, columns)) = heading(line) {
             // The row of a benchmark that panicked has no end, and this program's tree follows it.
             let root = match branch(before) {
@@ -108,7 +102,7 @@ impl Reader {
         let name = at.name(&tree.path.join("::"))?;
         let time = |cell: &str| {
             let (value, units) = cell.split_once(' ')?;
-            Some(unit::number(value)? * unit::nanoseconds(units)?)
+            Some(number(value)? * nanoseconds(units)?)
         };
         let times = cells.map(time);
         let [Some(fastest), Some(slowest), Some(_), Some(_)] = times else {
@@ -120,7 +114,7 @@ impl Reader {
         Ok(benchmark.add(&Measure::latency(), metric)?)
     }
 
-    fn more(&mut self, at: At, columns: &str) -> Result<(), AdapterError> {
+    fn more(&mut self, at: At, columns: &str) -> Parsed<()> {
         let Some(tree) = &mut self.tree else { return Ok(()) };
         let cells = cells(columns);
         if let Some(known) = ALLOCATIONS.iter().find(|known| known.0 == cells[FASTEST]) {
@@ -148,7 +142,7 @@ impl Reader {
         Ok(self.results.add(name, measure, metric)?)
     }
 
-    fn panicked(&mut self, at: At, depth: usize, name: &str) -> Result<(), AdapterError> {
+    fn panicked(&mut self, at: At, depth: usize, name: &str) -> Parsed<()> {
         let Some(tree) = &mut self.tree else { return Ok(()) };
         tree.path.truncate(depth + 1);
         tree.is_measured = false;
@@ -182,7 +176,7 @@ fn cells(columns: &str) -> [&str; 4] {
 /// A number, multiplied by the letter before its units.
 fn scaled(cell: &str) -> Option<(f64, &str)> {
     let (value, units) = cell.split_once(' ').unwrap_or((cell, ""));
-    let value = unit::number(value)?;
+    let value = number(value)?;
     let mut letters = units.chars();
     let power = letters.next().and_then(|letter| SCALES.find(letter));
     let Some(power) = power else { return Some((value, units)) };

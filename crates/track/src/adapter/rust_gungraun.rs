@@ -4,10 +4,9 @@ mod measures;
 mod summary;
 mod table;
 
-use super::AdapterError;
-use crate::model::{Average, Results};
+use crate::adapter::prelude::*;
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let results = summary::parse(text)?;
     if results.is_empty() { table::parse(text) } else { Ok(results) }
 }

@@ -1,13 +1,12 @@
 //! Iai: a name, and below it five counts, each with its change since the last run.
 
-use super::{Adapter, AdapterError, line::lines, unit};
-use crate::model::{Average, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 /// The counts; their names are those of the measures.
 const COUNTS: [&str; 5] =
     ["Instructions", "L1 Accesses", "L2 Accesses", "RAM Accesses", "Estimated Cycles"];
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let measures = COUNTS.map(Measure::named);
     let mut above = "";
@@ -47,7 +46,7 @@ fn metric(value: &str) -> Option<Metric> {
     let value = value.trim();
     let digits = value.split_once(" (").map_or(value, |(digits, _)| digits);
     let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
-    is_whole.then(|| unit::number(digits)).flatten().map(Metric::new)
+    is_whole.then(|| number(digits)).flatten().map(Metric::new)
 }
 
 #[cfg(test)]

@@ -6,13 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    Adapter, AdapterError,
-    documents::documents,
-    figure::{Figure, required},
-    naming, once,
-};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -58,7 +52,7 @@ struct Summary {
     max: Figure,
 }
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let adapter = Adapter::ShellHyperfine;
     let exports = documents::<Export>(adapter, text, &["\"results\"", "\"command\""])?;
     let mut results = Results::default();

@@ -3,13 +3,7 @@
 //! The first line names the columns, in any order and number. A program that the verifier rejected is a
 //! failure: its figures are those until it gave up.
 
-use super::{
-    Adapter, AdapterError,
-    line::{At, without_cargo},
-    once::Once,
-    unit,
-};
-use crate::model::{Average, Direction, Measure, MeasureKind, Metric, Results};
+use crate::adapter::prelude::*;
 
 /// Title of a column, measure, and the factor to its units.
 const COLUMNS: &[(&str, &str, f64)] = &[
@@ -29,7 +23,7 @@ const OWN: &[(&str, &str, &str)] = &[
     ("mem_peak", "Verifier Memory Peak", "mebibytes (MiB)"),
 ];
 
-pub(super) fn parse(text: &str, _: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let text = &*without_cargo(text);
     let mut results = Results::default();
     let mut offset = 0;
@@ -58,7 +52,7 @@ enum Column {
     PassedOver,
 }
 
-fn read(results: &mut Results, csv: &str, first_line: usize) -> Result<(), AdapterError> {
+fn read(results: &mut Results, csv: &str, first_line: usize) -> Parsed<()> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(csv.as_bytes());
     let at = |record: Option<&csv::Position>| {
         let line = record.map_or(1, csv::Position::line);
@@ -143,7 +137,7 @@ fn row(
     at: At,
     columns: &[Column],
     record: &csv::StringRecord,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     let (mut file, mut program, mut verdict) = ("", "", "");
     for (column, cell) in columns.iter().zip(record) {
         match column {
@@ -178,7 +172,7 @@ fn row(
     let benchmark = once.benchmark(at, results, name)?;
     benchmark.expect_metrics(count);
     for (measure, factor, cell) in figures() {
-        let value = unit::number(cell).ok_or_else(|| {
+        let value = number(cell).ok_or_else(|| {
             at.malformed(format!("{} is {cell:?}, which is no number", measure.name))
         })?;
         benchmark.add(measure, Metric::new(value * factor))?;

@@ -7,8 +7,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Adapter, AdapterError, line::At, objects::objects};
-use crate::model::{Average, BenchmarkName, Measure, Metric, Results};
+use crate::adapter::prelude::*;
 
 const SCHEMA_VERSION: u32 = 1;
 
@@ -114,7 +113,7 @@ struct Size {
     map_memory_bytes: Option<f64>,
 }
 
-pub(super) fn parse(text: &str, average: Option<Average>) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let is_comparison = memchr::memmem::find(text.as_bytes(), b"\"against\"").is_some();
     match is_comparison {
         true => read::<Comparison>(text, average, |comparison| comparison.report),
@@ -126,7 +125,7 @@ fn read<T: DeserializeOwned>(
     text: &str,
     average: Option<Average>,
     report: impl Fn(T) -> Report,
-) -> Result<Results, AdapterError> {
+) -> Parsed {
     let mut results = Results::default();
     for document in objects::<T>(Adapter::WingbeatBench, text) {
         let at = document.at;
@@ -143,12 +142,7 @@ fn read<T: DeserializeOwned>(
     Ok(results)
 }
 
-fn add(
-    results: &mut Results,
-    at: At,
-    report: Report,
-    average: Option<Average>,
-) -> Result<(), AdapterError> {
+fn add(results: &mut Results, at: At, report: Report, average: Option<Average>) -> Parsed<()> {
     let Report { schema_version, cases, failures, verified } = report;
     if schema_version != SCHEMA_VERSION {
         return Err(at.malformed(format!(
@@ -193,7 +187,7 @@ fn figures(
     name: &BenchmarkName,
     case: Case,
     average: Option<Average>,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     if let Some(latency) = case.latency.measured() {
         let metric = match average {
             // The interval is that of the median.
@@ -238,7 +232,7 @@ fn named(
     results: &mut Results,
     name: &BenchmarkName,
     figures: &[(&str, Option<f64>)],
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     for (slug, value) in figures {
         if let Some(value) = value {
             results.add(name.clone(), Measure::named(slug), Metric::new(*value))?;

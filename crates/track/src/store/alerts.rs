@@ -3,26 +3,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{
-    Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params,
-    params_from_iter,
-};
+use super::prelude::*;
+use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 use serde::{Deserialize, Serialize};
-use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
+use time::Duration;
 
 use super::{
-    InvalidReport, ReportFilter, SqlResult, Store, StoreError,
+    InvalidReport, ReportFilter,
     census::check_indexes,
     checksum::ALERT_CHANGE,
-    columns::{Id, Text, Time, Word, time_ns},
     from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
-    prepare,
-    rows::{name_row, project_row},
     sums::{Total, verify},
-};
-use crate::model::{
-    Alert, BenchmarkName, Boundary, BranchName, Measure, ProjectName, Slug, Status, TestbedName,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

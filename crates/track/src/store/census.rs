@@ -5,10 +5,9 @@
 
 use std::collections::HashSet;
 
-use rusqlite::Connection;
+use super::prelude::*;
 
 use super::{
-    SqlResult, Store, StoreError,
     checksum::{
         ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, damage,
     },

@@ -1,18 +1,15 @@
 //! Verifies a whole store, and lists what is in it without relying on its indexes.
 
-use rusqlite::{Connection, Row};
+use super::prelude::*;
 use serde::Serialize;
-use time::OffsetDateTime;
-use uuid::Uuid;
 
 use super::{
-    AlertChange, SqlResult, Store, StoreError, alerts,
+    AlertChange, alerts,
     census::compare,
     checksum::{
         ALERT_CHANGE, BENCHMARK, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table,
     },
-    columns::{Id, Time},
-    error::{detail, is_damage},
+    error::detail,
     sums::{Count, DamagedPlace, Sums, Total, verify_report},
 };
 

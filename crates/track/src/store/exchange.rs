@@ -8,19 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use super::prelude::*;
+use rusqlite::{ErrorCode, Transaction, TransactionBehavior};
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::{
-    AlertChange, Damaged, Insertion, SqlResult, Store, StoreError,
+    AlertChange, Damaged, Insertion,
     alerts::{insert_change, validate_change},
     check::{Listed, Listing, list_all},
-    columns::Id,
-    error::is_damage,
     files::{self, ChangeContent, Content, Document, FileKind, ReportContent},
     insert::{insert, validate},
-    prepare,
     read::{Alerts, read},
 };
 

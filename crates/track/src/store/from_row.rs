@@ -1,13 +1,6 @@
 //! Values of the model from columns of a row, and the names that those columns have in queries.
 
-use rusqlite::Row;
-use time::OffsetDateTime;
-
-use super::{
-    SqlResult,
-    columns::{Id, Text, Time, Word},
-};
-use crate::model::{Alert, Boundary, Environment, Measure, StartPoint};
+use super::prelude::*;
 
 /// Columns of an environment, those of the report `r` and of its `environment` `e`.
 pub(super) const ENVIRONMENT: &str = "e.kernel AS kernel, e.cpu_model AS cpu_model, \

@@ -5,21 +5,15 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, params};
-use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
+use super::prelude::*;
+use time::Duration;
 
 use super::{
-    SqlResult, Store, StoreError,
-    columns::{Id, limit_ns},
     from_row::ENVIRONMENT,
     log::branch_head,
     past::{SUMS, StoredReport, past, past_report},
-    prepare,
-    rows::{name_row, project_row},
     versions::START_POINTS_MAX,
 };
-use crate::model::{BranchName, Past, ProjectName, Report, StartPoint, TestbedName};
 
 /// Whose history is asked for.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,19 +3,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use super::prelude::*;
+use rusqlite::{Transaction, TransactionBehavior};
 
 use super::{
-    InvalidReport, SqlResult, Store, StoreError,
+    InvalidReport,
     checksum::{
         ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, Inserter, MEASURE, METRIC,
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT,
     },
-    columns::{Id, Numbers, Time, Word, time_ns},
-    prepare,
     sums::{Sums, Total},
 };
-use crate::model::{Alert, BenchmarkName, Environment, Measure, Metric, Report, Slug, Verdict};
 
 /// What became of a report that was to be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

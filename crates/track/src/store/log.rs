@@ -1,22 +1,15 @@
 //! What is in a store, without the metrics: reports newest first, the state of a branch, names.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
-use time::OffsetDateTime;
-use uuid::Uuid;
+use super::prelude::*;
+use rusqlite::params_from_iter;
 
 use super::{
-    SqlResult, Store, StoreError,
     census::{check_indexes, verified},
     checksum::{BENCHMARK, damage},
-    columns::{Id, Text, Word, limit_ns},
     from_row::{environment, start_point, time},
-    prepare,
-    rows::{Conditions, branch_row, name_row, newest, project_row},
+    rows::{Conditions, newest},
 };
-use crate::{
-    adapter::Adapter,
-    model::{BenchmarkName, BranchName, Environment, ProjectName, Slug, StartPoint, TestbedName},
-};
+use crate::adapter::Adapter;
 
 /// Which reports. `None` is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

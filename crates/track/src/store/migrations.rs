@@ -2,17 +2,14 @@
 //! `user_version` which it has, and in `application_id` that it is a store. Version 2 has checksums; damage
 //! from before is sealed along with the rest, since nothing tells it.
 
-use rusqlite::{
-    Connection, Row, ToSql, Transaction, TransactionBehavior, params_from_iter, types::Value,
-};
+use super::prelude::*;
+use rusqlite::{ToSql, Transaction, TransactionBehavior, params_from_iter, types::Value};
 
 use super::{
-    SqlResult,
     checksum::{
         ALERT, ALERT_CHANGE, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC,
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT, damage,
     },
-    error::is_damage,
     sums::{Sums, Total},
 };
 

@@ -5,21 +5,14 @@ use std::{
     collections::{HashMap, hash_map::Entry},
 };
 
-use rusqlite::{Connection, Row};
+use super::prelude::*;
 use rustc_hash::FxHashMap;
-use uuid::Uuid;
 use wingbeat_stats::sample::median;
 
 use super::{
-    SqlResult,
     checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
-    columns::{Id, Numbers, Text, Word},
     from_row::{MEASURE, environment, measure, time},
-    prepare,
     sums::mark,
-};
-use crate::model::{
-    BenchmarkName, Limit, Measure, Outcome, Past, PastPoint, PastReport, PastSeries, Slug, Status,
 };
 
 /// An earlier report with its row, and what is verified when its values are read.

@@ -3,15 +3,11 @@
 
 use std::{cell::RefCell, collections::BTreeSet};
 
+use super::prelude::*;
 use rusqlite::StatementStatus;
-use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
+use time::Duration;
 
-use super::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter, Store};
-use crate::model::{
-    Alert, BenchmarkName, BranchName, Limit, Measure, Metric, Outcome, ProjectName, Report,
-    Results, StartPoint, Status, Verdict,
-};
+use super::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter};
 
 thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };

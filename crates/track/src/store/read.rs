@@ -1,20 +1,14 @@
 //! A report as it was stored, or with what became of its alerts since.
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
-use uuid::Uuid;
+use super::prelude::*;
 
 use super::{
-    SqlResult, Store, StoreError, alerts,
+    alerts,
     checksum::REPORT,
-    columns::{Id, Numbers, Text, Word},
     from_row::{
         BOUNDARY, ENVIRONMENT, MEASURE, alert, boundary, environment, measure, start_point, time,
     },
-    prepare,
     sums::verify_report,
-};
-use crate::model::{
-    Alert, BenchmarkResults, Change, FailedBenchmark, Metric, Report, Results, Verdict,
 };
 
 /// Which alerts a report is read with.

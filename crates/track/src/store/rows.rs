@@ -1,9 +1,9 @@
 //! Which rows a query is about: those of names, and reports that meet conditions.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter, types::Value};
+use super::prelude::*;
+use rusqlite::{params_from_iter, types::Value};
 
-use super::{SqlResult, from_row::ENVIRONMENT, prepare};
-use crate::model::{BranchName, ProjectName};
+use super::from_row::ENVIRONMENT;
 
 /// Conditions on rows, with the values of their parameters in order.
 #[derive(Debug, Default)]

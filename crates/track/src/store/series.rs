@@ -2,24 +2,17 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use rusqlite::{CachedStatement, Connection, Row};
+use super::prelude::*;
+use rusqlite::CachedStatement;
 use rustc_hash::FxHashMap;
-use time::OffsetDateTime;
 
 use super::{
-    SqlResult, Store, StoreError,
     census::check_indexes,
     checksum::{BENCHMARK, Checksum, METRIC, VERDICT},
-    columns::{Text, limit_ns},
     past::{
         MetricRow, SUMS, StoredReport, benchmark_name, marks, measure_of, metric_key, past_report,
     },
-    prepare,
-    rows::{Conditions, is_one_of, name_row, newest, project_row},
-};
-use crate::model::{
-    BenchmarkName, Boundary, BranchName, Limit, Measure, Outcome, PastReport, ProjectName, Slug,
-    Status, TestbedName,
+    rows::{Conditions, is_one_of, newest},
 };
 
 /// What is to be drawn. An empty list is everything.

@@ -8,21 +8,21 @@ use std::{
     path::Path,
 };
 
+use super::prelude::*;
 use flate2::{Compression, write::GzEncoder};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Transaction, TransactionBehavior};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
-    AlertChange, Damaged, ExchangeError, Exported, Imported, Store,
+    AlertChange, Damaged, ExchangeError, Exported, Imported,
     alerts::{insert_change, validate_change},
     check::{Listing, list_all},
-    error::is_damage,
     exchange::{io_error, is_contradiction},
     files::{ChangeContent, Document, FORMAT, ReportContent, newer, unpacked},
     insert::{insert, validate},
     read::{Alerts, read},
 };
-use crate::{model::Report, store::Insertion};
+use crate::store::Insertion;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {

@@ -1,19 +1,13 @@
 //! What a report says about the rows that belong to it, and a store about its reports: how many there are,
 //! and sums of their checksums.
 
-use rusqlite::{Connection, Row, types::ValueRef};
-use uuid::Uuid;
+use super::prelude::*;
+use rusqlite::types::ValueRef;
 
-use super::{
-    SqlResult,
-    checksum::{
-        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
-        SAMPLES, TESTBED, Table, VERDICT, damage,
-    },
-    columns::{Id, Word},
-    prepare,
+use super::checksum::{
+    ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
+    SAMPLES, TESTBED, Table, VERDICT, damage,
 };
-use crate::model::Outcome;
 
 /// Counts and sums over the rows of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,18 +1,9 @@
 //! Versions of a branch: a commit, or a report where there is no commit. Their numbers follow from the
 //! order of time and are not stored, so that reports may come into a store in any order.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
-use time::OffsetDateTime;
-use uuid::Uuid;
+use super::prelude::*;
 
-use super::{
-    SqlResult, Store, StoreError,
-    columns::{Id, Time, limit_ns},
-    log::branch_head,
-    prepare,
-    rows::{branch_row, name_row, project_row},
-};
-use crate::model::{BranchName, ProjectName, TestbedName};
+use super::log::branch_head;
 
 /// A chain of start points that is longer is cut off.
 pub(super) const START_POINTS_MAX: usize = 64;
@@ -141,7 +132,7 @@ fn place(db: &Connection, report: Uuid) -> SqlResult<Option<Place>> {
     prepare(db, sql)?
         .query_row([Id(report)], |row| {
             Ok(Place {
-                project: row.get::<_, super::columns::Text<_>>("project")?.0,
+                project: row.get::<_, Text<_>>("project")?.0,
                 branch: row.get("branch")?,
                 epoch: row.get("epoch")?,
                 hash: row.get("hash")?,

@@ -1,5 +1,6 @@
-//! The adapters on what the tools print.
+//! The adapters on what the tools print: real outputs of current versions, and the traps in them.
 
-mod expected;
-mod other;
-mod rust;
+mod criterion_dir;
+mod golden;
+mod outline;
+mod traps;

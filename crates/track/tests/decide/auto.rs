@@ -1,8 +1,6 @@
 //! `auto` on noisy measures, one benchmark or a few.
 
-use wingbeat_track::model::{Measure, Outcome, ThresholdModel, Verdict, threshold::Test};
-
-use super::{Made, judge, latency, noise, under, verdict};
+use super::*;
 
 fn check(history: &[f64], value: f64, expected: Outcome) -> Verdict {
     let found = verdict(latency(history, value));

@@ -1,8 +1,6 @@
 //! Many benchmarks that move alike are one notice.
 
-use wingbeat_track::model::{Environment, Limit, Measure, Notice, Outcome};
-
-use super::{Made, judge_in, latency, noise};
+use super::*;
 
 /// A report of as many benchmarks, each of which moved by its factor.
 fn report(factors: &[f64]) -> Vec<Made> {
@@ -67,8 +65,5 @@ fn the_notice_names_what_is_new() {
     assert_eq!(changes, environment);
     assert_eq!(text.next_step, "new since then: kernel 6.12 → 6.18");
     let json = serde_json::to_string(&decision).expect("JSON");
-    assert_eq!(
-        serde_json::from_str::<wingbeat_track::decide::Decision>(&json).ok(),
-        Some(decision)
-    );
+    assert_eq!(serde_json::from_str::<Decision>(&json).ok(), Some(decision));
 }

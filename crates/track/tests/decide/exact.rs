@@ -1,8 +1,6 @@
 //! Exact measures: any change beyond the tolerance, from the second report on.
 
-use wingbeat_track::model::{Measure, Outcome, ThresholdModel, threshold::Test};
-
-use super::{Made, judge, latency, verdict};
+use super::*;
 
 #[test]
 fn any_change_is_a_change() {

@@ -1,10 +1,6 @@
 //! The seven tests with a formula.
 
-use wingbeat_track::model::{
-    Boundary, Direction, Limit, Measure, MeasureKind, Outcome, ThresholdModel, threshold::Test,
-};
-
-use super::{Made, judge, latency, under, verdict};
+use super::*;
 
 /// 25 values with mean 100 and standard deviation 10, both exactly.
 fn worked_example() -> Vec<f64> {

@@ -1,8 +1,6 @@
 //! Which points count.
 
-use wingbeat_track::model::{Environment, Outcome, ThresholdModel, threshold::Test};
-
-use super::{Made, judge_in, latency, noise, verdict};
+use super::*;
 
 #[test]
 fn sizes_and_windows() {

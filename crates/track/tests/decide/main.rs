@@ -13,11 +13,8 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
-    decide::{Decision, ReportInput, Series, Settings, decide},
-    model::{
-        BenchmarkName, Environment, Measure, Metric, PastPoint, PastReport, ThresholdModel,
-        Verdict, threshold::Test,
-    },
+    decide::*,
+    model::{threshold::Test, *},
 };
 
 /// When the reports under test begin.

@@ -1,9 +1,7 @@
 //! What holds for all values.
 
+use super::*;
 use proptest::prelude::*;
-use wingbeat_track::model::{Direction, Measure, MeasureKind, Outcome, Verdict, threshold::Test};
-
-use super::{Made, latency, noise, under, verdict};
 
 fn settings(test: Test) -> Option<f64> {
     Some(match test {

@@ -1,11 +1,6 @@
 //! Fewer than five reports of history: nothing is decided, and what looks changed is listed.
 
-use wingbeat_track::{
-    decide::{Decision, Look},
-    model::{Direction, Limit, Measure, Outcome, ThresholdModel, threshold::Test},
-};
-
-use super::{Made, judge, latency, noise};
+use super::*;
 
 /// A report whose samples lie around its value, beside reports whose samples lie around 100.
 fn made(points: usize, value: f64) -> Made {

@@ -1,9 +1,7 @@
 //! Histories with spikes: they neither hide what is new, nor are they taken for it.
 
+use super::*;
 use wingbeat_stats::random::Random;
-use wingbeat_track::model::{Outcome, Verdict};
-
-use super::{Made, judge, latency, noise, verdict};
 
 /// Noise of 1 % with spikes of +20 % to +60 % at these places.
 fn spiky(count: usize, spikes: &[usize], seed: u64) -> Vec<f64> {

@@ -1,11 +1,6 @@
 //! Comments: what they hold, that text stays text, and that they are short enough.
 
-use wingbeat_track::{
-    model::{BranchName, Outcome, ProjectName, Status},
-    output::{Page, html, markdown, marker},
-};
-
-use crate::sample::{Case, Sample, mixed, quiet};
+use crate::sample::*;
 
 const MARKER: &str = r#"<div id="wingbeat/Simple Profiler/feature/x/ci-runner/rust_divan"></div>"#;
 
@@ -156,5 +151,5 @@ fn no_threshold_is_a_warning() {
         assert_eq!(text.contains("No threshold judges"), expected, "{text}");
     };
     check(None, true);
-    check(Some(wingbeat_track::model::threshold::Test::Auto), false);
+    check(Some(Test::Auto), false);
 }

@@ -1,11 +1,6 @@
 //! The table, and the line at its end.
 
-use wingbeat_track::{
-    model::{Metric, Notice, NoticeText, Outcome, Status},
-    output::{Style, human, json, markdown, verdict},
-};
-
-use crate::sample::{Case, Sample, custom, mixed, quiet, slug};
+use crate::sample::*;
 
 const PLAIN: Style = Style { width: 110, has_colours: false, is_verbose: false };
 

@@ -1,12 +1,7 @@
 //! Bencher's `JsonReport`: the members that its client demands, and what must not change.
 
+use crate::sample::*;
 use serde_json::{Value, json};
-use wingbeat_track::{
-    model::{Outcome, Slug, threshold::Test},
-    output::json,
-};
-
-use crate::sample::{Case, Sample, mixed};
 
 /// A place in the JSON, and what Bencher's client demands there. Every element of an array is meant.
 const MANDATORY: &[(&str, &str)] = &[

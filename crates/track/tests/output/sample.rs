@@ -2,14 +2,10 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_track::{
+pub(crate) use wingbeat_track::{
     adapter::Adapter,
-    model::{
-        Alert, BenchmarkName, Boundary, Change, Direction, Environment, Limit, Measure,
-        MeasureKind, Metric, Notice, NoticeText, Outcome, Report, Results, Slug, StartPoint,
-        Status, ThresholdModel, Verdict, threshold::Test,
-    },
-    output::Page,
+    model::{threshold::Test, *},
+    output::*,
 };
 
 pub(crate) struct Sample {

@@ -3,9 +3,7 @@
 
 use std::{env, fs, path::Path};
 
-use wingbeat_track::plot::{Chart, svg, terminal};
-
-use crate::histories::{busy, iterations, odd, single, steps_together, wide};
+use crate::histories::*;
 
 fn check(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plot/golden").join(name);

@@ -1,10 +1,7 @@
 //! Made-up histories with what pictures have to cope with.
 
 use time::{Duration, OffsetDateTime};
-use wingbeat_track::{
-    model::{Limit, Measure, Outcome, Status},
-    plot::{Chart, Dot, Line, Panel, Stamp, Step},
-};
+pub(crate) use wingbeat_track::{model::*, plot::*};
 
 /// Numbers from 0 to 1 that look like chance and are always the same.
 pub(crate) struct Dice(pub(crate) u64);

@@ -1,12 +1,9 @@
 //! Any history makes a picture that parsers take.
 
+use crate::histories::*;
 use proptest::prelude::*;
 use quick_xml::{Reader, events::Event};
 use time::Duration;
-use wingbeat_track::{
-    model::{Limit, Status},
-    plot::{Chart, Dot, Line, html, svg, terminal},
-};
 
 use crate::{histories, script::pictures};
 
@@ -75,7 +72,7 @@ fn chart() -> impl Strategy<Value = Chart> {
             (Just(stamps), lines, any::<String>(), any::<String>())
         })
         .prop_map(|(stamps, lines, text, units)| {
-            let mut panel = histories::panel("score", lines);
+            let mut panel = panel("score", lines);
             panel.measure.units = units.into();
             panel.measure.name = text.clone().into();
             let mut chart = histories::chart(&text, stamps, Duration::hours(1), vec![panel]);

@@ -2,20 +2,11 @@
 
 use std::time::Instant;
 
+use crate::histories::*;
 use time::Duration;
 use unicode_width::UnicodeWidthStr as _;
-use wingbeat_track::{
-    model::Status,
-    plot::{html, svg, terminal},
-};
 
-use crate::{
-    golden::plain,
-    histories::{
-        alert, busy, chart, iterations, line, long, many, odd, panel, single, steps_together, wide,
-    },
-    properties::well_formed,
-};
+use crate::{golden::plain, properties::well_formed};
 
 #[test]
 fn all_histories_are_well_formed() {

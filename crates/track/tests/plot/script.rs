@@ -1,12 +1,8 @@
 //! The script of a page, run by an engine: it draws what the picture shows, finds, and moves.
 
+use crate::histories::*;
 use rquickjs::{Coerced, Context, Ctx, Runtime, Value};
 use time::Duration;
-use wingbeat_track::plot::{Chart, Panel, html};
-
-use crate::histories::{
-    busy, chart, iterations, line, many, odd, panel, single, steps_together, wide,
-};
 
 const DRAW: &str =
     concat!(include_str!("../../src/plot/draw.js"), include_str!("../../src/plot/look.js"));

@@ -1,12 +1,9 @@
 //! From stored reports to a chart.
 
+use crate::histories::*;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
-use wingbeat_track::{
-    model::{Environment, Measure, Metric, ProjectName, Report, Results},
-    plot::{Chart, Rank},
-    store::{PlotQuery, Store},
-};
+use wingbeat_track::store::{PlotQuery, Store};
 
 fn report(number: u64, branch: &str, benchmarks: &[(&str, f64)], kernel: &str) -> Report {
     let time = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time")

@@ -2,22 +2,13 @@
 
 use std::{fs, path::PathBuf};
 
+use crate::sample::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
-use wingbeat_track::{
-    github::{Actions, Message, Options, Told},
-    model::{
-        Alert, BenchmarkName, Limit, Outcome, Report, ThresholdModel, Verdict, threshold::Test,
-    },
-    output::{Page, marker},
-    remote::{Host, Submission},
-};
+use wingbeat_track::output::{Page, marker};
 
-use crate::{
-    sample::{HASH, alarming, report},
-    stub::{QUICK, Reply, Stub},
-};
+use crate::stub::{QUICK, Reply, Stub};
 
 /// A job for a pull request.
 struct Job {

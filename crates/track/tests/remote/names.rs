@@ -1,14 +1,9 @@
 //! The names under which benchmarks are sent: those that Bencher's own client makes of the same output, as
 //! its adapters of 0.6.12 tell.
 
+use crate::sample::*;
 use serde_json::Value;
-use wingbeat_track::{
-    adapter::Adapter,
-    remote::{self, Submission},
-    run::Fold,
-};
-
-use crate::sample::report;
+use wingbeat_track::{remote, run::Fold};
 
 /// The names that are sent for an output, each with its latency, or else its first measure.
 #[track_caller]
@@ -16,7 +11,7 @@ fn check(adapter: Adapter, output: &str, expected: &[(&str, f64)]) {
     let results = adapter.parse(output.as_bytes(), None).expect(output);
     let folded = Fold::Min.fold(vec![results.clone()]);
     for results in [results, folded] {
-        let report = wingbeat_track::model::Report { iterations: vec![results], ..report() };
+        let report = Report { iterations: vec![results], ..report() };
         let request = remote::request(&Submission::of(&report));
         let sent: Value =
             serde_json::from_str(request["results"][0].as_str().expect("BMF")).expect("JSON");

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_track::{
+pub(crate) use wingbeat_track::{
     adapter::Adapter,
-    model::{BenchmarkName, Measure, Metric, Report, Results, StartPoint},
+    github::*,
+    model::{threshold::Test, *},
+    remote::{Answer, Host, Key, Patience, RemoteError, Retry, Submission},
 };
 
 pub(crate) const HASH: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -2,19 +2,11 @@
 
 use std::{collections::BTreeMap, net::TcpListener, time::Duration};
 
+use crate::sample::*;
 use serde_json::{Value, json};
-use wingbeat_track::{
-    model::{
-        BenchmarkName, Limit, Report, Slug, Status, Threshold, ThresholdModel, threshold::Test,
-    },
-    output::Style,
-    remote::{self, Answer, Host, Key, Patience, RemoteError, Retry, Submission},
-};
+use wingbeat_track::{output::Style, remote};
 
-use crate::{
-    sample::{HASH, alarming, bare, id, report},
-    stub::{QUICK, Reply, Stub},
-};
+use crate::stub::{QUICK, Reply, Stub};
 
 fn host(url: &str) -> Host {
     Host { url: url.to_owned(), key: None, has_public_links: false, patience: QUICK }

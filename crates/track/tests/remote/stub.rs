@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
+use crate::sample::*;
 use serde_json::Value;
-use wingbeat_track::remote::Patience;
 
 pub(crate) const QUICK: Patience = Patience {
     connect: Duration::from_secs(2),

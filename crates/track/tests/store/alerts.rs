@@ -2,13 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::support::*;
 use uuid::Uuid;
-use wingbeat_track::{
-    model::{Measure, Report, Status},
-    store::{AlertFilter, ReportFilter, StoreError},
-};
-
-use crate::support::{at, benchmark, branch, project, report, temporary, testbed, with_alert};
 
 #[test]
 fn alerts_are_listed_newest_first_with_what_they_are_about() {

@@ -7,9 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use wingbeat_track::store::Store;
-
-use crate::support::rich;
+use crate::support::*;
 
 /// Names the task of a child.
 const TASK: &str = "WINGBEAT_TEST_CHILD";

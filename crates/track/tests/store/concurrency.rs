@@ -2,12 +2,9 @@
 
 use std::{sync::Barrier, thread};
 
-use wingbeat_track::store::{ReportFilter, Store};
+use crate::support::*;
 
-use crate::{
-    child::{self, METRICS},
-    support::rich,
-};
+use crate::child::{self, METRICS};
 
 const PROCESSES: u64 = 8;
 const REPORTS: u64 = 10;

@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use wingbeat_track::{
-    model::Status,
-    store::{ExchangeError, Exported, Imported, Store},
-};
-
-use crate::support::{content, report, rich, temporary, with_alert};
+use crate::support::*;
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("a file"));

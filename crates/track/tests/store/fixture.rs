@@ -9,13 +9,8 @@
 
 use std::{fs, path::PathBuf};
 
+use crate::support::*;
 use rusqlite::Connection;
-use wingbeat_track::{
-    model::{Report, Status},
-    store::{ReportFilter, Store, VERSION},
-};
-
-use crate::support::{at, content, report, rich, start_point, temporary};
 
 fn fixtures() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures"))

@@ -3,12 +3,7 @@
 
 use std::{fs, path::Path};
 
-use wingbeat_track::{
-    model::Status,
-    store::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter, Store, StoreError},
-};
-
-use crate::support::{branch, project, report, rich, testbed};
+use crate::support::*;
 
 /// Everything that can be asked of a store, as texts. An error ends it.
 fn all(path: &Path) -> Result<Vec<String>, String> {

@@ -1,13 +1,8 @@
 //! Which reports a new one is judged by.
 
+use crate::support::*;
 use time::Duration;
 use uuid::Uuid;
-use wingbeat_track::{
-    model::{Limit, Measure, Metric, Outcome, Past, Report, Status},
-    store::{HistoryQuery, Store},
-};
-
-use crate::support::{at, benchmark, report, start_point, temporary, with_alert};
 
 /// The seconds of the reports of a history.
 fn seconds(past: &Past) -> Vec<i64> {

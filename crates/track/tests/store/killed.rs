@@ -3,12 +3,9 @@
 
 use std::{io::Read as _, path::Path, thread, time::Duration};
 
-use wingbeat_track::store::{ReportFilter, Store};
+use crate::support::*;
 
-use crate::{
-    child::{self, METRICS},
-    support::rich,
-};
+use crate::child::{self, METRICS};
 
 /// Processes that are killed, and at most so many on a busy machine.
 const ROUNDS: u64 = 25;

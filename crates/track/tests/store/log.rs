@@ -1,14 +1,7 @@
 //! Lists of reports, series to draw, versions and the state of branches.
 
+use crate::support::*;
 use uuid::Uuid;
-use wingbeat_track::{
-    model::{Limit, Measure, Outcome, Report, Status},
-    store::{PlotQuery, ReportFilter},
-};
-
-use crate::support::{
-    at, benchmark, branch, project, report, rich, start_point, temporary, testbed, with_alert,
-};
 
 #[test]
 fn reports_are_listed_newest_first() {
@@ -44,7 +37,7 @@ fn a_summary_counts() {
     let mut temporary = temporary();
     let report = rich(1, 3);
     temporary.store.insert(&report).expect("stored");
-    let counts = |store: &wingbeat_track::store::Store| {
+    let counts = |store: &Store| {
         let summary = store.reports(&ReportFilter::default(), 1).expect("a list").remove(0);
         assert_eq!((summary.uuid, &summary.environment), (report.uuid, &report.environment));
         (summary.metrics, summary.failures, summary.alerts, summary.active_alerts)

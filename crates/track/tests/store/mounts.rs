@@ -7,12 +7,9 @@ use std::{
     process::Command,
 };
 
-use wingbeat_track::store::{ReportFilter, Store, StoreError};
+use crate::support::*;
 
-use crate::{
-    child,
-    support::{content, rich},
-};
+use crate::child;
 
 /// Runs a test again in a mount namespace of its own, where `mount` was run; `$0` is the folder. Without
 /// the right to make one it is skipped, except in CI.

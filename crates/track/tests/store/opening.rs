@@ -2,10 +2,8 @@
 
 use std::{fs, path::Path};
 
+use crate::support::*;
 use rusqlite::Connection;
-use wingbeat_track::store::{Store, StoreError, VERSION};
-
-use crate::support::{content, rich, temporary};
 
 type Open = fn(&Path) -> Result<Store, StoreError>;
 

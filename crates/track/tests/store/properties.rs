@@ -3,19 +3,10 @@
 
 use std::fs;
 
+use crate::support::*;
 use proptest::{collection::vec, option, prelude::*, sample::Index};
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_track::{
-    adapter::Adapter,
-    model::{
-        BenchmarkName, Direction, Environment, Measure, MeasureKind, Metric, Report, Results, Slug,
-        StartPoint, Status,
-    },
-    store::{Store, default_path},
-};
-
-use crate::support::{content, report, temporary, with_alert};
 
 fn finite() -> impl Strategy<Value = f64> {
     any::<f64>().prop_filter("finite", |number| number.is_finite())
@@ -209,7 +200,7 @@ proptest! {
         stores[0].store.import(b).expect("imported");
         prop_assert_eq!(content(&stores[0].store), content(&one));
         let present = |store: &Store| {
-            let alerts = store.alerts(&wingbeat_track::store::AlertFilter::default(), 100);
+            let alerts = store.alerts(&AlertFilter::default(), 100);
             alerts.expect("a list").into_iter().map(|s| (s.alert, s.changed)).collect::<Vec<_>>()
         };
         prop_assert_eq!(present(&one), present(&other));

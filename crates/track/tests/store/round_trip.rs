@@ -1,14 +1,7 @@
 //! What goes in comes out.
 
+use crate::support::*;
 use uuid::Uuid;
-use wingbeat_track::{
-    model::{BenchmarkResults, Boundary, Measure, Metric, Report, Results},
-    store::{Insertion, StoreError},
-};
-
-use crate::support::{
-    at, benchmark, branch, content, report, rich, start_point, temporary, with_alert,
-};
 
 #[test]
 fn reports_come_out_as_they_went_in() {

@@ -4,12 +4,10 @@ use std::borrow::Borrow;
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
-use wingbeat_track::{
-    model::{
-        Alert, BenchmarkName, Boundary, BranchName, Change, Environment, Limit, Measure, Metric,
-        Outcome, ProjectName, Report, Results, StartPoint, TestbedName, Verdict, threshold::Test,
-    },
-    store::Store,
+pub(crate) use wingbeat_track::{
+    adapter::Adapter,
+    model::{threshold::Test, *},
+    store::*,
 };
 
 /// A store in a folder that goes with it.

@@ -13,13 +13,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Figure, Run};
-use crate::adapter::{
-    AdapterError,
-    line::{At, numbered},
-    once,
-    unit::{nanoseconds, number},
-};
+use super::Run;
+use crate::adapter::prelude::*;
 
 /// Endings of aggregates. The first three come together.
 const AGGREGATES: [&str; 4] = ["mean", "median", "stddev", "cv"];
@@ -36,7 +31,7 @@ struct Head {
 }
 
 /// The tables in a text, each with the place at which it begins.
-pub(super) fn tables(at: At, text: &str) -> Result<Vec<(At, Vec<Run>)>, AdapterError> {
+pub(super) fn tables(at: At, text: &str) -> Parsed<Vec<(At, Vec<Run>)>> {
     let mut tables: Vec<(usize, Vec<(usize, Run)>)> = Vec::new();
     let mut head: Option<Head> = None;
     for (line, content) in numbered(text) {
@@ -145,7 +140,7 @@ fn scaled(text: &str) -> Option<f64> {
 
 /// Separates aggregates from benchmarks, and refuses a duplicate name if nothing was repeated.
 /// Names that failed may recur: where fewer than two repetitions succeed, there are no aggregates.
-fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Result<Vec<Run>, AdapterError> {
+fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Parsed<Vec<Run>> {
     let names: HashSet<String> = rows.iter().map(|(_, run)| run.name.clone()).collect();
     let has_aggregates = |name: &str| {
         AGGREGATES[..3].iter().all(|ending| names.contains(&format!("{name}_{ending}")))

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::Figures;
-use crate::model::Metric;
+use crate::adapter::prelude::*;
 
 /// The contents of a relevant event.
 pub(super) enum Event<'t> {

@@ -1,6 +1,7 @@
 //! Counts of Gungraun's tools, and their measures: Bencher's, where it has them.
 
-use crate::model::{Direction, Measure, MeasureKind, Slug};
+use crate::adapter::prelude::*;
+use crate::model::Slug;
 
 /// Key in the summary, title in the text, slug, units.
 type Known = (&'static str, &'static str, &'static str, &'static str);

@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::measures::measure;
-use crate::{
-    adapter::{Adapter, AdapterError, line::At, naming, objects::objects, once::Once},
-    model::{Metric, Results},
-};
+use crate::adapter::prelude::*;
 
 /// Text at the beginning of a summary that is rare elsewhere.
 const MARKS: [&str; 2] = ["\"benchmark_exe\"", "\"baselines\""];
@@ -84,7 +81,7 @@ struct Values {
 }
 
 /// The summaries in a text; none, if there is no JSON of Gungraun in it.
-pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str) -> Parsed {
     let mut results = Results::default();
     let mut once = Once::default();
     for document in objects::<Summary>(Adapter::RustGungraun, text) {
@@ -101,12 +98,7 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
     Ok(results)
 }
 
-fn add(
-    results: &mut Results,
-    once: &mut Once,
-    at: At,
-    summary: Summary,
-) -> Result<(), AdapterError> {
+fn add(results: &mut Results, once: &mut Once, at: At, summary: Summary) -> Parsed<()> {
     if !matches!(summary.version.as_str(), "6" | "7") {
         let version = summary.version;
         return Err(at.malformed(format!("the summary has version {version}; 6 and 7 can be read")));

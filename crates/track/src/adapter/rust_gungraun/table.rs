@@ -6,16 +6,7 @@
 //! printed its name.
 
 use super::measures::measure;
-use crate::{
-    adapter::{
-        Adapter, AdapterError,
-        line::{At, lines},
-        naming,
-        once::Once,
-        unit,
-    },
-    model::{BenchmarkName, Metric, Results},
-};
+use crate::adapter::prelude::*;
 
 /// A benchmark whose lines are being read.
 struct Open<'t> {
@@ -34,7 +25,7 @@ struct Open<'t> {
     is_passed_over: bool,
 }
 
-pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
+pub(super) fn parse(text: &str) -> Parsed {
     let mut results = Results::default();
     let mut once = Once::default();
     let mut open: Option<Open<'_>> = None;
@@ -83,7 +74,7 @@ pub(super) fn parse(text: &str) -> Result<Results, AdapterError> {
 
 impl Open<'_> {
     /// The name on one line, and as Bencher has it: its lines up to the first indented one.
-    fn named(&self, results: &mut Results) -> Result<BenchmarkName, AdapterError> {
+    fn named(&self, results: &mut Results) -> Parsed<BenchmarkName> {
         let lines = &self.lines[..self.name_lines];
         let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
         let theirs: Vec<_> =
@@ -94,7 +85,7 @@ impl Open<'_> {
 }
 
 /// A benchmark without figures below its name failed. The text there is not part of its name.
-fn end(results: &mut Results, open: Option<Open<'_>>) -> Result<(), AdapterError> {
+fn end(results: &mut Results, open: Option<Open<'_>>) -> Parsed<()> {
     if let Some(open) = open.filter(|open| open.name.is_none()) {
         let name = open.at.name(open.lines[0])?;
         results.fail(name, "it printed no result; the runner tells why on stderr");
@@ -131,7 +122,7 @@ fn read(
     at: At,
     open: &mut Open<'_>,
     line: &str,
-) -> Result<(), AdapterError> {
+) -> Parsed<()> {
     if let Some(tool) = line.strip_prefix("======= ") {
         let tool = tool.trim_end_matches('=').trim().to_owned();
         // Callgrind always comes first.
@@ -153,7 +144,7 @@ fn read(
         if matches!(new, "" | "N/A") {
             return Ok(());
         }
-        let value = unit::number(new)
+        let value = number(new)
             .ok_or_else(|| at.malformed(format!("{metric} is {new:?}, which is no number")))?;
         let measure = measure(&open.tool, metric, open.has_callgrind);
         if !std::mem::replace(&mut open.is_measured, true) {
@@ -184,7 +175,7 @@ mod tests {
         let benchmarks = results.benchmarks.iter();
         benchmarks
             .flat_map(|benchmark| {
-                let row = |(measure, metric): &(crate::model::Measure, Metric)| {
+                let row = |(measure, metric): &(Measure, Metric)| {
                     (benchmark.name.to_string(), measure.slug.to_string(), metric.value)
                 };
                 benchmark.metrics.iter().map(row).collect::<Vec<_>>()

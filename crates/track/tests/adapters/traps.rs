@@ -2,7 +2,7 @@
 
 use wingbeat_track::adapter::Adapter;
 
-use super::outline::outline;
+use crate::outline::outline;
 
 /// What the outline of the results has to be: names with values, without the units.
 fn check(adapter: Adapter, output: &str, expected: &[&str]) {

@@ -1,0 +1,105 @@
+//! What the adapters make of the outputs in `rust/golden` and `other/golden`, and that `magic` finds the
+//! tool of each, with whatever may stand around it.
+//!
+//! A folder has the name of an adapter, and an output that of the version that wrote it; `schema` is one
+//! that was written after the source of the tool. What becomes of `FILE` stands in `FILE.expected`, and
+//! with a choice of average in `FILE.mean.expected` or `FILE.median.expected`. `UPDATE_EXPECT=1` writes
+//! the expectations anew.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use wingbeat_track::{adapter::Adapter, model::Average};
+
+use crate::outline::outline;
+
+/// What `cargo bench` prints around the results.
+const BEFORE: &str = "   Compiling magic v0.1.0 (/src)\n    Finished `bench` profile [optimized] target(s) in 9.87s\n     \
+                      Running benches/b.rs (target/release/deps/b-0123456789abcdef)\nGnuplot not found, using plotters backend\n\n";
+
+const AVERAGES: [(Option<Average>, &str); 3] = [
+    (None, "expected"),
+    (Some(Average::Mean), "mean.expected"),
+    (Some(Average::Median), "median.expected"),
+];
+
+fn list(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
+}
+
+/// The golden outputs with their adapters.
+fn outputs() -> Vec<(Adapter, PathBuf)> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters");
+    let mut outputs = Vec::new();
+    for folder in ["rust/golden", "other/golden"].iter().flat_map(|suite| list(&tests.join(suite)))
+    {
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
+        // The folders of Criterion are no output.
+        let Ok(adapter) = name.parse() else { continue };
+        let is_output = |file: &PathBuf| {
+            file.extension().is_some_and(|extension| extension != "expected" && extension != "md")
+        };
+        outputs.extend(list(&folder).filter(is_output).map(|file| (adapter, file)));
+    }
+    outputs.sort_unstable_by(|a, b| a.1.cmp(&b.1));
+    outputs
+}
+
+#[test]
+fn outputs_become_what_is_expected() {
+    for (adapter, file) in outputs() {
+        let output = fs::read(&file).expect("an output");
+        for (average, extension) in AVERAGES {
+            let path = file.with_added_extension(extension);
+            if average.is_some() && !path.exists() {
+                continue;
+            }
+            let found = match adapter.parse(&output, average) {
+                Ok(results) => outline(&results),
+                Err(error) => format!("{error}\n"),
+            };
+            if env::var_os("UPDATE_EXPECT").is_some_and(|value| value == "1") {
+                fs::write(&path, &found).expect("expectation written");
+            }
+            let expected = fs::read_to_string(&path).unwrap_or_default();
+            assert_eq!(found, expected, "UPDATE_EXPECT=1 rewrites {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn magic_finds_the_tool_of_each_output() {
+    let outputs = outputs();
+    for adapter in Adapter::all().filter(|one| !matches!(one, Adapter::Magic | Adapter::Json)) {
+        assert!(outputs.iter().any(|output| output.0 == adapter), "no golden output of {adapter}");
+    }
+    for (adapter, file) in outputs {
+        let output = fs::read(&file).expect("an output");
+        match (adapter.parse(&output, None), Adapter::Magic.parse(&output, None)) {
+            (Err(_), found) => assert!(found.is_err(), "{adapter}: {}", file.display()),
+            (expected, found) => assert_eq!(found, expected, "{adapter}: {}", file.display()),
+        }
+    }
+}
+
+#[test]
+fn what_cargo_prints_makes_no_difference() {
+    let is_of_cargo = |adapter: &Adapter| adapter.name().starts_with("rust_");
+    for (adapter, file) in outputs().into_iter().filter(|output| is_of_cargo(&output.0)) {
+        let output = fs::read_to_string(&file).expect("an output");
+        let around = format!("{BEFORE}{output}\nerror: bench failed\n");
+        let found = Adapter::Magic.parse(around.as_bytes(), None);
+        assert_eq!(found, adapter.parse(output.as_bytes(), None), "{}", file.display());
+    }
+}
+
+#[test]
+fn lines_of_windows_make_no_difference() {
+    for (adapter, file) in outputs() {
+        let output = fs::read_to_string(&file).expect("an output");
+        let found = adapter.parse(output.replace('\n', "\r\n").as_bytes(), None);
+        assert_eq!(found, adapter.parse(output.as_bytes(), None), "{}", file.display());
+    }
+}
