@@ -46,7 +46,6 @@ fn metric_format() -> String {
     format!("{{{}}}", (0..200).map(entry).collect::<Vec<_>>().join(",\n"))
 }
 
-/// The values of a quiet series.
 fn values() -> Vec<f64> {
     let mut random = Random::new(1);
     let value = |_| 100.0 + 3.0 * normal::quantile(random.unit().max(1e-17));
@@ -58,7 +57,6 @@ fn adapter(adapter: Adapter, output: &str) {
     black_box(results.expect("a golden output can be read"));
 }
 
-/// One series with a history of [`POINTS`].
 fn decision(test: Test, values: &[f64]) {
     let (environment, time) = (Environment::default(), OffsetDateTime::UNIX_EPOCH);
     let past: Vec<PastReport> = (0..POINTS)

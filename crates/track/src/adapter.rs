@@ -73,7 +73,6 @@ struct Entry(Adapter, &'static str, Parse, &'static [Average]);
 
 use Average::{Mean, Median};
 
-/// All adapters, in the order of the documentation.
 const ADAPTERS: &[Entry] = &[
     Entry(Adapter::Magic, "magic", magic::parse, &[Mean, Median]),
     Entry(Adapter::Json, "json", json::parse, &[Mean, Median]),

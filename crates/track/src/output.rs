@@ -30,7 +30,6 @@ pub(crate) use html::{escaped, write as write_html};
 pub(crate) use json::{sha1, time};
 pub(crate) use markdown::write as write_markdown;
 
-/// All that there is to tell about a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
     /// The report, with its verdicts in the order of the iterations and their metrics, and its alerts.

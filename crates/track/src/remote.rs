@@ -31,10 +31,8 @@ use crate::model::{Report, Threshold};
 /// The server that Bencher runs, whose console is known without asking.
 const BENCHER: (&str, &str) = ("https://api.bencher.dev", "https://bencher.dev");
 
-/// What the links may cost.
 const CONSOLE_TOTAL: Duration = Duration::from_secs(10);
 
-/// A server and how to talk to it.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// Root of the API: `http://localhost:6610`.
@@ -46,7 +44,6 @@ pub struct Host {
     pub patience: Patience,
 }
 
-/// How long to go on trying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// Time to connect (`--timeout`).
@@ -74,7 +71,6 @@ impl Default for Patience {
     }
 }
 
-/// An attempt that failed and will be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     pub attempt: u32,
@@ -101,7 +97,6 @@ pub struct Submission<'a> {
 }
 
 impl<'a> Submission<'a> {
-    /// A report alone.
     pub fn of(report: &'a Report) -> Self {
         Self {
             report,

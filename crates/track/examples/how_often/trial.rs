@@ -85,7 +85,6 @@ impl Trial {
         (values, again)
     }
 
-    /// Judges the reports of one seed.
     fn judge(&self, random: &mut Random, counts: &Counts) {
         // A report a day.
         let time = |place: usize| OffsetDateTime::UNIX_EPOCH + Duration::days(place as i64);

@@ -68,30 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn text_and_json() {
-        check("0000000\t28bf | (..8\nReturn value: 2, duration (average): 45ns\n", Some(45.0));
-        check("Return value: 4294967295, duration (average): 1ns", Some(1.0));
-        check("{\"retval\":2,\"duration\":43}", Some(43.0));
-        check(
-            "{\n    \"data_out\": [1,2\n    ],\n    \"retval\": 2,\n    \"duration\": 44\n}",
-            Some(44.0),
-        );
-        check(
-            "Return value: 2, duration (average): 40ns\nReturn value: 2, duration (average): 50ns\n",
-            Some(45.0),
-        );
-    }
-
-    #[test]
-    fn what_failed() {
+    fn runs_and_failures() {
+        let run = |time| format!("Return value: 2, duration (average): {time}ns\n");
+        check(&[run(40), run(50)].concat(), Some(45.0));
         check("Return value: 0, duration (average): 0ns", None);
         check("{\"retval\":0,\"duration\":0}", None);
         check("Error: failed to run program: Invalid argument", None);
         check("{\"error\":\"failed to run program\"}", None);
-    }
-
-    #[test]
-    fn what_is_broken() {
         check_error(parse("Return value: 2, duration (average): xns", None), "line 1");
     }
 }

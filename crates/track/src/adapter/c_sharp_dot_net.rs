@@ -182,9 +182,7 @@ fn add(
 
 /// The times of one operation, of the iterations that count.
 fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<f64> {
-    let original: Option<Vec<f64>> =
-        statistics.original_values.iter().map(|value| value.0).collect();
-    match original {
+    match statistics.original_values.iter().map(|value| value.0).collect::<Option<Vec<f64>>>() {
         Some(values) if !values.is_empty() => values,
         _ => measurements
             .iter()

@@ -20,7 +20,6 @@ enum Place {
     Table,
 }
 
-/// A benchmark whose lines have not all been read.
 #[derive(Default)]
 struct Row {
     name: String,
@@ -130,10 +129,8 @@ impl Reader {
                 }
             }
         } else {
-            let name = &self.row.name;
-            return Err(
-                at.malformed(format!("the times of {name:?} should stand here, and do not"))
-            );
+            let reason = format!("the times of {:?} should stand here, and do not", self.row.name);
+            return Err(at.malformed(reason));
         }
         Ok(())
     }
@@ -191,7 +188,6 @@ fn samples_and_time(line: &str) -> Option<(&str, f64)> {
     Some((rest, time_ns))
 }
 
-/// The text before three times, and the first of them.
 fn three_times(line: &str) -> Option<(&str, f64)> {
     let (rest, _) = last_time(line)?;
     let (rest, _) = last_time(rest)?;
@@ -207,17 +203,12 @@ mod tests {
     fn one_name_comes_once_in_a_table() {
         let rule = "-".repeat(79);
         let row = "a   100  208  7 ms \n   19 ns   11 ns   29 ns \n   1 ns   1 ns   2 ns \n\n";
-        let table = |rows: &str| {
-            format!(
-                "{rule}\ncase\n{rule}\nbenchmark name  samples\n   mean\n  std dev\n{rule}\n{rows}"
-            )
-        };
+        let head = format!("{rule}\ncase\n{rule}\nbenchmark name  samples\n   mean\n  std dev\n");
+        let table = |rows: &str| format!("{head}{rule}\n{rows}");
         let results = parse(&[table(row), table(row)].concat(), None).expect("results");
         assert_eq!(results.benchmarks[0].metrics[0].1.samples, [19.0, 19.0]);
-        check_error(
-            parse(&table(&row.repeat(2)), None),
-            "\"case: a\" has a result in line 10 already",
-        );
+        let twice = parse(&table(&row.repeat(2)), None);
+        check_error(twice, "\"case: a\" has a result in line 10 already");
     }
 
     #[test]

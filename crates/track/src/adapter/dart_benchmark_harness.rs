@@ -4,7 +4,7 @@ use crate::adapter::prelude::*;
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
-    let measures = Measures::new();
+    let measures = measures();
     for (at, text) in lines(Adapter::DartBenchmarkHarness, text) {
         let Some(score) = score(text, &measures) else { continue };
         match score.value {
@@ -17,21 +17,16 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-struct Measures {
-    latency: Measure,
-    cpu_cycles: Measure,
-    page_faults: Measure,
-}
+/// The measure of each metric.
+type Measures = [(&'static str, Measure); 3];
 
-impl Measures {
-    fn new() -> Self {
-        let counter = |title, units| naming::counter(title, units, Direction::LowerIsBetter);
-        Self {
-            latency: Measure::latency(),
-            cpu_cycles: counter("CPU Cycles", "cycles"),
-            page_faults: counter("Major Page Faults", "page faults"),
-        }
-    }
+fn measures() -> Measures {
+    let counter = |title, units| naming::counter(title, units, Direction::LowerIsBetter);
+    [
+        ("RunTime", Measure::latency()),
+        ("CpuCycles", counter("CPU Cycles", "cycles")),
+        ("MajorPageFaults", counter("Major Page Faults", "page faults")),
+    ]
 }
 
 struct Score<'a> {
@@ -48,18 +43,11 @@ fn score<'a>(line: &'a str, measures: &'a Measures) -> Option<Score<'a>> {
     if words.next().is_some() || name.trim().is_empty() {
         return None;
     }
-    if metric == "RunTime" {
-        let factor = nanoseconds(unit.strip_suffix('.')?)?;
-        let is_none = matches!(value, "NaN" | "Infinity" | "-Infinity");
-        let value = if is_none { None } else { Some((&measures.latency, number(value)? * factor)) };
-        return Some(Score { name, value });
-    }
-    let measure = match metric {
-        "CpuCycles" => &measures.cpu_cycles,
-        "MajorPageFaults" => &measures.page_faults,
-        _ => return None,
-    };
-    Some(Score { name, value: Some((measure, number(value)?)) })
+    let (_, measure) = measures.iter().find(|known| known.0 == metric)?;
+    let factor = if metric == "RunTime" { nanoseconds(unit.strip_suffix('.')?)? } else { 1.0 };
+    let is_none = metric == "RunTime" && matches!(value, "NaN" | "Infinity" | "-Infinity");
+    let value = if is_none { None } else { Some((measure, number(value)? * factor)) };
+    Some(Score { name, value })
 }
 
 #[cfg(test)]
@@ -69,7 +57,7 @@ mod tests {
     #[test]
     fn lines() {
         let check = |line, expected: Option<(&str, &str, f64)>| {
-            let measures = Measures::new();
+            let measures = measures();
             let found = score(line, &measures).and_then(|score| {
                 let (measure, value) = score.value?;
                 Some((score.name, measure.slug.as_str().to_owned(), value))

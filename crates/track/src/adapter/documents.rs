@@ -93,11 +93,9 @@ fn end_of_foreign(
 
 /// The error without its place, which is relative to the document's start.
 fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+    let mut text = error.to_string();
+    text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
+    text
 }
 
 fn first<T: DeserializeOwned>(text: &str) -> Result<(T, usize), serde_json::Error> {

@@ -12,7 +12,6 @@ use serde::Deserialize;
 
 use crate::adapter::prelude::*;
 
-/// One line of `go test -json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Event<'t> {
@@ -22,7 +21,6 @@ struct Event<'t> {
     output: Option<Cow<'t, str>>,
 }
 
-/// A benchmark's result, or why there is none.
 struct Line<'t> {
     line: usize,
     package: &'t str,
@@ -172,13 +170,11 @@ fn without_cpus(name: &str) -> &str {
     }
 }
 
-/// What ends a run without a result.
 fn ended(line: &str) -> Option<&str> {
     (line.starts_with("exit status ") || line.starts_with("FAIL\t") || line == "FAIL")
         .then_some(line)
 }
 
-/// `BenchmarkX-8` at the beginning of a line.
 fn benchmark_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("Benchmark")?;
     let length = memchr2(b' ', b'\t', rest.as_bytes()).unwrap_or(rest.len());

@@ -1,7 +1,7 @@
 //! JMH's `-rf json`. A benchmark with parameters is a benchmark per set of them. Failed benchmarks
 //! are not in the file, but in JMH's printed output.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::collections::HashSet;
 
 use serde::Deserialize;
 
@@ -52,23 +52,18 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             // Bencher makes one benchmark of all parameters and modes.
             results.set_bencher_name(&name, &benchmark.benchmark);
             let unit = &benchmark.primary_metric.score_unit;
-            let Some((measure, factor)) = known_measure(unit) else {
-                return Err(at.malformed(format!(
-                    "{text:?} has the unit {unit:?}, which is neither a time nor a rate"
-                )));
-            };
+            let wrong =
+                || format!("{text:?} has the unit {unit:?}, which is neither a time nor a rate");
+            let (measure, factor) = known_measure(unit).ok_or_else(|| at.malformed(wrong()))?;
             let Some(metric) = metric(&benchmark.primary_metric, factor) else {
                 results.fail(name, "its score is no number");
                 continue;
             };
             results.add(name.clone(), measure, metric)?;
-            for (label, score) in
-                benchmark.secondary_metrics.into_iter().flat_map(|metrics| metrics.0)
-            {
-                let Some((measure, factor)) = secondary(&label, &score.score_unit) else {
-                    continue;
-                };
-                if let Some(metric) = metric_of(&score, factor) {
+            for (label, score) in benchmark.secondary_metrics.into_iter().flat_map(|all| all.0) {
+                if let Some((measure, factor)) = secondary(&label, &score.score_unit)
+                    && let Some(metric) = metric_of(&score, factor)
+                {
                     results.add(name.clone(), measure, metric)?;
                 }
             }
@@ -178,13 +173,11 @@ fn add_failures(results: &mut Results, text: &str) -> Parsed<()> {
             params = list.split(", ").map(|pair| pair.replacen(" = ", "=", 1)).collect();
         } else if line.ends_with("<failure>") && !benchmark.is_empty() {
             let name = with_params(benchmark, &params);
-            let reason = lines
-                .find(|(_, line)| !line.is_empty())
-                .map_or("JMH says that it failed", |found| found.1);
+            let reason = lines.find(|(_, line)| !line.is_empty());
+            let reason = reason.map_or("JMH says that it failed", |found| found.1);
             if known.insert(name.clone()) {
                 let at = At { adapter: Adapter::JavaJmh, line: index + 1 };
-                let name: Cow<'_, str> = naming::in_one_line(&name);
-                results.fail(at.name(&name)?, reason);
+                results.fail(at.name(&naming::in_one_line(&name))?, reason);
             }
         }
     }

@@ -15,7 +15,6 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// Name and nanoseconds of a timer.
 fn timer(line: &str) -> Option<(&str, f64)> {
     let line = line.trim_end();
     let line =

@@ -103,12 +103,9 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
         for group in report.files.into_iter().flatten().flat_map(|file| file.groups) {
             for benchmark in group.benchmarks {
                 let name = at.name(&joined([group.full_name.as_str(), &benchmark.name]))?;
-                match group.full_name.as_str() {
-                    "" => results.set_bencher_name(&name, &benchmark.name),
-                    group => {
-                        results.set_bencher_name(&name, &format!("{group} > {}", benchmark.name));
-                    }
-                }
+                let theirs = format!("{} > {}", group.full_name, benchmark.name);
+                let theirs = if group.full_name.is_empty() { &benchmark.name } else { &theirs };
+                results.set_bencher_name(&name, theirs);
                 add(&mut results, name, benchmark, average)?;
             }
         }
@@ -117,7 +114,6 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// The parts of a name as Vitest joins them.
 fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
     let parts: Vec<_> =
         parts.into_iter().map(naming::in_one_line).filter(|part| !part.is_empty()).collect();
@@ -167,11 +163,9 @@ fn add_tests(results: &mut Results, at: At, files: Vec<TestFile>, average: Avera
                 .flat_map(|comparison| comparison.tasks.iter().map(move |task| (comparison, task)))
                 .filter(|(_, task)| !task.from_store)
                 .collect();
-            let failure = (test.status == "failed").then(|| {
-                let message =
-                    test.failure_messages.first().and_then(|message| message.lines().next());
-                message.unwrap_or("Vitest says that the test failed")
-            });
+            let message = test.failure_messages.first().and_then(|message| message.lines().next());
+            let failure = (test.status == "failed")
+                .then(|| message.unwrap_or("Vitest says that the test failed"));
             if let (Some(reason), true) = (failure, tasks.is_empty()) {
                 results.fail(at.name(&joined([prefix, &own_name]))?, reason);
             }

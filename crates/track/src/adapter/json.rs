@@ -117,11 +117,8 @@ fn keys(text: &str) -> Vec<(usize, usize, String)> {
             b'"' => {
                 let end = end_of_string(bytes, at + 1);
                 if text[end..].trim_start().starts_with(':') {
-                    keys.push((
-                        line,
-                        depth,
-                        serde_json::from_str(&text[at..end]).unwrap_or_default(),
-                    ));
+                    let key = serde_json::from_str(&text[at..end]).unwrap_or_default();
+                    keys.push((line, depth, key));
                 }
                 at = end;
                 continue;
@@ -166,14 +163,9 @@ mod tests {
         let one = r#"{"value": 1}"#;
         let first = "has the measure latency in line 2 already";
         check(&format!("{{\"a\": {{\n\"latency\": {one},\n\"Latency\": {one}}}}}"), first);
-        check(
-            &format!("{{\n\"a\": {{\"latency\": {one}}},\n\"a\": {{\"latency\": {one}}}}}"),
-            "line 3: \"a\"",
-        );
-        let ignored = format!(
-            "{{\n\"a\": {{\"latency\": {one}}},\n\"a_bencher_ignore\": {{\"latency\": {one}}}}}"
-        );
-        check(&ignored, first);
+        let of = |name: &str| format!("\n\"{name}\": {{\"latency\": {one}}}");
+        check(&format!("{{{},{}}}", of("a"), of("a")), "line 3: \"a\"");
+        check(&format!("{{{},{}}}", of("a"), of("a_bencher_ignore")), first);
         let apart = format!("{{\"a\": {{\"latency\": {one}}}, \"a\": {{\"throughput\": {one}}}}}");
         assert_eq!(parse(&apart, None).expect("results").benchmarks[0].metrics.len(), 2);
     }

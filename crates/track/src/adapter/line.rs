@@ -66,7 +66,6 @@ fn is_of_cargo(line: &str) -> bool {
     line.starts_with(CARGO) && line.trim_end_matches('\r').ends_with('}')
 }
 
-/// The beginning of every message of Cargo.
 const CARGO: &str = "{\"reason\":\"";
 
 /// The text with nothing but the end of the line in place of each message of Cargo, so that lines keep

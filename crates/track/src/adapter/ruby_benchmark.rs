@@ -4,7 +4,6 @@ use crate::adapter::prelude::*;
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// Which table the lines belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
     None,

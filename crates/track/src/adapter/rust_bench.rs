@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use self::events::Event;
 use crate::adapter::prelude::*;
 
-/// Between name and figure.
 const RESULT: &str = " ... bench:";
 const FAILED: &str = " ... FAILED";
 
@@ -118,7 +117,6 @@ fn add(
     Ok(())
 }
 
-/// The message of each panic, by the name of the test.
 fn reasons(text: &str) -> HashMap<&str, String> {
     let mut reasons = HashMap::new();
     let mut lines = text.lines();
@@ -132,7 +130,6 @@ fn reasons(text: &str) -> HashMap<&str, String> {
     reasons
 }
 
-/// The message of a panic, if these lines contain one.
 fn panic_in<'t>(lines: impl Iterator<Item = &'t str>) -> String {
     let is_place = |line: &&str| line.starts_with("thread '") && line.contains(" panicked at ");
     match lines.skip_while(|line| !is_place(line)).nth(1) {
@@ -252,15 +249,5 @@ mod tests {
         for broken in [good.replace("12.5", "x"), good.replace("\"median\": 12.5, ", "")] {
             check_error(parse(&broken, None), "line 1");
         }
-    }
-
-    #[test]
-    fn a_failure_with_its_reason() {
-        let text = "test a ... FAILED\ntest b ... FAILED\n\n---- a stdout ----\nchatter\n\
-                    thread 'main' (1) panicked at src/a.rs:5:9:\nno luck\n";
-        let results = parse(text, None).expect("failures");
-        let found: Vec<_> =
-            results.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str())).collect();
-        assert_eq!(found, [("a", "it panicked: no luck"), ("b", "it panicked")]);
     }
 }

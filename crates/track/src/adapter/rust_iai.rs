@@ -52,27 +52,6 @@ fn metric(value: &str) -> Option<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{benchmarks, values};
-
-    const FIVE: &str = "  Instructions:      1,733 (No change)\n  L1 Accesses:       2359 (+1.5%)\n  \
-                        L2 Accesses:          0\n  RAM Accesses:         3 (-0.1%)\n  \
-                        Estimated Cycles:  2464 (+inf%)\n";
-
-    #[test]
-    fn five_counts() {
-        let results =
-            parse(&format!("chatter\nshort\n{FIVE}\nlong one\n{FIVE}"), None).expect("results");
-        assert_eq!(benchmarks(&results), ["short", "long one"]);
-        let found = values(&results.benchmarks[1]);
-        let expected = [
-            ("instructions", 1733.0),
-            ("l1-accesses", 2359.0),
-            ("l2-accesses", 0.0),
-            ("ram-accesses", 3.0),
-            ("estimated-cycles", 2464.0),
-        ];
-        assert_eq!(found, expected);
-    }
 
     #[test]
     fn what_is_no_result() {

@@ -40,7 +40,6 @@ struct Command {
     summary: BTreeMap<String, Summary>,
 }
 
-/// A metric over all runs, as version 2 writes it.
 #[derive(Deserialize)]
 struct Summary {
     unit: String,
@@ -88,10 +87,10 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
 fn parameters(command: &Command) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
-        value => value
-            .as_i64()
-            .map(|whole| whole.to_string())
-            .unwrap_or_else(|| number(value).map_or_else(String::new, |number| number.to_string())),
+        value => match value.as_i64() {
+            Some(whole) => whole.to_string(),
+            None => number(value).map_or_else(String::new, |number| number.to_string()),
+        },
     };
     let pairs = command.parameters.iter().map(|(name, value)| format!("{name}={}", text(value)));
     pairs.collect::<Vec<_>>().join(", ")
@@ -116,11 +115,8 @@ fn failure(command: &Command) -> Option<String> {
 }
 
 fn metrics(command: &Command, average: Average) -> Option<Vec<(Measure, Metric)>> {
-    if command.summary.is_empty() {
-        first_version(command, average)
-    } else {
-        second_version(command, average)
-    }
+    let is_first = command.summary.is_empty();
+    if is_first { first_version(command, average) } else { second_version(command, average) }
 }
 
 fn first_version(command: &Command, average: Average) -> Option<Vec<(Measure, Metric)>> {

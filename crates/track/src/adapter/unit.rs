@@ -26,15 +26,8 @@ pub(super) fn number(text: &str) -> Option<f64> {
         let whole = text.bytes().fold(0, |whole, digit| whole * 10 + u64::from(digit - b'0'));
         return Some(whole as f64);
     }
-    let plain: String;
-    let text = match text.contains(',') {
-        true => {
-            plain = text.replace(',', "");
-            &plain
-        }
-        false => text,
-    };
-    text.parse().ok().filter(|value: &f64| value.is_finite())
+    let value = if text.contains(',') { text.replace(',', "").parse() } else { text.parse() };
+    value.ok().filter(|value: &f64| value.is_finite())
 }
 
 #[cfg(test)]

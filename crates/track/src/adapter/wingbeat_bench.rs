@@ -258,19 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn averages() {
-        let check = |average, expected: Metric| {
-            let results = parse(&report(CASE, ""), average).expect("results");
-            assert_eq!(results.benchmarks[0].metrics[0].1, expected);
-        };
-        let samples = vec![24.0, 24.5, 26.0];
-        let median = Metric::new(24.5).within(24.0, 26.0).with_samples(samples.clone());
-        check(None, median.clone());
-        check(Some(Average::Median), median);
-        check(Some(Average::Mean), Metric::new(25.0).with_samples(samples));
-    }
-
-    #[test]
     fn what_was_not_measured_has_no_metric() {
         let results = parse(&report(CASE, ""), None).expect("results");
         let found = values(&results.benchmarks[0]);

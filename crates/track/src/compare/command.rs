@@ -26,7 +26,6 @@ use rustix::{
 use super::{Plan, error::CompareError, result::SideName};
 use crate::{command::Benchmark, git};
 
-/// How soon a stop is noticed.
 const NOTICE: Duration = Duration::from_millis(50);
 
 /// How long a command that was asked to end (SIGTERM) may take.
@@ -67,7 +66,6 @@ impl Runner {
         Self { side, command, build, directory, target }
     }
 
-    /// Builds, if there is a way to do that alone.
     pub(super) fn build(&self, stop: &AtomicBool) -> Option<Result<Output, CompareError>> {
         self.build.as_ref().map(|build| self.execute(build, stop))
     }
@@ -115,7 +113,6 @@ impl Runner {
 }
 
 impl Output {
-    /// The end of both outputs, for a message.
     pub(super) fn last_lines(&self) -> String {
         let mut last = Vec::new();
         for bytes in [&self.stdout, &self.stderr] {

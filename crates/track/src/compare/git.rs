@@ -38,7 +38,6 @@ impl Git {
         Ok(Self { root, prefix: ask("--show-prefix")? })
     }
 
-    /// The commit that a user means.
     pub(super) fn revision(&self, asked: &str) -> Result<Snapshot, CompareError> {
         let unknown = || CompareError::UnknownRevision { revision: asked.to_owned() };
         let commit = format!("{asked}^{{commit}}");

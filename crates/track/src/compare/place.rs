@@ -17,7 +17,6 @@ use super::{
     git::{Git, Snapshot, file},
 };
 
-/// Caches that are kept, the ones used last.
 const CACHES_MAX: usize = 4;
 
 /// Begins the name of the folder that holds the worktrees.
@@ -50,7 +49,6 @@ impl Places {
         Ok(Self { trees, caches })
     }
 
-    /// The folder in which the builds of a slot are kept.
     pub(super) fn cache(&self, slot: &str) -> Result<PathBuf, CompareError> {
         let cache = self.caches.join(slot);
         let target = cache.join("target");

@@ -116,7 +116,6 @@ enum VerdictName {
     Same,
 }
 
-/// A benchmark that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmatched {
     pub side: SideName,

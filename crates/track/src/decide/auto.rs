@@ -16,13 +16,11 @@ use self::case::Pieces;
 use super::{Settings, history::History};
 use crate::model::Verdict;
 
-/// Minimum number of reports of a level.
 const POINTS_MIN: usize = 5;
 
 /// Minimum number of cases for which starting a thread pays.
 const THREAD_CASES_MIN: usize = 64;
 
-/// How far a metric moved.
 pub(super) struct Moved<'a> {
     pub(super) history: History<'a>,
     pub(super) log_ratio: f64,

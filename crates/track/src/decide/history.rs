@@ -11,7 +11,6 @@ use crate::model::{
 /// Points on each side that decide which value of a repeated point counts.
 const AROUND: usize = 5;
 
-/// Minimum number of reports of history for a decision.
 pub(super) const REPORTS_MIN: usize = 5;
 
 #[derive(Debug, Clone)]
@@ -21,18 +20,15 @@ pub(super) struct History<'a> {
     pub(super) series: &'a Series<'a>,
     pub(super) model: ThresholdModel,
     past: &'a [PastReport],
-    /// The oldest first.
     pub(super) points: Vec<&'a PastPoint>,
     /// Environment changes since the newest of all points, used or not.
     pub(super) news: Vec<String>,
     /// Points that were left out because they come from another machine.
     pub(super) of_other_machines: usize,
-    /// Minimum number of points for a decision.
     least: usize,
 }
 
 impl<'a> History<'a> {
-    /// The points used for one of the report's series.
     pub(super) fn pick(report: &'a ReportInput<'a>, index: usize, model: ThresholdModel) -> Self {
         let series = &report.series[index];
         let of = |point: &PastPoint| &report.past[point.report];

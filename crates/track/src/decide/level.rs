@@ -14,7 +14,6 @@ use crate::model::{
 /// Maximum length of a new level that is still news, including the newest value.
 pub(super) const FRESH_MAX: usize = 7;
 
-/// Whether this test judges the series.
 pub(super) fn is_asked(series: &Series<'_>) -> bool {
     let test = series.model.map(|model| model.test);
     test == Some(Test::ChangePoint)

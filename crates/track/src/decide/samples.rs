@@ -5,7 +5,6 @@ use wingbeat_stats::{Sample, rank};
 
 use crate::model::PastPoint;
 
-/// Minimum number of samples on each side.
 const SAMPLES_MIN: usize = 10;
 
 /// Maximum number of samples to use on each side; they are taken evenly.
@@ -36,7 +35,6 @@ pub(super) fn agree(new: &[f64], history: &[&PastPoint], baseline: f64, is_up: b
         .is_none_or(|(p, is_larger)| p <= DIFFER_CHANCE && is_larger == is_up)
 }
 
-/// At most as many of them as are needed.
 fn some(samples: &[f64]) -> Option<Sample> {
     let step = samples.len().div_ceil(SAMPLES_MAX);
     Sample::new(samples.iter().step_by(step.max(1)).copied().collect()).ok()

@@ -6,10 +6,8 @@ use wingbeat_text::share;
 use super::{Decision, Settings, auto::Moved};
 use crate::model::{Notice, NoticeText, Outcome, Verdict};
 
-/// Minimum number of benchmarks of a crowd.
 const BENCHMARKS_MIN: usize = 5;
 
-/// Minimum share of benchmarks that moved.
 const MOST: f64 = 0.75;
 
 /// A benchmark has moved if it moved by at least this many spreads, and by this share of the middle
@@ -84,7 +82,6 @@ impl Moved<'_> {
         self.error * side >= MOVED_SPREADS && self.log_ratio * side >= MOVED_SHARE * middle.abs()
     }
 
-    /// Whether it moved about as far as the middle one.
     fn is_like(&self, middle: f64) -> bool {
         let is_same_way = self.log_ratio * middle > 0.0;
         let far = (self.log_ratio - middle).abs();

@@ -47,12 +47,10 @@ fn lines(command: &str, mut told: Vec<(&'static str, String)>, project: &str) ->
         .collect()
 }
 
-/// What a message may not hold.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// What the value of a property may not hold.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -147,7 +147,6 @@ impl Refusal {
         Self { reason: reason.into(), is_forbidden: false }
     }
 
-    /// What GitHub means by a status.
     fn of(response: &Response, permission: &str) -> Self {
         // It answers so, too, when it is asked too often.
         let is_limit = response.body.contains("rate limit");

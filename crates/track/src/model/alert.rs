@@ -21,7 +21,6 @@ pub enum Limit {
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Active,
-    /// Dismissed: settled.
     Dismissed,
     /// Silenced: it and later alerts of the same series do not count.
     Silenced,

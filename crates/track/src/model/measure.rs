@@ -149,7 +149,6 @@ impl Measure {
         Self::named("latency")
     }
 
-    /// Operations per second.
     pub fn throughput() -> Self {
         Self::named("throughput")
     }

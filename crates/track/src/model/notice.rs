@@ -49,7 +49,6 @@ pub enum Notice {
     },
     /// The environment changed since the newest point of history.
     EnvironmentChanged {
-        /// What: `kernel 6.12.1 → 6.18.4`.
         changes: Vec<String>,
         #[serde(flatten)]
         text: NoticeText,
@@ -57,7 +56,6 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// What it says.
     #[must_use]
     pub fn text(&self) -> &NoticeText {
         match self {

@@ -33,7 +33,6 @@ pub struct Report {
     /// When the first iteration began. History is ordered by it, and not by when it was stored.
     #[serde(with = "time::serde::rfc3339")]
     pub start_time: OffsetDateTime,
-    /// When the last iteration ended.
     #[serde(with = "time::serde::rfc3339")]
     pub end_time: OffsetDateTime,
     pub adapter: Adapter,

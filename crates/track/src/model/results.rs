@@ -108,7 +108,6 @@ pub enum AddError {
 }
 
 impl Results {
-    /// Whether there is neither a metric nor a failure.
     pub fn is_empty(&self) -> bool {
         self.benchmarks.is_empty() && self.failures.is_empty()
     }
@@ -243,7 +242,6 @@ fn check(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(),
     }
 }
 
-/// Makes one metric of two that are repetitions.
 fn repeat(first: &mut Metric, mut second: Metric) {
     let ends = |metric: &Metric| {
         (metric.lower_value.unwrap_or(metric.value), metric.upper_value.unwrap_or(metric.value))

@@ -52,7 +52,6 @@ impl Test {
     }
 }
 
-/// The names of [`Test::ALL`].
 const NAMES: &str =
     "auto, change_point, static, percentage, z_score, t_test, log_normal, iqr, delta_iqr";
 
@@ -97,7 +96,6 @@ pub struct ThresholdModel {
     pub upper_boundary: Option<f64>,
 }
 
-/// The model that decides for one measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     pub measure: Slug,

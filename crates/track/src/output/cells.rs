@@ -15,13 +15,11 @@ impl ReportRow<'_> {
         self.scale().with_unit(self.metric.value)
     }
 
-    /// The spread of the value, in its unit, or nothing.
     pub(super) fn spread_text(&self) -> String {
         let ends = (self.metric.lower_value, self.metric.upper_value);
         self.scale().spread(self.metric.value, ends).unwrap_or_default()
     }
 
-    /// The middle of history, or nothing.
     pub(super) fn baseline_text(&self) -> String {
         self.baseline().map(|baseline| self.scale().with_unit(baseline)).unwrap_or_default()
     }

@@ -1,13 +1,11 @@
 //! What a comment consists of, before it is Markdown or HTML. Reports and comparisons are written so.
 
-/// A piece of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Span {
     Text(String),
     Strong(String),
     /// A name: shown as it is, whatever characters it has.
     Code(String),
-    /// Words that lead to an address.
     Link {
         text: String,
         url: String,
@@ -21,7 +19,6 @@ pub(crate) type Line = Vec<Span>;
 pub(crate) enum Block {
     Heading(Line),
     Paragraph(Line),
-    /// Stands out from the rest.
     Warning(Vec<Line>),
     List(Vec<Line>),
     Table {

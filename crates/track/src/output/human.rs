@@ -17,13 +17,11 @@ const ROWS_MAX: usize = 20;
 /// A column that gives way on narrow terminals; alerts tell their interval all the same.
 const INTERVAL: &str = "95 % interval";
 
-/// Width of what stands before a sentence.
 const LABEL: usize = 6;
 
 /// Unchanged rows that are shown beside any number of others.
 const QUIET_MIN: usize = 3;
 
-/// The report as a table with its alerts and a last line of verdict, for a terminal.
 pub fn human(page: &Page<'_>, style: Style) -> String {
     let paint = style.paint();
     let rows = ReportRow::by_weight(page);
@@ -132,7 +130,6 @@ fn hidden_line(hidden: &[ReportRow<'_>]) -> String {
     format!("and {} more: {}; --verbose shows them", grouped(hidden.len()), parts.join(", "))
 }
 
-/// Where it was stored, and the verdict.
 fn last_lines(page: &Page<'_>, rows: &[ReportRow<'_>], paint: Paint, width: usize) -> String {
     let mut text = String::new();
     if let Some(store) = page.store {

@@ -119,7 +119,6 @@ fn alert(entities: &Entities<'_>, row: &ReportRow<'_>) -> Option<Value> {
     }))
 }
 
-/// What wingbeat says of one measure beyond Bencher.
 fn row_additions(row: &ReportRow<'_>) -> Value {
     let verdict = row.verdict;
     json!({

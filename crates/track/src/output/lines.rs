@@ -3,7 +3,6 @@
 use super::{Page, row::ReportRow};
 use crate::model::{FailedBenchmark, Outcome, Status};
 
-/// What there is to tell besides the figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {
     Alert(Status, String),
@@ -56,7 +55,6 @@ fn names(reason: &str, number: &str) -> bool {
 /// How reasons begin that go on from the value.
 const BEYOND: [&str; 2] = ["above ", "below "];
 
-/// An alert as a sentence about its row.
 pub(super) fn alert(row: &ReportRow<'_>) -> String {
     let mut parts = Vec::new();
     let limit = row.limit_text();
@@ -83,7 +81,6 @@ pub(super) fn alert(row: &ReportRow<'_>) -> String {
     parts.join("; ")
 }
 
-/// Why it is in doubt whether a metric changed.
 pub(super) fn doubt(row: &ReportRow<'_>) -> String {
     let reason = row.verdict.map(|verdict| verdict.reason.clone()).unwrap_or_default();
     match row.outcome().is_suspect() {

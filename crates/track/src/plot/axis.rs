@@ -18,7 +18,6 @@ pub(super) struct Axis {
 enum Rule {
     /// It is divided by this, since differences of huge numbers are infinite.
     Linear(f64),
-    /// Its natural logarithm is taken.
     Logarithmic,
 }
 
@@ -136,12 +135,10 @@ impl Axis {
         }
     }
 
-    /// The distance of ticks in a unit.
     fn step(&self, count: usize, scale: f64, unit: f64) -> f64 {
         round_step((self.high - self.low) * (scale / unit) / count.max(1) as f64)
     }
 
-    /// Decimals of ticks in a unit.
     fn decimals(&self, count: usize, scale: f64, unit: f64) -> f64 {
         (-self.step(count, scale, unit).log10().floor()).max(0.0)
     }
@@ -170,7 +167,6 @@ impl Axis {
     }
 }
 
-/// The lowest and the highest of some values.
 fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |ends, value| match ends {
         Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
@@ -202,7 +198,6 @@ fn log_marks(low: f64, high: f64, count: usize, is_binary: bool) -> Vec<f64> {
         .unwrap_or_default()
 }
 
-/// A round number with its own unit.
 fn log_text(value: f64, units: &Units) -> String {
     let (size, symbol) = units.rung(value);
     let scaled = value / size;

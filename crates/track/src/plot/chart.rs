@@ -65,13 +65,11 @@ pub struct Line {
 /// How much a series is in need of a look. The first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// It has active alerts.
     Alert,
     Changed,
     Steady,
 }
 
-/// A lasting change of the level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// The first value of the new level: an index of [`Line::dots`].

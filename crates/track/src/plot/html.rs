@@ -20,7 +20,6 @@ const SCRIPT: &str =
 
 const PAGE_STYLE: &str = include_str!("page.css");
 
-/// Charts that are there as pictures.
 const PICTURES: usize = 20;
 
 /// Draws a chart as a page. The same chart gives the same bytes.
@@ -73,7 +72,6 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
     Ok(out)
 }
 
-/// How many charts there are, and in which order.
 fn order(chart: &Chart) -> String {
     let of = |rank| chart.panels.iter().filter(|panel| panel.rank() == rank).count();
     let charts = chart.panels.len();

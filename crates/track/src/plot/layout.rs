@@ -38,7 +38,6 @@ pub(super) struct Layout {
     stamps: usize,
 }
 
-/// Places of a panel, from its own top.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) plot_height: f64,
@@ -89,7 +88,6 @@ impl Frame {
         PLOT_TOP + self.plot_height
     }
 
-    /// Height of all of it.
     pub(super) fn height(&self) -> f64 {
         self.bottom() + AXIS_HEIGHT
     }

@@ -23,7 +23,6 @@ pub(super) const STYLE: &str = include_str!("style.css");
 /// Changes of the environment that are told below the picture, the newest.
 const NOTES_MAX: usize = 12;
 
-/// Room above the first panel.
 const TOP: f64 = 84.0;
 
 const SIGN_WIDTH: f64 = 18.0;
@@ -174,7 +173,6 @@ fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     key
 }
 
-/// The newest changes of the environment, oldest first.
 pub(super) fn notes(chart: &Chart) -> Vec<Note<'_>> {
     let all = chart.stamps.iter().enumerate().filter(|(_, stamp)| !stamp.news.is_empty());
     let mut all: Vec<_> = all.collect();
@@ -203,7 +201,6 @@ pub(super) fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
     lines
 }
 
-/// A number in pixels, to a tenth.
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::model::MeasureKind;
 
-/// Up to that many series get a graph.
 const GRAPHS_MAX: usize = 4;
 
 /// Lines of text that a graph takes, without its foot.
@@ -102,7 +101,6 @@ fn axis(panel: &Panel, line: &Line) -> Axis {
     Axis::of(dots.iter(), span)
 }
 
-/// What is told about a line in words.
 struct Facts {
     value: String,
     change: Option<String>,
@@ -122,7 +120,6 @@ impl Facts {
         Self { value, change: line.last_change().map(change), level, alerts }
     }
 
-    /// What there is to tell besides value and change.
     fn more(&self) -> String {
         [&self.level, &self.alerts].into_iter().flatten().cloned().collect::<Vec<_>>().join(", ")
     }

@@ -37,7 +37,6 @@ pub(super) fn fit(text: &str, width_max: f64, font_size: f64) -> String {
     cut(low)
 }
 
-/// What the percentage beside a line tells.
 pub(super) const LAST_CHANGE: &str = "newest value against the median before it on its line";
 
 #[cfg(test)]

@@ -193,7 +193,6 @@ impl RemoteAlert {
     }
 }
 
-/// What addresses in the console are made of.
 pub(super) struct Links(JsonReport);
 
 impl Links {

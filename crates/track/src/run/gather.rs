@@ -137,7 +137,6 @@ fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
     }
 }
 
-/// Reads the files, beside what the command printed.
 fn read_files(request: &Request, printed: &[u8]) -> Result<Vec<Results>, GatherError> {
     let one = |path: &PathBuf| {
         let text =

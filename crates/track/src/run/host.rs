@@ -19,7 +19,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// This one.
     pub fn now() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self::of(&read("/proc/loadavg"), &read("/proc/stat"))

@@ -119,13 +119,9 @@ impl Store {
 const TICK: Duration = Duration::NANOSECOND;
 
 pub(super) fn validate_change(change: &AlertChange) -> Result<(), InvalidReport> {
-    match time_ns(change.time) {
-        Some(_) => Ok(()),
-        None => {
-            let reason = format!("its time {} is not between the years 1677 and 2262", change.time);
-            Err(InvalidReport { report: change.uuid, reason })
-        }
-    }
+    let reason = || format!("its time {} is not between the years 1677 and 2262", change.time);
+    let invalid = || InvalidReport { report: change.uuid, reason: reason() };
+    time_ns(change.time).map(drop).ok_or_else(invalid)
 }
 
 pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<bool> {
@@ -133,13 +129,9 @@ pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<
     if prepare(db, known)?.exists([Id(change.uuid)])? {
         return Ok(false);
     }
-    let checksum = ALERT_CHANGE.inserter(db)?.insert(params![
-        Id(change.uuid),
-        Id(change.alert),
-        Time(change.time),
-        Word(change.status),
-        change.reason,
-    ])?;
+    let AlertChange { uuid, alert, time, status, reason } = change;
+    let values = params![Id(*uuid), Id(*alert), Time(*time), Word(*status), reason];
+    let checksum = ALERT_CHANGE.inserter(db)?.insert(values)?;
     let mut total = Total::read(db)?;
     total.alert_changes.add(checksum);
     total.write(db)?;

@@ -23,7 +23,13 @@ impl Store {
 
 fn take(db: &Connection) -> SqlResult<()> {
     let view = db.unchecked_transaction()?;
-    let names = Names::read(&view)?;
+    verified(&view, MEASURE)?;
+    let [projects, branches, testbeds, environments] = [
+        verified(&view, PROJECT)?,
+        verified(&view, BRANCH)?,
+        verified(&view, TESTBED)?,
+        verified(&view, ENVIRONMENT)?,
+    ];
     let mut reports = Count::default();
     // Here and below the statements are not those of `prepare`: they are to read whole tables.
     let mut statement = view.prepare(&REPORT.select())?;
@@ -32,11 +38,11 @@ fn take(db: &Connection) -> SqlResult<()> {
         reports.add(REPORT.verify(row, 0)?);
         let of = |column| row.get::<_, i64>(column);
         let start = row.get::<_, Option<i64>>(7)?;
-        let is_known = names.projects.contains(&of(2)?)
-            && names.branches.contains(&of(3)?)
-            && names.testbeds.contains(&of(4)?)
-            && start.is_none_or(|start| names.branches.contains(&start))
-            && names.environments.contains(&of(14)?);
+        let is_known = projects.contains(&of(2)?)
+            && branches.contains(&of(3)?)
+            && testbeds.contains(&of(4)?)
+            && start.is_none_or(|start| branches.contains(&start))
+            && environments.contains(&of(14)?);
         if !is_known {
             return Err(damage("a name that a report refers to is missing"));
         }
@@ -67,31 +73,10 @@ pub(super) fn compare(what: &str, found: Count, told: Count) -> SqlResult<()> {
     }))
 }
 
-/// Lets SQLite compare a table with its indexes.
 pub(super) fn check_indexes(db: &Connection, table: &str) -> SqlResult<()> {
     let sql = format!("PRAGMA integrity_check({table})");
     let found: String = db.query_row(&sql, [], |row| row.get(0))?;
     if found == "ok" { Ok(()) } else { Err(damage(found)) }
-}
-
-/// The rows of the small tables.
-struct Names {
-    projects: HashSet<i64>,
-    branches: HashSet<i64>,
-    testbeds: HashSet<i64>,
-    environments: HashSet<i64>,
-}
-
-impl Names {
-    fn read(db: &Connection) -> SqlResult<Self> {
-        verified(db, MEASURE)?;
-        Ok(Self {
-            projects: verified(db, PROJECT)?,
-            branches: verified(db, BRANCH)?,
-            testbeds: verified(db, TESTBED)?,
-            environments: verified(db, ENVIRONMENT)?,
-        })
-    }
 }
 
 /// Verifies all rows of a table of names. Their numbers.

@@ -13,7 +13,6 @@ use super::{
     sums::{Count, DamagedPlace, Sums, Total, verify_report},
 };
 
-/// Damaged places that are named of one report at most.
 const PLACES_MAX: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -41,8 +40,8 @@ impl Damaged {
         Self { report: Some(uuid), what: detail(error), ..Self::default() }
     }
 
-    fn elsewhere(what: impl Into<String>) -> Self {
-        Self { what: what.into(), ..Self::default() }
+    fn elsewhere(error: &rusqlite::Error) -> Self {
+        Self { what: detail(error), ..Self::default() }
     }
 }
 
@@ -183,14 +182,19 @@ pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
         compare("whole reports", reports, total.reports)?;
         compare("whole changes of alerts", changes, total.alert_changes)
     });
-    match compared {
-        Ok(()) => {}
-        Err(error) if is_damage(&error) => damaged.push(Damaged::elsewhere(detail(&error))),
-        Err(error) => return Err(error),
-    }
+    note(compared, damaged)?;
     listing.reports.sort_by_key(|report| (report.time, report.uuid));
     listing.changes.sort_by_key(|change| (change.time, change.uuid));
     Ok(listing)
+}
+
+/// Notes damage, which is no error.
+fn note(done: SqlResult<()>, damaged: &mut Vec<Damaged>) -> SqlResult<()> {
+    match done {
+        Err(error) if is_damage(&error) => damaged.push(Damaged::elsewhere(&error)),
+        done => done?,
+    }
+    Ok(())
 }
 
 /// Goes through rows. Damage is noted; where SQLite cannot go on, that is noted too.
@@ -204,20 +208,10 @@ fn rows(
         let mut statement = db.prepare(sql)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            match each(row) {
-                Err(error) if is_damage(&error) => {
-                    damaged.push(Damaged::elsewhere(detail(&error)));
-                }
-                done => done?,
-            }
+            note(each(row), damaged)?;
         }
         Ok(())
     };
-    match go() {
-        Err(error) if is_damage(&error) => {
-            damaged.push(Damaged::elsewhere(detail(&error)));
-            Ok(())
-        }
-        done => done,
-    }
+    let gone = go();
+    note(gone, damaged)
 }

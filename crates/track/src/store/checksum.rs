@@ -58,7 +58,6 @@ pub(super) const ALERT: Table = Table::new(
 pub(super) const ALERT_CHANGE: Table =
     Table::new("alert_change", 1, "uuid alert time_ns status reason");
 
-/// The columns of a table of names.
 const NAMED: &str = "id project name";
 
 impl Table {
@@ -145,13 +144,11 @@ impl Table {
     pub(super) fn verify(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
         let checksum = self.checksum(row, first)?;
         let written: Option<i64> = row.get(first + self.count)?;
-        match written == Some(i64::from(checksum.short())) {
-            true => Ok(checksum),
-            false => Err(damage(format!("a row of the table {} is not as written", self.name))),
-        }
+        let is_right = written == Some(i64::from(checksum.short()));
+        let error = || damage(format!("a row of the table {} is not as written", self.name));
+        is_right.then_some(checksum).ok_or_else(error)
     }
 
-    /// The checksum that a row should have.
     pub(super) fn checksum(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
         let mut bytes = Bytes::default();
         for column in first..first + self.count {
@@ -214,7 +211,6 @@ impl Checksum {
         Self(xxh3_64(&bytes).cast_signed())
     }
 
-    /// A sum as it was stored.
     pub(super) fn stored(sum: i64) -> Self {
         Self(sum)
     }
@@ -240,28 +236,17 @@ struct Bytes(Vec<u8>);
 
 impl Bytes {
     fn add(&mut self, value: ValueRef<'_>) {
-        let bytes = &mut self.0;
-        match value {
-            ValueRef::Null => bytes.push(0),
-            ValueRef::Integer(number) => {
-                bytes.push(1);
-                bytes.extend(number.to_le_bytes());
-            }
-            ValueRef::Real(number) => {
-                bytes.push(2);
-                bytes.extend(bits(number).to_le_bytes());
-            }
-            ValueRef::Text(text) => {
-                bytes.push(3);
-                bytes.extend((text.len() as u64).to_le_bytes());
-                bytes.extend(text);
-            }
-            ValueRef::Blob(blob) => {
-                bytes.push(4);
-                bytes.extend((blob.len() as u64).to_le_bytes());
-                bytes.extend(blob);
-            }
-        }
+        // A mark of the type, a number or a length, and the text itself.
+        let (mark, number, text) = match value {
+            ValueRef::Null => return self.0.push(0),
+            ValueRef::Integer(number) => (1, number.cast_unsigned(), &[][..]),
+            ValueRef::Real(number) => (2, bits(number), &[][..]),
+            ValueRef::Text(text) => (3, text.len() as u64, text),
+            ValueRef::Blob(blob) => (4, blob.len() as u64, blob),
+        };
+        self.0.push(mark);
+        self.0.extend(number.to_le_bytes());
+        self.0.extend(text);
     }
 
     fn checksum(&self) -> Checksum {

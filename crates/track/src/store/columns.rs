@@ -67,14 +67,14 @@ impl FromSql for Time {
 
 impl<T: Serialize> ToSql for Word<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match serde_json::to_value(&self.0) {
-            Ok(serde_json::Value::String(word)) => Ok(ToSqlOutput::Owned(Value::Text(word))),
-            Ok(other) => {
-                let error = format!("{other} is no word").into();
-                Err(rusqlite::Error::ToSqlConversionFailure(error))
+        let error = match serde_json::to_value(&self.0) {
+            Ok(serde_json::Value::String(word)) => {
+                return Ok(ToSqlOutput::Owned(Value::Text(word)));
             }
-            Err(error) => Err(rusqlite::Error::ToSqlConversionFailure(error.into())),
-        }
+            Ok(other) => format!("{other} is no word").into(),
+            Err(error) => error.into(),
+        };
+        Err(rusqlite::Error::ToSqlConversionFailure(error))
     }
 }
 

@@ -97,15 +97,11 @@ impl StoreError {
 }
 
 fn after_damage(doing: &str) -> &'static str {
-    match doing == OPENING {
-        true => {
-            "no part of it can be read: take a copy or an export from before, or try `.recover` of the \
-             SQLite shell on a copy"
-        }
-        false => {
-            "`wingbeat log --check` lists what is damaged and what `wingbeat export` can still save"
-        }
+    if doing != OPENING {
+        return "`wingbeat log --check` lists what is damaged and what `wingbeat export` can still save";
     }
+    "no part of it can be read: take a copy or an export from before, or try `.recover` of the SQLite \
+     shell on a copy"
 }
 
 /// Whether an error tells of damage, so that what lies elsewhere may be whole.

@@ -197,11 +197,8 @@ fn valid(content: Content) -> Result<Content, String> {
 }
 
 fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {
-    let sql = match kind {
-        FileKind::Report => "SELECT 1 FROM report WHERE uuid = ?1",
-        FileKind::AlertChange => "SELECT 1 FROM alert_change WHERE uuid = ?1",
-    };
-    prepare(db, sql)?.exists([Id(uuid)])
+    let table = if kind == FileKind::Report { "report" } else { "alert_change" };
+    prepare(db, &format!("SELECT 1 FROM {table} WHERE uuid = ?1"))?.exists([Id(uuid)])
 }
 
 fn write(folder: &Path, name: &str, content: impl Serialize) -> Result<bool, ExchangeError> {

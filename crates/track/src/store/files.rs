@@ -19,13 +19,10 @@ use crate::model::Report;
 /// The format of the files. One that is newer is not read.
 pub(super) const FORMAT: u32 = 1;
 
-/// What stands at the end of the name of a report.
 const REPORT_END: &str = ".json";
 
-/// What stands at the end of the name of a change of an alert.
 const CHANGE_END: &str = ".alert.json";
 
-/// Start of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +63,6 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// How many metrics it has.
     pub(super) fn metrics(&self) -> usize {
         match self {
             Self::Report(report) => {
@@ -89,16 +85,10 @@ impl<T> Document<T> {
 /// refuses, and sorts by time.
 pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
     let time = time.to_offset(UtcOffset::UTC);
-    let (date, end) = (time.date(), if kind == FileKind::Report { REPORT_END } else { CHANGE_END });
-    format!(
-        "{:04}-{:02}-{:02}T{:02}-{:02}-{:02}Z-{uuid}{end}",
-        date.year(),
-        u8::from(date.month()),
-        date.day(),
-        time.hour(),
-        time.minute(),
-        time.second()
-    )
+    let end = if kind == FileKind::Report { REPORT_END } else { CHANGE_END };
+    let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+    let (hour, minute, second) = time.to_hms();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z-{uuid}{end}")
 }
 
 /// What the file of a name holds, if [`name`] made it.
@@ -134,10 +124,9 @@ pub(super) fn write(folder: &Path, name: &str, content: &impl Serialize) -> io::
     drop(buffer);
     // Else the name might reach the disk without the content.
     file.as_file().sync_all()?;
-    match file.persist_noclobber(folder.join(name)) {
-        Ok(_) => Ok(true),
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error.error),
+    match file.persist_noclobber(folder.join(name)).map_err(|error| error.error) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        written => written.map(|_| true),
     }
 }
 

@@ -23,7 +23,6 @@ pub enum Insertion {
     AlreadyThere,
 }
 
-/// Rows of a metric's benchmark and measure.
 type Rows = (i64, i64);
 
 impl Store {
@@ -138,14 +137,13 @@ fn insert_metrics<'r>(
             let benchmark_row = named(db, BENCHMARK, project, name.as_str())?;
             for (measure, metric) in &benchmark.metrics {
                 // A report has few measures.
-                let known = measures.iter().find(|known| known.0 == measure).map(|known| known.1);
-                let measure_row = match known {
-                    Some(row) => row,
-                    None => self::measure(db, measure)?,
+                let measure_row = match measures.iter().find(|known| known.0 == measure) {
+                    Some(known) => known.1,
+                    None => {
+                        measures.push((measure, self::measure(db, measure)?));
+                        measures[measures.len() - 1].1
+                    }
                 };
-                if known.is_none() {
-                    measures.push((measure, measure_row));
-                }
                 let checksum = metrics.insert(params![
                     report,
                     benchmark_row,
@@ -184,7 +182,7 @@ impl<'c> SampleRows<'c> {
             return Ok(None);
         }
         let row = self.next;
-        sums.samples(self.rows.insert(params![row, Numbers(metric.samples.clone())])?);
+        sums.content.add(self.rows.insert(params![row, Numbers(metric.samples.clone())])?);
         self.next += 1;
         Ok(Some(row))
     }
@@ -308,11 +306,9 @@ fn check(report: &Report) -> Result<(), String> {
     let metrics = metrics(report)?;
     let is_there = |(iteration, benchmark, measure): MetricKey<'_>, what: &str| {
         let key = (iteration, benchmark, measure);
-        metrics.contains(&key).then_some(()).ok_or_else(|| {
-            format!(
-                "it has {what} about the {measure} of {benchmark} in iteration {iteration}, where it has no such metric"
-            )
-        })
+        let about = || format!("the {measure} of {benchmark} in iteration {iteration}");
+        let error = || format!("it has {what} about {}, where it has no such metric", about());
+        metrics.contains(&key).then_some(()).ok_or_else(error)
     };
     for verdict in &report.verdicts {
         is_there((verdict.iteration, &verdict.benchmark, &verdict.measure), "a verdict")?;
@@ -358,17 +354,14 @@ fn metrics(report: &Report) -> Result<HashSet<MetricKey<'_>>, String> {
 
 fn check_verdict(verdict: &Verdict) -> Result<(), String> {
     let boundary = verdict.boundary.unwrap_or_default();
-    let change = verdict
-        .change
-        .map_or([None; 3], |change| [Some(change.relative), change.lower, change.upper]);
-    let [relative, lower, upper] = change;
+    let change = verdict.change;
     let numbers = [
         ("baseline", boundary.baseline),
         ("lower limit", boundary.lower_limit),
         ("upper limit", boundary.upper_limit),
-        ("change", relative),
-        ("lower end of the change", lower),
-        ("upper end of the change", upper),
+        ("change", change.map(|change| change.relative)),
+        ("lower end of the change", change.and_then(|change| change.lower)),
+        ("upper end of the change", change.and_then(|change| change.upper)),
         ("p-value", verdict.p),
         ("smallest visible change", verdict.smallest_visible),
     ];

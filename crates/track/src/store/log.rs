@@ -131,9 +131,8 @@ impl Store {
             ..ReportFilter::default()
         };
         let latest = || {
-            let Some(mut conditions) = filter.conditions(&self.connection)? else {
-                return Ok(None);
-            };
+            let conditions = filter.conditions(&self.connection)?;
+            let Some(mut conditions) = conditions else { return Ok(None) };
             conditions.require("r.confirms IS NULL");
             Ok(reports(&self.connection, conditions, 1)?.pop())
         };
@@ -146,11 +145,9 @@ impl Store {
         project: &ProjectName,
         branch: &BranchName,
     ) -> Result<Option<BranchHead>, StoreError> {
-        let read = || {
-            let Some(branch) = branch_row(&self.connection, project, branch)? else {
-                return Ok(None);
-            };
-            branch_head(&self.connection, branch, i64::MAX)
+        let read = || match branch_row(&self.connection, project, branch)? {
+            Some(branch) => branch_head(&self.connection, branch, i64::MAX),
+            None => Ok(None),
         };
         read().map_err(self.error("reading the state of a branch"))
     }
@@ -163,22 +160,18 @@ impl Store {
     /// The names that a project has. None if there is no such project.
     pub fn known(&self, project: &ProjectName) -> Result<Known, StoreError> {
         let read = || {
-            let Some(project) = project_row(&self.connection, project)? else {
-                return Ok(Known::default());
-            };
+            let project = project_row(&self.connection, project)?;
+            let Some(project) = project else { return Ok(Known::default()) };
             verified(&self.connection, BENCHMARK)?;
             check_indexes(&self.connection, BENCHMARK.name)?;
+            let (db, project) = (&self.connection, Some(project));
             let of =
                 |table: &str| format!("SELECT name FROM {table} WHERE project = ?1 ORDER BY name");
             Ok(Known {
-                branches: names(&self.connection, &of("branch"), Some(project))?,
-                testbeds: names(&self.connection, &of("testbed"), Some(project))?,
-                benchmarks: names(&self.connection, &of("benchmark"), Some(project))?,
-                measures: names(
-                    &self.connection,
-                    "SELECT DISTINCT slug FROM measure ORDER BY slug",
-                    None,
-                )?,
+                branches: names(db, &of("branch"), project)?,
+                testbeds: names(db, &of("testbed"), project)?,
+                benchmarks: names(db, &of("benchmark"), project)?,
+                measures: names(db, "SELECT DISTINCT slug FROM measure ORDER BY slug", None)?,
             })
         };
         read().map_err(self.error("listing names"))

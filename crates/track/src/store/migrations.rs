@@ -19,7 +19,6 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("schema/2.sql"), then: add_checksums },
 ];
 
-/// One step to the next version.
 #[derive(Clone, Copy)]
 struct Migration {
     sql: &'static str,

@@ -96,10 +96,8 @@ impl Store {
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             Ok(connection)
         });
-        match connected {
-            Ok(connection) => Ok(Self { connection, path }),
-            Err(source) => Err(StoreError::of(&path, OPENING, source)),
-        }
+        let connection = connected.map_err(|source| StoreError::of(&path, OPENING, source))?;
+        Ok(Self { connection, path })
     }
 
     fn is_read_only(&self) -> Result<bool, StoreError> {

@@ -26,17 +26,14 @@ pub(super) struct StoredReport {
 }
 
 impl StoredReport {
-    /// Compares a sum with that of what was stored.
     pub(super) fn verify(&self, stored: Checksum, found: Checksum) -> SqlResult<()> {
         verify(self.report.uuid, stored, found)
     }
 }
 
 fn verify(report: Uuid, stored: Checksum, found: Checksum) -> SqlResult<()> {
-    match stored == found {
-        true => Ok(()),
-        false => Err(damage(format!("values of the report {report} are not as written"))),
-    }
+    let error = || damage(format!("values of the report {report} are not as written"));
+    (stored == found).then_some(()).ok_or_else(error)
 }
 
 /// Columns of the report `r`: its sums, and whether others confirm it.
@@ -89,17 +86,12 @@ pub(super) fn past(
         let mut next = 0;
         while let Some(row) = rows.next()? {
             let of_metric = metric_key(row, 0)?;
-            let samples: Option<i64> = match is_sampled {
-                true => {
-                    METRIC.verify(row, 4)?;
-                    row.get("samples")?
-                }
-                false => None,
-            };
-            let mark = match marks.is_empty() {
-                true => Mark::default(),
-                false => marks.get(&of_metric).copied().unwrap_or_default(),
-            };
+            let mut samples: Option<i64> = None;
+            if is_sampled {
+                METRIC.verify(row, 4)?;
+                samples = row.get("samples")?;
+            }
+            let mark = marks.get(&of_metric).copied().unwrap_or_default();
             let (benchmark, measure, iteration) = of_metric;
             let key = (benchmark, measure);
             let value = row.get(3)?;
@@ -109,10 +101,7 @@ pub(super) fn past(
                 iteration,
                 value,
                 repeats: repeats.get(&key).cloned().unwrap_or_default(),
-                samples: match samples {
-                    Some(samples) => read_samples(db, samples)?,
-                    None => Vec::new(),
-                },
+                samples: samples.map_or(Ok(Vec::new()), |row| read_samples(db, row))?,
                 alert: mark.alert,
                 outcome: mark.outcome,
             };
@@ -232,7 +221,7 @@ fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries
     let mut named: Vec<PastSeries> = Vec::with_capacity(raw.len());
     for RawSeries { key, points } in raw {
         let benchmark = benchmark_name(db, key.0)?;
-        let measure = match measures.entry(key.1) {
+        let measure: Measure = match measures.entry(key.1) {
             Entry::Occupied(entry) => Measure::clone(entry.get()),
             Entry::Vacant(entry) => entry.insert(measure_of(db, key.1)?).clone(),
         };

@@ -17,7 +17,6 @@ pub(super) fn note(sql: &str) {
     STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
 }
 
-/// Tables that grow with each report.
 const LARGE: [(&str, &str); 7] = [
     ("report", "r"),
     ("metric", "m"),

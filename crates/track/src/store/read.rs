@@ -179,7 +179,6 @@ fn verdict(row: &Row<'_>) -> SqlResult<Verdict> {
     })
 }
 
-/// The alerts of a report, as they were raised.
 fn raised(db: &Connection, row: i64) -> SqlResult<Vec<Alert>> {
     let sql =
         "SELECT a.uuid, a.iteration, b.name AS benchmark, q.slug, a.crossed, a.status, a.reason

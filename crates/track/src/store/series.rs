@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     census::check_indexes,
-    checksum::{BENCHMARK, Checksum, METRIC, VERDICT},
+    checksum::{BENCHMARK, Checksum, METRIC, Table, VERDICT},
     past::{
         MetricRow, SUMS, StoredReport, benchmark_name, marks, measure_of, metric_key, past_report,
     },
@@ -146,7 +146,6 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     Ok(plot)
 }
 
-/// What series are sorted by.
 fn key(series: &PlotSeries) -> impl Ord + use<'_> {
     let PlotSeries { branch, testbed, benchmark, measure, .. } = series;
     (branch, testbed, benchmark, &measure.slug, &measure.units)
@@ -181,15 +180,11 @@ impl<'c> Metrics<'c> {
     ) -> SqlResult<Self> {
         let mut among = String::new();
         for (column, rows) in [("benchmark", benchmarks), ("measure", measures)] {
-            if let Some(rows) = rows {
-                among.push_str(" AND ");
-                among.push_str(&is_one_of(column, rows));
-            }
+            among.extend(rows.map(|rows| format!(" AND {}", is_one_of(column, rows))));
         }
-        let metrics = format!("{} WHERE report = ?1 {among}", METRIC.select());
-        let boundaries = format!("{} WHERE report = ?1 {among}", VERDICT.select());
-        let metrics = prepare(db, &metrics)?;
-        let boundaries = prepare(db, &boundaries)?;
+        let of_report =
+            |table: Table| prepare(db, &format!("{} WHERE report = ?1 {among}", table.select()));
+        let (metrics, boundaries) = (of_report(METRIC)?, of_report(VERDICT)?);
         Ok(Self { db, metrics, boundaries, is_all: among.is_empty() })
     }
 
@@ -266,11 +261,10 @@ fn measure_rows(db: &Connection, slugs: &[Slug]) -> SqlResult<Option<Vec<i64>>> 
         return Ok(None);
     }
     let mut found = Vec::new();
+    let mut statement = prepare(db, "SELECT id FROM measure WHERE slug = ?1")?;
     for slug in slugs {
-        let mut statement = prepare(db, "SELECT id FROM measure WHERE slug = ?1")?;
-        for row in statement.query_map([slug.as_str()], |row| row.get(0))? {
-            found.push(row?);
-        }
+        let rows = statement.query_map([slug.as_str()], |row| row.get(0))?;
+        found.extend(rows.collect::<SqlResult<Vec<i64>>>()?);
     }
     Ok(Some(found))
 }

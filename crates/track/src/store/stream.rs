@@ -3,6 +3,7 @@
 //! time.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, BufRead, BufWriter, Read, Write},
     path::Path,
@@ -25,18 +26,8 @@ use super::{
 use crate::store::Insertion;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Begin {
-    export: Origin,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
 struct Origin {
     wingbeat: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct End {
-    end: Counts,
 }
 
 /// How many documents stand before the end.
@@ -95,22 +86,16 @@ impl Store {
         let to = BufWriter::new(to);
         let finish =
             |written: io::Result<()>| written.map_err(io_error("write", Path::new("the export")));
-        match is_gzip {
-            false => {
-                let mut to = to;
-                let exported = self.write_lines(&mut to)?;
-                finish(to.flush())?;
-                Ok(exported)
-            }
-            true => {
-                // JSON is written a few bytes at a time, each of which would be a call of the compressor.
-                let mut to = BufWriter::new(GzEncoder::new(to, Compression::default()));
-                let exported = self.write_lines(&mut to)?;
-                let packed = to.into_inner().map_err(io::IntoInnerError::into_error);
-                finish(packed.and_then(GzEncoder::finish).and_then(|mut to| to.flush()))?;
-                Ok(exported)
-            }
+        if !is_gzip {
+            let mut to = to;
+            let exported = self.write_lines(&mut to)?;
+            return finish(to.flush()).map(|()| exported);
         }
+        // JSON is written a few bytes at a time, each of which would be a call of the compressor.
+        let mut to = BufWriter::new(GzEncoder::new(to, Compression::default()));
+        let exported = self.write_lines(&mut to)?;
+        let packed = to.into_inner().map_err(io::IntoInnerError::into_error);
+        finish(packed.and_then(GzEncoder::finish).and_then(|mut to| to.flush())).map(|()| exported)
     }
 
     fn write_lines(&self, to: &mut impl Write) -> Result<Exported, ExchangeError> {
@@ -120,7 +105,7 @@ impl Store {
         let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
         let mut exported = Exported { damaged, ..Exported::default() };
         let wingbeat = env!("CARGO_PKG_VERSION").to_owned();
-        line(to, Begin { export: Origin { wingbeat } })?;
+        line(to, BTreeMap::from([("export", Origin { wingbeat })]))?;
         for listed in reports {
             match read(&view, listed.row, Alerts::Raised) {
                 Ok(report) => line(to, ReportContent { report })?,
@@ -137,7 +122,7 @@ impl Store {
             exported.alert_changes += 1;
         }
         let Exported { reports, alert_changes, .. } = exported;
-        line(to, End { end: Counts { reports, alert_changes } })?;
+        line(to, BTreeMap::from([("end", Counts { reports, alert_changes })]))?;
         Ok(exported)
     }
 
@@ -172,7 +157,6 @@ fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeErro
     written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))
 }
 
-/// Why nothing of a file is taken in.
 enum Refusal {
     Store(rusqlite::Error),
     File(String),
@@ -189,11 +173,12 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
     let mut counts = Counts::default();
     let (mut is_begun, mut is_ended) = (false, false);
     let mut documents = 0_usize;
+    let refuse = |reason: String| Err(Refusal::File(reason));
     for line in serde_json::Deserializer::from_reader(from).into_iter::<Line>() {
         documents += 1;
         let line = line.map_err(|error| Refusal::File(reason(&error, documents)))?;
         if is_ended {
-            return Err(Refusal::File(format!("document {documents} stands behind the end")));
+            return refuse(format!("document {documents} stands behind the end"));
         }
         match line {
             Line { report: Some(report), .. } => {
@@ -203,10 +188,10 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
                     Ok(Insertion::Stored) => imported.reports += 1,
                     Ok(Insertion::AlreadyThere) => imported.already_there += 1,
                     Err(error) if is_contradiction(&error) => {
-                        return Err(Refusal::File(format!(
-                            "the report {} contradicts what is in the store: {error}",
-                            report.uuid
-                        )));
+                        let uuid = report.uuid;
+                        return refuse(format!(
+                            "the report {uuid} contradicts what is in the store: {error}"
+                        ));
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -222,25 +207,24 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
             Line { export: Some(_), .. } => is_begun = true,
             Line { end: Some(told), .. } if told == counts => is_ended = true,
             Line { end: Some(told), .. } => {
-                return Err(Refusal::File(format!(
+                return refuse(format!(
                     "it ends after {} reports and {} changes of alerts, and should have {} and {}: \
                      lines are missing or stand there twice",
                     counts.reports, counts.alert_changes, told.reports, told.alert_changes
-                )));
+                ));
             }
             Line { .. } => {
-                return Err(Refusal::File(format!(
-                    "document {documents} is neither a report nor a change of an alert"
-                )));
+                let what = "is neither a report nor a change of an alert";
+                return refuse(format!("document {documents} {what}"));
             }
         }
     }
     match (documents, is_begun, is_ended) {
-        (0, ..) => Err(Refusal::File("it is empty".to_owned())),
-        (_, true, false) => Err(Refusal::File(format!(
-            "it is cut off after {} reports: its last line is missing",
-            counts.reports
-        ))),
+        (0, ..) => refuse("it is empty".to_owned()),
+        (_, true, false) => {
+            let reports = counts.reports;
+            refuse(format!("it is cut off after {reports} reports: its last line is missing"))
+        }
         _ => Ok(imported),
     }
 }

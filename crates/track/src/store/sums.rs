@@ -37,10 +37,6 @@ impl Sums {
         self.values.add(value);
     }
 
-    pub(super) fn samples(&mut self, row: Checksum) {
-        self.content.add(row);
-    }
-
     pub(super) fn failure(&mut self, row: Checksum) {
         self.failures += 1;
         self.content.add(row);
@@ -108,7 +104,7 @@ impl Sums {
                 let value = Checksum::of_value(benchmark, measure, row.get(3)?, row.get(6)?);
                 if let Some(samples) = row.get::<_, Option<i64>>(9)? {
                     let row = SAMPLES.row(db, samples, |row| SAMPLES.checksum(row, 0))?;
-                    self.samples(row.ok_or_else(|| damage("samples are missing"))?);
+                    self.content.add(row.ok_or_else(|| damage("samples are missing"))?);
                 }
                 self.metric(checksum, value);
             }
@@ -124,7 +120,6 @@ impl Sums {
     }
 }
 
-/// Verifies all that belongs to a report of the store.
 pub(super) fn verify(db: &Connection, report: Uuid) -> SqlResult<()> {
     let sql = format!("{} WHERE uuid = ?1", REPORT.select());
     let mut statement = prepare(db, &sql)?;
@@ -147,10 +142,8 @@ pub(super) fn verify_report(db: &Connection, row: &Row<'_>) -> SqlResult<()> {
         }
     }
     let found = Sums::read(db, report, &mut |_, error| Err(error))?;
-    match found == Sums::told(row, FIRST)? {
-        true => Ok(()),
-        false => Err(damage(format!("rows of the report {uuid} are missing"))),
-    }
+    let error = || damage(format!("rows of the report {uuid} are missing"));
+    (found == Sums::told(row, FIRST)?).then_some(()).ok_or_else(error)
 }
 
 /// The first column of a report that tells sums.
@@ -220,11 +213,10 @@ impl Total {
         let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum
                    FROM total WHERE id = 1";
         prepare(db, sql)?.query_row([], |row| {
-            let count = |row: &Row<'_>, first: usize| -> SqlResult<Count> {
-                let sum = Checksum::stored(row.get(first + 1)?);
-                Ok(Count { rows: row.get(first)?, sum })
+            let count = |first: usize| -> SqlResult<Count> {
+                Ok(Count { rows: row.get(first)?, sum: Checksum::stored(row.get(first + 1)?) })
             };
-            Ok(Self { reports: count(row, 0)?, alert_changes: count(row, 2)? })
+            Ok(Self { reports: count(0)?, alert_changes: count(2)? })
         })
     }
 

@@ -65,12 +65,13 @@ fn find(
         Ok((row.get::<_, Time>(0)?.0, row.get(1)?))
     })?;
     let reports: Vec<(OffsetDateTime, u32)> = reports.collect::<SqlResult<_>>()?;
-    Ok(match (reports.first(), reports.last()) {
-        (Some(&(first, _)), Some(&(last, epoch))) => {
-            Some(Version { hash: hash.to_owned(), epoch, first, last, reports: reports.len() })
-        }
-        _ => None,
-    })
+    Ok(reports.first().zip(reports.last()).map(|(&(first, _), &(last, epoch))| Version {
+        hash: hash.to_owned(),
+        epoch,
+        first,
+        last,
+        reports: reports.len(),
+    }))
 }
 
 struct Place {
@@ -110,7 +111,6 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
     Ok(Some(own.unsigned_abs() + inherited))
 }
 
-/// Versions that a branch has from its start point.
 fn inherited(db: &Connection, place: &Place, start_points: usize) -> SqlResult<u64> {
     let Some((branch, until)) = &place.start else { return Ok(0) };
     let until_ns = until.map_or(place.start_time_ns, limit_ns);

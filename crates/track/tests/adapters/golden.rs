@@ -29,7 +29,6 @@ fn list(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
 }
 
-/// The golden outputs with their adapters.
 fn outputs() -> Vec<(Adapter, PathBuf)> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/adapters");
     let mut outputs = Vec::new();

@@ -25,7 +25,6 @@ fn sizes_and_windows() {
     check(Some(11), None, Some(10), 10);
 }
 
-/// The newest count, and only they.
 #[test]
 fn the_newest_count() {
     let mut history = vec![10.0; 20];

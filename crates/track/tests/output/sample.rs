@@ -210,7 +210,6 @@ pub(crate) fn quiet(count: usize) -> Sample {
     sample
 }
 
-/// A measure of a tool's own.
 pub(crate) fn custom(name: &str) -> Measure {
     Measure::custom(name.to_owned(), "widgets", Direction::Unknown, MeasureKind::Noisy)
 }

@@ -117,7 +117,6 @@ pub(crate) fn busy() -> Chart {
     chart
 }
 
-/// Eighteen benchmarks of three branches.
 pub(crate) fn many() -> Chart {
     let mut dice = Dice(2);
     let panels = (0..18).map(|index| {
@@ -235,7 +234,6 @@ pub(crate) fn iterations() -> Chart {
     chart
 }
 
-/// Twenty thousand points.
 pub(crate) fn long(count: usize) -> Chart {
     let mut dice = Dice(5);
     let level = |index: usize| if index < count * 3 / 5 { 5e6 } else { 5.6e6 };

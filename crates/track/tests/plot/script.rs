@@ -18,7 +18,6 @@ pub(crate) fn pictures(page: &str) -> Vec<&str> {
     figures.map(|rest| &rest[..picture(rest).expect("its end")]).collect()
 }
 
-/// The data and the script of a page.
 fn parts(page: &str) -> (&str, &str) {
     let (_, rest) = page.split_once("id=\"data\">").expect("data");
     let (data, rest) = rest.split_once("</script>").expect("its end");

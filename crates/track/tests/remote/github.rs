@@ -10,7 +10,6 @@ use wingbeat_track::output::{Page, marker};
 
 use crate::stub::{QUICK, Reply, Stub};
 
-/// A job for a pull request.
 struct Job {
     folder: TempDir,
     actions: Actions,
@@ -51,7 +50,6 @@ impl Job {
         self.actions.event_path = Some(path);
     }
 
-    /// Makes the first metric worse.
     fn alarm(mut self) -> Self {
         let benchmark = self.report.iterations[0].benchmarks[0].name.clone();
         let measure = self.report.iterations[0].benchmarks[0].metrics[0].0.slug.clone();

@@ -30,7 +30,6 @@ fn check(adapter: Adapter, output: &str, expected: &[(&str, f64)]) {
     }
 }
 
-/// JSON with single quotes.
 fn json(text: &str) -> String {
     text.replace('\'', "\"")
 }

@@ -25,7 +25,6 @@ fn send_as(
     host.send(&Submission { thresholds, ..Submission::of(report) }, on_retry)
 }
 
-/// A server that takes reports and has a console.
 fn server(report: Value) -> Stub {
     Stub::start(move |asked, _| match asked.line.as_str() {
         "POST /v0/run" => Reply::Text(201, report.to_string()),

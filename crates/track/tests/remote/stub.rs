@@ -30,15 +30,12 @@ pub(crate) struct Asked {
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Text(u16, String),
-    /// Status, a header, and no body.
     Header(u16, &'static str),
     /// The connection is closed without a word.
     HangUp,
-    /// Nothing is said for so long.
     Silence(Duration),
 }
 
-/// A server that lives until it is dropped.
 pub(crate) struct Stub {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,

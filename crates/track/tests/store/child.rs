@@ -9,7 +9,6 @@ use std::{
 
 use crate::support::*;
 
-/// Names the task of a child.
 const TASK: &str = "WINGBEAT_TEST_CHILD";
 
 /// Metrics of each report that a child stores.
@@ -23,7 +22,6 @@ pub(crate) fn command(test: &str, task: &str) -> Command {
     command
 }
 
-/// The task, if this is a child.
 pub(crate) fn task() -> Option<String> {
     env::var(TASK).ok()
 }

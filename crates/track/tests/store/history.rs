@@ -4,26 +4,28 @@ use crate::support::*;
 use time::Duration;
 use uuid::Uuid;
 
-/// The seconds of the reports of a history.
 fn seconds(past: &Past) -> Vec<i64> {
     past.reports.iter().map(|report| (report.start_time - at(0)).whole_seconds()).collect()
 }
 
-fn store(store: &mut Store, reports: impl IntoIterator<Item = Report>) {
-    for report in reports {
-        store.insert(&report).expect("stored");
-    }
+/// A store of these reports.
+fn of(reports: impl IntoIterator<Item = Report>) -> Temporary {
+    let mut temporary = temporary();
+    temporary.insert(reports);
+    temporary
 }
 
-fn with_hash(report: Report, hash: &str) -> Report {
-    Report { hash: Some(hash.to_owned()), ..report }
+/// Checks the seconds of the reports that a report from a start point is judged by.
+fn check_from(temporary: &Temporary, report: Report, start: StartPoint, expected: &[i64]) {
+    let query = HistoryQuery::of(&Report { start_point: Some(start), ..report });
+    let history = temporary.store.history(&query).expect("a history");
+    assert_eq!(seconds(&history.baseline), expected, "{:?}", query.start_point);
 }
 
 #[test]
 fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
-    let mut temporary = temporary();
     // In any order, and with others that are no history.
-    store(&mut temporary.store, [5, 1, 9, 3].map(|second| report("main", second, 1.0)));
+    let mut temporary = of([5, 1, 9, 3].map(|second| report("main", second, 1.0)));
     let elsewhere = [
         Report { epoch: 1, ..report("main", 2, 1.0) },
         Report { testbed: "other".parse().expect("a name"), ..report("main", 4, 1.0) },
@@ -31,7 +33,7 @@ fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
         Report { project: "other".parse().expect("a name"), ..report("main", 7, 1.0) },
         report("other", 0, 1.0),
     ];
-    store(&mut temporary.store, elsewhere);
+    temporary.insert(elsewhere);
     let check = |query: &HistoryQuery, expected: &[i64]| {
         let history = temporary.store.history(query).expect("a history");
         assert_eq!(seconds(&history.baseline), expected);
@@ -49,12 +51,10 @@ fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
 
 #[test]
 fn what_was_measured_again_stands_beside_its_point() {
-    let mut temporary = temporary();
     let first = report("main", 2, 2.0);
     let again =
         |second, value| Report { confirms: Some(first.uuid), ..report("main", second, value) };
-    let reports = [report("main", 1, 1.0), first.clone(), again(4, 1.5), again(3, 1.25)];
-    store(&mut temporary.store, reports);
+    let temporary = of([report("main", 1, 1.0), first.clone(), again(4, 1.5), again(3, 1.25)]);
     let query = HistoryQuery::of(&report("main", 8, 1.0));
     let past = temporary.store.history(&query).expect("a history").baseline;
     let points: Vec<(f64, &[f64])> =
@@ -64,10 +64,9 @@ fn what_was_measured_again_stands_beside_its_point() {
 
 #[test]
 fn reports_of_the_same_time_are_ordered_by_uuid() {
-    let mut temporary = temporary();
     let numbered =
         |number| Report { uuid: Uuid::from_u128(number), ..report("main", 1, number as f64) };
-    store(&mut temporary.store, [3, 1, 4].map(numbered));
+    let temporary = of([3, 1, 4].map(numbered));
     let history = temporary.store.history(&HistoryQuery::of(&numbered(4))).expect("a history");
     let uuids: Vec<_> =
         history.baseline.reports.iter().map(|report| report.uuid.as_u128()).collect();
@@ -76,13 +75,12 @@ fn reports_of_the_same_time_are_ordered_by_uuid() {
 
 #[test]
 fn a_branch_with_a_start_point_has_that_history_and_not_its_own() {
-    let mut temporary = temporary();
-    store(&mut temporary.store, (1..=9).map(|second| report("main", second, 1.0)));
+    let mut temporary = of((1..=9).map(|second| report("main", second, 1.0)));
     let pushes = [6, 8].map(|second| Report {
         start_point: Some(start_point("main", Some(at(5)), 255)),
         ..report("feature", second, 1.0)
     });
-    store(&mut temporary.store, pushes);
+    temporary.insert(pushes);
     let check = |until, max_versions, expected: &[i64]| {
         let start_point = Some(start_point("main", until, max_versions));
         let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
@@ -99,17 +97,12 @@ fn a_branch_with_a_start_point_has_that_history_and_not_its_own() {
 
 #[test]
 fn a_version_is_a_commit() {
-    let mut temporary = temporary();
-    let hashes = ["a", "b", "b", "c", "c", "c"];
-    let reports =
-        (1..).zip(hashes).map(|(second, hash)| with_hash(report("main", second, 1.0), hash));
-    store(&mut temporary.store, reports);
-    store(&mut temporary.store, [report("main", 7, 1.0), report("main", 8, 1.0)]);
+    let hashes = ["a", "b", "b", "c", "c", "c"].map(|hash| Some(hash.to_owned()));
+    let reports = (1..).zip(hashes).map(|(at, hash)| Report { hash, ..report("main", at, 1.0) });
+    let temporary = of(reports.chain([7, 8].map(|second| report("main", second, 1.0))));
     let check = |max_versions, expected: &[i64]| {
-        let start_point = Some(start_point("main", None, max_versions));
-        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
-        let history = temporary.store.history(&query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected, "{max_versions} versions");
+        let start = start_point("main", None, max_versions);
+        check_from(&temporary, report("feature", 20, 1.0), start, expected);
     };
     check(1, &[8]);
     check(2, &[7, 8]);
@@ -120,18 +113,15 @@ fn a_version_is_a_commit() {
 
 #[test]
 fn start_points_of_start_points_go_on() {
-    let mut temporary = temporary();
-    store(&mut temporary.store, (1..=5).map(|second| report("main", second, 1.0)));
+    let mut temporary = of((1..=5).map(|second| report("main", second, 1.0)));
     let release = (11..=13).map(|second| Report {
         start_point: Some(start_point("main", Some(at(3)), 255)),
         ..report("release", second, 1.0)
     });
-    store(&mut temporary.store, release);
+    temporary.insert(release);
     let check = |until, max_versions, expected: &[i64]| {
-        let start_point = Some(start_point("release", until, max_versions));
-        let query = HistoryQuery::of(&Report { start_point, ..report("fix", 20, 1.0) });
-        let history = temporary.store.history(&query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
+        let start = start_point("release", until, max_versions);
+        check_from(&temporary, report("fix", 20, 1.0), start, expected);
     };
     check(None, 255, &[1, 2, 3, 11, 12, 13]);
     check(Some(at(12)), 255, &[1, 2, 3, 11, 12]);
@@ -141,15 +131,11 @@ fn start_points_of_start_points_go_on() {
 
 #[test]
 fn the_epoch_of_a_start_point_is_that_of_the_time() {
-    let mut temporary = temporary();
-    store(&mut temporary.store, (1..=3).map(|second| report("main", second, 1.0)));
-    let anew = (4..=6).map(|second| Report { epoch: 1, ..report("main", second, 1.0) });
-    store(&mut temporary.store, anew);
+    let epoch = |second| u32::from(second > 3);
+    let temporary = of((1..=6).map(|it| Report { epoch: epoch(it), ..report("main", it, 1.0) }));
     let check = |until, expected: &[i64]| {
-        let start_point = Some(start_point("main", Some(at(until)), 255));
-        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
-        let history = temporary.store.history(&query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected, "until {until}");
+        let start = start_point("main", Some(at(until)), 255);
+        check_from(&temporary, report("feature", 20, 1.0), start, expected);
     };
     check(3, &[1, 2, 3]);
     check(5, &[4, 5]);
@@ -157,12 +143,11 @@ fn the_epoch_of_a_start_point_is_that_of_the_time() {
 
 #[test]
 fn circles_of_start_points_end() {
-    let mut temporary = temporary();
     let from = |name: &str, start: &str, second| Report {
         start_point: Some(start_point(start, None, 255)),
         ..report(name, second, 1.0)
     };
-    store(&mut temporary.store, [from("a", "b", 1), from("b", "a", 2), from("c", "c", 3)]);
+    let temporary = of([from("a", "b", 1), from("b", "a", 2), from("c", "c", 3)]);
     let check = |report: &Report, expected: &[i64]| {
         let history = temporary.store.history(&HistoryQuery::of(report)).expect("a history");
         assert_eq!(seconds(&history.baseline), expected);
@@ -173,7 +158,6 @@ fn circles_of_start_points_end() {
 
 #[test]
 fn points_tell_what_is_known_of_them() {
-    let mut temporary = temporary();
     let mut first = with_alert(report("main", 1, 5.0));
     first.environment.kernel = Some("Linux 6.18".to_owned());
     first.hash = Some("abc".to_owned());
@@ -182,7 +166,7 @@ fn points_tell_what_is_known_of_them() {
     let mut second = report("main", 2, 7.0);
     second.iterations[0].benchmarks[0].metrics[0].1 = metric;
     second.iterations.push(report("main", 2, 8.0).iterations[0].clone());
-    store(&mut temporary.store, [first.clone(), second]);
+    let mut temporary = of([first.clone(), second]);
     let alert = first.alerts[0].uuid;
     temporary.store.set_alert_status(alert, Status::Dismissed, None).expect("changed");
     let query =
@@ -202,7 +186,6 @@ fn points_tell_what_is_known_of_them() {
 
 #[test]
 fn units_never_mix_and_renamed_measures_go_on() {
-    let mut temporary = temporary();
     let measured = |second, measure: Measure| {
         let mut report = report("main", second, second as f64);
         report.iterations[0].benchmarks[0].metrics[0].0 = measure;
@@ -211,10 +194,8 @@ fn units_never_mix_and_renamed_measures_go_on() {
     let latency = Measure::latency();
     let renamed = Measure { name: "Duration".into(), ..latency.clone() };
     let seconds = Measure { units: "seconds (s)".into(), ..latency.clone() };
-    let reports =
-        [measured(1, latency.clone()), measured(2, renamed.clone()), measured(3, seconds.clone())];
-    store(&mut temporary.store, reports);
-    store(&mut temporary.store, [measured(4, latency.clone()), measured(5, renamed.clone())]);
+    let measures = [&latency, &renamed, &seconds, &latency, &renamed];
+    let temporary = of((1..).zip(measures).map(|(second, it)| measured(second, it.clone())));
     let query = HistoryQuery::of(&report("main", 9, 1.0));
     let past = temporary.store.history(&query).expect("a history").baseline;
     let values = |measure: &Measure| -> Vec<f64> {

@@ -23,7 +23,6 @@ fn write_and_kill(path: &Path, first: u64, after: Duration) -> Vec<u64> {
     child::stored(&bytes)
 }
 
-/// Checks all reports, and returns how many there are.
 fn check(path: &Path, stored: &[u64]) -> usize {
     let store = Store::open(path).expect("the store opens");
     for number in stored {

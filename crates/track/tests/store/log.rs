@@ -6,13 +6,10 @@ use uuid::Uuid;
 #[test]
 fn reports_are_listed_newest_first() {
     let mut temporary = temporary();
-    for second in [2, 3, 1] {
-        temporary.store.insert(&report("main", second, 1.0)).expect("stored");
-    }
+    temporary.insert([2, 3, 1].map(|second| report("main", second, 1.0)));
     let tagged = Report { hash: Some("abc".to_owned()), ..report("feature", 4, 1.0) };
     let elsewhere = Report { project: "other".parse().expect("a name"), ..report("main", 5, 1.0) };
-    temporary.store.insert(&tagged).expect("stored");
-    temporary.store.insert(&elsewhere).expect("stored");
+    temporary.insert([tagged, elsewhere]);
     let check = |filter: ReportFilter, limit, expected: &[i64]| {
         let reports = temporary.store.reports(&filter, limit).expect("a list");
         let seconds = reports.iter().map(|report| (report.start_time - at(0)).whole_seconds());
@@ -93,9 +90,7 @@ fn versions_are_found_and_numbered_by_time() {
         (from_main(on("feature", 9, Some("e"))), 2),
     ];
     // The numbers are the same whatever came first.
-    for (report, _) in reports.iter().rev() {
-        temporary.store.insert(report).expect("stored");
-    }
+    temporary.insert(reports.iter().rev().map(|(report, _)| report));
     for (report, expected) in &reports {
         let number = temporary.store.version_number(report.uuid).expect("read");
         assert_eq!(number, Some(*expected), "{} {:?}", report.branch, report.hash);

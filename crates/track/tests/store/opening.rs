@@ -136,15 +136,9 @@ fn damage_is_named_and_nothing_is_overwritten() {
             Ok(store) => {
                 let mut is_seen = false;
                 for report in &reports {
-                    match store.report(report.uuid) {
-                        Ok(Some(found)) if found == *report => {}
-                        // Its place in an index is gone.
-                        Ok(_) => is_seen = true,
-                        Err(error) => {
-                            is_clear(&error);
-                            is_seen = true;
-                        }
-                    }
+                    let found = store.report(report.uuid).inspect_err(is_clear);
+                    // Where it is not there, its place in an index is gone.
+                    is_seen |= !found.is_ok_and(|found| found.as_ref() == Some(report));
                 }
                 seen_reading += usize::from(is_seen);
             }
@@ -152,10 +146,8 @@ fn damage_is_named_and_nothing_is_overwritten() {
         let after = fs::read(&copy).expect("the store");
         assert!(after == damaged, "page {page} was damaged, and the file was changed");
     }
-    assert!(
-        seen_opening > 0 && seen_reading > pages / 3,
-        "{seen_opening}, {seen_reading} of {pages}"
-    );
+    let is_seen = seen_opening > 0 && seen_reading > pages / 3;
+    assert!(is_seen, "{seen_opening}, {seen_reading} of {pages}");
 }
 
 #[test]

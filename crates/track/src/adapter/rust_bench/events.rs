@@ -13,7 +13,6 @@ use serde::Deserialize;
 use super::Figures;
 use crate::adapter::prelude::*;
 
-/// The contents of a relevant event.
 pub(super) enum Event<'t> {
     Begun,
     Ended,

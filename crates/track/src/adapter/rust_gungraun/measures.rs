@@ -112,14 +112,9 @@ pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure 
             Measure { slug: Slug::of(slug), ..Measure::custom(title, units, direction, kind) }
         }
     };
-    match prefix {
-        None => base,
-        Some(prefix) => {
-            let name = format!("{prefix} {}", base.name);
-            let slug = Slug::of(&format!("{prefix} {slug}"));
-            Measure { slug, name: name.into(), ..base }
-        }
-    }
+    let Some(prefix) = prefix else { return base };
+    let name = format!("{prefix} {}", base.name);
+    Measure { slug: Slug::of(&format!("{prefix} {slug}")), name: name.into(), ..base }
 }
 
 #[cfg(test)]
@@ -140,14 +135,8 @@ mod tests {
         check("CACHEGRIND", "Instructions", true, "cachegrind-instructions", name, "instructions");
         check("DHAT", "AtTGmaxBytes", true, "at-t-gmax-bytes", "At t-gmax bytes", "bytes (B)");
         check("DRD", "Errors", true, "drd-errors", "DRD Errors", "errors");
-        check(
-            "Memcheck",
-            "SuppressedErrors",
-            true,
-            "memcheck-suppressed-errors",
-            "Memcheck Suppressed Errors",
-            "suppressed errors",
-        );
+        let (slug, name) = ("memcheck-suppressed-errors", "Memcheck Suppressed Errors");
+        check("Memcheck", "SuppressedErrors", true, slug, name, "suppressed errors");
         check("PERF", "faults", true, "perf-faults", "PERF faults", "PERF faults (units)");
         check("Callgrind", "SysCount", true, "sys-count", "SysCount", "syscalls");
     }

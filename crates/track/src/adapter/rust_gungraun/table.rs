@@ -8,7 +8,6 @@
 use super::measures::measure;
 use crate::adapter::prelude::*;
 
-/// A benchmark whose lines are being read.
 struct Open<'t> {
     at: At,
     /// The lines of its name, and then everything above its figures.
@@ -98,7 +97,6 @@ fn is_content(line: &str) -> bool {
     line.starts_with("======= ") || line.starts_with("## ") || figure(line).is_some()
 }
 
-/// Title, new and old value of a figure.
 fn figure(line: &str) -> Option<(&str, &str, &str)> {
     let (title, values) = line.split_once(':')?;
     let (new, old) = values.trim().split_once('|')?;
@@ -126,10 +124,9 @@ fn read(
     if let Some(tool) = line.strip_prefix("======= ") {
         let tool = tool.trim_end_matches('=').trim().to_owned();
         // Callgrind always comes first.
-        open.has_callgrind = match open.tool.is_empty() {
-            true => tool == "CALLGRIND",
-            false => open.has_callgrind,
-        };
+        if open.tool.is_empty() {
+            open.has_callgrind = tool == "CALLGRIND";
+        }
         open.tool = tool;
         open.is_passed_over = false;
     } else if let Some(section) = line.strip_prefix("## ") {

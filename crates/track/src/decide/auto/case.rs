@@ -46,7 +46,6 @@ pub(super) struct NewLevel {
     pub(super) p_value: f64,
 }
 
-/// The levels of a history.
 #[derive(Debug)]
 pub(super) struct Pieces {
     values: Vec<f64>,
@@ -129,7 +128,6 @@ impl Pieces {
         Some(self.starts.iter().zip(ends).map(|(&start, end)| &self.values[start..end]).collect())
     }
 
-    /// The number of values in the newest reports of history.
     fn values_of_newest(&self, reports: usize) -> usize {
         let by_report = self.reports.chunk_by(PartialEq::eq);
         by_report.rev().take(reports).map(<[usize]>::len).sum()
@@ -148,7 +146,6 @@ impl Pieces {
         medians.collect()
     }
 
-    /// Whether no value is below 0.
     pub(super) fn are_positive(&self) -> bool {
         self.values.iter().all(|&value| value >= 0.0)
     }

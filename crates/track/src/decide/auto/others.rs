@@ -7,7 +7,6 @@ use wingbeat_stats::{
     usual::{Error, Usual},
 };
 
-/// What the report's series contribute to each other.
 pub(super) struct Others {
     pub(super) expected: Option<Expected>,
     pub(super) common: Common,
@@ -26,7 +25,6 @@ const ERROR_MAX: f64 = 3.0;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Neighbours {
-    /// Sum of the products of neighbours.
     product: f64,
     square: f64,
     count: f64,

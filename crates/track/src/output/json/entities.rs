@@ -118,7 +118,6 @@ impl<'a> Entities<'a> {
         }))
     }
 
-    /// What all things have in common, with more.
     fn thing(&self, uuid: uuid::Uuid, name: &str, more: &[(&str, Value)]) -> Value {
         let created = time(self.page.report.end_time);
         let mut thing = json!({

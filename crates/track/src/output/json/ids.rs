@@ -9,10 +9,8 @@ use crate::model::{BenchmarkName, Measure, Report, Slug, ThresholdModel};
 /// Below this all of ours are made. It means nothing else.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f4f_1d2a_58c3_4d3e_9a0b_77e1_64c2_b05d);
 
-/// What a slug may be long.
 const SLUG_MAX: usize = 64;
 
-/// UUIDs of what a report mentions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ids {
     pub(super) organization: Uuid,
@@ -37,7 +35,6 @@ impl Ids {
         }
     }
 
-    /// Another branch of the project, and its first head.
     pub(super) fn other_branch(&self, name: &str) -> (Uuid, Uuid) {
         let branch = below(self.project, "branch", name);
         (branch, below(branch, "head", "0"))

@@ -15,7 +15,6 @@ use crate::{
     },
 };
 
-/// Distance of the texts below a panel.
 const TICK_DISTANCE: f64 = 92.0;
 
 /// Lines beyond this many have the colours of the first again, and are dashed.
@@ -23,7 +22,6 @@ const COLOURS: usize = LINES_MAX / 2;
 
 const TITLE_FONT: f64 = 14.0;
 
-/// Commits are cut off to that many characters.
 const HASH_LENGTH: usize = 8;
 
 /// A panel, whose top is at 0.

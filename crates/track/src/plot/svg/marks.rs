@@ -12,7 +12,6 @@ use crate::plot::{
 /// Points are drawn singly if they are at least that many pixels apart.
 const DOT_DISTANCE: f64 = 6.0;
 
-/// Columns of pixels within which points are thinned out.
 const COLUMN: f64 = 1.0;
 
 /// Draws spread, limits, levels, line and points. The points of the line come back.
@@ -142,7 +141,6 @@ fn limit_path(
     out
 }
 
-/// The levels between changes. Nothing if there are none.
 fn levels(line: &Line, places: &[f64], frame: &Frame) -> String {
     let mut out = String::new();
     let Some(first) = line.steps.first() else { return out };

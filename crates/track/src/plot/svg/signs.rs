@@ -33,7 +33,6 @@ pub(super) struct Room<'a> {
 struct Area(f64, f64, f64, f64);
 
 impl<'a> Room<'a> {
-    /// The room of a panel with those curves.
     pub(super) fn new(layout: &'a Layout, frame: &'a Frame, curves: Vec<Vec<(f64, f64)>>) -> Self {
         Self { layout, frame, curves, taken: Vec::new() }
     }
@@ -74,7 +73,6 @@ impl Area {
         self.0 < other.2 && other.0 < self.2 && self.1 < other.3 && other.1 < self.3
     }
 
-    /// Pieces of a curve that pass through.
     fn crossings(&self, curve: &[(f64, f64)]) -> usize {
         let meets = |pair: &&[(f64, f64)]| {
             let ((x, y), (next_x, next_y)) = (pair[0], pair[1]);
@@ -117,7 +115,6 @@ pub(super) fn steps(
     }
 }
 
-/// Rings at alerts.
 pub(super) fn alerts(out: &mut String, chart: &Chart, layout: &Layout, frame: &Frame, line: &Line) {
     let mut drawn = Vec::new();
     for dot in &line.dots {

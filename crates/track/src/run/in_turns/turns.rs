@@ -16,7 +16,6 @@ use crate::{
     run::{Echo, Interrupt},
 };
 
-/// How soon a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(50);
 
 pub(super) fn compare(
