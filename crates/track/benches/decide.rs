@@ -4,14 +4,10 @@ use std::{hint::black_box, path::Path};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use time::OffsetDateTime;
-use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
     decide::{ReportInput, Series, Settings, decide},
-    model::{
-        BenchmarkName, Environment, Measure, Metric, PastPoint, PastReport, ThresholdModel,
-        threshold::Test,
-    },
+    model::{threshold::Test, *},
 };
 
 const POINTS: usize = 255;
@@ -27,15 +23,7 @@ fn decisions(criterion: &mut Criterion) {
     let mut value = || 100.0 + 3.0 * normal::quantile(random.unit().max(1e-17));
     let environment = Environment::default();
     let time = OffsetDateTime::UNIX_EPOCH;
-    let past: Vec<PastReport> = (0..POINTS)
-        .map(|_| PastReport {
-            uuid: Uuid::nil(),
-            branch: "main".parse().expect("a name"),
-            hash: None,
-            start_time: time,
-            environment: environment.clone(),
-        })
-        .collect();
+    let past = vec![PastReport::at("main".parse().expect("a name"), time); POINTS];
     let mut point = |report| PastPoint::new(report, value());
     let count = series_count();
     let names: Vec<BenchmarkName> =
@@ -46,8 +34,8 @@ fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("1,000 series of 255 points");
     group.sample_size(20);
     for test in [Test::Auto, Test::ChangePoint, Test::TTest] {
-        let upper_boundary = (test == Test::TTest).then_some(0.99);
-        let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
+        let upper = (test == Test::TTest).then_some(0.99);
+        let model = ThresholdModel::new(test).within(None, upper);
         let series = names.iter().zip(&histories).map(|(benchmark, history)| Series {
             model: Some(model),
             history,

@@ -7,15 +7,11 @@ mod mode;
 use std::{hint::black_box, process::ExitCode};
 
 use time::OffsetDateTime;
-use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
     adapter::Adapter,
     decide::{ReportInput, Series, Settings, decide},
-    model::{
-        BenchmarkName, Environment, Measure, Metric, PastPoint, PastReport, ThresholdModel,
-        threshold::Test,
-    },
+    model::{threshold::Test, *},
 };
 
 const POINTS: usize = 100;
@@ -59,19 +55,11 @@ fn adapter(adapter: Adapter, output: &str) {
 
 fn decision(test: Test, values: &[f64]) {
     let (environment, time) = (Environment::default(), OffsetDateTime::UNIX_EPOCH);
-    let past: Vec<PastReport> = (0..POINTS)
-        .map(|_| PastReport {
-            uuid: Uuid::nil(),
-            branch: "main".parse().expect("a name"),
-            hash: None,
-            start_time: time,
-            environment: environment.clone(),
-        })
-        .collect();
+    let past = vec![PastReport::at("main".parse().expect("a name"), time); POINTS];
     let point = |(report, &value): (usize, &f64)| PastPoint::new(report, value);
     let history: Vec<_> = values.iter().enumerate().map(point).collect();
-    let upper_boundary = (test == Test::TTest).then_some(0.99);
-    let model = ThresholdModel { upper_boundary, ..ThresholdModel::new(test) };
+    let upper = (test == Test::TTest).then_some(0.99);
+    let model = ThresholdModel::new(test).within(None, upper);
     let name = BenchmarkName::new("benchmark").expect("a name");
     let (measure, metric) = (Measure::latency(), Metric::new(101.0));
     let series = Series::new(&name, &measure, &metric);

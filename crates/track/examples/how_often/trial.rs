@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
 use wingbeat_stats::random::Random;
 use wingbeat_track::{
     decide::{ReportInput, Series, Settings, decide},
@@ -90,13 +89,7 @@ impl Trial {
         let time = |place: usize| OffsetDateTime::UNIX_EPOCH + Duration::days(place as i64);
         let point = |(place, &value): (usize, &f64)| PastPoint::new(place, value);
         let past: Vec<PastReport> = (0..self.history + self.reports)
-            .map(|place| PastReport {
-                uuid: Uuid::nil(),
-                branch: "main".parse().expect("a name"),
-                hash: None,
-                start_time: time(place),
-                environment: Environment::default(),
-            })
+            .map(|place| PastReport::at("main".parse().expect("a name"), time(place)))
             .collect();
         let (environment, measure) = (Environment::default(), Measure::latency());
         let is_t_test = self.test == Test::TTest;

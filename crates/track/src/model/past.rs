@@ -28,6 +28,14 @@ pub struct PastReport {
     pub environment: Environment,
 }
 
+impl PastReport {
+    /// A report of which only the branch and the time matter.
+    pub fn at(branch: BranchName, start_time: OffsetDateTime) -> Self {
+        let (uuid, environment) = (Uuid::nil(), Environment::default());
+        Self { uuid, branch, hash: None, start_time, environment }
+    }
+}
+
 /// The values of one measure of one benchmark, all in the same units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastSeries {

@@ -31,18 +31,27 @@ pub struct Results {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedBenchmark>,
     #[serde(skip)]
-    index: Index,
+    index: Aside<Index>,
+    /// What Bencher's client calls benchmarks, where that is not the name here. It only matters to `--host`.
     #[serde(skip)]
-    bencher_names: BencherNames,
+    bencher_names: Aside<FxHashMap<BenchmarkName, Box<str>>>,
+}
+
+/// What makes no difference between results.
+#[derive(Debug, Clone, Default)]
+struct Aside<T>(T);
+
+impl<T> PartialEq for Aside<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Where each benchmark stands, by the hash of its name, so that no name is kept twice. Of names with the
-/// same hash, the second is found under the next number. It follows from the rest, so it makes no
-/// difference between results.
-#[derive(Debug, Clone, Default)]
-struct Index(FxHashMap<u64, usize>);
+/// same hash, the second is found under the next number.
+type Index = FxHashMap<u64, usize>;
 
-impl Index {
+impl Aside<Index> {
     /// The place of that name, or the number under which it belongs.
     fn find(&self, benchmarks: &[BenchmarkResults], name: &str) -> Result<usize, u64> {
         let mut hasher = FxHasher::default();
@@ -55,23 +64,6 @@ impl Index {
                 Some(_) => number = number.wrapping_add(1),
             }
         }
-    }
-}
-
-impl PartialEq for Index {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-/// What Bencher's client calls benchmarks, where that is not the name here. It only matters to `--host`,
-/// so it makes no difference between results.
-#[derive(Debug, Clone, Default)]
-struct BencherNames(FxHashMap<BenchmarkName, Box<str>>);
-
-impl PartialEq for BencherNames {
-    fn eq(&self, _: &Self) -> bool {
-        true
     }
 }
 
@@ -175,7 +167,7 @@ impl Results {
     fn find(&mut self, name: &str) -> Result<usize, u64> {
         // Results that were read back have no index yet.
         if self.index.0.len() != self.benchmarks.len() {
-            self.index = Index::default();
+            self.index.0.clear();
             for (at, benchmark) in self.benchmarks.iter().enumerate() {
                 if let Err(number) = self.index.find(&self.benchmarks, benchmark.name.as_str()) {
                     self.index.0.insert(number, at);
@@ -228,15 +220,13 @@ impl BenchmarkResults {
 }
 
 fn check(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(), AddError> {
-    let what = || (name.to_string(), measure.slug.clone());
-    if !metric.is_finite() {
-        let (benchmark, measure) = what();
-        return Err(AddError::NotFinite { benchmark, measure });
-    }
+    let (benchmark, measure) = (|| name.to_string(), || measure.slug.clone());
     match (metric.lower_value, metric.upper_value) {
+        _ if !metric.is_finite() => {
+            Err(AddError::NotFinite { benchmark: benchmark(), measure: measure() })
+        }
         (Some(lower), Some(upper)) if lower > upper => {
-            let (benchmark, measure) = what();
-            Err(AddError::Ends { benchmark, measure, lower, upper })
+            Err(AddError::Ends { benchmark: benchmark(), measure: measure(), lower, upper })
         }
         _ => Ok(()),
     }

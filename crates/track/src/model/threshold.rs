@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::name::Slug;
 
 /// How a boundary is computed from history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
     Static,
@@ -29,6 +29,7 @@ pub enum Test {
     /// A new level that begins with this report, or with those just before it.
     ChangePoint,
     /// The rule of docs/how-numbers-are-judged.md.
+    #[default]
     Auto,
 }
 
@@ -77,7 +78,7 @@ impl FromStr for Test {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ThresholdModel {
     pub test: Test,
     /// Minimum number of reports before the test applies.
@@ -163,14 +164,11 @@ pub enum ThresholdError {
 
 impl ThresholdModel {
     pub fn new(test: Test) -> Self {
-        Self {
-            test,
-            min_sample_size: None,
-            max_sample_size: None,
-            window: None,
-            lower_boundary: None,
-            upper_boundary: None,
-        }
+        Self { test, ..Self::default() }
+    }
+
+    pub fn within(self, lower: Option<f64>, upper: Option<f64>) -> Self {
+        Self { lower_boundary: lower, upper_boundary: upper, ..self }
     }
 
     /// Checks the settings by the rules of the test.
@@ -269,10 +267,7 @@ mod tests {
         let threshold = |benchmark: Option<&str>, upper| Threshold {
             measure: Slug::of("latency"),
             benchmark: benchmark.map(str::to_owned),
-            model: ThresholdModel {
-                upper_boundary: Some(upper),
-                ..ThresholdModel::new(Test::Percentage)
-            },
+            model: ThresholdModel::new(Test::Percentage).within(None, Some(upper)),
         };
         let thresholds = [
             threshold(Some("parse/*"), 0.2),
@@ -293,11 +288,7 @@ mod tests {
     #[test]
     fn settings_by_the_rules_of_the_test() {
         let check = |test, lower, upper, expected| {
-            let model = ThresholdModel {
-                lower_boundary: lower,
-                upper_boundary: upper,
-                ..ThresholdModel::new(test)
-            };
+            let model = ThresholdModel::new(test).within(lower, upper);
             assert_eq!(model.check().is_ok(), expected, "{test} {lower:?} {upper:?}");
         };
         check(Test::Static, Some(-5.0), Some(5.0), true);
@@ -313,11 +304,8 @@ mod tests {
     #[test]
     fn sample_sizes() {
         let check = |test, least, most, expected| {
-            let model = ThresholdModel {
-                min_sample_size: least,
-                max_sample_size: most,
-                ..ThresholdModel::new(test)
-            };
+            let mut model = ThresholdModel::new(test);
+            (model.min_sample_size, model.max_sample_size) = (least, most);
             assert_eq!(model.check().is_ok(), expected, "{test} {least:?} {most:?}");
         };
         check(Test::TTest, Some(2), Some(64), true);

@@ -156,27 +156,23 @@ impl Verdict {
 
     /// Whether it raises an alert: "better" does only if the user set a limit on that side.
     pub(crate) fn raises_alert(&self, model: Option<&ThresholdModel>) -> bool {
-        match self.outcome {
-            Outcome::Worse | Outcome::Changed => true,
-            Outcome::Better => model.is_some_and(|model| self.is_limit_set(model)),
-            _ => false,
-        }
+        !self.outcome.is_suspect() && self.counts(model)
     }
 
     /// Whether it would raise an alert if it were not a spike.
     pub(crate) fn may_raise_alert(&self, model: Option<&ThresholdModel>) -> bool {
-        match self.outcome {
-            Outcome::MaybeWorse | Outcome::MaybeChanged => true,
-            Outcome::MaybeBetter => model.is_some_and(|model| self.is_limit_set(model)),
-            _ => false,
-        }
+        self.outcome.is_suspect() && self.counts(model)
     }
 
-    fn is_limit_set(&self, model: &ThresholdModel) -> bool {
-        match self.limit {
-            Some(Limit::Lower) => model.lower_boundary.is_some(),
-            Some(Limit::Upper) => model.upper_boundary.is_some(),
-            None => false,
+    fn counts(&self, model: Option<&ThresholdModel>) -> bool {
+        match self.outcome {
+            Outcome::Worse | Outcome::Changed | Outcome::MaybeWorse | Outcome::MaybeChanged => true,
+            Outcome::Better | Outcome::MaybeBetter => model.is_some_and(|model| match self.limit {
+                Some(Limit::Lower) => model.lower_boundary.is_some(),
+                Some(Limit::Upper) => model.upper_boundary.is_some(),
+                None => false,
+            }),
+            _ => false,
         }
     }
 }

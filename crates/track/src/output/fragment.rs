@@ -147,15 +147,21 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     warnings
 }
 
-fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
+/// The cells that each row of a table has, and two more.
+fn cells(page: &Page<'_>, row: &ReportRow<'_>, [change, end]: [Line; 2]) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
         vec![Span::code(&row.measure.slug)],
         vec![Span::text(unbroken(&row.value_text()))],
         vec![Span::text(unbroken(&row.baseline_text()))],
-        vec![Span::Strong(unbroken(&row.change_text())), Span::text(interval(row))],
-        vec![Span::text(unbroken(&row.limit_text()))],
+        change,
+        end,
     ]
+}
+
+fn alert(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
+    let change = vec![Span::Strong(unbroken(&row.change_text())), Span::text(interval(row))];
+    cells(page, row, [change, vec![Span::text(unbroken(&row.limit_text()))]])
 }
 
 /// Why there is an alert, and what became of it; nothing where there is nothing to tell.
@@ -182,17 +188,12 @@ fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
 }
 
 fn metric(page: &Page<'_>, row: &ReportRow<'_>) -> Vec<Line> {
-    vec![
-        vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
-        vec![Span::code(&row.measure.slug)],
-        vec![Span::text(unbroken(&row.value_text()))],
-        vec![Span::text(unbroken(&row.baseline_text()))],
-        vec![Span::text(unbroken(&row.change_text()) + &interval(row))],
-        vec![match row.is_active() {
-            true => Span::Strong(row.verdict_text()),
-            false => Span::text(glued(&row.verdict_text())),
-        }],
-    ]
+    let verdict = match row.is_active() {
+        true => Span::Strong(row.verdict_text()),
+        false => Span::text(glued(&row.verdict_text())),
+    };
+    let change = Span::text(unbroken(&row.change_text()) + &interval(row));
+    cells(page, row, [vec![change], vec![verdict]])
 }
 
 fn interval(row: &ReportRow<'_>) -> String {

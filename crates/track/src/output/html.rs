@@ -12,15 +12,9 @@ fn block(block: &Block) -> String {
         Block::Heading(spans) => format!("<h3>{}</h3>\n", line(spans)),
         Block::Paragraph(spans) => format!("<p>{}</p>\n", line(spans)),
         Block::Warning(lines) => {
-            let lines: String =
-                lines.iter().map(|spans| format!("<li>{}</li>", line(spans))).collect();
-            format!("<blockquote><strong>Warning</strong><ul>{lines}</ul></blockquote>\n")
+            format!("<blockquote><strong>Warning</strong>{}</blockquote>\n", list(lines))
         }
-        Block::List(lines) => {
-            let lines: String =
-                lines.iter().map(|spans| format!("<li>{}</li>", line(spans))).collect();
-            format!("<ul>{lines}</ul>\n")
-        }
+        Block::List(lines) => list(lines) + "\n",
         Block::Table { head, rows } => {
             let rows: String = rows.iter().map(|cells| row(head, cells)).collect();
             let head: String =
@@ -32,6 +26,11 @@ fn block(block: &Block) -> String {
             format!("<details><summary>{summary}</summary>\n{inside}</details>\n")
         }
     }
+}
+
+fn list(lines: &[Line]) -> String {
+    let items: String = lines.iter().map(|spans| format!("<li>{}</li>", line(spans))).collect();
+    format!("<ul>{items}</ul>")
 }
 
 fn row(head: &[Heading], cells: &[Line]) -> String {

@@ -92,12 +92,7 @@ fn metric(ids: &Ids, row: &ReportRow<'_>) -> Value {
 }
 
 fn boundary(row: &ReportRow<'_>) -> Value {
-    let boundary = row.verdict.and_then(|verdict| verdict.boundary).unwrap_or_default();
-    json!({
-        "baseline": boundary.baseline,
-        "lower_limit": boundary.lower_limit,
-        "upper_limit": boundary.upper_limit,
-    })
+    json!(row.verdict.and_then(|verdict| verdict.boundary).unwrap_or_default())
 }
 
 fn alert(entities: &Entities<'_>, row: &ReportRow<'_>) -> Option<Value> {

@@ -12,14 +12,8 @@ fn block(block: &Block) -> String {
     match block {
         Block::Heading(spans) => format!("### {}\n", line(spans)),
         Block::Paragraph(spans) => format!("{}\n", line(spans)),
-        Block::Warning(lines) => {
-            let lines: Vec<_> =
-                lines.iter().map(|spans| format!("> - {}\n", line(spans))).collect();
-            format!("> [!WARNING]\n{}", lines.concat())
-        }
-        Block::List(lines) => {
-            lines.iter().map(|spans| format!("- {}\n", line(spans))).collect::<String>()
-        }
+        Block::Warning(lines) => format!("> [!WARNING]\n{}", list("> - ", lines)),
+        Block::List(lines) => list("- ", lines),
         Block::Table { head, rows } => {
             let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
             let rule = |heading: &Heading| if heading.is_number { "---:" } else { "---" };
@@ -38,6 +32,10 @@ fn block(block: &Block) -> String {
             format!("<details><summary>{summary}</summary>\n\n{inside}\n</details>\n")
         }
     }
+}
+
+fn list(sign: &str, lines: &[Line]) -> String {
+    lines.iter().map(|spans| format!("{sign}{}\n", line(spans))).collect()
 }
 
 fn line(spans: &Line) -> String {

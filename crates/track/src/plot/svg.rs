@@ -129,42 +129,24 @@ fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     let dots = || chart.lines().flat_map(|line| &line.dots);
     let has_alert =
         |is: fn(Status) -> bool| dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)));
-    let mut key = Vec::new();
-    let mut add = |occurs: bool, sign, meaning| {
-        if occurs {
-            key.push((sign, SIGN_WIDTH, meaning));
-        }
-    };
-    add(
-        dots().any(|dot| dot.lower.is_some() && dot.upper.is_some()),
-        "<rect class=\"band\" y=\"-5\" width=\"18\" height=\"10\"/>",
-        "spread",
-    );
-    add(
-        dots().any(|dot| dot.lower_limit.is_some() || dot.upper_limit.is_some()),
-        "<path class=\"limit\" d=\"M0 0H18\"/>",
-        "limit",
-    );
-    add(
-        chart.lines().any(|line| !line.steps.is_empty()),
-        "<path class=\"step\" d=\"M9 -6V6\"/><path class=\"level\" d=\"M0 -5H9M9 5H18\"/>",
-        "change of level",
-    );
-    add(
-        has_alert(|status| status == Status::Active),
-        "<circle class=\"alert\" cx=\"9\" r=\"5\"/>",
-        "alert",
-    );
-    add(
-        has_alert(|status| status != Status::Active),
-        "<circle class=\"settled\" cx=\"9\" r=\"5\"/>",
-        "alert dismissed or silenced",
-    );
-    add(
-        chart.stamps.iter().any(|stamp| !stamp.news.is_empty()),
-        "<path class=\"news\" d=\"M9 -7V7\"/>",
-        "environment changed",
-    );
+    let has_spread = dots().any(|dot| dot.lower.is_some() && dot.upper.is_some());
+    let has_limit = dots().any(|dot| dot.lower_limit.is_some() || dot.upper_limit.is_some());
+    let has_step = chart.lines().any(|line| !line.steps.is_empty());
+    let is_active = has_alert(|status| status == Status::Active);
+    let is_settled = has_alert(|status| status != Status::Active);
+    let has_news = chart.stamps.iter().any(|stamp| !stamp.news.is_empty());
+    let step = r#"<path class="step" d="M9 -6V6"/><path class="level" d="M0 -5H9M9 5H18"/>"#;
+    let settled = r#"<circle class="settled" cx="9" r="5"/>"#;
+    let signs = [
+        (has_spread, r#"<rect class="band" y="-5" width="18" height="10"/>"#, "spread"),
+        (has_limit, r#"<path class="limit" d="M0 0H18"/>"#, "limit"),
+        (has_step, step, "change of level"),
+        (is_active, r#"<circle class="alert" cx="9" r="5"/>"#, "alert"),
+        (is_settled, settled, "alert dismissed or silenced"),
+        (has_news, r#"<path class="news" d="M9 -7V7"/>"#, "environment changed"),
+    ];
+    let occurring = signs.into_iter().filter(|(occurs, ..)| *occurs);
+    let mut key: Vec<_> = occurring.map(|(_, sign, meaning)| (sign, SIGN_WIDTH, meaning)).collect();
     if chart.lines().any(|line| line.last_change().is_some()) {
         // A sign of text takes the room that its font takes.
         let room = width("± %", FONT).ceil() + 4.0;

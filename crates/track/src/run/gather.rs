@@ -64,8 +64,8 @@ pub(super) fn gather(
     remarks: &mut Vec<String>,
 ) -> Result<Vec<Results>, RunError> {
     let source = &request.source;
-    if source.files.len() + source.sized_files.len() > FILES_MAX {
-        let count = source.files.len() + source.sized_files.len();
+    let count = source.files.len() + source.sized_files.len();
+    if count > FILES_MAX {
         return Err(GatherError::TooManyFiles(count).into());
     }
     let Some(command) = &source.command else { return Ok(without_command(request)?) };
@@ -84,10 +84,9 @@ pub(super) fn gather(
             Err(error) => return Err(error.into()),
         };
         if source.is_build_time || !source.sized_files.is_empty() {
-            let elapsed = source.is_build_time.then_some(printed.elapsed);
             let mut results = Results::default();
-            if let Some(elapsed) = elapsed {
-                add_build_time(&mut results, command, elapsed.as_secs_f64())?;
+            if source.is_build_time {
+                add_build_time(&mut results, command, printed.elapsed.as_secs_f64())?;
             }
             add_sizes(&mut results, &source.sized_files)?;
             iterations.push(results);

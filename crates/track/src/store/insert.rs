@@ -23,7 +23,16 @@ pub enum Insertion {
     AlreadyThere,
 }
 
+/// The rows of a benchmark and a measure.
 type Rows = (i64, i64);
+
+/// A report on its way into a store: its row, that of its project, and sums over what belongs to it.
+struct Writer<'c> {
+    db: &'c Connection,
+    project: i64,
+    row: i64,
+    sums: Sums,
+}
 
 impl Store {
     /// Stores a report; when this returns, it is on the disk. A known UUID changes nothing.
@@ -44,228 +53,193 @@ impl Store {
 
 /// Stores a valid report in a transaction. [`validate`] saw that it has the metrics it speaks of.
 pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
-    if is_known(db, report)? {
+    if prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])? {
         return Ok(Insertion::AlreadyThere);
     }
     // The row of the report comes last, since it tells sums of the others, which refer to it.
     db.pragma_update(None, "defer_foreign_keys", true)?;
     let project = PROJECT.find_or_insert(db, params![report.project.as_str()])?;
-    let row = REPORT.next(db)?;
-    let mut sums = Sums::default();
-    let metrics = insert_metrics(db, project, row, report, &mut sums)?;
-    insert_failures(db, project, row, report, &mut sums)?;
+    let mut writer = Writer { db, project, row: REPORT.next(db)?, sums: Sums::default() };
+    let metrics = writer.metrics(report)?;
+    writer.failures(report)?;
     let mut verdicts = VERDICT.inserter(db)?;
     for (position, verdict) in (0..).zip(&report.verdicts) {
         let key = (verdict.iteration, &verdict.benchmark, &verdict.measure);
-        insert_verdict(&mut verdicts, row, metrics[&key], position, verdict, &mut sums)?;
+        writer.verdict(&mut verdicts, metrics[&key], position, verdict)?;
     }
     let mut alerts = ALERT.inserter(db)?;
     for (position, alert) in (0..).zip(&report.alerts) {
         let key = (alert.iteration, &alert.benchmark, &alert.measure);
-        insert_alert(&mut alerts, row, metrics[&key], position, alert, &mut sums)?;
+        writer.alert(&mut alerts, metrics[&key], position, alert)?;
     }
-    let checksum = insert_report(db, project, row, report, &sums)?;
+    let checksum = writer.report(report)?;
     let mut total = Total::read(db)?;
     total.reports.add(checksum);
     total.write(db)?;
     Ok(Insertion::Stored)
 }
 
-fn is_known(db: &Connection, report: &Report) -> SqlResult<bool> {
-    prepare(db, "SELECT 1 FROM report WHERE uuid = ?1")?.exists([Id(report.uuid)])
-}
+impl Writer<'_> {
+    fn report(&self, report: &Report) -> SqlResult<Checksum> {
+        let Self { db, project, row, sums } = self;
+        let branch = self.named(BRANCH, report.branch.as_str())?;
+        let testbed = self.named(TESTBED, report.testbed.as_str())?;
+        let environment = environment(db, &report.environment)?;
+        let start = report.start_point.as_ref();
+        let start_branch =
+            start.map(|start| self.named(BRANCH, start.branch.as_str())).transpose()?;
+        REPORT.inserter(db)?.insert(params![
+            row,
+            Id(report.uuid),
+            project,
+            branch,
+            testbed,
+            report.hash,
+            report.epoch,
+            start_branch,
+            start.and_then(|start| start.hash.as_ref()),
+            start.and_then(|start| start.until).map(Time),
+            start.map(|start| start.max_versions),
+            Time(report.start_time),
+            Time(report.end_time),
+            Word(report.adapter),
+            environment,
+            report.environment.load,
+            report.environment.steal,
+            report.environment.git_hash,
+            report.environment.is_dirty,
+            number(report.iterations.len()),
+            report.confirms.map(Id),
+            sums.metrics,
+            sums.failures,
+            sums.alerts,
+            sums.content.whole(),
+            sums.values.whole(),
+            sums.marks.whole(),
+        ])
+    }
 
-fn insert_report(
-    db: &Connection,
-    project: i64,
-    row: i64,
-    report: &Report,
-    sums: &Sums,
-) -> SqlResult<Checksum> {
-    let branch = named(db, BRANCH, project, report.branch.as_str())?;
-    let testbed = named(db, TESTBED, project, report.testbed.as_str())?;
-    let environment = environment(db, &report.environment)?;
-    let start = report.start_point.as_ref();
-    let start_branch =
-        start.map(|start| named(db, BRANCH, project, start.branch.as_str())).transpose()?;
-    REPORT.inserter(db)?.insert(params![
-        row,
-        Id(report.uuid),
-        project,
-        branch,
-        testbed,
-        report.hash,
-        report.epoch,
-        start_branch,
-        start.and_then(|start| start.hash.as_ref()),
-        start.and_then(|start| start.until).map(Time),
-        start.map(|start| start.max_versions),
-        Time(report.start_time),
-        Time(report.end_time),
-        Word(report.adapter),
-        environment,
-        report.environment.load,
-        report.environment.steal,
-        report.environment.git_hash,
-        report.environment.is_dirty,
-        number(report.iterations.len()),
-        report.confirms.map(Id),
-        sums.metrics,
-        sums.failures,
-        sums.alerts,
-        sums.content.whole(),
-        sums.values.whole(),
-        sums.marks.whole(),
-    ])
-}
-
-fn insert_metrics<'r>(
-    db: &Connection,
-    project: i64,
-    report: i64,
-    content: &'r Report,
-    sums: &mut Sums,
-) -> SqlResult<HashMap<MetricKey<'r>, Rows>> {
-    let mut rows = HashMap::new();
-    let mut metrics = METRIC.inserter(db)?;
-    let mut samples = SampleRows::new(db)?;
-    let mut measures: Vec<(&Measure, i64)> = Vec::new();
-    let mut position = 0;
-    for (iteration, results) in (0..).zip(&content.iterations) {
-        for benchmark in &results.benchmarks {
-            let name = &benchmark.name;
-            let benchmark_row = named(db, BENCHMARK, project, name.as_str())?;
-            for (measure, metric) in &benchmark.metrics {
-                // A report has few measures.
-                let measure_row = match measures.iter().find(|known| known.0 == measure) {
-                    Some(known) => known.1,
-                    None => {
-                        measures.push((measure, self::measure(db, measure)?));
-                        measures[measures.len() - 1].1
+    fn metrics<'r>(&mut self, report: &'r Report) -> SqlResult<HashMap<MetricKey<'r>, Rows>> {
+        let mut rows = HashMap::new();
+        let mut metrics = METRIC.inserter(self.db)?;
+        let mut samples = SAMPLES.inserter(self.db)?;
+        let mut samples_row = SAMPLES.next(self.db)?;
+        let mut measures: Vec<(&Measure, i64)> = Vec::new();
+        let mut position = 0;
+        for (iteration, results) in (0..).zip(&report.iterations) {
+            for benchmark in &results.benchmarks {
+                let name = &benchmark.name;
+                let benchmark_row = self.named(BENCHMARK, name.as_str())?;
+                for (measure, metric) in &benchmark.metrics {
+                    // A report has few measures.
+                    let measure_row = match measures.iter().find(|known| known.0 == measure) {
+                        Some(known) => known.1,
+                        None => {
+                            measures.push((measure, self::measure(self.db, measure)?));
+                            measures[measures.len() - 1].1
+                        }
+                    };
+                    let mut own_samples = None;
+                    if !metric.samples.is_empty() {
+                        let values = params![samples_row, Numbers(metric.samples.clone())];
+                        self.sums.content.add(samples.insert(values)?);
+                        own_samples = Some(samples_row);
+                        samples_row += 1;
                     }
-                };
-                let checksum = metrics.insert(params![
-                    report,
-                    benchmark_row,
-                    measure_row,
-                    iteration,
-                    position,
-                    benchmark.is_ignored,
-                    metric.value,
-                    metric.lower_value,
-                    metric.upper_value,
-                    samples.insert(metric, sums)?,
-                ])?;
-                let value = Checksum::of_value(benchmark_row, measure_row, iteration, metric.value);
-                sums.metric(checksum, value);
-                rows.insert((iteration, name, &measure.slug), (benchmark_row, measure_row));
-                position += 1;
+                    let checksum = metrics.insert(params![
+                        self.row,
+                        benchmark_row,
+                        measure_row,
+                        iteration,
+                        position,
+                        benchmark.is_ignored,
+                        metric.value,
+                        metric.lower_value,
+                        metric.upper_value,
+                        own_samples,
+                    ])?;
+                    let value =
+                        Checksum::of_value(benchmark_row, measure_row, iteration, metric.value);
+                    self.sums.metric(checksum, value);
+                    rows.insert((iteration, name, &measure.slug), (benchmark_row, measure_row));
+                    position += 1;
+                }
             }
         }
-    }
-    Ok(rows)
-}
-
-struct SampleRows<'c> {
-    next: i64,
-    rows: Inserter<'c>,
-}
-
-impl<'c> SampleRows<'c> {
-    fn new(db: &'c Connection) -> SqlResult<Self> {
-        Ok(Self { next: SAMPLES.next(db)?, rows: SAMPLES.inserter(db)? })
+        Ok(rows)
     }
 
-    /// The row of a metric's samples, if it has any.
-    fn insert(&mut self, metric: &Metric, sums: &mut Sums) -> SqlResult<Option<i64>> {
-        if metric.samples.is_empty() {
-            return Ok(None);
+    fn failures(&mut self, report: &Report) -> SqlResult<()> {
+        let iterations = (0..).zip(&report.iterations);
+        let failures = iterations.flat_map(|(iteration, results)| {
+            results.failures.iter().map(move |failure| (iteration, failure))
+        });
+        for (position, (iteration, failure)) in (0_i64..).zip(failures) {
+            let benchmark = self.named(BENCHMARK, failure.name.as_str())?;
+            let values = params![self.row, position, iteration, benchmark, failure.reason];
+            self.sums.failure(FAILURE.inserter(self.db)?.insert(values)?);
         }
-        let row = self.next;
-        sums.content.add(self.rows.insert(params![row, Numbers(metric.samples.clone())])?);
-        self.next += 1;
-        Ok(Some(row))
+        Ok(())
     }
-}
 
-fn insert_failures(
-    db: &Connection,
-    project: i64,
-    report: i64,
-    content: &Report,
-    sums: &mut Sums,
-) -> SqlResult<()> {
-    let iterations = (0..).zip(&content.iterations);
-    let failures = iterations.flat_map(|(iteration, results)| {
-        results.failures.iter().map(move |failure| (iteration, failure))
-    });
-    for (position, (iteration, failure)) in (0_i64..).zip(failures) {
-        let benchmark = named(db, BENCHMARK, project, failure.name.as_str())?;
-        let values = params![report, position, iteration, benchmark, failure.reason];
-        sums.failure(FAILURE.inserter(db)?.insert(values)?);
+    fn verdict(
+        &mut self,
+        verdicts: &mut Inserter<'_>,
+        (benchmark, measure): Rows,
+        position: i64,
+        verdict: &Verdict,
+    ) -> SqlResult<()> {
+        let boundary = verdict.boundary.unwrap_or_default();
+        let change = verdict.change;
+        let outcome = Word(verdict.outcome);
+        let checksum = verdicts.insert(params![
+            self.row,
+            benchmark,
+            measure,
+            verdict.iteration,
+            position,
+            outcome,
+            verdict.test.map(Word),
+            verdict.boundary.is_some(),
+            boundary.baseline,
+            boundary.lower_limit,
+            boundary.upper_limit,
+            verdict.limit.map(Word),
+            change.map(|change| change.relative),
+            change.and_then(|change| change.lower),
+            change.and_then(|change| change.upper),
+            verdict.p,
+            verdict.smallest_visible,
+            number(verdict.points),
+            verdict.reason,
+        ])?;
+        let values = params![benchmark, measure, verdict.iteration, outcome];
+        let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
+        self.sums.verdict(checksum, mark);
+        Ok(())
     }
-    Ok(())
-}
 
-fn insert_verdict(
-    verdicts: &mut Inserter<'_>,
-    report: i64,
-    (benchmark, measure): Rows,
-    position: i64,
-    verdict: &Verdict,
-    sums: &mut Sums,
-) -> SqlResult<()> {
-    let boundary = verdict.boundary.unwrap_or_default();
-    let change = verdict.change;
-    let outcome = Word(verdict.outcome);
-    let checksum = verdicts.insert(params![
-        report,
-        benchmark,
-        measure,
-        verdict.iteration,
-        position,
-        outcome,
-        verdict.test.map(Word),
-        verdict.boundary.is_some(),
-        boundary.baseline,
-        boundary.lower_limit,
-        boundary.upper_limit,
-        verdict.limit.map(Word),
-        change.map(|change| change.relative),
-        change.and_then(|change| change.lower),
-        change.and_then(|change| change.upper),
-        verdict.p,
-        verdict.smallest_visible,
-        number(verdict.points),
-        verdict.reason,
-    ])?;
-    let values = params![benchmark, measure, verdict.iteration, outcome];
-    let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
-    sums.verdict(checksum, mark);
-    Ok(())
-}
+    fn alert(
+        &mut self,
+        alerts: &mut Inserter<'_>,
+        (benchmark, measure): Rows,
+        position: i64,
+        alert: &Alert,
+    ) -> SqlResult<()> {
+        let Alert { uuid, iteration, limit, status, reason, .. } = alert;
+        let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
+        let values =
+            params![uuid, self.row, benchmark, measure, iteration, position, limit, status, reason];
+        let checksum = alerts.insert(values)?;
+        let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
+        self.sums.alert(checksum, mark);
+        Ok(())
+    }
 
-fn insert_alert(
-    alerts: &mut Inserter<'_>,
-    report: i64,
-    (benchmark, measure): Rows,
-    position: i64,
-    alert: &Alert,
-    sums: &mut Sums,
-) -> SqlResult<()> {
-    let Alert { uuid, iteration, limit, status, reason, .. } = alert;
-    let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
-    let values =
-        params![uuid, report, benchmark, measure, iteration, position, limit, status, reason];
-    let checksum = alerts.insert(values)?;
-    let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
-    sums.alert(checksum, mark);
-    Ok(())
-}
-
-/// The row of a name in a table of names, made if need be.
-fn named(db: &Connection, table: Table, project: i64, name: &str) -> SqlResult<i64> {
-    table.find_or_insert(db, params![project, name])
+    /// The row of a name in a table of names, made if need be.
+    fn named(&self, table: Table, name: &str) -> SqlResult<i64> {
+        table.find_or_insert(self.db, params![self.project, name])
+    }
 }
 
 fn measure(db: &Connection, measure: &Measure) -> SqlResult<i64> {

@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn any_change_is_a_change() {
     let check = |history: &[f64], value, tolerance, expected| {
-        let model = ThresholdModel { upper_boundary: tolerance, ..ThresholdModel::new(Test::Auto) };
         let measure = Measure::named("instructions");
-        let found = verdict(Made { measure, model: Some(model), ..latency(history, value) });
+        let made = under(Test::Auto, None, tolerance, history, value);
+        let found = verdict(Made { measure, ..made });
         assert_eq!(found.outcome, expected, "{history:?} {value}: {}", found.reason);
         assert_eq!(found.p, None);
     };
@@ -26,9 +26,9 @@ fn any_change_is_a_change() {
 #[test]
 fn what_is_better_is_an_alert_only_where_a_limit_is_set() {
     let check = |lower_boundary, expected| {
-        let model = ThresholdModel { lower_boundary, ..ThresholdModel::new(Test::Auto) };
         let measure = Measure::named("instructions");
-        let decision = judge(&[Made { measure, model: Some(model), ..latency(&[55.0], 50.0) }]);
+        let made = under(Test::Auto, lower_boundary, None, &[55.0], 50.0);
+        let decision = judge(&[Made { measure, ..made }]);
         assert_eq!(decision.alerts.len(), expected);
     };
     check(None, 0);

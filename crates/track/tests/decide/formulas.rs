@@ -37,24 +37,13 @@ fn boundaries() {
     check(Test::Iqr, Some(1.0), Some(2.0), &steps, [Some(10.0), Some(30.0), Some(70.0)]);
     // Newest first: 100 → 40, 40 → 30, 30 → 20, 20 → 10 are steps of 0.6, 0.25, 0.333, 0.5.
     let d = (0.525 - 0.3125) * 30.0;
-    check(
-        Test::DeltaIqr,
-        Some(1.0),
-        Some(1.0),
-        &steps,
-        [Some(30.0 - d), Some(30.0), Some(30.0 + d)],
-    );
+    let one = Some(1.0);
+    check(Test::DeltaIqr, one, one, &steps, [30.0 - d, 30.0, 30.0 + d].map(Some));
     // Logarithms 1 and 3: m = 2, d = √2.
     let e = std::f64::consts::E;
     let (middle, upper) = (e.powi(2), (2.0 + 2.0_f64.sqrt() * 1.281_551_565_5).exp());
-    let history = [e, e.powi(3)];
-    check(
-        Test::LogNormal,
-        Some(0.9),
-        Some(0.9),
-        &history,
-        [Some(2.0 * middle - upper), Some(middle), Some(upper)],
-    );
+    let (p9, limits) = (Some(0.9), [2.0 * middle - upper, middle, upper].map(Some));
+    check(Test::LogNormal, p9, p9, &[e, e.powi(3)], limits);
     check(Test::LogNormal, None, Some(0.9), &[1.0, -1.0], [None; 3]);
     check(Test::Static, Some(2.0), Some(3.0), &[], [Some(2.0), None, Some(3.0)]);
     check(Test::TTest, None, p, &[5.0], [None; 3]);

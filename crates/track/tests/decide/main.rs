@@ -10,7 +10,6 @@ mod short;
 mod spikes;
 
 use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
 use wingbeat_stats::{normal, random::Random};
 use wingbeat_track::{
     decide::*,
@@ -58,12 +57,8 @@ fn latency(history: &[f64], value: f64) -> Made {
 
 /// The same under a test with these boundaries.
 fn under(test: Test, lower: Option<f64>, upper: Option<f64>, history: &[f64], value: f64) -> Made {
-    let model = ThresholdModel {
-        lower_boundary: lower,
-        upper_boundary: upper,
-        ..ThresholdModel::new(test)
-    };
-    Made { model: Some(model), ..latency(history, value) }
+    let model = Some(ThresholdModel::new(test).within(lower, upper));
+    Made { model, ..latency(history, value) }
 }
 
 impl Made {
@@ -74,12 +69,11 @@ impl Made {
         let days = if count == 0 { 0 } else { days_ago(0) };
         for days_ago in (1..=days).rev() {
             let newest = count - 1 - (days_ago - 1) * self.points_per_report;
+            let time = NOW - Duration::days(days_ago as i64);
             past.push(PastReport {
-                uuid: Uuid::nil(),
-                branch: "main".parse().expect("a name"),
                 hash: Some("0123456789abcdef".to_owned()),
-                start_time: NOW - Duration::days(days_ago as i64),
                 environment: self.environments.get(newest).cloned().unwrap_or_default(),
+                ..PastReport::at("main".parse().expect("a name"), time)
             });
         }
         let point = |(place, &value): (usize, &f64)| PastPoint {

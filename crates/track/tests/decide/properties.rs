@@ -15,6 +15,16 @@ fn on_both_sides(test: Test, history: &[f64], value: f64) -> Verdict {
     verdict(under(test, settings(test), settings(test), history, value))
 }
 
+fn flipped(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Worse => Outcome::Better,
+        Outcome::Better => Outcome::Worse,
+        Outcome::MaybeWorse => Outcome::MaybeBetter,
+        Outcome::MaybeBetter => Outcome::MaybeWorse,
+        same => same,
+    }
+}
+
 const SCALING: [Test; 7] = [
     Test::Percentage,
     Test::ZScore,
@@ -71,19 +81,9 @@ proptest! {
             let measure = Measure::custom("m", "u", direction, MeasureKind::Noisy);
             verdict(Made { measure, ..latency(&history, value) }).outcome
         };
-        let (lower, higher, unknown) = (
-            outcome(Direction::LowerIsBetter),
-            outcome(Direction::HigherIsBetter),
-            outcome(Direction::Unknown),
-        );
-        let flipped = match lower {
-            Outcome::Worse => Outcome::Better,
-            Outcome::Better => Outcome::Worse,
-            Outcome::MaybeWorse => Outcome::MaybeBetter,
-            Outcome::MaybeBetter => Outcome::MaybeWorse,
-            same => same,
-        };
-        prop_assert_eq!(higher, flipped);
+        use Direction::{HigherIsBetter, LowerIsBetter, Unknown};
+        let [lower, higher, unknown] = [LowerIsBetter, HigherIsBetter, Unknown].map(outcome);
+        prop_assert_eq!(higher, flipped(lower));
         let is_change = matches!(lower, Outcome::Worse | Outcome::Better);
         prop_assert_eq!(unknown == Outcome::Changed, is_change);
         prop_assert_eq!(unknown.is_suspect(), lower.is_suspect());
@@ -98,14 +98,7 @@ proptest! {
         for test in [Test::Percentage, Test::ZScore, Test::TTest, Test::Iqr, Test::DeltaIqr, Test::Auto] {
             let (plain, other) =
                 (on_both_sides(test, &history, value), on_both_sides(test, &mirrored, -value));
-            let flipped = match plain.outcome {
-                Outcome::Worse => Outcome::Better,
-                Outcome::Better => Outcome::Worse,
-                Outcome::MaybeWorse => Outcome::MaybeBetter,
-                Outcome::MaybeBetter => Outcome::MaybeWorse,
-                same => same,
-            };
-            prop_assert_eq!(other.outcome, flipped, "{}", test);
+            prop_assert_eq!(other.outcome, flipped(plain.outcome), "{}", test);
         }
     }
 

@@ -121,14 +121,8 @@ fn long_reports_are_shortened() {
     let mut loud = quiet(0);
     for number in 0..3000 {
         let name: &'static str = format!("module::benchmark_number_{number}").leak();
-        loud.add(
-            0,
-            Case {
-                status: Some(Status::Active),
-                reason: "a reason",
-                ..Case::new(name, "latency", 1.0, Outcome::Worse)
-            },
-        );
+        let case = Case::new(name, "latency", 1.0, Outcome::Worse);
+        loud.add(0, Case { status: Some(Status::Active), reason: "a reason", ..case });
     }
     for form in FORMS {
         for sample in [&loud, &quiet(3000)] {

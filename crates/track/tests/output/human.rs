@@ -43,21 +43,15 @@ note    version abc stands in for def
 fn every_width_is_kept() {
     use unicode_width::UnicodeWidthStr as _;
     let mut sample = mixed();
-    sample.add(
-        0,
-        Case {
-            measure: custom("表 a measure with quite a name"),
-            metric: Metric::new(12.0).within(1.0, 90_000.0),
-            reason: "averyveryveryveryveryveryverylongwordwithoutanyblankatall and others",
-            status: Some(Status::Active),
-            ..Case::new(
-                "namespace::module::<impl Trait for Type<表>>::function/1000000",
-                "x",
-                0.0,
-                Outcome::Changed,
-            )
-        },
-    );
+    let name = "namespace::module::<impl Trait for Type<表>>::function/1000000";
+    let wide = Case {
+        measure: custom("表 a measure with quite a name"),
+        metric: Metric::new(12.0).within(1.0, 90_000.0),
+        reason: "averyveryveryveryveryveryverylongwordwithoutanyblankatall and others",
+        status: Some(Status::Active),
+        ..Case::new(name, "x", 0.0, Outcome::Changed)
+    };
+    sample.add(0, wide);
     for width in 20..200 {
         let style = Style { width, ..PLAIN };
         let text = human(&sample.page(), style);
@@ -138,18 +132,14 @@ fn the_last_line() {
         ],
         "no alert in 3 metrics; a change of 40 % would have been seen",
     );
-    check(
-        vec![other("a", Outcome::NoChange, Some(0.0))],
-        "no alert in 1 metric; any change would have been seen",
-    );
-    check(
-        vec![other("a", Outcome::TooLittleHistory, None)],
-        "no alert in 1 metric; there is too little history yet",
-    );
-    check(
-        vec![other("a", Outcome::NotJudged, None)],
-        "no alert in 1 metric; none of them was judged: no threshold with a boundary names them, or they are ignored",
-    );
+    let alone = |outcome, visible, expected: &str| {
+        check(vec![other("a", outcome, visible)], &format!("no alert in 1 metric; {expected}"));
+    };
+    alone(Outcome::NoChange, Some(0.0), "any change would have been seen");
+    alone(Outcome::TooLittleHistory, None, "there is too little history yet");
+    let nobody =
+        "none of them was judged: no threshold with a boundary names them, or they are ignored";
+    alone(Outcome::NotJudged, None, nobody);
     check(
         vec![
             case(Outcome::Worse, Some(Status::Silenced)),
@@ -189,10 +179,7 @@ fn notices_and_doubts_are_told() {
     assert!(!text.contains("alert   "), "{text}");
     let (comment, json) = (markdown(&sample.page(), None), json(&sample.page()).to_string());
     for reason in ["off, or a spike", "too many spikes"] {
-        assert!(
-            comment.contains(&reason.replace(' ', "\u{a0}")) || comment.contains(reason),
-            "{comment}"
-        );
+        assert!(comment.replace('\u{a0}', " ").contains(reason), "{comment}");
         assert!(json.contains(reason), "{json}");
     }
     assert!(json.contains("maybe-worse") && json.contains("too-noisy"), "{json}");

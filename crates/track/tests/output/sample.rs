@@ -198,14 +198,9 @@ pub(crate) fn quiet(count: usize) -> Sample {
     let mut sample = Sample::of(Vec::new());
     for number in 0..count {
         let name: &'static str = format!("case_{number}").leak();
-        sample.add(
-            0,
-            Case {
-                baseline: Some(1000.0),
-                smallest_visible: Some(0.013),
-                ..Case::new(name, "latency", 1000.0, Outcome::NoChange)
-            },
-        );
+        let case = Case::new(name, "latency", 1000.0, Outcome::NoChange);
+        let (baseline, smallest_visible) = (Some(1000.0), Some(0.013));
+        sample.add(0, Case { baseline, smallest_visible, ..case });
     }
     sample
 }

@@ -181,35 +181,19 @@ pub(crate) fn single() -> Chart {
 pub(crate) fn odd() -> Chart {
     let long = "a_crate::a_module::with::many::parts::<impl core::fmt::Display for alloc::vec::Vec<T>>::fmt/input-of-4096-bytes";
     let mut dice = Dice(3);
+    let mut spread = |slug, name, low: f64, size: f64| {
+        panel(slug, vec![line(name, (0..12).map(|_| low + size * dice.next()))])
+    };
+    let plain =
+        |slug, name, value: fn(i32) -> f64| panel(slug, vec![bare(line(name, (0..12).map(value)))]);
     let panels = vec![
-        panel("file-size", vec![bare(line(long, [65_536.0; 12]))]),
-        panel(
-            "balance",
-            vec![line(
-                "<script>alert(1)</script> & \"co\"",
-                (0..12).map(|_| -50.0 + 60.0 * dice.next()),
-            )],
-        ),
-        panel(
-            "throughput",
-            vec![line(
-                "日本語のベンチマーク名はとても長いことがあります",
-                (0..12).map(|_| 2.5e9 * (1.0 + 0.1 * dice.next())),
-            )],
-        ),
-        panel("zero", vec![bare(line("nothing", [0.0; 12]))]),
-        panel(
-            "huge",
-            vec![bare(line(
-                "extremes",
-                (0..12).map(|index| if index == 6 { 1e300 } else { -1e299 }),
-            ))],
-        ),
-        panel(
-            "counter",
-            vec![bare(line("near a billion", (0..12).map(|index| 1e9 + f64::from(index % 3))))],
-        ),
-        panel("tiny", vec![bare(line("small", (0..12).map(|index| 1e-12 * f64::from(index))))]),
+        plain("file-size", long, |_| 65_536.0),
+        spread("balance", "<script>alert(1)</script> & \"co\"", -50.0, 60.0),
+        spread("throughput", "日本語のベンチマーク名はとても長いことがあります", 2.5e9, 0.25e9),
+        plain("zero", "nothing", |_| 0.0),
+        plain("huge", "extremes", |index| if index == 6 { 1e300 } else { -1e299 }),
+        plain("counter", "near a billion", |index| 1e9 + f64::from(index % 3)),
+        plain("tiny", "small", |index| 1e-12 * f64::from(index)),
     ];
     let mut chart = chart("odd & <strange> values", 12, Duration::seconds(9), panels);
     chart.stamps[3].hash = None;

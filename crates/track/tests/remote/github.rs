@@ -66,6 +66,12 @@ impl Job {
         self
     }
 
+    /// It was started by a push.
+    fn push(mut self) -> Self {
+        self.event_text(r#"{"ref": "refs/heads/main"}"#);
+        self
+    }
+
     fn tell(&self, options: &Options) -> Told {
         let page = Page::of(&self.report, &self.thresholds);
         self.actions.tell(&Message::of_page(&page, options.id.as_deref()), options)
@@ -169,14 +175,10 @@ fn no_comment_where_none_is_wanted() {
     };
     let same = |job| job;
     let none = |job: Job| Job { thresholds: vec![None; 3], ..job };
-    let push = |mut job: Job| {
-        job.event_text(r#"{"ref": "refs/heads/main"}"#);
-        job
-    };
     let on_alert = || Options { only_on_alert: true, ..with_token() };
     let on_thresholds = || Options { only_thresholds: true, ..with_token() };
     check(same, Options::default(), vec![], 0);
-    check(push, with_token(), vec![], 0);
+    check(Job::push, with_token(), vec![], 0);
     check(same, on_thresholds(), vec![], 2);
     check(none, on_thresholds(), vec![], 0);
     check(same, on_alert(), vec![], 1);
@@ -231,17 +233,13 @@ fn a_check_run_is_as_good_as_the_exit_code() {
         job.report.iterations[0].fail(name, "exit code 1");
         job
     };
-    let push = |mut job: Job| {
-        job.event_text(r#"{"ref": "refs/heads/main"}"#);
-        job
-    };
     let same = |job| job;
     check(same, true, HASH, "success");
     check(Job::alarm, true, HASH, "failure");
     check(Job::alarm, false, HASH, "neutral");
     check(fail, true, HASH, "failure");
     check(fail, false, HASH, "neutral");
-    check(push, true, CHECKED_OUT, "success");
+    check(Job::push, true, CHECKED_OUT, "success");
     let stub = github(vec![]);
     let options = Options { id: Some("nightly".to_owned()), ..with_token() };
     let _ = Job::new(&stub.url).tell(&options);

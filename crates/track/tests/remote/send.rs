@@ -39,7 +39,7 @@ fn threshold(test: Test, benchmark: Option<&str>) -> Threshold {
     Threshold {
         measure: Slug::of("latency"),
         benchmark: benchmark.map(str::to_owned),
-        model: ThresholdModel { upper_boundary: Some(0.99), ..ThresholdModel::new(test) },
+        model: ThresholdModel::new(test).within(None, Some(0.99)),
     }
 }
 
@@ -136,24 +136,19 @@ fn alerts_and_links() {
     assert_eq!((alert.benchmark.as_str(), alert.measure.as_str()), ("a-b", "Latency"));
     assert_eq!((alert.limit, alert.status), (Limit::Upper, Status::Active));
     assert_eq!((alert.value, alert.limit_value), (1500.0, Some(1100.0)));
+    let [report, branch, head, testbed, benchmark, measure] = [1, 4, 5, 6, 7, 8].map(id);
     let url = format!(
-        "http://console:3000/perf/my-proj?branches={}&heads={}&testbeds={}&benchmarks={}&measures={}\
-         &start_time=1764633600000&end_time=1767225605000&report={}&upper_boundary=true",
-        id(4),
-        id(5),
-        id(6),
-        id(7),
-        id(8),
-        id(1)
+        "http://console:3000/perf/my-proj?branches={branch}&heads={head}&testbeds={testbed}\
+         &benchmarks={benchmark}&measures={measure}&start_time=1764633600000&end_time=1767225605000\
+         &report={report}&upper_boundary=true"
     );
     assert_eq!(alert.url.as_ref(), Some(&url));
     assert_eq!(answer.plots, [("a-b Latency".to_owned(), url.clone())]);
     let text = remote::human(&answer, Style { width: 100, has_colours: false, is_verbose: false });
     let expected = format!(
-        "report  http://console:3000/perf/my-proj/reports/{}\n\
+        "report  http://console:3000/perf/my-proj/reports/{report}\n\
          alert  a-b Latency: 1.500 µs is above 1.100 µs, usually 1.000 µs\n       {url}\n\
-         the server raised 1 alert in 1 metric\n",
-        id(1)
+         the server raised 1 alert in 1 metric\n"
     );
     assert_eq!(text, expected);
 }

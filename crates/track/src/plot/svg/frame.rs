@@ -224,24 +224,17 @@ fn labels(
             true => String::new(),
             false => format!("<tspan class=\"quiet\" dx=\"8\">{change}</tspan>"),
         };
+        let [whole, name, value] = [&line.name, &name, &value].map(|text| escaped(text));
+        let [from, to, end, text] =
+            [x + 3.0, right.max(x + 3.0), right + 14.0, right + 18.0].map(px);
+        let [y, place, below] = [y, place, place + 14.0].map(px);
         let _ = writeln!(
             out,
-            "<g class=\"label {class}\"><title>{}</title><path class=\"lead\" d=\"M{} {}L{} {}L{} {}\"/>\
-             <text x=\"{tx}\" y=\"{}\">{}</text><text class=\"value\" x=\"{tx}\" y=\"{}\">{}{change}\
-             </text></g>",
-            escaped(&line.name),
-            px(x + 3.0),
-            px(y),
-            px(right.max(x + 3.0)),
-            px(y),
-            px(right + 14.0),
-            px(place),
-            px(place),
-            escaped(&name),
-            px(place + 14.0),
-            escaped(&value),
-            class = class(colour),
-            tx = px(right + 18.0),
+            "<g class=\"label {}\"><title>{whole}</title>\
+             <path class=\"lead\" d=\"M{from} {y}L{to} {y}L{end} {place}\"/>\
+             <text x=\"{text}\" y=\"{place}\">{name}</text>\
+             <text class=\"value\" x=\"{text}\" y=\"{below}\">{value}{change}</text></g>",
+            class(colour)
         );
     }
 }

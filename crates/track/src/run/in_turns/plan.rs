@@ -20,9 +20,8 @@ pub(super) fn plan(
     background: &Background,
 ) -> Result<compare::Plan, String> {
     let source = &request.source;
-    let Some(command) = &source.command else {
-        return Err("results without a command cannot be measured again".to_owned());
-    };
+    let command = source.command.as_ref();
+    let command = command.ok_or("results without a command cannot be measured again")?;
     if !source.files.is_empty() {
         return Err("the results are in files, and only what a command prints can be compared \
                     (print them: `… && cat FILE`)"
@@ -58,12 +57,8 @@ fn commits(
     benchmarks: &[BenchmarkName],
     background: &Background,
 ) -> Result<[String; 2], String> {
-    let Some(checked_out) = git::head(&request.directory) else {
-        return Err(
-            "there is no git repository here, so the code of the report before is not known"
-                .to_owned(),
-        );
-    };
+    let checked_out = git::head(&request.directory)
+        .ok_or("there is no git repository here, so the code of the report before is not known")?;
     if report.environment.is_dirty == Some(true) {
         return Err("the working tree has changes that are not committed, and only commits are \
                     compared"
@@ -75,12 +70,8 @@ fn commits(
             "--hash names another commit than {checked_out}, which is checked out"
         ));
     }
-    let Some(nearest) = background.nearest(benchmarks) else {
-        return Err("no report of history has them".to_owned());
-    };
-    let Some(base) = nearest.hash.clone() else {
-        return Err("the report before does not tell its commit".to_owned());
-    };
+    let nearest = background.nearest(benchmarks).ok_or("no report of history has them")?;
+    let base = nearest.hash.clone().ok_or("the report before does not tell its commit")?;
     let name = short_hash(&base);
     if nearest.environment.is_dirty == Some(true) {
         return Err(format!("the report before had changes that were not committed beside {name}"));
@@ -117,22 +108,16 @@ fn words(command: Benchmark) -> Vec<OsString> {
 fn word_in_working_tree(command: &[OsString], directory: &Path) -> Option<String> {
     let root = git::root(directory)?;
     let root = root.trim_end_matches('/');
-    let is_inside = |word: &str| {
-        word.match_indices(root).any(|(at, _)| {
-            word[at + root.len()..].chars().next().is_none_or(|c| !is_part_of_name(c))
-        })
+    // These go on with the name of a folder, so that it is another one.
+    let is_part_of_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let is_inside = |word: &&str| {
+        let mut ends = word.match_indices(root).map(|(at, _)| &word[at + root.len()..]);
+        ends.any(|rest| !rest.starts_with(is_part_of_name))
     };
-    let words = command.iter().map(|word| word.to_string_lossy().into_owned());
-    words.flat_map(|line| split(&line)).find(|word| is_inside(word))
-}
-
-fn split(line: &str) -> Vec<String> {
-    line.split_whitespace().map(str::to_owned).collect()
-}
-
-/// Whether a character goes on with the name of a folder, so that it is another one.
-fn is_part_of_name(c: char) -> bool {
-    c.is_alphanumeric() || "-_.".contains(c)
+    let find = |line: &OsString| {
+        line.to_string_lossy().split_whitespace().find(is_inside).map(str::to_owned)
+    };
+    command.iter().find_map(find)
 }
 
 #[cfg(test)]
