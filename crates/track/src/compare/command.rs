@@ -22,6 +22,7 @@ use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
 };
+use tempfile::tempfile;
 
 use super::{Plan, error::CompareError, result::SideName};
 use crate::{command::Benchmark, git};
@@ -81,7 +82,7 @@ impl Runner {
 
     fn execute(&self, benchmark: &Benchmark, stop: &AtomicBool) -> Result<Output, CompareError> {
         let failed = |source| CompareError::Start { command: benchmark.display(), source };
-        let mut files = [scratch().map_err(failed)?, scratch().map_err(failed)?];
+        let mut files = [tempfile().map_err(failed)?, tempfile().map_err(failed)?];
         let [stdout, stderr] = &files;
         let mut command = benchmark.command();
         let child = git::forget_hook(&mut command)
@@ -151,10 +152,6 @@ fn build_of(command: &[OsString]) -> Option<Vec<OsString>> {
         words.insert(verb + 1, "--no-run".into());
     }
     Some(words)
-}
-
-fn scratch() -> io::Result<File> {
-    tempfile::tempfile()
 }
 
 fn read(file: &mut File) -> io::Result<Vec<u8>> {

@@ -45,7 +45,8 @@ impl Git {
         let commit = output(git(&self.root).args(arguments))?.map_err(|_| unknown())?;
         // Older versions of git repeat the option.
         let commit = commit.lines().last().unwrap_or_default().to_owned();
-        let tree = self.tree(&commit)?;
+        let of_commit = ["rev-parse", &format!("{commit}^{{tree}}")];
+        let tree = self.run("find the files of a commit", &of_commit)?;
         let asked = asked.to_owned();
         Ok(Snapshot { revision: Revision { asked, commit, has_uncommitted_changes: false }, tree })
     }
@@ -75,10 +76,6 @@ impl Git {
             revision: Revision { asked, has_uncommitted_changes, ..head.revision },
             tree,
         })
-    }
-
-    fn tree(&self, commit: &str) -> Result<String, CompareError> {
-        self.run("find the files of a commit", &["rev-parse", &format!("{commit}^{{tree}}")])
     }
 
     /// Runs git at the root; gives what it printed, without the line break at its end.

@@ -213,24 +213,19 @@ fn remarks(comparison: &Comparison) -> Vec<Remark> {
 }
 
 fn conclusion(comparison: &Comparison) -> String {
-    let count =
-        |is_it: fn(&ComparedRow) -> bool| comparison.rows.iter().filter(|row| is_it(row)).count();
-    let worse = count(|row| row.is_beyond_threshold);
-    let slightly = count(|row| row.verdict == Verdict::Worse && !row.is_beyond_threshold);
-    let better = count(|row| row.verdict == Verdict::Better);
-    let changed = count(|row| row.verdict == Verdict::Changed);
-    let undecided = count(|row| row.verdict == Verdict::TooFewPairs);
     let mut parts = Vec::new();
-    let mut tell = |count: usize, what: &str| {
+    let mut tell = |what: &str, is_it: fn(&ComparedRow) -> bool| {
+        let count = comparison.rows.iter().filter(|row| is_it(row)).count();
         if count > 0 {
             parts.push(format!("{} {what}", grouped(count)));
         }
     };
-    tell(worse, "worse");
-    tell(slightly, "worse within the threshold");
-    tell(changed, "changed");
-    tell(better, "better");
-    tell(undecided, "undecided");
+    let is_slight = |row: &ComparedRow| row.verdict == Verdict::Worse && !row.is_beyond_threshold;
+    tell("worse", |row| row.is_beyond_threshold);
+    tell("worse within the threshold", is_slight);
+    tell("changed", |row| row.verdict == Verdict::Changed);
+    tell("better", |row| row.verdict == Verdict::Better);
+    tell("undecided", |row| row.verdict == Verdict::TooFewPairs);
     let of = plural(comparison.rows.len(), "result");
     match parts.is_empty() {
         true => format!("no change seen in {of}"),

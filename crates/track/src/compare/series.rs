@@ -125,14 +125,13 @@ mod tests {
     #[test]
     fn ratios_need_values_above_0() {
         let check = |pairs: &[[f64; 2]], expected: Option<&[f64]>| {
-            let mut series = Series {
+            let series = Series {
                 benchmark: BenchmarkName::new("a").expect("a name"),
                 is_ignored: false,
                 measure: Measure::latency(),
-                pairs: Vec::new(),
+                pairs: pairs.to_vec(),
                 seen: [1; 2],
             };
-            series.pairs = pairs.to_vec();
             assert_eq!(series.log_ratios().as_deref(), expected, "{pairs:?}");
         };
         check(&[[1.0, 1.0], [2.0, 4.0]], Some(&[0.0, 2.0_f64.ln()]));

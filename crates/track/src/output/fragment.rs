@@ -11,7 +11,7 @@ use super::{
     short_hash,
     verdict::verdict,
 };
-use crate::model::Report;
+use crate::model::{BranchName, Report};
 
 /// What GitHub takes of a check run's summary, in characters; of a comment it takes one more. We count bytes,
 /// which are never fewer.
@@ -102,20 +102,15 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
 
 /// What was measured where.
 pub(crate) fn subject(report: &Report) -> Block {
-    let commit = |hash: &str| Span::code(short_hash(hash));
-    let mut branch = vec![Span::code(&report.branch)];
-    if let Some(hash) = &report.hash {
-        branch.extend([Span::text(" at "), commit(hash)]);
-    }
+    let cell = |branch: &BranchName, hash: &Option<String>| -> Line {
+        let at = hash.as_ref().map(|hash| [Span::text(" at "), Span::code(short_hash(hash))]);
+        [Span::code(branch)].into_iter().chain(at.into_iter().flatten()).collect()
+    };
     let mut head = Heading::row(&["branch", "testbed"]);
-    let mut cells = vec![branch, vec![Span::code(&report.testbed)]];
+    let mut cells = vec![cell(&report.branch, &report.hash), vec![Span::code(&report.testbed)]];
     if let Some(start) = &report.start_point {
-        let mut cell = vec![Span::code(&start.branch)];
-        if let Some(hash) = &start.hash {
-            cell.extend([Span::text(" at "), commit(hash)]);
-        }
         head.push(Heading::new("compared with", false));
-        cells.push(cell);
+        cells.push(cell(&start.branch, &start.hash));
     }
     Block::Table { head, rows: vec![cells] }
 }

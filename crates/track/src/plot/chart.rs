@@ -305,17 +305,13 @@ fn group<'a>(lines: impl Iterator<Item = (&'a PlotSeries, Line)>) -> Vec<Panel> 
             });
         }
     }
-    sort_panels(&mut panels);
-    panels
-}
-
-/// What needs a look first; among equals by measure and benchmark.
-fn sort_panels(panels: &mut [Panel]) {
-    for panel in panels.iter_mut() {
+    // What needs a look first; among equals by measure and benchmark.
+    for panel in &mut panels {
         let newest = |line: &Line| line.last().map(|dot| dot.report);
         panel.lines.sort_by_cached_key(|line| (line.rank(), Reverse(newest(line))));
     }
     panels.sort_by_cached_key(|panel| {
         (panel.rank(), panel.measure.slug.clone(), panel.benchmark.clone())
     });
+    panels
 }

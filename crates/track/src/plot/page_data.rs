@@ -73,7 +73,7 @@ type StepData = (usize, f64, f64, String, f64);
 type MarkData = (usize, Option<&'static str>, Option<String>);
 
 /// The reports and iterations of dots. Lines of the same reports share them.
-#[derive(Serialize, PartialEq, Eq, Hash, Clone)]
+#[derive(Serialize, PartialEq, Eq, Hash, Clone, Default)]
 struct Places {
     /// First report and number of reports, for each run of neighbours.
     runs: Vec<usize>,
@@ -240,15 +240,10 @@ impl Places {
 }
 
 /// Things that occur often, by their numbers.
+#[derive(Default)]
 struct Numbered<T> {
     all: Vec<T>,
     numbers: HashMap<T, usize>,
-}
-
-impl<T> Default for Numbered<T> {
-    fn default() -> Self {
-        Self { all: Vec::new(), numbers: HashMap::new() }
-    }
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {

@@ -24,12 +24,8 @@ impl Store {
 fn take(db: &Connection) -> SqlResult<()> {
     let view = db.unchecked_transaction()?;
     verified(&view, MEASURE)?;
-    let [projects, branches, testbeds, environments] = [
-        verified(&view, PROJECT)?,
-        verified(&view, BRANCH)?,
-        verified(&view, TESTBED)?,
-        verified(&view, ENVIRONMENT)?,
-    ];
+    let (projects, branches) = (verified(&view, PROJECT)?, verified(&view, BRANCH)?);
+    let (testbeds, environments) = (verified(&view, TESTBED)?, verified(&view, ENVIRONMENT)?);
     let mut reports = Count::default();
     // Here and below the statements are not those of `prepare`: they are to read whole tables.
     let mut statement = view.prepare(&REPORT.select())?;
