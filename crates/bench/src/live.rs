@@ -30,7 +30,6 @@ mod watch;
 use std::{ffi::OsString, time::Duration};
 
 pub use crate::conditions::cpus_online;
-pub use command::Ended;
 pub use error::{LiveError, check_rights};
 pub use measure::measure;
 pub use never_ran::NeverRan;

@@ -9,6 +9,7 @@
 //! - [`rights`]: capabilities, held and missing, and how to get them.
 //! - [`program`]: programs that are loaded.
 //! - [`perf`]: clocks of CPUs, and the kernel's records of processes. [`cpus`]: which are on.
+//! - [`command`]: a command that runs while something is measured.
 //! - [`owners`]: the processes that hold them. [`links`]: what attaches them; [`interfaces`]: what does so
 //!   by netlink.
 //! - [`tail_calls`]: which programs jump to which.
@@ -19,6 +20,7 @@
 
 pub mod btf;
 pub mod code;
+pub mod command;
 pub mod cpus;
 pub mod helpers;
 pub mod interfaces;

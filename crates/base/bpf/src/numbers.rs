@@ -5,7 +5,7 @@
 macro_rules! kernel_numbers {
     ($(#[$doc:meta])* $name:ident { $($number:literal = $constant:ident $text:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u32);
 
         impl $name {

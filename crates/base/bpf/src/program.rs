@@ -39,7 +39,7 @@ pub fn ids() -> io::Result<Vec<u32>> {
 }
 
 /// What the kernel tells about a loaded program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramInfo {
     /// Number, unique among the programs that are loaded.
     pub id: u32,

@@ -56,20 +56,9 @@ pub enum CaptureError {
     #[error("it ends within its first packet; capture it again, and wait until tcpdump ends")]
     CutOff,
     #[error("it is damaged at byte {offset_bytes}, after {packets} packets: {what}")]
-    Damaged {
-        /// Where the record or block begins.
-        offset_bytes: u64,
-        /// Whole packets before it.
-        packets: u64,
-        what: &'static str,
-    },
+    Damaged { offset_bytes: u64, packets: u64, what: &'static str },
     #[error("packet {packet} has link type {link_type} ({}), {}", link_name(*.link_type), link_advice(*.link_type))]
-    LinkType {
-        /// The first such packet.
-        packet: u64,
-        /// Its number in the registry of tcpdump.org.
-        link_type: u32,
-    },
+    LinkType { packet: u64, link_type: u32 },
 }
 
 /// Link types of <https://www.tcpdump.org/linktypes.html>.

@@ -35,7 +35,6 @@ pub enum Problem {
     Device,
     #[error("it is empty")]
     Empty,
-    /// More than [`super::FILE_BYTES_MAX`].
     #[error("it is larger than 1 GiB; cut a capture with `editcap -r FILE OUT 1-1000`")]
     TooLarge,
     #[error("it is compressed; unpack it with `{tool}` first")]

@@ -130,26 +130,13 @@ pub enum MapError {
     #[error("entry {index}, {part}: {error}")]
     Bytes { index: usize, part: Part, error: EntryError },
     #[error("entry {index}: it has no \"{missing}\"; {expected}")]
-    Missing {
-        index: usize,
-        missing: &'static str,
-        /// What entries of this map look like.
-        expected: &'static str,
-    },
+    Missing { index: usize, missing: &'static str, expected: &'static str },
     #[error("entry {index}: \"{found}\" does not belong there; {expected}")]
-    Unexpected {
-        index: usize,
-        found: String,
-        /// What entries of this map look like.
-        expected: &'static str,
-    },
+    Unexpected { index: usize, found: String, expected: &'static str },
     #[error("entry {index}: entry {first} has the same key; a map holds each key once")]
     SameKey { index: usize, first: usize },
     #[error("entry {index}: the entries up to here take more than 256 MiB; use fewer")]
-    TooLarge {
-        /// Of the first entry that is too much.
-        index: usize,
-    },
+    TooLarge { index: usize },
     #[error(
         "an entry has values for {found} CPUs, but this machine counts {cpus} possible ones \
          (/sys/devices/system/cpu/possible); write one for each, or one \"value\" for all"

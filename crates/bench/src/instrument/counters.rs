@@ -77,7 +77,6 @@ impl Instrumented {
 /// Why a program gets no counters. Its time can be measured all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotInstrumentable {
-    /// The verifier would refuse the program, or it does what counters cannot follow.
     #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(
@@ -85,18 +84,12 @@ pub enum NotInstrumentable {
          its stack frame of {depth_bytes} bytes has no room to save two (limit 512); make the \
          function's arrays smaller by 16 bytes, or split it"
     )]
-    StackFull {
-        function: String,
-        insn_index: usize,
-        /// What the function uses of its stack.
-        depth_bytes: u32,
-    },
+    StackFull { function: String, insn_index: usize, depth_bytes: u32 },
     #[error(
         "the program needs {slots} counters of 8 bytes, but a program can reach only {VALUE_BYTES_MAX} \
          bytes of a map's value; split it by tail calls"
     )]
     TooManySlots { slots: usize },
-    /// The program with counters is not a valid one.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
 }

@@ -73,23 +73,17 @@ pub enum RewriteError {
     OtherGraph,
     #[error("nothing can be inserted at instruction {index}: the program has {insns}")]
     NoSuchInsn { index: usize, insns: usize },
-    /// The place is in the middle of a `ldimm64`.
     #[error("nothing can be inserted at instruction {index}, the second half of a 64-bit load")]
     InsideLoad { index: usize },
     #[error("instruction {index} does not jump, so nothing can be inserted on the way")]
     NoJump { index: usize },
-    /// The insertion has a jump, a call within the program or an `exit` in it.
     #[error("what is to be inserted at instruction {index} does not run straight through")]
     NotStraight { index: usize },
     #[error(
         "line information begins at instruction {insn_index}, but the program has {insns}; \
          drop the line information"
     )]
-    NoSuchLine {
-        /// Where the line is said to begin.
-        insn_index: u32,
-        insns: usize,
-    },
+    NoSuchLine { insn_index: u32, insns: usize },
     #[error("the program would get too long for its jumps; split it by tail calls")]
     TooLong,
 }

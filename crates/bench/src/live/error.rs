@@ -43,11 +43,7 @@ pub enum LiveError {
     )]
     NotTraceable { program: String, reason: String },
     #[error("cannot start {program}: {source}")]
-    Launch {
-        /// Its first word.
-        program: String,
-        source: io::Error,
-    },
+    Launch { program: String, source: io::Error },
 }
 
 impl LiveError {

@@ -11,11 +11,11 @@ use super::{
     Attachments, LiveError, Options, Progress, Statistics,
     change::{Change, Rates},
     check_rights,
-    command::{Ended, Launched, wait},
+    command::{end, start, wait},
     cpus_online,
     held::{Held, hold},
     reading::Reading,
-    report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished},
+    report::{CommandReport, EndedBy, ProgramReport, Report, Vanished, busiest_first},
     single_runs,
     uncertainty::{Slices, Sums},
     warning,
@@ -65,23 +65,14 @@ pub fn measure(
         programs.push(report);
     }
     warnings.extend(warning::about_owners(&owners, &programs));
-    programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
-    let cpus_online = cpus_online();
-    let total = Total::of(&programs, cpus_online);
     let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
     Ok(Report {
-        schema_version: SCHEMA_VERSION,
-        wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
-        duration_ns: change.interval_ns,
         ended_by: run.ended_by,
-        cpus_online,
         empty_run_ns: statistics.empty_run_ns,
-        programs,
-        total,
         vanished: change.vanished.iter().map(vanished).collect(),
-        command: run.command.map(|ended| ended.report(&options.command)),
-        empty: None,
+        command: run.command,
         warnings,
+        ..Report::new(busiest_first(programs), cpus_online(), change.interval_ns)
     })
 }
 
@@ -91,7 +82,7 @@ struct Run {
     after: Reading,
     slices: Slices,
     ended_by: EndedBy,
-    command: Option<Ended>,
+    command: Option<CommandReport>,
 }
 
 fn run(
@@ -105,7 +96,7 @@ fn run(
     let base = runs_in(&before);
     slices.push(sums(held, &before));
     let started = Instant::now();
-    let mut launched = Launched::start(&options.command)?;
+    let launched = start(&options.command)?;
     let mut slice = SLICE;
     let (after, ended_by) = loop {
         let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
@@ -126,8 +117,7 @@ fn run(
             None => {}
         }
     };
-    let ended = launched.as_mut().map(Launched::end).transpose();
-    let command = ended.map_err(LiveError::system("end the command"))?;
+    let command = end(launched, &options.command)?;
     Ok(Run { before, after, slices, ended_by, command })
 }
 

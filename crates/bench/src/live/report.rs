@@ -34,6 +34,32 @@ pub struct Report {
     pub warnings: Vec<Warning>,
 }
 
+impl Report {
+    /// Programs over some time, which nothing ended early, and nothing else to say.
+    pub fn new(programs: Vec<ProgramReport>, cpus_online: u32, duration_ns: u64) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
+            duration_ns,
+            ended_by: EndedBy::Time,
+            cpus_online,
+            empty_run_ns: None,
+            total: Total::of(&programs, cpus_online),
+            programs,
+            vanished: Vec::new(),
+            command: None,
+            empty: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// The programs with the most CPU time first.
+pub(super) fn busiest_first(mut programs: Vec<ProgramReport>) -> Vec<ProgramReport> {
+    programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
+    programs
+}
+
 /// Why the measured time ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

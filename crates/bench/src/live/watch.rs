@@ -9,7 +9,7 @@ use super::{
     change::Change,
     check_rights, cpus_online,
     reading::Reading,
-    report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total, Vanished},
+    report::{ProgramReport, Report, Vanished},
     warning,
 };
 
@@ -77,18 +77,10 @@ impl Watch {
         warnings.extend(warning::about_owners(&self.holders.owners, &programs));
         let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
         Report {
-            schema_version: SCHEMA_VERSION,
-            wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
-            duration_ns: change.interval_ns,
-            ended_by: EndedBy::Time,
-            cpus_online: self.cpus_online,
             empty_run_ns: self.statistics.empty_run_ns,
-            total: Total::of(&programs, self.cpus_online),
-            programs,
             vanished: change.vanished.iter().map(vanished).collect(),
-            command: None,
-            empty: None,
             warnings,
+            ..Report::new(programs, self.cpus_online, change.interval_ns)
         }
     }
 }

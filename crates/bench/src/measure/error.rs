@@ -38,13 +38,8 @@ pub enum BenchError {
     Target { file: String, reason: String },
     #[error("cannot run on CPU {cpu}: {source}; this process may use {allowed}")]
     Cpu { cpu: usize, allowed: String, source: io::Error },
-    /// The program that others are for, see `--target`, cannot be used.
     #[error("cannot extend {target}: {reason}")]
-    Extended {
-        /// The program, or its object.
-        target: String,
-        reason: String,
-    },
+    Extended { target: String, reason: String },
     #[error(
         "BPF run-time statistics are on (kernel.bpf_stats_enabled, or a tool such as bpftop holds them): they add 25 to 50 ns to every run, which makes a short program look several times as slow. Switch them off (`sysctl kernel.bpf_stats_enabled=0`), or measure all the same with --allow-stats"
     )]

@@ -241,19 +241,11 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
 
     fn facts(&self) -> Facts {
         let info = ProgramInfo {
-            id: 1,
             r#type: self.r#type(),
-            name: String::new(),
-            tag: [0; 8],
-            user_id: 0,
-            loaded_at_ns: 0,
             xlated_bytes: 16,
             jited_bytes: 32,
             verified_instructions: 2,
-            map_count: 0,
-            run_time_ns: 0,
-            run_count: 0,
-            recursion_misses: 0,
+            ..ProgramInfo::default()
         };
         let verifier = VerifierStatistics::default();
         Facts { verifier, info, map_memory_bytes: None, made_up_context: None }

@@ -3,6 +3,7 @@
 mod comparison;
 mod documented;
 mod formats;
+#[path = "../common/golden.rs"]
 mod golden;
 mod human;
 mod properties;

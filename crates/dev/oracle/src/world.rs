@@ -59,13 +59,11 @@ pub struct WorldOutcome {
 /// A program that cannot be run here.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// Its context is not known.
     #[error(
         "programs of type {0} are not known to the interpreter; xdp, sched_cls, sched_act, \
          socket_filter and cgroup_skb are"
     )]
     Type(ProgramType),
-    /// The packet does not fit.
     #[error("the packet has {bytes} bytes; the interpreter takes from {min} to {max}")]
     Packet { bytes: usize, min: usize, max: usize },
     #[error(transparent)]

@@ -12,4 +12,6 @@ mod deep;
 mod run;
 
 pub use deep::{Frames, units};
-pub use run::{Arguments, HOLD_VARIABLE, REPORT_VARIABLE, Spent, UsageError, main_with};
+pub use run::{
+    Arguments, HOLD_VARIABLE, REPORT_VARIABLE, Spent, main_of, main_with, report_rounds,
+};

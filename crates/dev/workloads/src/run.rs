@@ -1,7 +1,7 @@
 //! What the programs share: arguments, waiting for the profiler, and the report at the end.
 
 use std::{
-    env, fmt, fs,
+    env, fs,
     io::{self, Read as _, Write as _},
     process::ExitCode,
     time::Duration,
@@ -28,31 +28,16 @@ pub struct Arguments {
     pub frames: Frames,
 }
 
-/// Arguments that make no sense.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageError {
-    found: Vec<String>,
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = self.found.join(" ");
-        write!(f, "expected UNITS [FRAMES_MIN FRAMES_MAX], found \"{found}\": give whole numbers")
-    }
-}
-
-impl std::error::Error for UsageError {}
-
 impl Arguments {
     /// Reads `UNITS [FRAMES_MIN FRAMES_MAX]`.
-    pub fn parse(words: &[String]) -> Result<Self, UsageError> {
+    fn parse(words: &[String]) -> Option<Self> {
         let numbers: Option<Vec<u32>> = words.iter().map(|word| word.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[units]) => Ok(Self { units: units.into(), frames: Frames::default() }),
+            Some(&[units]) => Some(Self { units: units.into(), frames: Frames::default() }),
             Some(&[units, min, max]) if min <= max => {
-                Ok(Self { units: units.into(), frames: Frames { min, max } })
+                Some(Self { units: units.into(), frames: Frames { min, max } })
             }
-            _ => Err(UsageError { found: words.to_vec() }),
+            _ => None,
         }
     }
 }
@@ -66,10 +51,10 @@ pub struct Spent {
     pub checksum: u64,
 }
 
-/// The `main` of each program: reads the arguments, works, reports.
+/// The `main` of the programs with deep stacks: reads the arguments, works, reports.
 pub fn main_with(work: impl FnOnce(Arguments) -> io::Result<Spent>) -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let outcome = Arguments::parse(&words).map_err(io::Error::other).and_then(|arguments| {
+    let usage = ("UNITS [FRAMES_MIN FRAMES_MAX]", "whole numbers");
+    main_of(usage, Arguments::parse, |arguments| {
         let held = env::var_os(HOLD_VARIABLE).is_some();
         if held {
             // One byte starts the work.
@@ -86,8 +71,22 @@ pub fn main_with(work: impl FnOnce(Arguments) -> io::Result<Spent>) -> ExitCode 
             let _ = io::stdin().read(&mut [0])?;
         }
         Ok(())
-    });
-    match outcome {
+    })
+}
+
+/// The `main` of any program: reads its arguments and works. `usage` says what is expected, and what to
+/// give.
+pub fn main_of<A>(
+    (expected, given): (&str, &str),
+    parse: impl FnOnce(&[String]) -> Option<A>,
+    work: impl FnOnce(A) -> io::Result<()>,
+) -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let wrong = || {
+        let found = words.join(" ");
+        io::Error::other(format!("expected {expected}, found \"{found}\": give {given}"))
+    };
+    match parse(&words).ok_or_else(wrong).and_then(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // When stderr is broken too, the exit code still tells.
@@ -113,6 +112,23 @@ fn report(arguments: Arguments, spent: Spent, start: Duration) -> io::Result<()>
     fs::write(path, text)
 }
 
+/// Writes the report of a program that counts rounds, if one is wanted. `threads` is a list in JSON.
+pub fn report_rounds(
+    rounds: u64,
+    wall_time: Duration,
+    switches: Option<u64>,
+    threads: &str,
+) -> io::Result<()> {
+    let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
+    let switches = switches.map_or("null".to_owned(), |switches| switches.to_string());
+    let text = format!(
+        "{{\"rounds\":{rounds},\"wall_time_ns\":{},\"cpu_time_ns\":{},\"switches\":{switches},\"threads\":[{threads}]}}\n",
+        wall_time.as_nanos(),
+        clock(ClockId::ProcessCPUTime).as_nanos(),
+    );
+    fs::write(path, text)
+}
+
 fn clock(id: ClockId) -> Duration {
     let time = clock_gettime(id);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -127,8 +143,7 @@ mod tests {
     fn arguments_are_numbers() {
         let check = |text: &str, expected: Option<(u64, u32, u32)>| {
             let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
-            let found = Arguments::parse(&words).ok();
-            let found = found.map(|a| (a.units, a.frames.min, a.frames.max));
+            let found = Arguments::parse(&words).map(|a| (a.units, a.frames.min, a.frames.max));
             assert_eq!(found, expected, "{text}");
         };
         let Frames { min, max } = Frames::default();

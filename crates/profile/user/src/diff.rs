@@ -68,32 +68,20 @@ pub enum Scaling {
 /// Why two profiles could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
-    /// The gzip layer is damaged.
     #[error("{name}: unpacking failed: {source}")]
     Gzip { name: String, source: io::Error },
-    /// The file unpacks to more than is reasonable.
     #[error("{name}: unpacks to more than {FILE_BYTES_MAX} bytes, which is taken for an attack")]
     TooLarge { name: String },
-    /// A line of collapsed stacks is none.
     #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
-    Line {
-        name: String,
-        /// Line number from 1.
-        line: usize,
-        text: String,
-    },
-    /// Not text, and not pprof either.
+    Line { name: String, line: usize, text: String },
     #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
     Pprof { name: String, source: prost::DecodeError },
-    /// The pprof profile refers to what it does not hold.
     #[error("{name}: the pprof profile refers to {table} {id}, which it does not hold")]
     Dangling { name: String, table: &'static str, id: i128 },
-    /// Nothing to compare.
     #[error(
         "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
     )]
     NoSamples { name: String },
-    /// The counts are not those of a profile.
     #[error("{name}: the counts add up to more than {TOTAL_MAX}; are they samples?")]
     Overflow { name: String },
     #[error("writing the flame graph failed: {0}")]

@@ -7,23 +7,19 @@ use thiserror::Error;
 /// Why a target cannot be sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TargetError {
-    /// The PID is free.
     #[error(
         "no process has the PID {0}: it may have ended; `pgrep -a NAME` finds processes by name"
     )]
     NoSuchProcess(u32),
-    /// The number is that of a thread.
     #[error(
         "{tid} is a thread of the process {pid}: use --pid {pid}, which samples all its threads"
     )]
     Thread { tid: u32, pid: u32 },
-    /// A thread of the kernel.
     #[error(
         "PID {pid} ({name}) is a kernel thread, which runs no user code: \
          `wingbeat profile --all` samples kernel threads too"
     )]
     KernelThread { pid: u32, name: String },
-    /// It ended.
     #[error(
         "PID {pid} ({name}) has ended and waits for its parent: there is nothing left to sample"
     )]
@@ -35,41 +31,25 @@ pub enum TargetError {
 /// Why a recording could not be made.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// A target cannot be sampled.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The command could not be started.
     #[error("cannot run {program}: {source}")]
     Launch { program: String, source: io::Error },
-    /// A process ended between the check and the start.
     #[error("PID {0} ended while the recording was being set up")]
     Vanished(u32),
-    /// The frequency is out of range.
     #[error(
         "cannot sample at {asked} Hz: this machine allows 1 to {max} Hz \
          (sysctl kernel.perf_event_max_sample_rate)"
     )]
     Frequency { asked: u64, max: u64 },
-    /// Rights are missing; the text tells which and how to get them.
     #[error(transparent)]
     Rights(#[from] wingbeat_bpf::rights::MissingRights),
-    /// The kernel's types lack something.
     #[error("cannot read the kernel's type information: {0}")]
     Btf(#[from] wingbeat_bpf::btf::BtfError),
-    /// The kernel refused one of our programs or maps.
     #[error("cannot {what}: {reason}; `wingbeat doctor` shows what this kernel allows")]
-    Kernel {
-        /// What was tried, e.g. `load the program sample`.
-        what: String,
-        reason: String,
-    },
-    /// Anything else that the system refused.
+    Kernel { what: String, reason: String },
     #[error("cannot {what}: {source}")]
-    System {
-        what: String,
-        /// Why not.
-        source: io::Error,
-    },
+    System { what: String, source: io::Error },
 }
 
 impl RecordError {

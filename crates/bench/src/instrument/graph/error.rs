@@ -20,53 +20,28 @@ pub enum GraphError {
     #[error(
         "the 64-bit load at instruction {index} lacks its second half; the bytecode is damaged"
     )]
-    HalfLoad {
-        /// Index of the first half.
-        index: usize,
-    },
+    HalfLoad { index: usize },
     #[error(
         "the jump at instruction {index} leads to {target}, outside of its function \
          ({first}..{end}); the bytecode is damaged or was not linked"
     )]
-    JumpOutside {
-        index: usize,
-        target: i64,
-        /// First instruction of the function.
-        first: usize,
-        /// Behind the last instruction of the function.
-        end: usize,
-    },
-    /// A jump, a call or a function's beginning in the middle of a `ldimm64`.
+    JumpOutside { index: usize, target: i64, first: usize, end: usize },
     #[error(
         "instruction {target} is the second half of a 64-bit load, but instruction {index} refers to it"
     )]
-    IntoLoad {
-        /// Index of what refers to it; of itself if it is said to begin a function.
-        index: usize,
-        /// Index of the second half.
-        target: usize,
-    },
+    IntoLoad { index: usize, target: usize },
     #[error(
         "instruction {index} refers to a function at {target}, but the program has {insns} \
          instructions; it was not linked"
     )]
-    CallOutside {
-        /// Index of the call, or of the load of the callback's address.
-        index: usize,
-        target: i64,
-        insns: usize,
-    },
+    CallOutside { index: usize, target: i64, insns: usize },
     #[error(
         "the function that begins at instruction {insn_index} is out of order or not in the program"
     )]
     Functions { insn_index: u32 },
-    /// A function whose end is neither `exit` nor a jump.
     #[error(
         "the function that ends with instruction {index} continues into the next one; its last \
          instruction has to be exit or a jump"
     )]
-    FallsOut {
-        /// Index of its last instruction.
-        index: usize,
-    },
+    FallsOut { index: usize },
 }

@@ -1,7 +1,6 @@
 //! Tables of readings and what they tell.
 
 use proptest::prelude::*;
-use wingbeat_bpf::ProgramType;
 
 use super::*;
 
@@ -9,18 +8,11 @@ use super::*;
 fn info(id: u32, tag: u8, loaded_at_ns: u64, run_count: u64, run_time_ns: u64) -> ProgramInfo {
     ProgramInfo {
         id,
-        r#type: ProgramType::XDP,
-        name: format!("p{id}"),
         tag: [tag; 8],
-        user_id: 0,
         loaded_at_ns,
-        xlated_bytes: 16,
-        jited_bytes: 16,
-        verified_instructions: 2,
-        map_count: 0,
         run_time_ns,
         run_count,
-        recursion_misses: 0,
+        ..ProgramInfo::default()
     }
 }
 

@@ -5,27 +5,15 @@ pub(in crate::live) mod single_runs;
 use wingbeat_bpf::{ProgramType, program::ProgramInfo};
 
 use super::*;
-use crate::live::{
-    CommandReport, EndedBy, MeanInterval, ProgramReport, SCHEMA_VERSION, Total, change::Rates,
-    warning::few_runs,
-};
+use crate::live::{CommandReport, MeanInterval, ProgramReport, change::Rates, warning::few_runs};
 
 /// A program that was watched for two seconds.
 pub(in crate::live) fn program(id: u32, name: &str, runs: u64, run_time_ns: u64) -> ProgramReport {
     let info = ProgramInfo {
         id,
         r#type: ProgramType::XDP,
-        name: name.to_owned(),
         tag: [0xa0, 1, 2, 3, 4, 5, 6, 7],
-        user_id: 0,
-        loaded_at_ns: 5,
-        xlated_bytes: 16,
-        jited_bytes: 16,
-        verified_instructions: 2,
-        map_count: 0,
-        run_time_ns,
-        run_count: runs,
-        recursion_misses: 0,
+        ..ProgramInfo::default()
     };
     let rates = Rates { interval_ns: 2_000_000_000, runs, run_time_ns, recursion_misses: 0 };
     ProgramReport::new(&info, name, Some(rates), Some(25.0))
@@ -33,20 +21,7 @@ pub(in crate::live) fn program(id: u32, name: &str, runs: u64, run_time_ns: u64)
 
 /// A report over two seconds on two CPUs.
 pub(in crate::live) fn report(programs: Vec<ProgramReport>) -> Report {
-    Report {
-        schema_version: SCHEMA_VERSION,
-        wingbeat: "0.0.0".to_owned(),
-        duration_ns: 2_000_000_000,
-        ended_by: EndedBy::Time,
-        cpus_online: 2,
-        empty_run_ns: Some(25.0),
-        total: Total::of(&programs, 2),
-        programs,
-        vanished: Vec::new(),
-        command: None,
-        empty: None,
-        warnings: Vec::new(),
-    }
+    Report { empty_run_ns: Some(25.0), ..Report::new(programs, 2, 2_000_000_000) }
 }
 
 fn two_programs() -> Report {

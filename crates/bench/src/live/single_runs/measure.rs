@@ -24,11 +24,11 @@ use crate::{
         Attachments, LiveError, Options, Outcome, Progress,
         change::Rates,
         check_rights,
-        command::{Ended, Launched, wait},
+        command::{end, start, wait},
         cpus_online,
         held::{Held, hold},
         reading::now_ns,
-        report::{EndedBy, ProgramReport, Report, SCHEMA_VERSION, Total},
+        report::{CommandReport, EndedBy, ProgramReport, Report, busiest_first},
         sampler::is_sysctl_on,
         warning,
     },
@@ -78,21 +78,13 @@ pub(in crate::live) fn measure(
         programs.push(report);
     }
     warnings.extend(warning::about_owners(&owners, &programs));
-    programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
-    let cpus_online = cpus_online();
     Ok(Report {
-        schema_version: SCHEMA_VERSION,
-        wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
-        duration_ns,
         ended_by,
-        cpus_online,
         empty_run_ns: Some(empty.single_runs.mean_ns),
-        total: Total::of(&programs, cpus_online),
-        programs,
-        vanished: Vec::new(),
-        command: command.map(|ended| ended.report(&options.command)),
+        command,
         empty: Some(empty),
         warnings,
+        ..Report::new(busiest_first(programs), cpus_online(), duration_ns)
     })
 }
 
@@ -187,8 +179,8 @@ fn watch(
     stop: BorrowedFd<'_>,
     show: &mut dyn FnMut(Progress),
     started: Instant,
-) -> Result<(EndedBy, Option<Ended>), LiveError> {
-    let mut launched = Launched::start(&options.command)?;
+) -> Result<(EndedBy, Option<CommandReport>), LiveError> {
+    let launched = start(&options.command)?;
     let ended_by = loop {
         let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
         let slice = left.map_or(SLICE, |left| left.min(SLICE));
@@ -205,8 +197,7 @@ fn watch(
         }
         show(Progress { elapsed, total: options.duration, runs });
     };
-    let ended = launched.as_mut().map(Launched::end).transpose();
-    Ok((ended_by, ended.map_err(LiveError::system("end the command"))?))
+    Ok((ended_by, end(launched, &options.command)?))
 }
 
 fn unreadable(error: RecorderError) -> LiveError {

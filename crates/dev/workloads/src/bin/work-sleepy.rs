@@ -4,34 +4,18 @@
 //! `work-sleepy TIME`, as `work-sleepy 3s`.
 
 use std::{
-    env, fmt, fs,
-    io::{self, Write as _},
+    io,
     process::ExitCode,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
-use wingbeat_workloads::REPORT_VARIABLE;
+use wingbeat_workloads::{main_of, report_rounds};
 
 const HELD: Duration = Duration::from_millis(7);
 const REST: Duration = Duration::from_millis(20);
 const THREADS: [&str; 3] = ["sleepy-one", "sleepy-two", "sleepy-three"];
-
-/// Arguments that make no sense.
-#[derive(Debug)]
-struct UsageError {
-    found: String,
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected a time as 3s, found \"{}\": give whole seconds", self.found)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// What a thread measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,20 +28,10 @@ struct Spent {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // When stderr is broken too, the exit code still tells.
-            let _ = writeln!(io::stderr(), "error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    main_of(("a time as 3s", "whole seconds"), parse, run)
 }
 
-fn run() -> io::Result<()> {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let time =
-        parse(&words).ok_or_else(|| io::Error::other(UsageError { found: words.join(" ") }))?;
+fn run(time: Duration) -> io::Result<()> {
     let mutex = Mutex::new(());
     let begin = Instant::now();
     let spent = thread::scope(|scope| -> io::Result<Vec<Spent>> {
@@ -125,16 +99,9 @@ fn report(spent: &[Spent], wall_time: Duration) -> io::Result<()> {
              {holding:.3?}, rested {resting:.3?}"
         );
     }
-    let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
     let threads: Vec<String> = spent.iter().zip(THREADS).map(|(s, name)| s.json(name)).collect();
-    let text = format!(
-        "{{\"rounds\":{},\"wall_time_ns\":{},\"cpu_time_ns\":{},\"switches\":null,\"threads\":[{}]}}\n",
-        spent.iter().map(|spent| spent.rounds).sum::<u64>(),
-        wall_time.as_nanos(),
-        cpu_time_ns(),
-        threads.join(","),
-    );
-    fs::write(path, text)
+    let rounds = spent.iter().map(|spent| spent.rounds).sum();
+    report_rounds(rounds, wall_time, None, &threads.join(","))
 }
 
 impl Spent {
@@ -147,13 +114,6 @@ impl Spent {
             self.resting.as_nanos()
         )
     }
-}
-
-/// CPU time of this process since its fork.
-fn cpu_time_ns() -> u128 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let (secs, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-    Duration::new(secs.unwrap_or(0), nanos.unwrap_or(0)).as_nanos()
 }
 
 #[cfg(test)]

@@ -6,18 +6,15 @@
 //! is one switch from the one to the other; without, a CPU may idle between them.
 
 use std::{
-    env, fmt, fs,
+    fs,
     io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _},
     process::ExitCode,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
-    time::{ClockId, clock_gettime},
-};
-use wingbeat_workloads::REPORT_VARIABLE;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use wingbeat_workloads::{main_of, report_rounds};
 
 /// Rounds between two looks at the clock, which would else be a part of what is measured.
 const ROUNDS_PER_LOOK: u64 = 256;
@@ -29,25 +26,6 @@ enum Amount {
     Time(Duration),
 }
 
-/// Arguments that make no sense.
-#[derive(Debug)]
-struct UsageError {
-    found: String,
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = &self.found;
-        write!(
-            f,
-            "expected ROUNDS or a time as 2s, and perhaps --one-cpu, found \"{found}\": give whole \
-             numbers"
-        )
-    }
-}
-
-impl std::error::Error for UsageError {}
-
 /// Context switches of a thread, as `getrusage` counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Switches {
@@ -58,20 +36,10 @@ struct Switches {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // When stderr is broken too, the exit code still tells.
-            let _ = writeln!(io::stderr(), "error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    main_of(("ROUNDS or a time as 2s, and perhaps --one-cpu", "whole numbers"), parse, run)
 }
 
-fn run() -> io::Result<()> {
-    let words: Vec<String> = env::args().skip(1).collect();
-    let (amount, one_cpu) =
-        parse(&words).ok_or_else(|| io::Error::other(UsageError { found: words.join(" ") }))?;
+fn run((amount, one_cpu): (Amount, bool)) -> io::Result<()> {
     if one_cpu {
         // Threads inherit it.
         keep_to_one_cpu()?;
@@ -184,21 +152,7 @@ fn report(rounds: u64, wall_time: Duration, switches: Switches) -> io::Result<()
         per_second(rounds),
         per_second(voluntary + involuntary),
     );
-    let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
-    let text = format!(
-        "{{\"rounds\":{rounds},\"wall_time_ns\":{},\"cpu_time_ns\":{},\"switches\":{},\"threads\":[]}}\n",
-        wall_time.as_nanos(),
-        cpu_time_ns(),
-        voluntary + involuntary,
-    );
-    fs::write(path, text)
-}
-
-/// CPU time of this process since its fork.
-fn cpu_time_ns() -> u128 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let (secs, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-    Duration::new(secs.unwrap_or(0), nanos.unwrap_or(0)).as_nanos()
+    report_rounds(rounds, wall_time, Some(voluntary + involuntary), "")
 }
 
 #[cfg(test)]

@@ -112,18 +112,10 @@ impl std::error::Error for UnknownFormat {}
 pub enum ExportError {
     #[error("writing the profile failed: {0}")]
     Io(#[from] io::Error),
-    /// A flame graph of nothing would be an empty picture.
     #[error("{}", nothing_to_draw(*.0))]
     NoSamples(Mode),
-    /// An id points outside its table: whoever built the profile made a mistake.
     #[error("the profile is inconsistent: it refers to entry {id} of {len} {table}")]
-    Inconsistent {
-        /// The table that was referred to.
-        table: &'static str,
-        id: u32,
-        /// Entries in the table.
-        len: usize,
-    },
+    Inconsistent { table: &'static str, id: u32, len: usize },
 }
 
 fn nothing_to_draw(mode: Mode) -> &'static str {

@@ -2,7 +2,6 @@
 
 mod descriptors;
 mod kernel;
-mod launch;
 mod memory;
 mod run;
 mod sideband;
@@ -14,10 +13,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+pub use wingbeat_bpf::command::Ended;
 use wingbeat_bpf::rights::Rights;
 use wingbeat_profile_common::counter;
 
-pub use self::launch::Ended;
 use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
     counts::{Switches, Ticks},

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant, SystemTime},
 };
@@ -12,19 +13,21 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
     time::{ClockId, clock_gettime},
 };
-use wingbeat_bpf::cpus;
+use wingbeat_bpf::{
+    command::{LaunchError, Launched},
+    cpus,
+};
 use wingbeat_profile_common::counter;
 
 use super::{
     CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress,
     descriptors::raise_limit,
     kernel::{BackEnd, Blocks, KernelHalf, Settings},
-    launch::Launched,
     sideband::Sideband,
 };
 use crate::{
     counts::Clocks,
-    error::RecordError,
+    error::{RecordError, TargetError},
     proc::{self, MachineTime},
     recorder::{Recorder, Scope, event::Event, off_cpu::reckon_left},
     targets::{Targets, with_descendants},
@@ -54,6 +57,16 @@ fn now_ns() -> u64 {
 fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
     let wanted = frequency_hz * cpus as u64 * 384 * 3 / 2;
     wanted.next_power_of_two().clamp(1 << 20, 64 << 20) as u32
+}
+
+fn launch(words: &[OsString]) -> Result<Launched, RecordError> {
+    let (program, arguments) = words.split_first().ok_or(TargetError::EmptyCommand)?;
+    Launched::start(program, arguments).map_err(|error| match error {
+        LaunchError::Start(source) => {
+            RecordError::Launch { program: program.to_string_lossy().into_owned(), source }
+        }
+        LaunchError::Watch(source) => RecordError::system("watch the command")(source),
+    })
 }
 
 /// A descriptor of a process, which its PID stops to be when it ends.
@@ -168,7 +181,7 @@ impl Session {
             self.kernel_half.start(&self.cpus, options.frequency_hz)?;
         }
         if let Targets::Command(words) = &options.targets {
-            let command = Launched::start(words)?;
+            let command = launch(words)?;
             raise_limit();
             self.recorder.follow(command.pid());
             self.command = Some(command);
@@ -243,7 +256,7 @@ impl Session {
     fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Wakeup, RecordError> {
         let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
         if let Some(command) = &self.command {
-            fds.push(PollFd::from_borrowed_fd(command.fd(), PollFlags::IN));
+            fds.push(PollFd::new(command, PollFlags::IN));
         }
         let enders = fds.len();
         fds.push(PollFd::from_borrowed_fd(self.kernel_half.ring_fd(), PollFlags::IN));

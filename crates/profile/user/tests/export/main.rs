@@ -5,6 +5,7 @@ mod blocked;
 mod diff;
 mod firefox;
 mod folded;
+#[path = "../../../../bench/tests/common/golden.rs"]
 mod golden;
 mod pprof;
 mod properties;

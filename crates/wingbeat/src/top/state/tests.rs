@@ -1,6 +1,6 @@
 //! Tables of keys and figures, and what they make of the state.
 
-use wingbeat_bench::live::{EndedBy, SCHEMA_VERSION, Vanished, change::Rates};
+use wingbeat_bench::live::{Vanished, change::Rates};
 use wingbeat_bpf::{ProgramType, owners::Owner, program::ProgramInfo};
 
 use super::*;
@@ -13,21 +13,8 @@ pub(in crate::top) fn program(
     name: &str,
     counts: Option<(u64, u64)>,
 ) -> ProgramReport {
-    let info = ProgramInfo {
-        id,
-        r#type,
-        name: name.to_owned(),
-        tag: [0xa0, 1, 2, 3, 4, 5, 6, 7],
-        user_id: 0,
-        loaded_at_ns: 5,
-        xlated_bytes: 16,
-        jited_bytes: 16,
-        verified_instructions: 2,
-        map_count: 0,
-        run_time_ns: 0,
-        run_count: 0,
-        recursion_misses: 0,
-    };
+    let info =
+        ProgramInfo { id, r#type, tag: [0xa0, 1, 2, 3, 4, 5, 6, 7], ..ProgramInfo::default() };
     let rates = counts.map(|(runs, run_time_ns)| Rates {
         interval_ns: 1_000_000_000,
         runs,
@@ -42,20 +29,7 @@ pub(in crate::top) fn owned(program: ProgramReport, pid: u32, name: &str) -> Pro
 }
 
 pub(in crate::top) fn report(programs: Vec<ProgramReport>) -> Report {
-    Report {
-        schema_version: SCHEMA_VERSION,
-        wingbeat: "0.0.0".to_owned(),
-        duration_ns: 1_000_000_000,
-        ended_by: EndedBy::Time,
-        cpus_online: 2,
-        empty_run_ns: Some(25.0),
-        total: Total::of(&programs, 2),
-        programs,
-        vanished: Vec::new(),
-        command: None,
-        empty: None,
-        warnings: Vec::new(),
-    }
+    Report { empty_run_ns: Some(25.0), ..Report::new(programs, 2, 1_000_000_000) }
 }
 
 /// Four programs; by CPU they stand 7, 3, 12, 4.

@@ -1,12 +1,13 @@
-//! Golden files: what an exporter wrote when somebody last looked at it.
+//! Golden files: what was written when somebody last looked at it.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// Compares with `golden/NAME`, line by line; `UPDATE_EXPECT=1` writes the file instead.
+/// Compares with `golden/NAME` of the tests' folder, line by line; `UPDATE_EXPECT=1` writes the file instead.
 #[track_caller]
 pub(crate) fn check(name: &str, actual: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/export/golden").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(env!("CARGO_CRATE_NAME"));
+    let path = folder.join("golden").join(name);
     if env::var_os("UPDATE_EXPECT").is_some_and(|value| value == "1") {
         fs::write(&path, actual).unwrap();
         return;

@@ -1,0 +1,132 @@
+//! A command that runs while something is measured: launched, watched, and ended.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::process::ExitStatusExt as _,
+    },
+    process::{Child, Command, ExitStatus},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::retry_on_intr,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+
+/// How long a command may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Why a command is not running.
+#[derive(Debug)]
+pub enum LaunchError {
+    Start(io::Error),
+    /// It was started, but could not be watched, and was killed.
+    Watch(io::Error),
+}
+
+/// A running command. It does not outlive this.
+#[derive(Debug)]
+pub struct Launched {
+    child: Child,
+    /// Becomes readable when the command has ended.
+    pidfd: OwnedFd,
+}
+
+impl Launched {
+    /// Starts a command, which inherits our standard streams.
+    pub fn start(program: &OsString, arguments: &[OsString]) -> Result<Self, LaunchError> {
+        let child = Command::new(program).args(arguments).spawn();
+        let mut child = child.map_err(LaunchError::Start)?;
+        let open = |child: &Child| {
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            Ok(pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty())?)
+        };
+        match open(&child) {
+            Ok(pidfd) => Ok(Self { child, pidfd }),
+            Err(error) => {
+                end_now(&mut child);
+                Err(LaunchError::Watch(error))
+            }
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a command that has ended by itself, or asks one that has not to end: SIGTERM, and
+    /// SIGKILL three seconds later, as `perf stat --timeout` does.
+    pub fn end(&mut self) -> io::Result<Ended> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(Ended { status, by_itself: true });
+        }
+        pidfd_send_signal(&self.pidfd, Signal::TERM)?;
+        let mut ready = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let grace = Timespec::try_from(GRACE).map_err(io::Error::other)?;
+        if retry_on_intr(|| poll(&mut ready, Some(&grace)))? == 0 {
+            self.child.kill()?;
+        }
+        Ok(Ended { status: self.child.wait()?, by_itself: false })
+    }
+}
+
+impl AsFd for Launched {
+    /// Becomes readable when the command has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            end_now(&mut self.child);
+        }
+    }
+}
+
+fn end_now(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    pub status: ExitStatus,
+    /// False if the time ran out first and the command was asked to end.
+    pub by_itself: bool,
+}
+
+impl Ended {
+    /// The exit code that a shell would give: 128 + signal for a command that a signal ended.
+    pub fn code(&self) -> i32 {
+        self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_commands_end() {
+        let check = |words: &[&str], code, by_itself| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let mut launched = Launched::start(&words[0], &words[1..]).expect("starts");
+            if by_itself {
+                poll(&mut [PollFd::new(&launched, PollFlags::IN)], None).expect("poll");
+            }
+            let ended = launched.end().expect("ends");
+            assert_eq!((ended.code(), ended.by_itself), (code, by_itself), "{words:?}");
+        };
+        check(&["true"], 0, true);
+        check(&["sh", "-c", "exit 7"], 7, true);
+        check(&["sh", "-c", "kill -9 $$"], 137, true);
+        check(&["sleep", "60"], 143, false);
+    }
+}
