@@ -99,9 +99,7 @@ impl Input {
 
 /// Reads the inputs of one file, named after it. Fails when the file cannot be read, or makes no inputs.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, InputError> {
-    let at = |problem| InputError::new(path, problem);
-    let bytes = read_file(path).map_err(at)?;
-    parse(path, &source::stem_name(path), &bytes, options)
+    parse(path, &source::stem_name(path), &read_file(path)?, options)
 }
 
 /// Reads the inputs of several files; the default packet if there are none.
@@ -111,11 +109,11 @@ pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputEr
     let mut paths = HashMap::new();
     for source in sources {
         let path = source.path();
-        let at = |problem| InputError::new(path, problem);
-        let loaded = parse(path, &source.name(), &read_file(path).map_err(at)?, options)?;
+        let loaded = parse(path, &source.name(), &read_file(path)?, options)?;
         for input in &loaded.inputs {
             if let Some(other) = paths.insert(input.name.clone(), path.to_owned()) {
-                return Err(at(Problem::SameName { name: input.name.clone(), other }));
+                let problem = Problem::SameName { name: input.name.clone(), other };
+                return Err(InputError::new(path, problem));
             }
         }
         all.inputs.extend(loaded.inputs);
@@ -130,17 +128,16 @@ pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputEr
 /// Reads plain bytes from a file, raw or as hexadecimal text (`.hex`, `.txt`): a context structure.
 /// Fails when the file cannot be read, is empty, or is not the text that its name promises.
 pub fn load_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
-    let at = |problem| InputError::new(path, problem);
-    let bytes = read_file(path).map_err(at)?;
-    if is_hex_name(path) { hex::parse(&bytes).map_err(|error| at(error.into())) } else { Ok(bytes) }
+    let bytes = read_file(path)?;
+    let wrong = |error: hex::HexError| InputError::new(path, error.into());
+    if is_hex_name(path) { hex::parse(&bytes).map_err(wrong) } else { Ok(bytes) }
 }
 
 /// Reads the contents of a map of this shape.
 /// Fails when the file cannot be read, is not JSON, or does not fit the map.
 pub fn load_map(path: &Path, shape: MapShape) -> Result<MapContents, InputError> {
-    let at = |problem| InputError::new(path, problem);
-    let json = read_file(path).map_err(at)?;
-    MapContents::parse(&json, shape).map_err(|error| at(error.into()))
+    let contents = MapContents::parse(&read_file(path)?, shape);
+    contents.map_err(|error| InputError::new(path, error.into()))
 }
 
 /// Makes inputs of the bytes of a file. Its path tells the format where the bytes do not, and stands in
@@ -194,21 +191,25 @@ fn from_capture(path: &Path, name: &str, capture: &capture::Capture) -> Loaded {
 }
 
 /// Reads a whole file: a regular one, or a pipe, so that `<(command)` works in a shell.
-fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
-    let kind = fs::metadata(path).map_err(Problem::Read)?.file_type();
-    if kind.is_dir() {
-        return Err(Problem::Folder);
-    }
-    if kind.is_block_device() || kind.is_char_device() || kind.is_socket() {
-        return Err(Problem::Device);
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(Problem::Read)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Problem::Read)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Problem::TooLarge);
-    }
-    if bytes.is_empty() { Err(Problem::Empty) } else { Ok(bytes) }
+fn read_file(path: &Path) -> Result<Vec<u8>, InputError> {
+    let read = || {
+        let kind = fs::metadata(path).map_err(Problem::Read)?.file_type();
+        if kind.is_dir() {
+            return Err(Problem::Folder);
+        }
+        if kind.is_block_device() || kind.is_char_device() || kind.is_socket() {
+            return Err(Problem::Device);
+        }
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(Problem::Read)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Problem::Read)?;
+        match bytes.len() as u64 {
+            0 => Err(Problem::Empty),
+            1..=FILE_BYTES_MAX => Ok(bytes),
+            _ => Err(Problem::TooLarge),
+        }
+    };
+    read().map_err(|problem| InputError::new(path, problem))
 }
 
 fn is_hex_name(path: &Path) -> bool {

@@ -15,7 +15,7 @@ mod ranking;
 mod verdict;
 pub mod veristat;
 
-use std::io;
+use std::{collections::HashMap, hash::Hash, io};
 
 use serde::Serialize;
 
@@ -31,6 +31,20 @@ use crate::result::{Comparison, Report};
 
 /// Narrower terminals get lines of this width: fewer characters hold no table.
 const WIDTH_MIN: usize = 60;
+
+/// Values by key, both in the order in which they come first.
+fn by_key<K: Hash + Eq + Clone, V>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut places: HashMap<K, usize> = HashMap::new();
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        let place = *places.entry(key.clone()).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
 
 fn width_of(style: Style) -> usize {
     style.width.max(WIDTH_MIN)

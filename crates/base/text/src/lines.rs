@@ -123,7 +123,8 @@ pub fn cut(text: &str, columns: usize) -> String {
 
 /// `a, b and 3 more`, of at most `columns`.
 #[must_use]
-pub fn listed(names: &[&str], columns: usize) -> String {
+pub fn listed(names: &[impl AsRef<str>], columns: usize) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let all = names.join(", ");
     let Some((first, others)) = names.split_first() else { return all };
     if all.width() <= columns {

@@ -24,21 +24,16 @@ pub struct Jump {
     pub slot: Option<u32>,
 }
 
-/// Is this instruction a tail call?
-pub fn is_jump(insn: Insn) -> bool {
-    insn.opcode == op::CALL && insn.src() == 0 && insn.immediate == op::HELPER_TAIL_CALL
-}
-
 /// The tail calls of a linked program, ascending.
 /// Fails when the verifier would refuse the program anyway.
 pub fn jumps(code: &Code) -> Result<Vec<Jump>, GraphError> {
-    if !code.insns.iter().copied().any(is_jump) {
+    if !code.insns.iter().copied().any(Insn::is_tail_call) {
         return Ok(Vec::new());
     }
     let graph = Graph::new(code, &|_| false)?;
     let found = graph.blocks.iter().filter_map(|block| {
         let insn_index = block.last;
-        code.insns.get(insn_index).copied().filter(|insn| is_jump(*insn))?;
+        code.insns.get(insn_index).copied().filter(|insn| insn.is_tail_call())?;
         let before: Vec<usize> =
             (block.insns.start..insn_index).filter(|&index| !graph.is_second_half(index)).collect();
         let table = match origin(code, &before, TABLE) {

@@ -178,8 +178,7 @@ fn instructions(code: &Code) -> impl Iterator<Item = (usize, Insn)> {
 }
 
 fn needs_types(insn: Insn) -> Option<&'static str> {
-    let is_helper = insn.opcode == op::CALL && insn.src() == 0;
-    if is_helper && insn.immediate == op::HELPER_TAIL_CALL {
+    if insn.is_tail_call() {
         return Some("a tail call");
     }
     let mode = insn.opcode & op::MODE;

@@ -9,6 +9,7 @@ use wingbeat_text::{
 
 use super::{
     details, human,
+    notes::one_line,
     verdict::{is_time, percent, verdict},
     width_of,
 };
@@ -168,8 +169,7 @@ fn written(row: &Row, widths: &[usize; 4], paint: Paint, width: usize) -> String
 
 fn unmatched(found: &Comparison, width: usize) -> Option<String> {
     let line = |failure: &crate::result::Failure| {
-        let reason: Vec<_> = failure.reason.split_whitespace().collect();
-        let text = format!("{}: {}", printable(&failure.name), printable(&reason.join(" ")));
+        let text = format!("{}: {}", printable(&failure.name), one_line(&failure.reason));
         format!("  {}", paragraph(&text, 2 * INDENT, width.saturating_sub(INDENT)))
     };
     let lines: Vec<_> = found.unmatched.iter().map(line).collect();
@@ -192,7 +192,6 @@ fn conclusion(found: &Comparison, paint: Paint, width: usize) -> String {
     }
     worse.sort_by_key(|(_, beyond)| Reverse(*beyond));
     let names: Vec<_> = worse.iter().map(|(name, _)| printable(name)).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
     let measures: usize = found.cases.iter().map(|case| case.measures.len()).sum();
     let beyond: usize = worse.iter().map(|(_, beyond)| beyond).sum();
     let text = match beyond {

@@ -2,7 +2,7 @@
 
 use wingbeat_text::{Paint, broken, decimal, grouped, or_dash, paragraph, plural, printable};
 
-use super::columns::Row;
+use super::{columns::Row, notes::one_line};
 use crate::{
     counts::TailCalls,
     result::{Case, Distribution, Latency, Method, Outliers, RunCounts, Size, Verifier},
@@ -78,8 +78,7 @@ pub(super) fn method(method: Method, reason: Option<&str>) -> String {
         (Method::Bursts, _) => "bursts that take turns within one run".to_owned(),
         (Method::Batches, None) => "batches that the kernel repeats".to_owned(),
         (Method::Batches, Some(reason)) => {
-            let reason: Vec<_> = reason.split_whitespace().collect();
-            format!("batches that the kernel repeats: {}", printable(&reason.join(" ")))
+            format!("batches that the kernel repeats: {}", one_line(reason))
         }
     }
 }

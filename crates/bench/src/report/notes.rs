@@ -1,11 +1,12 @@
 //! What stands below the table: how to read it, which figures are missing and why, what failed, and
 //! what to know before believing the rest.
 
-use std::collections::HashMap;
-
 use wingbeat_text::{Paint, grouped, listed, paragraph, plural, printable};
 
-use super::columns::{Row, returned};
+use super::{
+    by_key,
+    columns::{Row, returned},
+};
 use crate::{
     Warning,
     result::{Case, Failure, Report},
@@ -35,31 +36,19 @@ pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
         Some(format!("{} ({})", grouped(instructions), printable(&case.name)))
     };
     let later: Vec<_> = cases.iter().filter_map(later).collect();
-    let names: Vec<_> = later.iter().map(String::as_str).collect();
     let text = format!(
         "* in the first run; after thousands of runs, in which the times were taken: {}",
-        listed(&names, NAMES_WIDTH)
+        listed(&later, NAMES_WIDTH)
     );
     (!later.is_empty()).then(|| paragraph(&text, INDENT, width))
 }
 
 /// Why figures are missing, once for each reason.
 pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
-    let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for row in rows {
-        for (reason, parts) in missing(*row) {
-            let text = format!("{}\n{reason}", parts.join(", "));
-            let place = *places.entry(text.clone()).or_insert(found.len());
-            match found.get_mut(place) {
-                Some((_, names)) => names.push(row.name()),
-                None => found.push((text, vec![row.name()])),
-            }
-        }
-    }
-    let note = |(text, names): (String, Vec<String>)| {
-        let (parts, reason) = text.split_once('\n').unwrap_or((&text, ""));
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let found = by_key(rows.iter().flat_map(|row| {
+        missing(*row).into_iter().map(|(reason, parts)| ((parts.join(", "), reason), row.name()))
+    }));
+    let note = |((parts, reason), names): ((String, &str), Vec<String>)| {
         let of = match names.len() == rows.len() && rows.len() > 1 {
             true => "all".to_owned(),
             false => listed(&names, NAMES_WIDTH),
@@ -95,15 +84,7 @@ fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
         // Dashes of its own are those of the cases, too; what it has no cells for, `skipped` tells.
         Row::Verified(_) => Vec::new(),
     };
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (reason, part) in parts {
-        let Some(reason) = reason else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, parts)) => parts.push(part),
-            None => reasons.push((reason, vec![part])),
-        }
-    }
-    reasons
+    by_key(parts.into_iter().filter_map(|(reason, part)| Some((reason?, part))))
 }
 
 /// Programs that did not answer what `--expect` asks for.
@@ -148,16 +129,9 @@ pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<Strin
 
 /// Programs that were not run, together where the reason is the same.
 pub(super) fn skipped(report: &Report, width: usize) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for Failure { name, reason, .. } in &report.skipped {
-        match reasons.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, names)) => names.push(printable(name)),
-            None => reasons.push((reason, vec![printable(name)])),
-        }
-    }
-    let note = |(reason, names): &(&str, Vec<String>)| {
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let text = format!("not run: {}: {}", listed(&names, NAMES_WIDTH), one_line(reason));
+    let reasons = by_key(report.skipped.iter().map(|it| (&it.reason, printable(&it.name))));
+    let note = |(reason, names): &(&String, Vec<String>)| {
+        let text = format!("not run: {}: {}", listed(names, NAMES_WIDTH), one_line(reason));
         paragraph(&text, INDENT, width)
     };
     reasons.iter().map(note).collect()
@@ -192,7 +166,7 @@ fn headed(head: &str, head_width: usize, text: &str, width: usize) -> String {
 }
 
 /// Text of others as a part of a sentence.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     printable(&words.join(" "))
 }

@@ -10,6 +10,7 @@ use wingbeat_text::{
     Paint, aligned, decimal, grouped, listed, paragraph, plural, printable, shortened,
 };
 
+use super::by_key;
 use crate::result::{Case, Latency};
 
 /// Ranks shown unless all are asked for.
@@ -25,7 +26,7 @@ const NAME_WIDTH: usize = 50;
 pub(super) fn shown(cases: &[Case], is_verbose: bool) -> (Vec<&Case>, Vec<String>) {
     let mut kept: HashMap<&str, Vec<&Case>> = HashMap::new();
     let mut notes = Vec::new();
-    for (program, own) in by_program(cases) {
+    for (program, own) in by_key(cases.iter().map(|case| (case.program.as_str(), case))) {
         if is_verbose || own.len() <= INPUTS_MAX {
             continue;
         }
@@ -53,7 +54,8 @@ pub(super) fn rankings(
     width: usize,
 ) -> Vec<String> {
     let ranks_max = if is_verbose { usize::MAX } else { RANKS_MAX };
-    let several = by_program(cases).into_iter().filter(|(_, own)| own.len() > 1);
+    let programs = by_key(cases.iter().map(|case| (case.program.as_str(), case)));
+    let several = programs.into_iter().filter(|(_, own)| own.len() > 1);
     let both = several.flat_map(|(program, own)| {
         let program = shortened(&printable(program), width / 2);
         [
@@ -62,20 +64,6 @@ pub(super) fn rankings(
         ]
     });
     both.flatten().collect()
-}
-
-/// Cases of each program, in the order of the first.
-fn by_program(cases: &[Case]) -> Vec<(&str, Vec<&Case>)> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut programs: Vec<(&str, Vec<&Case>)> = Vec::new();
-    for case in cases {
-        let place = *places.entry(&case.program).or_insert(programs.len());
-        match programs.get_mut(place) {
-            Some((_, own)) => own.push(case),
-            None => programs.push((&case.program, vec![case])),
-        }
-    }
-    programs
 }
 
 /// The slowest first, those without a time last; among equals the one with the higher count.
@@ -107,7 +95,6 @@ fn by_count(
     let digits = grouped(*most).len();
     for (Reverse(count), inputs) in counts.iter().take(ranks_max) {
         let inputs: Vec<_> = inputs.iter().map(|input| printable(input)).collect();
-        let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
         let inputs = listed(&inputs, width.saturating_sub(digits + 4));
         let line = format!("  {}  {inputs}", aligned(&grouped(*count), digits, true));
         lines.push(line.trim_end().to_owned());

@@ -149,6 +149,11 @@ impl Insn {
         self.opcode == op::CALL && self.src() == op::PSEUDO_CALL
     }
 
+    /// Is it a tail call?
+    pub const fn is_tail_call(self) -> bool {
+        self.opcode == op::CALL && self.src() == 0 && self.immediate == op::HELPER_TAIL_CALL
+    }
+
     /// As the kernel of a little-endian machine reads it.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let [offset_0, offset_1] = self.offset.to_le_bytes();

@@ -5,7 +5,6 @@
 //! block for process information of less than 12 bytes.
 
 use pcap_parser::pcapng::{
-    EnhancedPacketBlock, InterfaceDescriptionBlock, SectionHeaderBlock, SimplePacketBlock,
     parse_enhancedpacketblock_be, parse_enhancedpacketblock_le, parse_interfacedescriptionblock_be,
     parse_interfacedescriptionblock_le, parse_sectionheaderblock, parse_simplepacketblock_be,
     parse_simplepacketblock_le,
@@ -98,7 +97,8 @@ impl Section {
     ) -> Result<(), CaptureError> {
         match word(block, 0, self.is_big_endian) {
             Some(SECTION_HEADER) => {
-                let header = section_header(block).ok_or(CaptureError::Header)?;
+                let (_, header) =
+                    parse_sectionheaderblock(block).map_err(|_| CaptureError::Header)?;
                 if header.major_version != VERSION_MAJOR {
                     return Err(CaptureError::Header);
                 }
@@ -106,7 +106,11 @@ impl Section {
                 return Ok(());
             }
             Some(INTERFACE_DESCRIPTION) => {
-                let description = self.description(block).ok_or_else(|| {
+                let description = match self.is_big_endian {
+                    true => parse_interfacedescriptionblock_be(block),
+                    false => parse_interfacedescriptionblock_le(block),
+                };
+                let (_, description) = description.map_err(|_| {
                     collector.damaged(offset, "the description of an interface is not whole")
                 })?;
                 let link_type = description.linktype.0.cast_unsigned();
@@ -134,13 +138,21 @@ impl Section {
     fn packet<'a>(&self, block: &'a [u8]) -> Option<(u32, &'a [u8], u32)> {
         match word(block, 0, self.is_big_endian)? {
             ENHANCED_PACKET => {
-                let packet = self.enhanced(block)?;
+                let packet = match self.is_big_endian {
+                    true => parse_enhancedpacketblock_be(block),
+                    false => parse_enhancedpacketblock_le(block),
+                };
+                let (_, packet) = packet.ok()?;
                 // The parser gives the data with what fills it up to whole words.
                 let data = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
                 Some((packet.if_id, data, packet.origlen))
             }
             SIMPLE_PACKET => {
-                let packet = self.simple(block)?;
+                let packet = match self.is_big_endian {
+                    true => parse_simplepacketblock_be(block),
+                    false => parse_simplepacketblock_le(block),
+                };
+                let (_, packet) = packet.ok()?;
                 let limit = self.interfaces.first().map_or(0, |first| first.captured_max);
                 let limit = if limit == 0 { u32::MAX } else { limit };
                 let len = usize::try_from(packet.origlen.min(limit)).ok()?;
@@ -159,34 +171,6 @@ impl Section {
             _ => None,
         }
     }
-
-    fn description<'a>(&self, block: &'a [u8]) -> Option<InterfaceDescriptionBlock<'a>> {
-        let parsed = match self.is_big_endian {
-            true => parse_interfacedescriptionblock_be(block),
-            false => parse_interfacedescriptionblock_le(block),
-        };
-        parsed.ok().map(|(_, description)| description)
-    }
-
-    fn enhanced<'a>(&self, block: &'a [u8]) -> Option<EnhancedPacketBlock<'a>> {
-        let parsed = match self.is_big_endian {
-            true => parse_enhancedpacketblock_be(block),
-            false => parse_enhancedpacketblock_le(block),
-        };
-        parsed.ok().map(|(_, packet)| packet)
-    }
-
-    fn simple<'a>(&self, block: &'a [u8]) -> Option<SimplePacketBlock<'a>> {
-        let parsed = match self.is_big_endian {
-            true => parse_simplepacketblock_be(block),
-            false => parse_simplepacketblock_le(block),
-        };
-        parsed.ok().map(|(_, packet)| packet)
-    }
-}
-
-fn section_header(block: &[u8]) -> Option<SectionHeaderBlock<'_>> {
-    parse_sectionheaderblock(block).ok().map(|(_, header)| header)
 }
 
 /// Byte order of the section that begins here: is it big-endian?

@@ -154,12 +154,10 @@ fn escapes(
         throw_through_callers(functions, references, &mut throws);
     }
     for (index, insn) in whole(insns, second_halves) {
-        let is_tail_call =
-            is_foreign_call(*insn) && insn.src() == 0 && insn.immediate == op::HELPER_TAIL_CALL;
         // Out of bounds it ends the function with the result 0.
         let is_packet_load =
             insn.class() == op::LD && matches!(insn.opcode & op::MODE, op::ABS | op::IND);
-        throws[index] |= is_tail_call || is_packet_load;
+        throws[index] |= insn.is_tail_call() || is_packet_load;
     }
     throws
 }

@@ -43,10 +43,7 @@ pub fn repeat(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
 
 /// Refuses what goes another way when it is called again in the same run.
 pub(super) fn check_repeatable(code: &Code) -> Result<(), NotWrappable> {
-    let is_tail_call = |insn: Insn| {
-        insn.opcode == op::CALL && insn.src() == 0 && insn.immediate == op::HELPER_TAIL_CALL
-    };
-    match instructions(code).find(|&(_, insn)| is_tail_call(insn)) {
+    match instructions(code).find(|(_, insn)| insn.is_tail_call()) {
         Some((insn_index, _)) => Err(NotWrappable::TailCall { insn_index }),
         None => Ok(()),
     }
