@@ -8,7 +8,10 @@ use std::{
 
 use wingbeat_bench::{
     input::DEFAULT_PACKET,
-    instrument::wrapper::{self, alternate::Turns},
+    instrument::wrapper::{
+        self,
+        alternate::{Turns, neighbours},
+    },
 };
 use wingbeat_bpf::{
     KernelTypes, ProgramType,
@@ -103,10 +106,6 @@ impl Image {
         run(self.program.as_fd(), ProgramType::XDP, input, 1)?;
         let value = self.notebook.read_notebook()?;
         let times: Vec<(u8, f64)> = turns.read(&value).collect();
-        let in_order = |pair: &[(u8, f64)]| match pair[0].0 {
-            0 => [pair[0].1, pair[1].1],
-            _ => [pair[1].1, pair[0].1],
-        };
-        Ok(times.chunks_exact(2).map(in_order).collect())
+        Ok(neighbours(&times).collect())
     }
 }

@@ -2,7 +2,7 @@
 
 use wingbeat_stats::sample::Sample;
 
-use crate::analyse::compare::Pair;
+use crate::{analyse::compare::Pair, instrument::wrapper::alternate::neighbours};
 
 /// Share of the pairs of bursts that is cut off at each end.
 const TRIMMED: f64 = 0.25;
@@ -16,11 +16,7 @@ pub(super) struct Bursts(Vec<[f64; 2]>);
 
 impl Bursts {
     pub(super) fn of(times: &[(u8, f64)]) -> Self {
-        let neighbours = times.chunks_exact(2).map(|two| match two[0].0 {
-            0 => [two[0].1, two[1].1],
-            _ => [two[1].1, two[0].1],
-        });
-        Self(neighbours.filter(|pair| pair.iter().all(|&ns| ns > 0.0)).collect())
+        Self(neighbours(times).filter(|pair| pair.iter().all(|&ns| ns > 0.0)).collect())
     }
 
     /// Time per call of one side: the mean of the middle half of its bursts.

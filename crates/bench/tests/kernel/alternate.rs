@@ -8,7 +8,7 @@ use std::{
 
 use wingbeat_bench::instrument::wrapper::{
     Options, alternate,
-    alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
+    alternate::{BURSTS_MAX, Turns, VALUE_SIZE, neighbours},
 };
 use wingbeat_bpf::{
     ProgramType,
@@ -19,6 +19,7 @@ use wingbeat_programs::{
     assemble::{Assembler, load, store},
     linked,
 };
+use wingbeat_stats::sample::median;
 
 use crate::support::{can_load, has_may_goto};
 
@@ -143,16 +144,7 @@ fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
     let maps = [map(), map()];
     let times = run_turns([first, second], [&[&maps[0]], &[&maps[1]]], &turns);
     assert_eq!(times.len(), BURSTS_MAX);
-    let mut ratios: Vec<f64> = times
-        .chunks(2)
-        .map(|two| {
-            let [first, second] =
-                if two[0].0 == 0 { [two[0].1, two[1].1] } else { [two[1].1, two[0].1] };
-            second / first
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    median(neighbours(&times).map(|[first, second]| second / first).collect())
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! Which programs are timed in bursts, and why others are not: whole measurements of small objects.
 
-use std::sync::atomic::AtomicBool;
-
 use wingbeat_bench::{
     analyse::compare::Thresholds,
     input::Input,
-    measure::{Watcher, against, bench},
+    measure::{against, bench},
     plan::Plan,
     result::{Method, Report},
 };
@@ -17,7 +15,7 @@ use wingbeat_programs::assemble::{Assembler, assembled, load, store_immediate};
 
 use crate::{
     object::Program,
-    support::{can_load, has_may_goto, is_at_least},
+    support::{can_load, giving, has_may_goto, is_at_least, watched},
 };
 
 /// A frame without Ethernet, for types that begin with IP.
@@ -40,17 +38,6 @@ fn plan(section: &str) -> Plan {
 fn spec(section: &str, insns: &[Insn]) -> Spec {
     let program = Program { name: "program", section, insns, lines: &[], statics: &[] };
     Spec::parse("program.o", &program.object()).expect("an object")
-}
-
-/// `return value`, which every type takes if it is 1.
-fn giving(value: i32) -> Vec<Insn> {
-    assembled(|it| it.mov(0, value).exit()).insns
-}
-
-/// Runs `what` with nobody watching.
-fn watched<T>(what: impl FnOnce(&Watcher<'_>) -> T) -> T {
-    let stop = AtomicBool::new(false);
-    what(&Watcher { show: &|_| {}, stop: &stop })
 }
 
 fn measured(section: &str, insns: &[Insn]) -> Report {

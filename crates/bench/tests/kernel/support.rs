@@ -1,18 +1,19 @@
 //! A program in the kernel, as it is and with counters.
 
-use std::os::fd::AsFd as _;
+use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
 use wingbeat_bench::{
     instrument::counters::{self, Instrumented},
     live::check_rights,
+    measure::Watcher,
 };
 use wingbeat_bpf::{
-    code::{Code, Insn, op},
+    code::{Code, Insn},
     loader::{Loaded, LoadedMap, Loader, LoaderOptions, ProgramRun, RunInput, run},
     probe,
     spec::{ProgramSpec, Spec},
 };
-use wingbeat_programs::generate::Entry;
+use wingbeat_programs::{assemble::assembled, generate::Entry};
 
 use crate::object::Program;
 
@@ -24,6 +25,16 @@ const ENTRY_TYPE_ID: u32 = 4;
 
 /// What the kernel says of it (kernel/bpf/verifier.c, Linux 6.18).
 const REMOVED_CALLBACK: &str = "verifier bug: No program to jit";
+
+/// Runs `what` with nobody watching.
+pub(crate) fn watched<T>(what: impl FnOnce(&Watcher<'_>) -> T) -> T {
+    what(&Watcher { show: &|_| {}, stop: &AtomicBool::new(false) })
+}
+
+/// A program that only gives `value`, which every type takes if it is 1.
+pub(crate) fn giving(value: i32) -> Vec<Insn> {
+    assembled(|it| it.mov(0, value).exit()).insns
+}
 
 /// Whether programs can be loaded here; that they cannot is a failure in CI.
 pub(crate) fn can_load() -> Option<()> {
@@ -57,11 +68,10 @@ impl Kernel {
     pub(crate) fn new(entry: Entry) -> Self {
         let section = if entry == Entry::Xdp { "xdp" } else { "socket" };
         let statics: Vec<_> = (1..=STATICS).map(|number| format!("function_{number}")).collect();
-        let insns = [Insn::new(0xb7, 0, 0, 0, 2), Insn::new(op::EXIT, 0, 0, 0, 0)];
         let object = Program {
             name: "function_0",
             section,
-            insns: &insns,
+            insns: &giving(2),
             lines: &[(0, 1, "")],
             statics: &statics,
         };

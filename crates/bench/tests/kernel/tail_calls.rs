@@ -1,11 +1,11 @@
 //! Tail calls: tables are filled as the object or a file says, and counts go across.
 
-use std::{fs, sync::atomic::AtomicBool};
+use std::fs;
 
 use wingbeat_bench::{
     counts::TailCalled,
     input::MapSource,
-    measure::{Watcher, bench},
+    measure::bench,
     plan::Plan,
     result::{Method, Report},
 };
@@ -13,12 +13,12 @@ use wingbeat_bpf::{
     code::{Insn, op},
     spec::Spec,
 };
-use wingbeat_programs::assemble::{Assembler, assembled};
+use wingbeat_programs::assemble::Assembler;
 
 use crate::{
     btf::{self, Extension, GLOBAL, STATIC, Types},
     elf::Object,
-    support::can_load,
+    support::{can_load, giving, watched},
 };
 
 /// A program: its type, its name, its place in the table by a tag, its code. The table is at the first
@@ -72,10 +72,6 @@ fn jump(before: usize, slot: i32, otherwise: i32) -> Vec<Insn> {
     it.finish().insns
 }
 
-fn give(value: i32) -> Vec<Insn> {
-    assembled(|it| it.mov(0, value).exit()).insns
-}
-
 fn plan(maps: Vec<MapSource>) -> Plan {
     Plan {
         programs: vec!["main".to_owned()],
@@ -87,9 +83,8 @@ fn plan(maps: Vec<MapSource>) -> Plan {
 }
 
 fn measured(programs: &[Program<'_>], maps: Vec<MapSource>) -> Report {
-    let stop = AtomicBool::new(false);
-    let watcher = Watcher { show: &|_| {}, stop: &stop };
-    let report = bench(&object(programs), &plan(maps), &watcher).expect("it is measured");
+    let report = watched(|watcher| bench(&object(programs), &plan(maps), watcher));
+    let report = report.expect("it is measured");
     assert_eq!(report.failures, []);
     report
 }
@@ -104,7 +99,7 @@ fn counts_go_across_a_chain() {
     let programs: [Program<'_>; 4] = [
         ("xdp", "main", None, jump(1, 1, 7)),
         ("xdp", "first", Some(1), jump(2, 2, 7)),
-        ("xdp", "second", Some(2), give(2)),
+        ("xdp", "second", Some(2), giving(2)),
         ("xdp", "other", Some(3), jump(9, 3, 7)),
     ];
     let report = measured(&programs, Vec::new());
@@ -155,7 +150,7 @@ fn what_cannot_be_in_a_table_is_told() {
     };
     let types =
         "it is of type sched_cls, and a tail call leads to programs of the caller's type only, xdp";
-    check(("tc", "target", Some(3), give(0)), types);
+    check(("tc", "target", Some(3), giving(0)), types);
     // Returns what is in no register.
     check(
         ("xdp", "target", Some(3), vec![Insn::new(op::EXIT, 0, 0, 0, 0)]),
@@ -169,8 +164,8 @@ fn files_say_what_is_in_a_table() {
     let file = std::env::temp_dir().join(format!("wingbeat-table-{}.json", std::process::id()));
     let programs: [Program<'_>; 3] = [
         ("xdp", "main", None, jump(0, 5, 7)),
-        ("xdp", "tagged", Some(5), give(1)),
-        ("xdp", "named", None, give(2)),
+        ("xdp", "tagged", Some(5), giving(1)),
+        ("xdp", "named", None, giving(2)),
     ];
     let check = |json: Option<&str>, expected: u32| {
         fs::write(&file, json.unwrap_or("[]")).expect("written");
@@ -182,11 +177,10 @@ fn files_say_what_is_in_a_table() {
     check(Some("[]"), 1);
     check(Some(r#"[{"key": 5, "value": {"program": "named"}}]"#), 2);
     check(Some(r#"[{"key": 4, "value": {"program": "named"}}]"#), 1);
-    let stop = AtomicBool::new(false);
-    let watcher = Watcher { show: &|_| {}, stop: &stop };
     fs::write(&file, r#"[{"key": 5, "value": {"program": "name"}}]"#).expect("written");
     let source = MapSource { map: "table".to_owned(), path: file.clone() };
-    let error = bench(&object(&programs), &plan(vec![source]), &watcher).expect_err("no program");
+    let found = watched(|watcher| bench(&object(&programs), &plan(vec![source]), watcher));
+    let error = found.expect_err("no program");
     assert!(error.to_string().contains("named"), "{error}");
     fs::remove_file(file).expect("removed");
 }

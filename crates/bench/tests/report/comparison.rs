@@ -1,24 +1,15 @@
 //! Comparisons for people.
 
-use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
-    report::{Style, comparison, errors},
+    report::{Style, comparison},
     result::{Comparison, Verdict},
 };
 
-use crate::{golden, sample};
+use crate::{human::check_text, sample};
 
 #[track_caller]
 fn check(name: &str, found: &Comparison, style: Style) {
-    let mut text = comparison(found, style);
-    if let Some(errors) = errors(&found.report, style) {
-        text += &format!("\n(stderr)\n{errors}\n");
-    }
-    golden::check(name, &text);
-    for line in text.lines() {
-        assert!(line.width() <= style.width, "wider than {}: {line}", style.width);
-        assert_eq!(line, line.trim_end(), "blanks at the end");
-    }
+    check_text(name, comparison(found, style), &found.report, style);
 }
 
 #[test]

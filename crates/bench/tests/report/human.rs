@@ -20,7 +20,12 @@ fn verbose(width: usize) -> Style {
 /// logs are as long as they are.
 #[track_caller]
 fn check(name: &str, report: &Report, style: Style) {
-    let mut text = human(report, style);
+    check_text(name, human(report, style), report, style);
+}
+
+/// The same of any text about a report.
+#[track_caller]
+pub(crate) fn check_text(name: &str, mut text: String, report: &Report, style: Style) {
     if let Some(errors) = errors(report, style) {
         text += &format!("\n(stderr)\n{errors}\n");
     }

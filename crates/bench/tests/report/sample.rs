@@ -225,14 +225,13 @@ pub(crate) fn unavailable() -> Report {
     };
     let mut b = missing("b");
     b.distribution = Part::Unavailable("time was up before its turn".to_owned());
-    let mut report = report(vec![missing("a"), b, missing("c")]);
-    report.rulers = vec![Ruler {
+    let ruler = Ruler {
         r#type: "xdp".to_owned(),
         latency: Part::Unavailable("time was up before its turn".to_owned()),
         distribution: Part::Unavailable("the kernel\nrefused\tit".to_owned()),
-    }];
-    report.is_interrupted = true;
-    report
+    };
+    let report = report(vec![missing("a"), b, missing("c")]);
+    Report { rulers: vec![ruler], is_interrupted: true, ..report }
 }
 
 /// One program on so many packets of a capture; every tenth takes a longer way.
@@ -288,7 +287,7 @@ pub(crate) fn compared() -> Comparison {
         reason: None,
         measures,
     };
-    let cases = vec![
+    let mut cases = vec![
         name(
             "fun_xdp_v3",
             vec![
@@ -318,7 +317,6 @@ pub(crate) fn compared() -> Comparison {
             ],
         ),
     ];
-    let mut cases = cases;
     cases[1].method = Some(Method::Batches);
     cases[1].reason = Some("one of them changes the packet that the other would get".to_owned());
     let mut report = typical();

@@ -31,25 +31,20 @@ fn exporters(criterion: &mut Criterion) {
         ("firefox_gzip", Format::Firefox { gzip: true }),
     ];
     for (name, format) in formats {
-        let mut group = criterion.benchmark_group(name);
-        group.sample_size(10);
-        for (samples, stacks) in SIZES.iter().copied() {
-            let profile = profile(samples, stacks);
-            group.throughput(Throughput::Elements(samples));
-            let id = BenchmarkId::from_parameter(format!("{samples}_samples_{stacks}_stacks"));
-            group.bench_with_input(id, &profile, |bencher, profile| {
-                bencher.iter(|| write(black_box(profile), format, &mut io::sink()));
-            });
-        }
-        group.finish();
+        by_size(criterion, name, 10, |profile| _ = write(profile, format, &mut io::sink()));
     }
-    let mut group = criterion.benchmark_group("top");
+    by_size(criterion, "top", 100, |profile| _ = black_box(Top::of(profile, 10)));
+}
+
+fn by_size(criterion: &mut Criterion, name: &str, runs: usize, work: impl Fn(&Profile)) {
+    let mut group = criterion.benchmark_group(name);
+    group.sample_size(runs);
     for (samples, stacks) in SIZES.iter().copied() {
         let profile = profile(samples, stacks);
         group.throughput(Throughput::Elements(samples));
         let id = BenchmarkId::from_parameter(format!("{samples}_samples_{stacks}_stacks"));
         group.bench_with_input(id, &profile, |bencher, profile| {
-            bencher.iter(|| Top::of(black_box(profile), 10));
+            bencher.iter(|| work(black_box(profile)));
         });
     }
     group.finish();

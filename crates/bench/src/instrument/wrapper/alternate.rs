@@ -205,6 +205,14 @@ impl Turns {
     }
 }
 
+/// Times of neighbouring bursts, that of the first program first.
+pub fn neighbours(times: &[(u8, f64)]) -> impl Iterator<Item = [f64; 2]> {
+    times.chunks_exact(2).map(|two| match two[0].0 {
+        0 => [two[0].1, two[1].1],
+        _ => [two[1].1, two[0].1],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use wingbeat_bpf::{ProgramType, code::disassemble::Listing};

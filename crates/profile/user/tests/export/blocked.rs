@@ -83,16 +83,7 @@ fn profile(mode: Mode) -> Profile {
 fn text(profile: &Profile, format: Format) -> String {
     let bytes = export(profile, format);
     match format {
-        Format::FlameGraph => {
-            let svg = svg::parse(&bytes);
-            let frames = svg.frames.iter().map(|(fill, title)| format!("{fill:16} {title}\n"));
-            format!(
-                "{}\ntotal {}\n{}",
-                svg.headings.join("\n"),
-                svg.total,
-                frames.collect::<String>()
-            )
-        }
+        Format::FlameGraph => svg::parse(&bytes).text(),
         Format::Pprof => pprof::Pprof::read(&bytes).dump(),
         Format::Folded => String::from_utf8(bytes).unwrap(),
         Format::Firefox { .. } => {

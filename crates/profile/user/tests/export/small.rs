@@ -33,35 +33,18 @@ pub(crate) fn small() -> Profile {
             },
         ],
         threads: vec![
-            Thread {
-                process: 0,
-                tid: 100,
-                name: "amicable".into(),
-                start_ns: 0,
-                end_ns: None,
-                on_cpu_ns: None,
-            },
-            Thread {
-                process: 0,
-                tid: 101,
-                name: "worker 1".into(),
-                start_ns: 0,
-                end_ns: None,
-                on_cpu_ns: None,
-            },
-            Thread {
-                process: 1,
-                tid: 200,
-                name: "sh".into(),
-                start_ns: 5_000_000,
-                end_ns: Some(90_000_000),
-                on_cpu_ns: None,
-            },
+            thread(0, 100, "amicable", 0, None),
+            thread(0, 101, "worker 1", 0, None),
+            thread(1, 200, "sh", 5_000_000, Some(90_000_000)),
         ],
         samples: samples(),
         blocked: Vec::new(),
         intervals: Vec::new(),
     }
+}
+
+fn thread(process: u32, tid: u32, name: &str, start_ns: u64, end_ns: Option<u64>) -> Thread {
+    Thread { process, tid, name: name.into(), start_ns, end_ns, on_cpu_ns: None }
 }
 
 fn meta() -> Meta {
