@@ -11,7 +11,6 @@ use std::time::Duration;
 use wingbeat_bpf::{
     ProgramType,
     loader::{ProgramRun, VerifierStatistics},
-    program::ProgramInfo,
 };
 use wingbeat_stats::{
     bootstrap::Bootstrap,
@@ -111,11 +110,8 @@ pub struct RawCase {
     pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,
-    pub verifier: VerifierStatistics,
-    pub info: ProgramInfo,
-    /// Instructions in the object.
-    pub object_instructions: usize,
-    pub map_memory_bytes: Option<u64>,
+    pub verifier: Verifier,
+    pub size: Size,
     /// Why there is no clock around it.
     pub no_clock: Option<String>,
     pub run: RawRun,
@@ -213,13 +209,8 @@ fn analysed(
         distribution,
         counts,
         tail_calls: case.tail_calls.clone(),
-        verifier: Verifier::from(&case.verifier),
-        size: Size {
-            object_instructions: case.object_instructions,
-            xlated_bytes: case.info.xlated_bytes,
-            jited_bytes: case.info.jited_bytes,
-            map_memory_bytes: case.map_memory_bytes,
-        },
+        verifier: case.verifier.clone(),
+        size: case.size.clone(),
     }
 }
 

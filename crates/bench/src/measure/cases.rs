@@ -13,7 +13,7 @@ use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
-    runner::{Alternation, Given, Runner, Subject},
+    runner::{Alternation, Form, Given, Runner, Subject},
     session::Session,
     turn::Turn,
 };
@@ -163,12 +163,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             let subject = &mut self.subjects[turn.subject];
             if !std::mem::replace(&mut is_loaded[turn.subject], true) {
                 session.show(&format!("{}: loading with counters", case.program));
-                let tried = within(session, subject, COUNTED_LOAD, COUNTING_UNTIL, |subject| {
-                    subject.add_counted();
-                });
-                if let Err(reason) = tried {
-                    subject.leave_uncounted(reason);
-                }
+                add(session, subject, Form::Counted, COUNTED_LOAD, COUNTING_UNTIL);
             }
             session.show(&format!("{}: counting", case.name));
             let given = (&plan.inputs[turn.input], subject.context(&plan.context));
@@ -184,15 +179,10 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
     pub(super) fn put_clocks(&mut self, session: &mut Session<'a, R>) {
         for subject in &mut self.subjects[self.rulers..] {
             session.show(&format!("{}: loading with a clock", subject.name()));
-            let tried = within(session, subject, OTHER_LOAD, CLOCKING_UNTIL, |subject| {
-                subject.add_clocked();
-            });
-            if let Err(reason) = tried {
-                subject.leave_unclocked(reason);
-            }
+            add(session, subject, Form::Clocked, OTHER_LOAD, CLOCKING_UNTIL);
         }
         for (case, turn) in self.raw.iter_mut().zip(&self.turns) {
-            case.no_clock = self.subjects[turn.subject].no_clock().map(str::to_owned);
+            case.no_clock = self.subjects[turn.subject].missing(Form::Clocked).map(str::to_owned);
         }
     }
 
@@ -238,6 +228,19 @@ fn pays<A: Alternation>(alternation: A, left: Duration) -> Result<A, String> {
              time",
             sample.as_millis()
         )),
+    }
+}
+
+/// Brings in another form of a program, as [`within`] has it, or keeps the reason why that cannot be.
+fn add<'a, R: Runner<'a>>(
+    session: &Session<'a, R>,
+    subject: &mut R::Subject,
+    form: Form,
+    factor: f64,
+    share: f64,
+) {
+    if let Err(reason) = within(session, subject, factor, share, |subject| subject.add(form)) {
+        subject.leave_out(form, reason);
     }
 }
 
@@ -302,9 +305,7 @@ fn begin<'a>(
         tail_calls: subject.tail_calls(None),
         settled_instructions: None,
         verifier: facts.verifier,
-        info: facts.info,
-        object_instructions: subject.linked().code.insns.len(),
-        map_memory_bytes: facts.map_memory_bytes,
+        size: facts.size,
         no_clock: None,
         run: RawRun::default(),
     };
@@ -320,7 +321,7 @@ fn count<'a>(
     inputs: usize,
     run_ns: f64,
 ) -> Result<Result<u64, String>, BenchError> {
-    if let Some(reason) = subject.no_counters() {
+    if let Some(reason) = subject.missing(Form::Counted) {
         return Ok(Err(reason.to_owned()));
     }
     subject.reset()?;

@@ -12,7 +12,7 @@ use super::{
     contents::contents,
     kernel,
     link::link_one,
-    runner::{Runner as _, Subject as _},
+    runner::{Form, Runner as _, Subject as _},
 };
 use crate::{
     counts::Counts,
@@ -47,7 +47,7 @@ pub fn count_program(
         let mut counts = Counts { executed: vec![0; linked.code.insns.len()], ..Counts::default() };
         let mut outcomes = Vec::new();
         let mut subject = kernel.load(&linked, (&loader, &contents))?;
-        subject.add_counted();
+        subject.add(Form::Counted);
         for input in &plan.inputs {
             if kernel.is_over() {
                 break;

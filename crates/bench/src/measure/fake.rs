@@ -9,8 +9,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::Code,
-    loader::{ProgramRun, RunError, VerifierStatistics},
-    program::ProgramInfo,
+    loader::{ProgramRun, RunError},
     spec::Linked,
 };
 use wingbeat_stats::{histogram::BUCKETS, random::Random};
@@ -19,11 +18,12 @@ use super::{
     BenchError,
     bursts::Bursts,
     ruler::RULER,
-    runner::{Alternation, Facts, Given, Pace, Runner, Subject},
+    runner::{Alternation, Facts, Form, Given, Pace, Runner, Subject},
 };
 use crate::{
     counts::{Counts, TailCalls},
     instrument::wrapper::Recorded,
+    result::{Size, Verifier},
 };
 
 /// Pairs of bursts of a sample, and the time that one takes besides loading.
@@ -161,8 +161,7 @@ impl<'a> Runner<'a> for &'a World {
             linked,
             behaviour,
             pace: Pace::Long,
-            counted: not_yet(),
-            clocked: not_yet(),
+            forms: [not_yet(), not_yet()],
             runs: Cell::new(0),
         })
     }
@@ -200,8 +199,8 @@ pub(super) struct FakeSubject<'a> {
     linked: &'a Linked,
     behaviour: Behaviour,
     pace: Pace,
-    counted: Result<(), String>,
-    clocked: Result<(), String>,
+    /// Whether each [`Form`] is there, or why not.
+    forms: [Result<(), String>; 2],
     runs: Cell<u32>,
 }
 
@@ -240,15 +239,13 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
     }
 
     fn facts(&self) -> Facts {
-        let info = ProgramInfo {
-            r#type: self.r#type(),
+        let size = Size {
+            object_instructions: 0,
             xlated_bytes: 16,
             jited_bytes: 32,
-            verified_instructions: 2,
-            ..ProgramInfo::default()
+            map_memory_bytes: None,
         };
-        let verifier = VerifierStatistics::default();
-        Facts { verifier, info, map_memory_bytes: None, made_up_context: None }
+        Facts { verifier: Verifier::default(), size, made_up_context: None }
     }
 
     fn run_count(&self) -> u64 {
@@ -299,16 +296,19 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
         })
     }
 
-    fn add_counted(&mut self) {
-        self.counted = self.load_form("add counters to");
+    fn add(&mut self, form: Form) {
+        self.forms[form as usize] = self.load_form(match form {
+            Form::Counted => "add counters to",
+            Form::Clocked => "put a clock around",
+        });
     }
 
-    fn leave_uncounted(&mut self, reason: String) {
-        self.counted = Err(reason);
+    fn leave_out(&mut self, form: Form, reason: String) {
+        self.forms[form as usize] = Err(reason);
     }
 
-    fn no_counters(&self) -> Option<&str> {
-        self.counted.as_ref().err().map(String::as_str)
+    fn missing(&self, form: Form) -> Option<&str> {
+        self.forms[form as usize].as_ref().err().map(String::as_str)
     }
 
     fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError> {
@@ -321,22 +321,10 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
         Ok(None)
     }
 
-    fn add_clocked(&mut self) {
-        self.clocked = self.load_form("put a clock around");
-    }
-
-    fn leave_unclocked(&mut self, reason: String) {
-        self.clocked = Err(reason);
-    }
-
-    fn no_clock(&self) -> Option<&str> {
-        self.clocked.as_ref().err().map(String::as_str)
-    }
-
     fn move_clocked(&mut self) {}
 
     fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError> {
-        if self.clocked.is_err() {
+        if self.missing(Form::Clocked).is_some() {
             return Ok(None);
         }
         self.run(given, runs)?;

@@ -182,12 +182,7 @@ impl<'a> Runner<'a> for Kernel<'a> {
         let descriptors = maps.descriptors();
         let loaded =
             loader.load_with(&linked.program, &linked.code, &descriptors, self.effort())?;
-        Ok(Facts {
-            verifier: loaded.verifier,
-            info: loaded.info,
-            map_memory_bytes: maps.memory_bytes(),
-            made_up_context: None,
-        })
+        Ok(Facts::of(linked, &loaded, &maps))
     }
 
     fn alternate(

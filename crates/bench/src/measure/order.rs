@@ -22,7 +22,7 @@ use super::{
     kernel::{self, Kernel},
     link::{link, unlinked},
     ruler::{RULER, rulers},
-    runner::{Runner, Subject as _},
+    runner::{Form, Runner, Subject as _},
     session::Session,
     target,
     turn::{Turn, collect},
@@ -199,7 +199,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     ) -> Result<Vec<R::Subject>, BenchError> {
         let load = |ruler: &'a Linked| {
             let mut ruler = self.runner.load(ruler, programs.no_source)?;
-            ruler.add_clocked();
+            ruler.add(Form::Clocked);
             Ok(ruler)
         };
         programs.rulers.iter().map(load).collect()

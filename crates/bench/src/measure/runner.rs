@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use wingbeat_bpf::{
     ProgramType,
-    loader::{ProgramRun, VerifierStatistics},
-    program::ProgramInfo,
+    loader::{Loaded, LoadedMaps, ProgramRun},
     spec::Linked,
 };
 use wingbeat_stats::random::Random;
@@ -80,6 +79,15 @@ pub(super) trait Runner<'a>: Copy {
     ) -> Result<Self::Alternation, String>;
 }
 
+/// A form of a program besides the plain one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// With counters.
+    Counted,
+    /// With a clock around it.
+    Clocked,
+}
+
 /// One program in three forms: as it is, with counters, with a clock around it.
 pub(super) trait Subject<'a> {
     fn linked(&self) -> &'a Linked;
@@ -117,14 +125,14 @@ pub(super) trait Subject<'a> {
     /// Runs the plain program.
     fn run(&self, given: Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError>;
 
-    /// Brings in the form with counters, or keeps the reason why that cannot be.
-    fn add_counted(&mut self);
+    /// Brings in another form, or keeps the reason why that cannot be.
+    fn add(&mut self, form: Form);
 
-    /// Keeps a reason why there are no counters.
-    fn leave_uncounted(&mut self, reason: String);
+    /// Keeps a reason why there is no such form.
+    fn leave_out(&mut self, form: Form, reason: String);
 
-    /// Why there are no counters.
-    fn no_counters(&self) -> Option<&str>;
+    /// Why there is no such form.
+    fn missing(&self, form: Form) -> Option<&str>;
 
     /// Counts one run on maps that were just reset.
     fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError>;
@@ -132,15 +140,6 @@ pub(super) trait Subject<'a> {
     /// Counts one run after thousands on the same maps, what a batch sees; `None` where runs of
     /// `run_ns` are too long for that.
     fn settled_counts(&self, given: Given<'_>, run_ns: f64) -> Result<Option<Counts>, BenchError>;
-
-    /// Brings in the form with a clock, or keeps the reason why that cannot be.
-    fn add_clocked(&mut self);
-
-    /// Keeps a reason why there is no clock.
-    fn leave_unclocked(&mut self, reason: String);
-
-    /// Why there is no clock.
-    fn no_clock(&self) -> Option<&str>;
 
     /// Loads the form with a clock once more, to another place in memory, unless that takes long.
     fn move_clocked(&mut self);
@@ -172,27 +171,32 @@ pub(super) trait Alternation {
 /// What is known of a program once it is loaded.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
-    pub(super) verifier: VerifierStatistics,
-    pub(super) info: ProgramInfo,
-    pub(super) map_memory_bytes: Option<u64>,
+    pub(super) verifier: Verifier,
+    pub(super) size: Size,
     /// What was made up for the program to be run with where nothing is given, in words.
     pub(super) made_up_context: Option<String>,
 }
 
 impl Facts {
+    /// Of a program that is loaded with these maps.
+    pub(super) fn of(linked: &Linked, loaded: &Loaded, maps: &LoadedMaps) -> Self {
+        let size = Size {
+            object_instructions: linked.code.insns.len(),
+            xlated_bytes: loaded.info.xlated_bytes,
+            jited_bytes: loaded.info.jited_bytes,
+            map_memory_bytes: maps.memory_bytes(),
+        };
+        Self { verifier: Verifier::from(&loaded.verifier), size, made_up_context: None }
+    }
+
     /// The figures of a program that was loaded only, for this reason.
-    pub(super) fn loaded_only(&self, linked: &Linked, reason: &str) -> Verified {
+    pub(super) fn loaded_only(self, linked: &Linked, reason: &str) -> Verified {
         Verified {
             name: linked.program.name.clone(),
             r#type: linked.program.r#type.name(),
             reason: reason.to_owned(),
-            verifier: Verifier::from(&self.verifier),
-            size: Size {
-                object_instructions: linked.code.insns.len(),
-                xlated_bytes: self.info.xlated_bytes,
-                jited_bytes: self.info.jited_bytes,
-                map_memory_bytes: self.map_memory_bytes,
-            },
+            verifier: self.verifier,
+            size: self.size,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     counted::Counted,
     error::short,
     kernel::Kernel,
-    runner::{Facts, Given, Pace, Subject},
+    runner::{Facts, Form, Given, Pace, Subject},
     tail_calls::PlainTargets,
 };
 use crate::{
@@ -164,12 +164,8 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
 
     fn facts(&self) -> Facts {
         let made_up = self.loader.made_up_context(&self.linked.program);
-        Facts {
-            verifier: self.state.plain.verifier.clone(),
-            info: self.state.plain.info.clone(),
-            map_memory_bytes: self.state.maps.memory_bytes(),
-            made_up_context: made_up.map(ToString::to_string),
-        }
+        let facts = Facts::of(self.linked, &self.state.plain, &self.state.maps);
+        Facts { made_up_context: made_up.map(ToString::to_string), ..facts }
     }
 
     fn run_count(&self) -> u64 {
@@ -219,16 +215,26 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         self.run_form(self.state.plain.as_fd(), given, repeat)
     }
 
-    fn add_counted(&mut self) {
-        self.state.counted = self.load_counted(&self.state);
+    fn add(&mut self, form: Form) {
+        match form {
+            Form::Counted => self.state.counted = self.load_counted(&self.state),
+            Form::Clocked => self.state.clocked = self.load_clocked(&self.state),
+        }
     }
 
-    fn leave_uncounted(&mut self, reason: String) {
-        self.state.counted = Err(reason);
+    fn leave_out(&mut self, form: Form, reason: String) {
+        match form {
+            Form::Counted => self.state.counted = Err(reason),
+            Form::Clocked => self.state.clocked = Err(reason),
+        }
     }
 
-    fn no_counters(&self) -> Option<&str> {
-        self.state.counted.as_ref().err().map(String::as_str)
+    fn missing(&self, form: Form) -> Option<&str> {
+        let reason = match form {
+            Form::Counted => self.state.counted.as_ref().err(),
+            Form::Clocked => self.state.clocked.as_ref().err(),
+        };
+        reason.map(String::as_str)
     }
 
     fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError> {
@@ -248,18 +254,6 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         }
         self.run_form(counted.program.as_fd(), given, runs)?;
         Ok(Some(self.count(counted, given)?.1))
-    }
-
-    fn add_clocked(&mut self) {
-        self.state.clocked = self.load_clocked(&self.state);
-    }
-
-    fn leave_unclocked(&mut self, reason: String) {
-        self.state.clocked = Err(reason);
-    }
-
-    fn no_clock(&self) -> Option<&str> {
-        self.state.clocked.as_ref().err().map(String::as_str)
     }
 
     fn move_clocked(&mut self) {
