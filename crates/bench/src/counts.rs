@@ -113,7 +113,6 @@ pub struct TailCalls {
 }
 
 impl TailCalls {
-    /// Is there nothing to tell?
     pub fn is_empty(&self) -> bool {
         self.programs.is_empty() && self.failed.is_empty() && self.missing.is_empty()
     }

@@ -43,7 +43,6 @@ pub const PACKET_BYTES_MIN: usize = 14;
 /// Longer files are not looked at for being hexadecimal text under another name.
 const HEX_LOOK_MAX: usize = 1 << 20;
 
-/// Name of the default input.
 pub const DEFAULT_NAME: &str = "default";
 
 /// Something that a program is run on.

@@ -19,6 +19,7 @@ use std::{collections::HashMap, hash::Hash, io};
 
 use serde::Serialize;
 
+pub(crate) use self::csv::{real, whole};
 pub use self::{
     bmf::bmf,
     comparison::comparison,

@@ -224,7 +224,6 @@ pub struct Outliers {
 }
 
 impl Outliers {
-    /// All of them.
     pub fn total(self) -> usize {
         self.low_severe + self.low_mild + self.high_mild + self.high_severe
     }

@@ -47,10 +47,14 @@ fn annotated(code: &Code, executed: Vec<u64>, runs: u64) -> Annotation {
     Annotation::new("a.o", "main", inputs, code, &ObjectTypes::default(), &counts, &mut source)
 }
 
-fn text(found: &Annotation, form: Form) -> String {
+fn styled(found: &Annotation, form: Form, style: Style) -> String {
     let mut bytes = Vec::new();
-    write(found, form, Style::default(), &mut bytes).expect("writing to memory");
+    write(found, form, style, &mut bytes).expect("writing to memory");
     String::from_utf8(bytes).expect("text")
+}
+
+fn text(found: &Annotation, form: Form) -> String {
+    styled(found, form, Style::default())
 }
 
 const LOOPED: [u64; 7] = [1, 3, 3, 3, 0, 0, 0];
@@ -130,10 +134,8 @@ fn without_lines_there_are_blocks() {
 #[test]
 fn bytecode_stands_below_its_line() {
     let found = annotated(&code(), LOOPED.to_vec(), 1);
-    let mut bytes = Vec::new();
     let style = Style { has_bytecode: true, ..Style::default() };
-    write(&found, Form::Human, style, &mut bytes).expect("writing to memory");
-    let text = String::from_utf8(bytes).expect("text");
+    let text = styled(&found, Form::Human, style);
     let line = text.find("│ line 2;").expect("line 2");
     let call = text.find("call bpf_").expect("a call");
     assert!(line < call && call < text.find("│ line 3;").expect("line 3"), "{text}");
@@ -146,10 +148,7 @@ fn lines_are_as_wide_as_they_may_be() {
     let types = ObjectTypes::default();
     let found = Annotation::new("a.o", "main", Vec::new(), &code(), &types, &counts, &mut long);
     let check = |width, expected: usize| {
-        let mut bytes = Vec::new();
-        let style = Style { width, ..Style::default() };
-        write(&found, Form::Human, style, &mut bytes).expect("writing to memory");
-        let text = String::from_utf8(bytes).expect("text");
+        let text = styled(&found, Form::Human, Style { width, ..Style::default() });
         let cut = text.lines().filter(|line| line.ends_with('…'));
         assert_eq!(cut.map(|line| line.chars().count()).collect::<Vec<_>>(), [expected; 5]);
     };

@@ -28,7 +28,6 @@ pub struct Graph {
     second_halves: Vec<bool>,
 }
 
-/// A function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     pub insns: Range<usize>,

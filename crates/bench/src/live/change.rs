@@ -19,7 +19,6 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Runs per second.
     pub fn runs_per_s(&self) -> f64 {
         per(self.runs, 1e9, self.interval_ns)
     }

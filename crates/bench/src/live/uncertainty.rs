@@ -13,7 +13,6 @@ use super::report::MeanInterval;
 /// Fewest slices with runs that tell anything.
 const SLICES_MIN: usize = 6;
 
-/// Confidence of the interval.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// Slices that are kept. When there are more, two become one.

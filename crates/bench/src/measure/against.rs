@@ -140,7 +140,7 @@ fn on_kernel(
         loader.make_up_contexts(spec.programs().iter());
     }
     let contents = [contents(specs[0], session.plan)?, contents(specs[1], session.plan)?];
-    let (no_object, nothing) = (Loader::without_object(), Contents::new());
+    let (no_object, nothing) = (Loader::without_object(), Contents::default());
     let find = |side: usize, name: &String| linked[side].iter().find(|it| it.program.name == *name);
     let both = names.iter().filter_map(|name| Some([find(0, name)?, find(1, name)?]));
     let programs: Vec<[&Linked; 2]> = both.collect();

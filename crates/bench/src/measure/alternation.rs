@@ -34,7 +34,6 @@ use crate::instrument::wrapper::{
 /// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
 const BURST_NS: f64 = 10_000.0;
 
-/// Most calls in a burst.
 const CALLS_MAX: f64 = 100_000.0;
 
 /// Time of one run. The kernel ends a loop after 250 ms.

@@ -17,7 +17,6 @@ use super::{BenchError, runner::Pace};
 const BATCH: Duration = Duration::from_millis(2);
 const BATCH_WITH_SWAP: Duration = Duration::from_millis(15);
 
-/// Most runs of a batch.
 const RUNS_MAX: u32 = 50_000_000;
 
 /// Single runs that tell how long the first batch may be, and the time that they may take.

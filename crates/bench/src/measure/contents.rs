@@ -18,13 +18,6 @@ pub(super) struct Contents {
     pub(super) targets: Targets,
 }
 
-impl Contents {
-    /// No contents.
-    pub(super) fn new() -> Self {
-        Self::default()
-    }
-}
-
 /// Reads what the plan says, for the maps of `spec`.
 pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError> {
     let entries = plan.maps.iter().map(|source| {

@@ -78,7 +78,7 @@ fn on_kernel(
     loader.make_up_contexts(chosen.iter().copied());
     target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
     let contents = contents(spec, plan)?;
-    let (no_object, nothing) = (Loader::without_object(), Contents::new());
+    let (no_object, nothing) = (Loader::without_object(), Contents::default());
     let (wanted, others): (Vec<&Linked>, Vec<&Linked>) = chosen
         .iter()
         .filter_map(|program| linked.iter().find(|it| it.program.name == program.name))

@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     analyse::{self, RawCase, RawRun},
-    instrument::wrapper::Recorded,
     result::Failure,
 };
 
@@ -47,10 +46,6 @@ pub(super) struct Turn<A> {
     raw: RawRun,
     /// Batches that the kernel repeated, without the packets.
     batches: Vec<ProgramRun>,
-    /// What the clock has seen, all its batches together; `None` before the first.
-    recorded: Option<Recorded>,
-    /// The first batches with a clock, one by one.
-    clockings: Vec<Recorded>,
     /// Times of the ruler in the common image.
     ruler_ns: Vec<f64>,
     /// The fastest of these in each run.
@@ -69,8 +64,6 @@ impl<A: Alternation> Turn<A> {
             broken: None,
             raw: RawRun::default(),
             batches: Vec::new(),
-            recorded: None,
-            clockings: Vec::new(),
             ruler_ns: Vec::new(),
             ruler_floor_ns: Vec::new(),
         }
@@ -148,17 +141,16 @@ impl<A: Alternation> Turn<A> {
         given: Given<'_>,
     ) -> Result<(), BenchError> {
         let Some(found) = subject.run_clocked(given, self.length.runs)? else { return Ok(()) };
-        if self.clockings.len() < CLOCKINGS_MAX {
-            self.clockings.push(found.clone());
+        if self.raw.clockings.len() < CLOCKINGS_MAX {
+            self.raw.clockings.push(found.clone());
         }
-        match &mut self.recorded {
+        match &mut self.raw.recorded {
             Some(sum) => sum.add(&found),
-            None => self.recorded = Some(found),
+            None => self.raw.recorded = Some(found),
         }
         Ok(())
     }
 
-    /// How many samples there are.
     pub(super) fn samples(&self) -> usize {
         if self.has_bursts() { self.raw.samples_ns.len() } else { self.batches.len() }
     }
@@ -179,8 +171,7 @@ impl<A: Alternation> Turn<A> {
                 (self.length.runs, Some(reason))
             }
         };
-        let (recorded, clockings) = (self.recorded, self.clockings);
-        RawRun { no_bursts, runs_per_batch, recorded, clockings, ..self.raw }
+        RawRun { no_bursts, runs_per_batch, ..self.raw }
     }
 }
 

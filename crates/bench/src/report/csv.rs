@@ -115,11 +115,11 @@ fn own_cells_of_unmeasured(input: &str, reason: &str) -> [String; 9] {
     cells
 }
 
-fn whole(number: Option<u64>) -> String {
+pub(crate) fn whole(number: Option<u64>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }
 
-fn real(number: Option<f64>) -> String {
+pub(crate) fn real(number: Option<f64>) -> String {
     let number = number.filter(|number| number.is_finite());
     number.map_or_else(String::new, |number| number.to_string())
 }

@@ -73,7 +73,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Puts an area at an address.
     pub(crate) fn place(&mut self, address: u64, area: Area) {
         self.areas.insert(address, area);
     }
@@ -117,7 +116,6 @@ impl Memory {
         Ok(())
     }
 
-    /// The bytes at an address.
     pub(crate) fn bytes(&self, address: u64, len: usize) -> Step<Vec<u8>> {
         if let Some((depth, range)) = self.in_stack(address, len) {
             let bytes: Option<Vec<u8>> = self.frames[depth][range].iter().copied().collect();
@@ -133,7 +131,6 @@ impl Memory {
         Ok(area.bytes[range].to_vec())
     }
 
-    /// Writes bytes to an address.
     pub(crate) fn put(&mut self, address: u64, bytes: &[u8]) -> Step<()> {
         if let Some((frame, range)) = self.in_stack(address, bytes.len()) {
             for (stored, &byte) in self.frames[frame][range].iter_mut().zip(bytes) {

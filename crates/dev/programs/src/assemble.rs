@@ -120,7 +120,6 @@ impl Assembler {
         self.emit(insn)
     }
 
-    /// `goto`
     pub fn goto(&mut self, to: Label) -> &mut Self {
         self.jump(Insn::new(op::JA, 0, 0, 0, 0), to)
     }
@@ -131,12 +130,10 @@ impl Assembler {
         self.emit(Insn::new(op::JA32, 0, 0, 0, 0))
     }
 
-    /// A call of a helper.
     pub fn call(&mut self, helper: i32) -> &mut Self {
         self.emit(Insn::new(op::CALL, 0, 0, 0, helper))
     }
 
-    /// A call of a kfunc.
     pub fn call_kfunc(&mut self, btf_id: i32) -> &mut Self {
         self.emit(Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, btf_id))
     }
@@ -147,7 +144,6 @@ impl Assembler {
         self.emit(Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, 0))
     }
 
-    /// `exit`
     pub fn exit(&mut self) {
         self.emit(Insn::new(op::EXIT, 0, 0, 0, 0));
     }
@@ -157,7 +153,6 @@ impl Assembler {
         self.code.insns.len()
     }
 
-    /// Are there none?
     pub fn is_empty(&self) -> bool {
         self.code.insns.is_empty()
     }

@@ -142,7 +142,6 @@ enum Statement {
 }
 
 impl Program {
-    /// Its bytecode.
     pub fn code(&self) -> Code {
         compile::compile(self)
     }
@@ -153,7 +152,6 @@ impl Program {
         Self { has_long_jumps: false, has_version_4: false, ..self }
     }
 
-    /// What kind of program it is.
     pub fn entry(&self) -> Entry {
         self.entry
     }

@@ -315,7 +315,6 @@ impl Warning {
         wingbeat_text::Warning::new(self.code(), self.cause(), self.effect(), self.next_step())
     }
 
-    /// What happened.
     fn cause(&self) -> String {
         match self {
             Self::NoSamples(_) => "no samples, so nothing was written".to_owned(),
@@ -385,7 +384,6 @@ impl Warning {
         }
     }
 
-    /// What it does to the figures.
     fn effect(&self) -> String {
         let text = match self {
             Self::NoSamples(why) => return why.to_string(),
@@ -410,7 +408,6 @@ impl Warning {
         text.to_owned()
     }
 
-    /// What to do next.
     fn next_step(&self) -> String {
         let text = match self {
             Self::NothingBlocked { below_limit: 0, .. } => "use --mode on-cpu to see where",

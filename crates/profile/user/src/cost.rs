@@ -37,22 +37,18 @@ impl OwnCost {
         Self { mark_ns: 0, cpu: OwnCpuTime::default() }
     }
 
-    /// The recording is over.
     pub fn record_done(&mut self) {
         self.cpu.record = self.lap_ns();
     }
 
-    /// The names are there.
     pub fn symbolize_done(&mut self) {
         self.cpu.symbolize = self.lap_ns();
     }
 
-    /// The files are written.
     pub fn write_done(&mut self) {
         self.cpu.write = self.lap_ns();
     }
 
-    /// All of it.
     pub fn total(&self) -> Own {
         Own { cpu_time_ns: self.cpu.clone(), rss_max_bytes: rss_max_bytes() }
     }

@@ -21,7 +21,6 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// All ticks.
     pub fn total(&self) -> u64 {
         self.sampled + self.idle + self.other + self.lost + self.failed_total() + self.missed
     }

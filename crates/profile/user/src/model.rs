@@ -188,7 +188,6 @@ pub enum BrokenReason {
     NotTaken,
 }
 
-/// A call stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Stack {
     /// Innermost frame first: kernel frames, then user frames.
@@ -196,7 +195,6 @@ pub struct Stack {
     pub completeness: Completeness,
 }
 
-/// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     /// PID. A PID that was used again (or that called `exec`) has several entries.
@@ -209,7 +207,6 @@ pub struct Process {
     pub end_ns: Option<u64>,
 }
 
-/// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     pub process: ProcessId,

@@ -34,7 +34,6 @@ pub(crate) struct Stat {
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
 impl Stat {
-    /// Reads `/proc/PID/stat`.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         Self::parse(&read_text(&format!("/proc/{pid}/stat"))?)
     }
@@ -50,7 +49,6 @@ impl Stat {
         Some(Self { comm: comm.to_owned(), state, parent, flags })
     }
 
-    /// Is it a thread of the kernel?
     pub(crate) fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
@@ -90,7 +88,6 @@ pub(crate) fn innermost_pid(pid: u32) -> Option<u32> {
     line.split_whitespace().next_back()?.parse().ok()
 }
 
-/// All processes.
 pub(crate) fn pids() -> Vec<u32> {
     numbers("/proc".into())
 }
@@ -110,7 +107,6 @@ pub(crate) fn thread_cpu_time_ns(pid: u32, tid: u32) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// The threads of a process.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers(format!("/proc/{pid}/task").into())
 }

@@ -104,7 +104,7 @@ pub struct Output {
 
 /// The accounting of a run, as `--summary-json` prints it. docs/profile.md is its description for
 /// users.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     pub wingbeat: String,
     /// Kernel release and machine.

@@ -31,7 +31,6 @@ pub(super) struct Sites {
     pub(super) nest: Nest,
 }
 
-/// A counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counter {
     /// Its number in the map's value.

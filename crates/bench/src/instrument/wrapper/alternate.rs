@@ -18,7 +18,6 @@ use super::{
     repeat::check_repeatable,
 };
 
-/// Most bursts in one run.
 pub const BURSTS_MAX: usize = 1024;
 
 /// Size of the map's value: [`Turns::to_value`] makes one.

@@ -27,12 +27,10 @@ pub(in crate::instrument) const fn load_map_value(dst: u8, map_fd: i32, offset: 
     [Insn::new(op::LDIMM64, dst, op::PSEUDO_MAP_VALUE, 0, map_fd), Insn::new(0, 0, 0, 0, offset)]
 }
 
-/// `exit`
 pub(in crate::instrument) const fn exit() -> Insn {
     Insn::new(op::EXIT, 0, 0, 0, 0)
 }
 
-/// A call of a helper.
 pub(in crate::instrument) const fn call_helper(number: i32) -> Insn {
     Insn::new(op::CALL, 0, 0, 0, number)
 }

@@ -1,6 +1,9 @@
 //! CSV: a row per program, empty fields for what is not known.
 
-use crate::live::{ProgramReport, Report, SingleRuns};
+use crate::{
+    live::{ProgramReport, Report, SingleRuns},
+    report::{real, whole},
+};
 
 const HEADER: &str = "id,type,name,tag,owner_pids,owner_names,runs,run_time_ns,runs_per_s,\
     time_per_run_ns,time_per_run_net_ns,time_per_run_lower_ns,time_per_run_upper_ns,cpu_percent,\
@@ -38,18 +41,10 @@ pub(super) fn write(report: &Report) -> csv::Result<Vec<u8>> {
     writer.into_inner().map_err(|error| error.into_error().into())
 }
 
-fn integer(number: Option<u64>) -> String {
-    number.map_or_else(String::new, |number| number.to_string())
-}
-
-fn real(number: Option<f64>) -> String {
-    number.map_or_else(String::new, |number| number.to_string())
-}
-
 fn single_runs(program: &ProgramReport) -> [String; 10] {
     let single = program.single_runs.as_ref();
     let time = |of: fn(&SingleRuns) -> Option<f64>| real(single.and_then(of));
-    let count = |of: fn(&SingleRuns) -> u64| integer(single.map(of));
+    let count = |of: fn(&SingleRuns) -> u64| whole(single.map(of));
     [
         time(|single| single.p50_ns),
         time(|single| single.p90_ns),
@@ -75,14 +70,14 @@ fn row(program: &ProgramReport) -> [String; 15] {
         program.tag.clone(),
         pids.join(" "),
         names.join(" "),
-        integer(program.runs),
-        integer(program.run_time_ns),
+        whole(program.runs),
+        whole(program.run_time_ns),
         real(program.runs_per_s),
         real(program.time_per_run_ns),
         real(program.time_per_run_net_ns),
         real(interval.map(|interval| interval.lower_ns)),
         real(interval.map(|interval| interval.upper_ns)),
         real(program.cpu_percent),
-        integer(program.recursion_misses),
+        whole(program.recursion_misses),
     ]
 }

@@ -18,7 +18,6 @@ const XDP_REDIRECT: u64 = 4;
 const TC_ACT_SHOT: u64 = 2;
 const TC_ACT_REDIRECT: u64 = 7;
 
-/// Calls a helper.
 pub(super) fn call(
     world: &mut World<'_>,
     memory: &mut Memory,

@@ -3,37 +3,24 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::cost::Own;
 use crate::counts::{Switches, Ticks};
-use crate::summary::{Stacks, off_cpu::Reused};
+use crate::summary::off_cpu::Reused;
 
 /// One second on two CPUs with one busy thread, measured on the CPU.
 fn summary() -> Summary {
     Summary {
-        wingbeat: String::new(),
-        kernel: String::new(),
         command_line: ["wingbeat", "profile", "-o", "it's.svg", "--pid", "7"]
             .map(str::to_owned)
             .into(),
         mode: Mode::OnCpu.name(),
-        target: String::new(),
-        start_time: String::new(),
         duration_ns: 1_000_000_000,
         frequency_hz: 99,
         cpus: 2,
         ticks: Ticks { sampled: 99, ..Ticks::default() },
-        stacks: Stacks::default(),
-        off_cpu: None,
         target_cpu_time_ns: 1_000_000_000,
         processes: 1,
         threads: 1,
-        bytes_per_sample: 0,
-        events_lost: 0,
-        tails_lost: 0,
-        children_lost: 0,
-        exit_status: None,
-        own: Own::default(),
-        outputs: Vec::new(),
+        ..Summary::default()
     }
 }
 
@@ -41,8 +28,6 @@ fn summary() -> Summary {
 fn blocked(mode: Mode) -> (Summary, OffCpu) {
     let off_cpu = OffCpu {
         min_block_ns: 1_000,
-        back_end: "tp_btf",
-        fell_back: None,
         switches: Switches { out: 1_000, reported: 1_000, ..Switches::default() },
         stacks_taken: Reused {
             walked: 100,
@@ -51,11 +36,7 @@ fn blocked(mode: Mode) -> (Summary, OffCpu) {
             wrong: 1,
             ..Reused::default()
         },
-        states: BTreeMap::new(),
-        stacks: Vec::new(),
-        threads: Vec::new(),
-        threads_off: 0,
-        idle_hidden: 0,
+        ..OffCpu::default()
     };
     (Summary { mode: mode.name(), ..summary() }, off_cpu)
 }

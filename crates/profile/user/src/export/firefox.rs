@@ -21,7 +21,6 @@ use super::ExportError;
 use super::checked::Checked;
 use crate::model::{BinaryKind, Frame, Interval, Profile, Sample, State};
 
-/// Writes the profile.
 pub(super) fn write(
     profile: Checked<'_>,
     gzip: bool,

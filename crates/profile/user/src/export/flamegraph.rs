@@ -31,7 +31,6 @@ const TITLE_CHARS_MAX: usize = 90;
 /// Longest subtitle that fits into inferno's usual width.
 const SUBTITLE_CHARS_MAX: usize = 160;
 
-/// Writes the flame graph.
 pub(super) fn write(
     profile: Checked<'_>,
     names: &Names,

@@ -15,7 +15,6 @@ use super::checked::Checked;
 use super::count::add_up;
 use super::names::{Names, sanitized};
 
-/// Writes collapsed stacks.
 pub(super) fn write(
     profile: Checked<'_>,
     names: &Names,

@@ -66,12 +66,10 @@ impl Names {
         &self.expanded[self.starts[frame]..self.starts[frame + 1]]
     }
 
-    /// The names with these ids.
     pub(super) fn of_ids(&self, ids: &[u32]) -> impl Iterator<Item = &Name> {
         ids.iter().map(|&id| &self.names[id as usize])
     }
 
-    /// All names.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Name> {
         self.names.iter()
     }

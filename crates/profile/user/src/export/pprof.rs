@@ -82,7 +82,6 @@ pub(crate) const NANOSECONDS: &str = "nanoseconds";
 /// What is one sample of the file. The state is that of its stack, and told apart for the label only.
 type Key = (StackId, ThreadId, Option<State>);
 
-/// Writes the profile.
 pub(super) fn write(profile: Checked<'_>, writer: &mut dyn Write) -> Result<(), ExportError> {
     let message = Builder::new(profile.profile()).build();
     let mut gzip = GzEncoder::new(writer, Compression::fast());

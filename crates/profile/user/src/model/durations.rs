@@ -39,7 +39,6 @@ impl Durations {
         }
     }
 
-    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -64,7 +63,6 @@ impl Durations {
     }
 }
 
-/// The bucket of a duration.
 fn bucket(duration_ns: u64) -> u16 {
     // The five bits after the first one, and how far they are shifted.
     let shift = (u64::BITS - duration_ns.leading_zeros()).saturating_sub(DIVISIONS_LOG2 + 1);

@@ -247,7 +247,6 @@ impl Profile {
         (shown, hidden.len() as u64)
     }
 
-    /// Was nothing recorded?
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty() && self.blocked.is_empty()
     }

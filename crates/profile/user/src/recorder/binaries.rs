@@ -67,7 +67,6 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// A binary by its id.
     pub(crate) fn get(&self, id: BinaryId) -> Option<&Binary> {
         self.table.get(id as usize)
     }

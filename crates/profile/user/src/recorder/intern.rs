@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use super::spaces::GenerationId;
 use crate::model::{BrokenReason, Completeness};
 
-/// Index of a raw stack.
 pub(crate) type RawStackId = u32;
 
 /// Distinct stacks of addresses.
@@ -51,12 +50,10 @@ impl RawStacks {
         id
     }
 
-    /// Number of distinct stacks.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// No stacks?
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

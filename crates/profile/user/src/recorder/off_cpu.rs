@@ -88,7 +88,6 @@ impl Recorder {
         self.blocks.add_waker(tid, time_ns, RawWaker { name, stack });
     }
 
-    /// Takes a block.
     pub(super) fn block(&mut self, block: &Block) {
         let thread = self.threads.sampled(block.pid, block.tid);
         let stack = self.whole_stack(block);

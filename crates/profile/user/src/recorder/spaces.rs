@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 
 use super::binaries::BinaryId;
 
-/// Index of a generation.
 pub(crate) type GenerationId = u32;
 
 /// A piece of a file in memory.
@@ -37,7 +36,6 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// The mapping at an address.
     pub(crate) fn find(&self, address: u64) -> Option<&Mapping> {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = self.mappings.get(after.checked_sub(1)?)?;

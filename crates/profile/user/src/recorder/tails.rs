@@ -35,7 +35,6 @@ struct Entry {
 }
 
 impl Tails {
-    /// Takes a tail.
     pub(super) fn insert(&mut self, tail: &Tail<'_>) {
         let memory = Memory { start: tail.header.sp, words: tail.words.iter().collect() };
         let entry = Entry { memory, checks: tail.header.checks, outcomes: Vec::new() };

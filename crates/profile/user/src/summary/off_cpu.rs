@@ -70,7 +70,7 @@ pub struct ThreadTime {
 }
 
 /// The part of the summary that tells of time off the CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OffCpu {
     /// Blocks shorter than this are not reported.
     pub min_block_ns: u64,
