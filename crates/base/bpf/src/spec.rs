@@ -44,6 +44,7 @@ pub use externs::{Extern, ExternKind, Setting, SettingForm};
 pub(crate) use globals::whole_number;
 pub use globals::{GlobalSetting, NotASetting};
 pub use link::{KfuncCall, Linked};
+pub(crate) use map::RDONLY_PROG;
 pub use map::{MapSpec, MapType, Slot};
 pub use section::{Attachment, OtherCode, ProgramSpec, SectionType, SectionTypeError};
 pub use types::ObjectTypes;

@@ -38,6 +38,9 @@ pub(crate) use program::{
 pub(crate) use signals::{accept_alarm_only, ring};
 pub(crate) use types::{btf_bytes, load_btf, program_function};
 
+/// `ENOTSUPP`, which has neither a name nor a text in user space (include/linux/errno.h).
+pub(crate) const ENOTSUPP: i32 = 524;
+
 /// Calls `bpf(2)` for a command that answers by a new descriptor.
 ///
 /// # Safety

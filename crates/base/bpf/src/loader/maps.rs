@@ -12,15 +12,12 @@ use std::{
 
 use super::refused_map;
 use crate::{
-    spec::{MapSpec, MapType, ObjectTypes, Slot},
+    spec::{MapSpec, MapType, ObjectTypes, RDONLY_PROG, Slot},
     sys::{self, MapCreate},
 };
 
 pub(super) use needed::used;
 use sizes::{complete, is_large, possible_cpus, value_len};
-
-/// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
-const RDONLY_PROG: u32 = 1 << 7;
 
 /// A map could not be created, filled or read.
 #[derive(Debug, thiserror::Error)]

@@ -8,10 +8,8 @@ use std::io;
 use crate::{
     rights::{Capability, how_to_get},
     spec::{MapSpec, MapType},
+    sys::ENOTSUPP,
 };
-
-/// `ENOTSUPP`, which has no name in user space (include/linux/errno.h).
-const ENOTSUPP: i32 = 524;
 
 /// `BPF_F_NO_PREALLOC` (include/uapi/linux/bpf.h, Linux 6.18).
 const NO_PREALLOC: u32 = 1;

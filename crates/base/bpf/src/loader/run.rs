@@ -24,9 +24,6 @@ const RETRIES_PER_LENGTH: u32 = 4;
 /// Room for what a program writes beyond what it was given, in bytes.
 const GROWTH_MAX: usize = 4096;
 
-/// `ENOTSUPP`, which has no name in user space (include/linux/errno.h).
-const ENOTSUPP: i32 = 524;
-
 /// What a program is run on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunInput<'a> {
@@ -230,7 +227,7 @@ impl<'a> Batch<'a> {
 
 pub(super) fn refused(r#type: ProgramType, input: RunInput<'_>, source: io::Error) -> RunError {
     match source.raw_os_error() {
-        Some(ENOTSUPP) => RunError::NotHere(r#type),
+        Some(sys::ENOTSUPP) => RunError::NotHere(r#type),
         Some(libc::EINVAL | libc::E2BIG | libc::ENOMEM | libc::EMSGSIZE | libc::ENODEV) => {
             let hint = hint(r#type, input, &source);
             let (bytes, context_bytes) = (input.data.len(), input.context.len());

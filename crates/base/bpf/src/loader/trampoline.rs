@@ -74,10 +74,8 @@ fn entry_or_exit(moment: Moment) -> &'static str {
 
 /// The kernel's answer with the reason out of the log, if it gives one.
 fn answer(source: &io::Error, log: &str) -> String {
-    /// `ENOTSUPP` (include/linux/errno.h), for which the C library has no text.
-    const ENOTSUPP: i32 = 524;
     let answered = match source.raw_os_error() {
-        Some(ENOTSUPP) => "operation not supported (ENOTSUPP)".to_owned(),
+        Some(sys::ENOTSUPP) => "operation not supported (ENOTSUPP)".to_owned(),
         _ => source.to_string(),
     };
     let told = log.lines().map(str::trim).rfind(|line| {

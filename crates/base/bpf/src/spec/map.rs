@@ -185,7 +185,7 @@ impl MapSpec {
 }
 
 /// `BPF_F_RDONLY_PROG` (include/uapi/linux/bpf.h, Linux 6.18).
-const RDONLY_PROG: u32 = 1 << 7;
+pub(crate) const RDONLY_PROG: u32 = 1 << 7;
 
 /// Where in the file a map is, which is how code refers to it.
 #[derive(Debug, Clone)]

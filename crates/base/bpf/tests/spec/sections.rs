@@ -160,13 +160,16 @@ fn empty_sections_of_data_are_no_maps() {
     assert_eq!(names, [".rodata"]);
 }
 
+/// The object with one more section.
+fn with_note(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let (mut object, _) = main(&give(0));
+    object.note(name, bytes);
+    object.write()
+}
+
 #[test]
 fn the_licence() {
-    let with = |bytes: &[u8]| {
-        let (mut object, _) = main(&give(0));
-        object.note("license", bytes);
-        object.write()
-    };
+    let with = |bytes: &[u8]| with_note("license", bytes);
     assert_eq!(parse(&main(&give(0)).0.write()).license(), c"GPL");
     assert_eq!(parse(&with(b"MIT\0")).license(), c"MIT");
     assert_eq!(parse(&with(b"GPL\0\0\0more")).license(), c"GPL");
@@ -178,11 +181,7 @@ fn the_licence() {
 
 #[test]
 fn the_version_of_the_kernel() {
-    let with = |bytes: &[u8]| {
-        let (mut object, _) = main(&give(0));
-        object.note("version", bytes);
-        object.write()
-    };
+    let with = |bytes: &[u8]| with_note("version", bytes);
     let check = |version: u32, expected| {
         assert_eq!(parse(&with(&version.to_le_bytes())).kernel_version(), expected);
     };
