@@ -37,7 +37,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Which of the batches, from the fastest, is the floor.
 const FLOOR: f64 = 0.1;
 
-/// Samples that a sound interval needs.
+/// Samples that a reliable interval needs.
 const SAMPLES_WANTED: u64 = 20;
 
 /// Why there is no time.

@@ -141,9 +141,9 @@ impl Adapter {
             && !averages.contains(&asked)
         {
             let tool_has = match averages {
-                [] => "the tool gives one figure, which is no average",
-                [Mean] => "the tool tells the mean",
-                _ => "the tool tells the median",
+                [] => "the tool gives one figure, which is not an average",
+                [Mean] => "the tool reports only the mean",
+                _ => "the tool reports only the median",
             };
             let asked = if asked == Mean { "mean" } else { "median" };
             return Err(AdapterError::Average { adapter: self, asked, tool_has });
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn averages_that_a_tool_does_not_have() {
         let error = Adapter::RustBench.parse(b"", Some(Mean)).expect_err("no mean");
-        let text = "the adapter rust_bench cannot give the mean: the tool tells the median";
+        let text = "the adapter rust_bench cannot give the mean: the tool reports only the median";
         assert_eq!(error.to_string(), text);
     }
 

@@ -28,7 +28,7 @@ pub enum CommandError {
     Start { program: String, source: io::Error },
     #[error("cannot read what `{command}` prints: {source}")]
     Read { command: String, source: io::Error },
-    #[error("`{command}` {how}; nothing was stored. --allow-failure passes over runs that fail")]
+    #[error("`{command}` {how}; nothing was stored. --allow-failure ignores failed runs")]
     Failed {
         command: String,
         /// `failed with status 3`, `was killed by signal 9`.

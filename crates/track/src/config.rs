@@ -114,14 +114,16 @@ impl Config {
         if let Some(share) = text.auto.false_alarms {
             if !(share > 0.0 && share < 1.0) {
                 return Err(malformed(format!(
-                    "false-alarms = {share} is no share between 0 and 1"
+                    "false-alarms = {share} is not a share between 0 and 1"
                 )));
             }
             settings.false_alarm_chance = share;
         }
         if let Some(change) = text.auto.min_change {
             if !(change >= 0.0 && change.is_finite()) {
-                return Err(malformed(format!("min-change = {change} is no share of 0 or more")));
+                return Err(malformed(format!(
+                    "min-change = {change} is not a share of 0 or more"
+                )));
             }
             settings.change_min = change;
         }
@@ -194,7 +196,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         check("projekt = 'x'", "unknown field `projekt`");
-        check("[auto]\nfalse-alarms = 2", "false-alarms = 2 is no share");
+        check("[auto]\nfalse-alarms = 2", "false-alarms = 2 is not a share");
         check("[[threshold]]\ntest = 't_test'", "missing field `measure`");
         let twice = "[[threshold]]\nmeasure = 'latency'\n[[threshold]]\nmeasure = 'latency'";
         check(twice, "two thresholds for latency, and only one could judge");

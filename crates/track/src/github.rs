@@ -157,7 +157,7 @@ fn comment(
     api.comment(number, message, may_create).map_err(|refusal| {
         let fork = match event.is_fork {
             true => {
-                "; the pull request comes from a fork, whose jobs may not write: docs/ci.md tells how a \
+                "; the pull request comes from a fork, whose jobs may not write: docs/ci.md shows how a \
                  second workflow can"
             }
             false => "",

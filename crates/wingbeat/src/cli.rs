@@ -29,7 +29,7 @@ pub(crate) struct Cli {
     /// When to use colours
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
-    /// Print only errors, and results in a format for programs
+    /// Print only errors and machine-readable results
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
     /// Print more detail
@@ -67,7 +67,7 @@ pub(crate) enum Verb {
     Run(Box<RunArgs>),
     /// Print made-up results to try `wingbeat run` with
     Mock(MockArgs),
-    /// Run two revisions in turns and compare them, without a history
+    /// Run two revisions alternately and compare them, without a history
     #[command(after_help = COMPARE_EXAMPLES, after_long_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
     /// Find the change points of series in CSV or JSON
@@ -149,7 +149,7 @@ some tens of nanoseconds longer, because the kernel reads its clock.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  wingbeat run cargo bench                         compare with the history of this branch, and store
+  wingbeat run cargo bench                         compare with this branch's history, and store
   wingbeat run --start-point main --err cargo bench    in a pull request: 1 if something is worse
   wingbeat run --adapter json --file results.json  results of an earlier run
   wingbeat run 'wingbeat bench xdp.o --format bmf' an eBPF program's cost, instructions included

@@ -48,7 +48,7 @@ pub(crate) struct CompareArgs {
     /// Stop early once every benchmark would show a change of this many percent
     #[arg(long, value_name = "PERCENT", value_parser = positive, default_value = "1")]
     precision: f64,
-    /// Adapter for the output of the command; docs/adapters.md lists them
+    /// Parser for the tool's output; docs/adapters.md lists them
     #[arg(long, value_name = "ADAPTER", default_value = "magic")]
     adapter: Adapter,
     /// Use the mean or the median if the tool reports both
@@ -149,7 +149,7 @@ fn text(comparison: &Comparison, format: Format, style: Style) -> anyhow::Result
 
 fn positive(text: &str) -> Result<f64, String> {
     share_within(text, (Bound::Excluded(0.0), Bound::Unbounded))
-        .map_err(|error| format!("{error}: no number of runs shows every change"))
+        .map_err(|error| format!("{error}: no number of runs can detect every change"))
 }
 
 fn average(text: &str) -> Result<Average, String> {

@@ -63,7 +63,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         let written = counts(done.reports, done.alert_changes);
         let known = match is_file || name == "-" {
             true => String::new(),
-            false => format!("; {} there already", were(done.already_there)),
+            false => format!("; {} already there", were(done.already_there)),
         };
         let to = if name == "-" { "stdout" } else { &*name };
         message!("wrote {written} to {to}{known}");
@@ -104,7 +104,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
             1 => ", 1 file skipped".to_owned(),
             files => format!(", {files} files skipped"),
         };
-        message!("imported {taken} into {path}; {known} there already{skipped}");
+        message!("imported {taken} into {path}; {known} already there{skipped}");
     }
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

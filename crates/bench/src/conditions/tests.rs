@@ -254,7 +254,7 @@ fn warns_of_what_the_measurement_noticed() {
     let observed = Observed { calls: 100, samples: 60, samples_wanted: 60, ..Observed::default() };
     check(observed, &[]);
     check(Observed { retries: 3, ..observed }, &["retries: 3 of 100 calls"]);
-    let few = "few-samples: only 59 samples were taken; a sound interval needs 60";
+    let few = "few-samples: only 59 samples were taken; a reliable interval needs 60";
     check(Observed { samples: 59, ..observed }, &[few]);
     check(Observed { were_runs_counted: true, ..observed }, &["statistics-held"]);
     // With the switch on, that is the reason.

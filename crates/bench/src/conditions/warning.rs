@@ -31,7 +31,7 @@ pub struct Observed {
     pub retries: u64,
     /// Samples of the program with the fewest.
     pub samples: u64,
-    /// Samples that a sound interval needs.
+    /// Samples that a reliable interval needs.
     pub samples_wanted: u64,
     /// The kernel counted runs of a measured program (`run_cnt` of its info grew) that were not meant
     /// to be counted. It does so only while statistics are on, by the switch or by a descriptor.
@@ -58,7 +58,7 @@ pub fn warnings(
 }
 
 fn statistics(before: &Conditions, after: &Conditions, observed: &Observed) -> Option<Warning> {
-    let longer = "each run takes longer, by some 45 ns on a server of 2.5 GHz, which is several times the \
+    let longer = "each run takes longer, by about 45 ns on a server of 2.5 GHz, which is several times the \
                   cost of a short program";
     match (before.is_bpf_stats_enabled, after.is_bpf_stats_enabled) {
         (Some(true), Some(true)) => Some(Warning::new(
@@ -74,7 +74,7 @@ fn statistics(before: &Conditions, after: &Conditions, observed: &Observed) -> O
                  (sysctl kernel.bpf_stats_enabled)",
                 if is_on { "on" } else { "off" }
             ),
-            "a part of the samples is longer, by some 45 ns per run on a server of 2.5 GHz",
+            "some samples are longer, by about 45 ns per run on a server of 2.5 GHz",
             "measure again while no other tool for eBPF statistics runs",
         )),
         _ if observed.were_runs_counted => Some(Warning::new(
@@ -124,7 +124,7 @@ fn settings(before: &Conditions, after: &Conditions) -> Vec<Warning> {
             warnings.push(Warning::new(
                 "changed",
                 format!("{setting} changed from {before} to {after} during the measurement"),
-                "samples from before and after do not belong together",
+                "samples from before and after are not comparable",
                 "find out what changed it, and measure again",
             ));
         }
@@ -240,7 +240,7 @@ fn few_samples(observed: &Observed) -> Option<Warning> {
     (samples < wanted).then(|| {
         Warning::new(
             "few-samples",
-            format!("{taken}; a sound interval needs {wanted}"),
+            format!("{taken}; a reliable interval needs {wanted}"),
             "intervals are wide, and high percentiles are guesses",
             "increase --time, or measure fewer programs and inputs at once",
         )

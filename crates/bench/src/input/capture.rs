@@ -49,7 +49,7 @@ pub enum CaptureError {
          change its suffix if it holds the bytes of one packet"
     )]
     NotACapture,
-    #[error("its header is cut off, or of a version that is not read; convert it with `editcap`")]
+    #[error("its header is cut off, or of an unsupported version; convert it with `editcap`")]
     Header,
     #[error("it holds no packets; was the filter of the capture too narrow?")]
     NoPackets,
@@ -158,7 +158,7 @@ fn link_name(link_type: u32) -> &'static str {
 fn link_advice(link_type: u32) -> &'static str {
     match link_type {
         link_type::LINUX_SLL | link_type::LINUX_SLL2 => {
-            "which stands for Ethernet headers that `tcpdump -i any` throws away; capture on one \
+            "in which `tcpdump -i any` leaves out the Ethernet headers; capture on one \
              interface instead, for example `tcpdump -i eth0 -w FILE`"
         }
         _ => "which no program on Linux sees; capture on an Ethernet interface",

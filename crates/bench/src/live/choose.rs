@@ -49,7 +49,7 @@ impl fmt::Display for NotFound {
         match (self.alike.as_slice(), self.loaded) {
             (_, 0) => f.write_str("; none is loaded at all"),
             ([], loaded) => {
-                write!(f, ", nor one like it; `wingbeat top --once` lists all {loaded}")
+                write!(f, ", and none is similar; `wingbeat top --once` lists all {loaded}")
             }
             (alike, _) => write!(f, "; did you mean {}?", alike.join(" or ")),
         }
@@ -173,7 +173,7 @@ mod tests {
         check(
             "zzzz",
             &loaded(),
-            "no loaded program has the id, name or tag \"zzzz\", nor one like it; `wingbeat top --once` lists all 8",
+            "no loaded program has the id, name or tag \"zzzz\", and none is similar; `wingbeat top --once` lists all 8",
         );
         check("a", &[], "no loaded program has the id, name or tag \"a\"; none is loaded at all");
     }

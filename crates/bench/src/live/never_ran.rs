@@ -39,7 +39,7 @@ impl fmt::Display for NeverRan {
         write!(f, "{} never ran in {}: ", self.program, self.duration)?;
         match self.attached.as_slice() {
             [] => f.write_str(
-                "is it attached? No link attaches it, and no interface of this network namespace has it as XDP or as a filter of tc; `bpftool net` in other namespaces, `bpftool perf`, `bpftool cgroup tree` and `bpftool struct_ops` list what is not looked at here",
+                "is it attached? No link attaches it, and no interface of this network namespace has it as XDP or as a filter of tc; `bpftool net` in other namespaces, `bpftool perf`, `bpftool cgroup tree` and `bpftool struct_ops` list what wingbeat does not look at",
             )?,
             links => write!(f, "it is attached ({}), but nothing happened there", links.join(", "))?,
         }

@@ -53,7 +53,7 @@ fn why_refused(reason: &str) -> String {
     match probe::Kernel::running().is_at_least(6, 9) {
         true => refused,
         false => format!(
-            "taking turns within a run needs the instruction may_goto, which came with Linux 6.9; {refused}"
+            "alternating within a run needs the instruction may_goto (Linux 6.9); {refused}"
         ),
     }
 }

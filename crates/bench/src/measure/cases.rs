@@ -262,7 +262,7 @@ fn within<'a, R: Runner<'a>, T>(
     let begun = session.now();
     if !session.budget.allows(begun, estimate, share) {
         return Err(format!(
-            "loading it for that takes some {:.1} s, for which the time is too short; increase \
+            "loading it for that takes about {:.1} s, for which the time is too short; increase \
              --time",
             estimate.as_secs_f64()
         ));

@@ -184,7 +184,7 @@ impl<'a> Runner<'a> for &'a World {
             true => {
                 Ok(FakeAlternation { world: self, sides: [first, second], name: sides[1].name() })
             }
-            false => Err("it cannot take turns".to_owned()),
+            false => Err("it cannot alternate".to_owned()),
         }
     }
 }

@@ -113,7 +113,7 @@ fn figures_are_those_of_the_clock() {
     let slow = &case(&measured, "slow").run;
     assert!(slow.samples_ns.len() > 10);
     assert!(slow.samples_ns.iter().all(|ns| (ns - 250.0).abs() < 1e-6), "{slow:?}");
-    assert_eq!(slow.no_bursts.as_deref(), Some("it cannot take turns"));
+    assert_eq!(slow.no_bursts.as_deref(), Some("it cannot alternate"));
     let quick = &case(&measured, "quick").run;
     assert!(quick.samples_ns.iter().all(|&ns| ns == 40.0), "{quick:?}");
     assert!(quick.net_ns.iter().all(|&ns| ns == 39.0), "{quick:?}");
@@ -149,7 +149,7 @@ fn a_short_time_leaves_out_what_does_not_fit() {
         let case = case(&measured, name);
         let check = |reason: Option<&str>, seconds: &str| {
             let expected = format!(
-                "loading it for that takes some {seconds} s, for which the time is too short; \
+                "loading it for that takes about {seconds} s, for which the time is too short; \
                  increase --time"
             );
             assert_eq!(reason, Some(&*expected), "{name}");

@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// Why there are no bursts, unless something else is said. A ruler gets its bursts from a program.
-const NO_RULER: &str = "no program of its type could take turns with an empty one";
+const NO_RULER: &str = "no program of its type could alternate with an empty one";
 
 /// Why there are no bursts although there could be.
-const NO_BURSTS_YET: &str = "the time ran out before it had taken turns with an empty one";
+const NO_BURSTS_YET: &str = "the time ran out before it had alternated with an empty one";
 
 /// Batches until the number of runs is right, at most.
 const TRIES: usize = 4;

@@ -75,7 +75,7 @@ fn batches(latency: &Latency) -> String {
 /// How times were taken, and why not otherwise.
 pub(super) fn method(method: Method, reason: Option<&str>) -> String {
     match (method, reason) {
-        (Method::Bursts, _) => "bursts that take turns within one run".to_owned(),
+        (Method::Bursts, _) => "bursts that alternate within one run".to_owned(),
         (Method::Batches, None) => "batches that the kernel repeats".to_owned(),
         (Method::Batches, Some(reason)) => {
             format!("batches that the kernel repeats: {}", one_line(reason))
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn methods_have_reasons() {
         let check = |found, reason, expected| assert_eq!(method(found, reason), expected);
-        check(Method::Bursts, None, "bursts that take turns within one run");
+        check(Method::Bursts, None, "bursts that alternate within one run");
         check(Method::Batches, None, "batches that the kernel repeats");
         check(Method::Batches, Some("a\n\tb"), "batches that the kernel repeats: a b");
     }

@@ -230,7 +230,7 @@ pub fn against_veristat(report: &Report, rows: &[VeristatRow], threshold: f64) -
     let mut gone = BTreeSet::new();
     for row in own_rows {
         if !programs.contains(row.program.as_str()) && gone.insert(&row.program) {
-            let reason = "only the file of veristat has it";
+            let reason = "only the veristat file has it";
             found.unmatched.push(Failure::new(&row.program, reason));
         }
     }
@@ -244,7 +244,7 @@ fn the_one<'a>(rows: &[&'a VeristatRow]) -> Result<&'a VeristatRow, Option<Strin
     let exact = |row: &VeristatRow| VeristatRow { duration_us: None, ..row.clone() };
     if others.iter().any(|other| exact(other) != exact(first)) {
         return Err(Some(format!(
-            "the file of veristat has it {} times with different figures: files of the same name in \
+            "the veristat file has it {} times with different figures: files of the same name in \
              several folders?",
             rows.len()
         )));
@@ -258,17 +258,17 @@ fn the_one<'a>(rows: &[&'a VeristatRow]) -> Result<&'a VeristatRow, Option<Strin
 /// Why a program has no row.
 fn absent(own_file: &str, own_rows: &[&VeristatRow], rows: &[VeristatRow]) -> String {
     if !own_rows.is_empty() {
-        return "the file of veristat does not have it".to_owned();
+        return "the veristat file does not have it".to_owned();
     }
     let files: BTreeSet<String> = rows.iter().map(|row| file_name(&row.file_name)).collect();
     let names: Vec<_> = files.iter().take(NAMES_MAX).map(|name| cut(name)).collect();
     match (names.is_empty(), files.len() - names.len()) {
-        (true, _) => "the file of veristat has no programs".to_owned(),
+        (true, _) => "the veristat file has no programs".to_owned(),
         (false, 0) => {
-            format!("the file of veristat has no {own_file}, only {}", names.join(", "))
+            format!("the veristat file has no {own_file}, only {}", names.join(", "))
         }
         (false, more) => format!(
-            "the file of veristat has no {own_file}, only {} and {more} more",
+            "the veristat file has no {own_file}, only {} and {more} more",
             names.join(", ")
         ),
     }
@@ -310,7 +310,7 @@ fn measures(
     };
     let measures: Vec<_> = figures.into_iter().filter_map(compared).collect();
     if measures.is_empty() {
-        return Err("the file of veristat has no figure of it that is known now too".to_owned());
+        return Err("the veristat file has no figure of it that was measured now".to_owned());
     }
     Ok(measures)
 }

@@ -180,7 +180,7 @@ pub(crate) fn typical() -> Report {
         Warning::new(
             "statistics-on",
             "run-time statistics are on (sysctl kernel.bpf_stats_enabled = 1)",
-            "each run takes longer, by some 45 ns on a server of 2.5 GHz, which is several times the cost \
+            "each run takes longer, by about 45 ns on a server of 2.5 GHz, which is several times the cost \
              of a short program",
             "turn them off with `sysctl kernel.bpf_stats_enabled=0`",
         ),

@@ -154,9 +154,9 @@ fn what_is_not_in_both_is_told() {
     check(
         &[row("b.o", "fun_xdp_v3"), row("dir/a.o", "fun_xdp_v3")],
         &[
-            "fun_xdp_v3: the file of veristat has no fun-xdp.o, only a.o, b.o",
-            "fun_xdp_v4: the file of veristat has no fun-xdp.o, only a.o, b.o",
-            "on_open: the file of veristat has no fun-xdp.o, only a.o, b.o",
+            "fun_xdp_v3: the veristat file has no fun-xdp.o, only a.o, b.o",
+            "fun_xdp_v4: the veristat file has no fun-xdp.o, only a.o, b.o",
+            "on_open: the veristat file has no fun-xdp.o, only a.o, b.o",
         ],
     );
     let many: Vec<_> = (1..=8).map(|number| row(&format!("{number}.o"), "a")).collect();
@@ -166,17 +166,17 @@ fn what_is_not_in_both_is_told() {
         &[row("old/fun-xdp.o", "fun_xdp_v3"), row("fun-xdp.o", "gone"), row("fun-xdp.o", "gone")],
         &[
             "fun_xdp_v3 verified-instructions 1→4936 beyond",
-            "fun_xdp_v4: the file of veristat does not have it",
-            "on_open: the file of veristat does not have it",
-            "gone: only the file of veristat has it",
+            "fun_xdp_v4: the veristat file does not have it",
+            "on_open: the veristat file does not have it",
+            "gone: only the veristat file has it",
         ],
     );
     check(
         &[],
         &[
-            "fun_xdp_v3: the file of veristat has no programs",
-            "fun_xdp_v4: the file of veristat has no programs",
-            "on_open: the file of veristat has no programs",
+            "fun_xdp_v3: the veristat file has no programs",
+            "fun_xdp_v4: the veristat file has no programs",
+            "on_open: the veristat file has no programs",
         ],
     );
 }

@@ -323,7 +323,7 @@ impl Warning {
             }
             Self::NothingBlocked { below_limit, below_limit_ns, min_block_ns } => {
                 let (limit, sum) = (duration(*min_block_ns), duration(*below_limit_ns));
-                format!("all {below_limit} blocks were shorter than {limit} ({sum} in sum)")
+                format!("all {below_limit} blocks were shorter than {limit} ({sum} in total)")
             }
             Self::FellBack { reason } => format!(
                 "the kernel refused tp_btf for the scheduler ({reason}), so a raw tracepoint was \
@@ -350,7 +350,7 @@ impl Warning {
                 share::part(*wrong, *checked)
             ),
             Self::ThreadsOff { off, threads } => format!(
-                "the times of {off} of {} miss their elapsed time by more than 1 %",
+                "the times of {off} of {} differ from their elapsed time by more than 1 %",
                 plural(threads, "thread")
             ),
             Self::Lost { lost, wanted, .. } => format!(
@@ -397,7 +397,7 @@ impl Warning {
             Self::BlocksLost { .. } => "times off the CPU are too small",
             Self::ReusedWrong { .. } => "outer callers may be wrong",
             Self::ThreadsOff { .. } => "some of their blocks are missing or counted twice",
-            Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining ones",
+            Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining samples",
             Self::Broken { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::EventsLost(_) => "some frames may lack names",

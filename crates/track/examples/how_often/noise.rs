@@ -46,7 +46,7 @@ pub(crate) const KINDS: [(Kind, &str); 16] = [
     (Kind::Bimodal, "bimodal"),
     (Kind::Quantised, "quantised to 1 σ"),
     (Kind::Constant, "constant"),
-    (Kind::Mixed, "all of them by turns"),
+    (Kind::Mixed, "all of them, alternating"),
 ];
 
 fn gaussian(random: &mut Random) -> f64 {

@@ -49,8 +49,10 @@ fn add(results: &mut Results, at: At, duration_ns: f64) -> Parsed<()> {
     if duration_ns > 0.0 {
         results.add(name, Measure::latency(), Metric::new(duration_ns))?;
     } else {
-        results
-            .fail(name, "the kernel told a duration of 0: it does not time this type of program");
+        results.fail(
+            name,
+            "the kernel reported a duration of 0: it does not time this type of program",
+        );
     }
     Ok(())
 }

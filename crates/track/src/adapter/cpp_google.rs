@@ -98,7 +98,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
                 Some(_) => continue,
             };
             let Some(metrics) = metrics(at, run, deviation, &mut measures)? else {
-                results.fail(name_of(run)?, "its time is no number");
+                results.fail(name_of(run)?, "its time is not a number");
                 continue;
             };
             let name = name_of(run)?;

@@ -11,7 +11,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             Some((measure, value)) => {
                 at.benchmark(&mut results, score.name)?.add(measure, Metric::new(value))?;
             }
-            None => results.fail(at.name(score.name)?, "its time is no finite number"),
+            None => results.fail(at.name(score.name)?, "its time is not a finite number"),
         }
     }
     Ok(results)

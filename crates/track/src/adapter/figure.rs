@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Figure {
                     }
                     _ => match number(text) {
                         Some(value) => Ok(Figure(Some(value))),
-                        None => Err(E::custom(format!("{text:?} is no number"))),
+                        None => Err(E::custom(format!("{text:?} is not a number"))),
                     },
                 }
             }

@@ -65,7 +65,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             Ok(_) if has_failed(line) => {}
             Ok(values) => {
                 if let Some((_, unit)) = values.iter().find(|(value, _)| !value.is_finite()) {
-                    results.fail(at.name(&name)?, format!("its {unit} is no finite number"));
+                    results.fail(at.name(&name)?, format!("its {unit} is not a finite number"));
                     continue;
                 }
                 if let Cow::Owned(own) = &name {

@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
                 || format!("{text:?} has the unit {unit:?}, which is neither a time nor a rate");
             let (measure, factor) = known_measure(unit).ok_or_else(|| at.malformed(wrong()))?;
             let Some(metric) = metric(&benchmark.primary_metric, factor) else {
-                results.fail(name, "its score is no number");
+                results.fail(name, "its score is not a number");
                 continue;
             };
             results.add(name.clone(), measure, metric)?;

@@ -65,7 +65,7 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Parsed<()> {
     // A comma would be taken for one between thousands.
     let value = Some(text).filter(|text| !text.contains(',')).and_then(|text| number(text));
     let value = value.ok_or_else(|| {
-        at.malformed(format!("{event} is {text:?}, which is no number; run perf with LC_ALL=C"))
+        at.malformed(format!("{event} is {text:?}, which is not a number; run perf with LC_ALL=C"))
     })?;
     let scale = if counter.unit == "msec" { Some(1e6) } else { nanoseconds(&counter.unit) };
     let units = match (scale, counter.unit.as_str()) {

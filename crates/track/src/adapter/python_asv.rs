@@ -20,7 +20,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         let (line, first) = *places.entry(name.to_owned()).or_insert((at.line, environment));
         if first != environment {
             return Err(at.malformed(format!(
-                "{name} is there for the environment {first} in line {line} and for {environment} here; run \
+                "{name} has results for the environment {first} in line {line} and for {environment} here; run \
                  asv for one (--environment)"
             )));
         }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(again.benchmarks[0].metrics[0].1.samples, [1e6, 2e6]);
         let error = parse(&[run("py3.9", 1), run("py3.11", 2)].concat(), None).expect_err("two");
         let expected =
-            "line 4: t.time_a is there for the environment py3.9 in line 2 and for py3.11";
+            "line 4: t.time_a has results for the environment py3.9 in line 2 and for py3.11";
         assert!(error.to_string().contains(expected), "{error}");
     }
 

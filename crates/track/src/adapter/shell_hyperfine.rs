@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
                 continue;
             }
             let Some(metrics) = metrics(&command, average.unwrap_or(Average::Mean)) else {
-                results.fail(name, "hyperfine tells no time");
+                results.fail(name, "hyperfine reports no time");
                 continue;
             };
             for (measure, metric) in metrics {

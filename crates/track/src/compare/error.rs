@@ -14,7 +14,7 @@ pub enum CompareError {
     #[error("cannot start git, which makes the copies of both revisions: {0}")]
     GitMissing(io::Error),
     #[error(
-        "{directory:?} lies in no working tree of git, so there are no revisions to compare; go into one \
+        "{directory:?} is not in a git working tree, so there are no revisions to compare; change to one \
          ({said})"
     )]
     NoWorkingTree { directory: PathBuf, said: String },
@@ -29,17 +29,17 @@ pub enum CompareError {
     File { what: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "another `wingbeat compare` is running in this repository, and two would disturb each other; \
-         wait for its end"
+         wait until it ends"
     )]
     Locked,
     #[error(
-        "{path} belongs to somebody else or is no folder, so nothing is built there; set TMPDIR to a \
+        "{path} belongs to another user or is not a folder, so nothing is built there; set TMPDIR to a \
          folder of your own",
         path = path.display()
     )]
     NotOurs { path: PathBuf },
     #[error(
-        "{revision} has no folder {folder:?}, where the command is to run; go into one that both have"
+        "{revision} has no folder {folder:?}, where the command would run; change to one that both have"
     )]
     NoFolder { folder: String, revision: String },
     #[error("cannot start {command:?}: {source}; a single argument would go through the shell")]

@@ -112,7 +112,7 @@ impl Session<'_> {
         if self.pairs == PAIRS_PER_BLOCK && least > self.plan.time {
             let (pair, least) = (pair.as_secs_f64(), least.as_secs_f64());
             (self.observe)(Event::Notice(&format!(
-                "a pair of runs takes {pair:.0} s, so that the {PAIRS_MIN} pairs that a verdict takes at \
+                "a pair of runs takes {pair:.0} s, so that the {PAIRS_MIN} pairs that a verdict needs at \
                  least need {least:.0} s, which is more than --time"
             )));
         }

@@ -112,7 +112,7 @@ fn named(revision: &Revision) -> String {
     }
 }
 
-/// `12 pairs of runs by turns in 24 s, until time was up`.
+/// `12 pairs of runs, alternating, in 24 s, until time was up`.
 fn course(comparison: &Comparison) -> String {
     let Comparison { pairs, elapsed_s, end, precision, .. } = comparison;
     let end = match end {
@@ -125,7 +125,7 @@ fn course(comparison: &Comparison) -> String {
         End::TimeSpent => "until time was up".to_owned(),
         End::Interrupted => "until it was stopped".to_owned(),
     };
-    format!("{} of runs by turns in {elapsed_s:.0} s, {end}", plural(*pairs, "pair"))
+    format!("{} of runs, alternating, in {elapsed_s:.0} s, {end}", plural(*pairs, "pair"))
 }
 
 const VERDICT: &str = "verdict";
@@ -205,8 +205,10 @@ fn remarks(comparison: &Comparison) -> Vec<Remark> {
     }
     for row in comparison.rows.iter().filter(|row| row.pairs < comparison.pairs) {
         let pairs = plural(row.pairs, "pair");
-        let why =
-            format!(" {}: not every run printed it, so it rests on {pairs}", row.measure.slug);
+        let why = format!(
+            " {}: not every run printed it, so it is judged by only {pairs}",
+            row.measure.slug
+        );
         remarks.push(("note:".to_owned(), row.benchmark.to_string(), why));
     }
     remarks

@@ -31,6 +31,6 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     verdict.cross(limit, series.measure.direction);
     let scale = series.measure.scale(before, Some(value));
     let [last, difference] = [before, value - before].map(|number| scale.with_unit(number));
-    let reason = format!("an exact measure that was {last}{commit} is off by {difference}");
+    let reason = format!("an exact measure that was {last}{commit} differs by {difference}");
     verdict.reason = words::with_news(reason, &history.news);
 }

@@ -38,7 +38,7 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
         };
         let (all, share) = (group.len(), share::change(change));
         let text = NoticeText {
-            cause: format!("{moved} of {all} benchmarks moved together, the middle one by {share}"),
+            cause: format!("{moved} of {all} benchmarks moved together, the median by {share}"),
             effect: "the host or the toolchain changed".to_owned(),
             next_step: known,
         };
@@ -93,6 +93,6 @@ fn set_aside(verdict: &mut Verdict, share: &str, moved: usize, all: usize) {
     verdict.outcome = Outcome::MovedTogether;
     let before = std::mem::take(&mut verdict.reason);
     verdict.reason = format!(
-        "moved like {moved} of {all} benchmarks, the middle one by {share}; by itself: {before}"
+        "moved like {moved} of {all} benchmarks, the median by {share}; by itself: {before}"
     );
 }

@@ -58,7 +58,7 @@ impl Api<'_> {
         })?;
         match response.status {
             200..300 => serde_json::from_str(&response.body).map_err(|error| {
-                Refusal::because(format!("the answer of {url} is no JSON: {error}"))
+                Refusal::because(format!("the answer of {url} is not JSON: {error}"))
             }),
             _ => Err(Refusal::of(&response, permission)),
         }
@@ -87,7 +87,7 @@ impl Api<'_> {
             let path = format!("issues/{number}/comments?per_page={PER_PAGE}&page={page}");
             let json = self.call(Method::GET, &path, None, COMMENTS)?;
             let Some(comments) = json.as_array() else {
-                return Err(Refusal::because("GitHub's list of comments is no list"));
+                return Err(Refusal::because("GitHub's list of comments is not a list"));
             };
             for comment in comments {
                 let body = comment["body"].as_str().unwrap_or_default();
@@ -151,7 +151,7 @@ impl Refusal {
         // It answers so, too, when it is asked too often.
         let is_limit = response.body.contains("rate limit");
         let hint = match response.status {
-            401 => "; the token is not valid, or no longer".to_owned(),
+            401 => "; the token is invalid or has expired".to_owned(),
             403 | 429 if is_limit => String::new(),
             403 => format!("; the job needs `permissions: {permission}`"),
             404 => "; the token does not see this repository, or the number is wrong".to_owned(),

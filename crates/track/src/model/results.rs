@@ -95,7 +95,7 @@ pub enum AddError {
         "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
     )]
     Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
-    #[error("benchmark {benchmark:?} has a {measure} that is no finite number")]
+    #[error("benchmark {benchmark:?} has a {measure} that is not a finite number")]
     NotFinite { benchmark: String, measure: Slug },
 }
 

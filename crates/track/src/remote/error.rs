@@ -8,9 +8,9 @@ use super::http::Failure;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    #[error("{url:?} cannot be the host: {reason}; give it as in http://localhost:6610")]
+    #[error("{url:?} cannot be the host: {reason}; write it as in http://localhost:6610")]
     InvalidHost { url: String, reason: String },
-    #[error("the API key cannot be one: {reason}")]
+    #[error("the API key is invalid: {reason}")]
     InvalidKey { reason: &'static str },
     #[error(
         "the server {url} gave no answer to {} in {:.1} s: {reason}{}; is the address right, and does \
@@ -38,7 +38,7 @@ pub enum RemoteError {
     Redirected { url: String, location: String },
     /// 2xx with something else.
     #[error(
-        "the answer of {url} is no report of Bencher: {reason}; is it a Bencher server? It begins with \
+        "the answer of {url} is not a Bencher report: {reason}; is it a Bencher server? It begins with \
          {excerpt:?}"
     )]
     NotAReport { url: String, reason: String, excerpt: String },
@@ -52,7 +52,7 @@ impl RemoteError {
 }
 
 fn arrived(may_have_arrived: bool) -> &'static str {
-    if may_have_arrived { " (the report may have been stored all the same)" } else { "" }
+    if may_have_arrived { " (the report may have been stored anyway)" } else { "" }
 }
 
 fn hint(status: u16) -> &'static str {

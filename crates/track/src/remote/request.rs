@@ -85,10 +85,10 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
     let failures: usize = report.iterations.iter().map(|results| results.failures.len()).sum();
     if failures > 0 {
         let benchmarks = wingbeat_text::plural(failures, "benchmark");
-        losses.push(format!("{benchmarks} failed, and Bencher has no place for that"));
+        losses.push(format!("{benchmarks} failed, and Bencher cannot record that"));
     }
     if report.hash.is_some() && output::sha1(report.hash.as_deref()).is_none() {
-        losses.push("the commit was not sent, since it is no SHA-1 in full".to_owned());
+        losses.push("the commit was not sent, because it is not a full SHA-1".to_owned());
     }
     losses
 }
@@ -96,7 +96,9 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
 /// Why Bencher cannot take a threshold.
 fn refusal(threshold: &Threshold) -> Option<String> {
     if let Some(glob) = &threshold.benchmark {
-        return Some(format!("it is for benchmarks like {glob:?}, and Bencher's are for all"));
+        return Some(format!(
+            "it is for benchmarks like {glob:?}, and Bencher's thresholds apply to all"
+        ));
     }
     let test = threshold.model.test;
     matches!(test, Test::Auto | Test::ChangePoint)

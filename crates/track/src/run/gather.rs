@@ -100,7 +100,7 @@ pub(super) fn gather(
                 if before == state(path) {
                     let command = command.display();
                     remarks.push(format!(
-                        "{} lay there before and `{command}` has not written it: are its results old?",
+                        "{} existed before, and `{command}` did not write it: are its results old?",
                         path.display()
                     ));
                 }

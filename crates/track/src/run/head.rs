@@ -145,7 +145,7 @@ fn why_latest(
     // Outside of a repository there is nothing that could part.
     report.hash.as_ref().map(|_| {
         format!(
-            "git does not know where this branch parts from {branch} (is {branch} fetched, with its \
+            "git cannot find where this branch left {branch} (is {branch} fetched, with its \
              history?); it is compared with the latest report of {branch}"
         )
     })

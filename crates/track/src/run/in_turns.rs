@@ -64,7 +64,7 @@ fn measure(
     let looks = if worse.len() == 1 { "looks" } else { "look" };
     let (base, minutes) = (short_hash(&plan.base), LIMIT.as_secs() / 60);
     let line = format!(
-        "{which} {looks} worse than a history that is too short to decide; measuring in turns with {base} \
+        "{which} {looks} worse than a history that is too short to decide; measuring alternately with {base} \
          ({minutes} minutes at most; --confirm 0 never does)\n"
     );
     echo(line.as_bytes());
@@ -79,7 +79,7 @@ fn take_over(
     background: &Background,
 ) {
     let beside = format!(
-        "measured again in turns with {} ({} of runs in {:.0} s)",
+        "measured again, alternating with {} ({} of runs in {:.0} s)",
         short_hash(&comparison.base.commit),
         plural(comparison.pairs, "pair"),
         comparison.elapsed_s

@@ -45,8 +45,8 @@ pub(super) fn of_absorbed<'a>(
         return Vec::new();
     }
     let text = NoticeText {
-        cause: format!("alerts were not answered for long: {}", first_few(found.into_iter())),
-        effect: "their level is the usual one from now on, and raises no more alerts".to_owned(),
+        cause: format!("alerts have been open for a long time: {}", first_few(found.into_iter())),
+        effect: "their level is now the usual one and raises no further alerts".to_owned(),
         next_step: String::new(),
     };
     vec![Notice::AlertIsUsual { metrics, text }]

@@ -116,7 +116,7 @@ fn metrics_if_whole(
         Ok(_) => {}
     }
     if more > 0 {
-        let what = format!("{more} rows more are not as written");
+        let what = format!("{more} more rows differ from what was written");
         damaged.push(Damaged { what, ..Damaged::report(report.uuid, &error) });
     }
     Ok(None)

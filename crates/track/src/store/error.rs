@@ -19,7 +19,7 @@ pub(super) const OPENING: &str = "opening it";
 /// Why a store could not be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("there is no store at {}; `wingbeat run` makes one, and --store names another", .path.display())]
+    #[error("there is no store at {}; `wingbeat run` creates one, and --store names another", .path.display())]
     Missing { path: PathBuf },
     #[error("cannot create the store {}: {source}; name another place with --store", .path.display())]
     Create { path: PathBuf, source: io::Error },
@@ -41,7 +41,7 @@ pub enum StoreError {
     )]
     ReadOnly { path: PathBuf, doing: &'static str },
     #[error(
-        "the disk is full: {doing} in the store {} was given up, and what was there before is untouched; \
+        "the disk is full: {doing} in the store {} was abandoned, and the earlier contents are unchanged; \
          make room and try again", .path.display()
     )]
     Full { path: PathBuf, doing: &'static str },

@@ -34,7 +34,7 @@ pub enum ExchangeError {
     Store(#[from] StoreError),
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
-    #[error("{} was not taken in, nothing of it: {reason}", .path.display())]
+    #[error("{} was not imported, not even in part: {reason}", .path.display())]
     File { path: PathBuf, reason: String },
 }
 

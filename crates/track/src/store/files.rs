@@ -146,7 +146,7 @@ pub(super) fn read(path: &Path) -> Result<Content, String> {
     };
     let broken = |error: serde_json::Error| format!("it is broken: {error}");
     let claim: Claim = serde_json::from_reader(text()?).map_err(|error| match error.is_data() {
-        true => "it is no file of `wingbeat export`: it has no format".to_owned(),
+        true => "it was not written by `wingbeat export`: it has no format".to_owned(),
         false => broken(error),
     })?;
     if claim.format > FORMAT {

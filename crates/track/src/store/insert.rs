@@ -275,7 +275,7 @@ fn check(report: &Report) -> Result<(), String> {
     }
     let environment = &report.environment;
     if [environment.load, environment.steal].into_iter().flatten().any(|value| !value.is_finite()) {
-        return Err("the load or the steal of its environment is no finite number".to_owned());
+        return Err("the load or the steal of its environment is not a finite number".to_owned());
     }
     let metrics = metrics(report)?;
     let is_there = |(iteration, benchmark, measure): MetricKey<'_>, what: &str| {
@@ -313,7 +313,7 @@ fn metrics(report: &Report) -> Result<HashSet<MetricKey<'_>>, String> {
             for (measure, metric) in &benchmark.metrics {
                 let slug = &measure.slug;
                 if !metric.is_finite() {
-                    return Err(format!("the {slug} of {name} is no finite number"));
+                    return Err(format!("the {slug} of {name} is not a finite number"));
                 }
                 if !metrics.insert((iteration, name, slug)) {
                     return Err(format!(
@@ -344,7 +344,7 @@ fn check_verdict(verdict: &Verdict) -> Result<(), String> {
     let is_finite = |number: Option<f64>| number.is_none_or(f64::is_finite);
     if let Some((name, _)) = numbers.iter().find(|(_, number)| !is_finite(*number)) {
         return Err(format!(
-            "the {name} in its verdict about the {measure} of {benchmark} is no finite number"
+            "the {name} in its verdict about the {measure} of {benchmark} is not a finite number"
         ));
     }
     if u32::try_from(verdict.points).is_err() {

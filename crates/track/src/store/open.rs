@@ -123,7 +123,7 @@ impl Store {
                 Err(StoreError::Newer { path, found, known: VERSION })
             }
             Identity::Foreign => {
-                let found = "it is an SQLite database of something else".to_owned();
+                let found = "it is an SQLite database of another program".to_owned();
                 Err(StoreError::NotAStore { path, found })
             }
             identity => Ok(identity),

@@ -209,7 +209,7 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
             Line { end: Some(told), .. } => {
                 return refuse(format!(
                     "it ends after {} reports and {} changes of alerts, and should have {} and {}: \
-                     lines are missing or stand there twice",
+                     lines are missing or duplicated",
                     counts.reports, counts.alert_changes, told.reports, told.alert_changes
                 ));
             }
@@ -234,7 +234,7 @@ fn reason(error: &serde_json::Error, document: usize) -> String {
     match (error.classify(), document) {
         (serde_json::error::Category::Io, _) => format!("{cut}: {error}"),
         (serde_json::error::Category::Eof, 2..) => format!("{cut} in document {document}: {error}"),
-        (_, 1) => format!("it is no file of `wingbeat export`: {error}"),
+        (_, 1) => format!("it was not written by `wingbeat export`: {error}"),
         _ => format!("document {document} is broken: {error}"),
     }
 }

@@ -47,8 +47,8 @@ fn go_bench() {
             "BenchmarkA | latency = 0.001",
             "BenchmarkA | x-op = 1500000000 x/op, LowerIsBetter, Noisy",
             "BenchmarkC | latency = 25",
-            "BenchmarkB ! its x/op is no finite number",
-            "BenchmarkD ! its ns/op is no finite number",
+            "BenchmarkB ! its x/op is not a finite number",
+            "BenchmarkD ! its ns/op is not a finite number",
         ],
     );
     // What the lines `Unit` tell.
@@ -88,12 +88,12 @@ fn cpp_google() {
         &report(
             "{'name': 'a', 'real_time': NaN, 'time_unit': 'us'}, {'name': 'b', 'real_time': -inf}",
         ),
-        &["a ! its time is no number", "b ! its time is no number"],
+        &["a ! its time is not a number", "b ! its time is not a number"],
     );
     check(
         &report("{'name': 'a', 'real_time': 1, 'time_unit': 'bees'}"),
         &[
-            "error: the adapter cpp_google cannot read line 1: \"a\" has the time unit \"bees\", which is none",
+            "error: the adapter cpp_google cannot read line 1: \"a\" has the time unit \"bees\", which is unknown",
         ],
     );
     // Text around it, and a second report.
@@ -157,12 +157,12 @@ fn shell_hyperfine() {
             "n (n=1) | latency = 1000000000",
             "n (n=2) | latency = 2000000000",
             "killed ! the command was ended by a signal; 1 of 2 runs failed",
-            "none ! hyperfine tells no time",
+            "none ! hyperfine reports no time",
         ],
     );
     check(
         "{'results': [{'command': 'a', 'mean': 'soon'}]}",
-        &["error: the adapter shell_hyperfine cannot read line 1: \"soon\" is no number"],
+        &["error: the adapter shell_hyperfine cannot read line 1: \"soon\" is not a number"],
     );
 }
 
@@ -182,9 +182,7 @@ fn cpp_catch2() {
     );
     check(
         "a     100  208  7 ms \nsomething else\n",
-        &[
-            "error: the adapter cpp_catch2 cannot read line 9: the times of \"a\" should stand here, and do not",
-        ],
+        &["error: the adapter cpp_catch2 cannot read line 9: the times of \"a\" are missing here"],
     );
 }
 
@@ -201,7 +199,11 @@ fn java_jmh() {
     let zero = run("c", "'score': 2, 'scoreUnit': 'ops/us', 'rawData': [[1, 'NaN', 3]]");
     check(
         &format!("[{good}, {none}, {zero}]"),
-        &["a | latency = 120000000000", "c | throughput = 2000000", "b ! its score is no number"],
+        &[
+            "a | latency = 120000000000",
+            "c | throughput = 2000000",
+            "b ! its score is not a number",
+        ],
     );
     check(
         &format!("[{}]", run("a", "'score': 2, 'scoreUnit': 'bees'")),

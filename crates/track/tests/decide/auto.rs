@@ -149,7 +149,7 @@ fn a_new_level_is_found_late_and_becomes_the_baseline() {
     let mut history = noise(60, 100.0, 2.0, 5);
     history.extend(noise(4, 106.5, 2.0, 6));
     let found = check(&history, 106.5, Outcome::Worse);
-    assert!(found.reason.contains("the newest 4 reports are off"), "{}", found.reason);
+    assert!(found.reason.contains("the newest 4 reports deviate"), "{}", found.reason);
     history.extend(noise(20, 106.5, 2.0, 7));
     let found = check(&history, 106.5, Outcome::NoChange);
     let baseline = found.boundary.and_then(|boundary| boundary.baseline).expect("a baseline");

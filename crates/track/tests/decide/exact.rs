@@ -39,5 +39,5 @@ fn what_is_better_is_an_alert_only_where_a_limit_is_set() {
 fn the_reason_names_the_commit_and_the_difference() {
     let measure = Measure::named("instructions");
     let found = verdict(Made { measure, ..latency(&[55.0], 56.0) });
-    assert_eq!(found.reason, "an exact measure that was 55 at 0123456789 is off by 1");
+    assert_eq!(found.reason, "an exact measure that was 55 at 0123456789 differs by 1");
 }

@@ -302,7 +302,7 @@ fn trouble_is_a_warning() {
     // What may have been made is not made again.
     check(&failing(), |_| {}, &["comment on pull request 12: ", "no check run: "], 4);
     check(&half(), |_| {}, &["no answer", "no answer"], 3);
-    check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, &["no list"], 2);
+    check(&Stub::start(|_, _| Reply::Text(200, "{}".to_owned())), |_| {}, &["not a list"], 2);
     check(&github(vec![]), |job| job.actions.repository = None, &["GITHUB_REPOSITORY"], 0);
     // The check run is about what was checked out then.
     check(&github(vec![]), |job| job.event_text("{"), &["could not be read"], 1);

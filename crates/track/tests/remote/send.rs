@@ -112,7 +112,7 @@ fn what_bencher_cannot_take_is_told() {
     let sent = stub.asked()[0].json();
     assert_eq!((sent.get("thresholds"), sent.get("hash")), (None, None));
     let warnings = answer.warnings.join("\n");
-    for words in ["no test auto", "\"a*\"", "1 benchmark failed", "no SHA-1"] {
+    for words in ["no test auto", "\"a*\"", "1 benchmark failed", "full SHA-1"] {
         assert!(warnings.contains(words), "{words:?} is not in {warnings}");
     }
     assert_eq!(answer.warnings.len(), 4);

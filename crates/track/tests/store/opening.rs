@@ -37,7 +37,7 @@ fn what_is_no_store_is_left_alone() {
     check(text, "it is no SQLite database", is_no_store);
     check(|path| fs::write(path, "short").expect("written"), "no SQLite database", is_no_store);
     check(|path| fs::create_dir(path).expect("a folder"), "it is a folder", is_no_store);
-    let foreign = "SQLite database of something else";
+    let foreign = "SQLite database of another program";
     check(database("CREATE TABLE songs (title)"), foreign, is_no_store);
     check(database("PRAGMA application_id = 7"), foreign, is_no_store);
 }

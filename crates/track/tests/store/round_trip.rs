@@ -87,7 +87,7 @@ fn contradictions_are_refused_whole() {
             let metric = Metric::new(f64::INFINITY);
             report.iterations[0].benchmarks[0].metrics[0].1 = metric;
         },
-        "no finite number",
+        "not a finite number",
     );
     check(
         |report| {

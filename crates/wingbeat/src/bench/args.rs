@@ -24,7 +24,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) ctx: Option<PathBuf>,
     /// Fill a map from JSON: [{"key": 1, "value": "0x0a000001"}, …], or the output of `bpftool map dump -j`;
-    /// in a table of programs "value" is {"program": "NAME"}; repeatable
+    /// in a program array "value" is {"program": "NAME"}; repeatable
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) map: Vec<MapSource>,
     /// Set the program type of a section whose name does not imply one: a type of bpftool or a section
@@ -54,7 +54,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "OBJECT")]
     #[arg(value_parser = |text: &str| text.parse::<TargetSource>().map_err(|error: Infallible| error))]
     pub(crate) target: Option<TargetSource>,
-    /// Compare with the same programs of another object, in turns, or with the figures in a .csv file
+    /// Compare with the same programs of another object, alternating between both, or with a .csv file
     #[arg(long, value_name = "OBJECT")]
     pub(crate) against: Option<PathBuf>,
     /// Maximum total measuring time: 10s, 2m [default: 3 s per program and input, between 5 s and 1 m;

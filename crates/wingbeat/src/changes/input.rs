@@ -75,7 +75,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Input, InputError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match text.trim_start().chars().next() {
         None => Err(InputError::new(
-            "the file is empty; expected CSV with a line of names, or JSON: {\"name\": [1.5, 1.7]}",
+            "the file is empty; expected CSV with a header line, or JSON: {\"name\": [1.5, 1.7]}",
         )),
         Some('{' | '[') => json::parse(text),
         Some(_) => csv::parse(text),

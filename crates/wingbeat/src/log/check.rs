@@ -69,14 +69,14 @@ mod tests {
                 report: Some(uuid::Uuid::nil()),
                 benchmark: Some("parse".to_owned()),
                 measure: Some("latency".to_owned()),
-                what: "it is not as written".to_owned(),
+                what: "it differs from what was written".to_owned(),
             },
         ];
         assert_eq!(
             list(&damaged),
             "2 reports are missing\n\
-             report 00000000-0000-0000-0000-000000000000, benchmark parse, measure latency: it is not as \
-             written\n"
+             report 00000000-0000-0000-0000-000000000000, benchmark parse, measure latency: it differs \
+             from what was written\n"
         );
     }
 }

@@ -34,17 +34,17 @@ pub(crate) struct ProfileArgs {
     /// preempted, wall does both
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub mode: ProfileMode,
-    /// Sum up blocks shorter than this instead of recording each: 5ms, 0; without a unit, seconds
+    /// Record only the sum of blocks (times off the CPU) shorter than this: 5ms, 0; without a unit, seconds
     /// (off-cpu and wall) [default: 1us]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true)]
     pub min_block: Option<Duration>,
     /// Show which thread ended each wait, and its stack (off-cpu and wall)
     #[arg(long)]
     pub wakers: bool,
-    /// Hide threads that slept the whole time from files and tables (off-cpu and wall)
+    /// Leave threads that slept the whole time out of files and tables (off-cpu and wall)
     #[arg(long)]
     pub hide_idle: bool,
-    /// Part of the stacks to keep in the outputs
+    /// Part of the stacks to write
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub stacks: StackHalf,
     /// Do not follow child processes

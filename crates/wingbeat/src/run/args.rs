@@ -31,7 +31,7 @@ pub(crate) struct RunArgs {
     /// Commit of the report [default: the one checked out]
     #[arg(long, value_name = "HASH", help_heading = "Branch")]
     pub hash: Option<String>,
-    /// Branch that this one started from; its history is compared with
+    /// Branch that this one started from, whose history to compare with
     #[arg(long, aliases = ["branch-start-point", "else-if-branch"], value_name = "BRANCH")]
     #[arg(help_heading = "Branch")]
     pub start_point: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub testbed: Option<TestbedName>,
 
-    /// Adapter for the output; docs/adapters.md lists them [default: wingbeat.toml, or magic]
+    /// Parser for the tool's output; docs/adapters.md lists them [default: wingbeat.toml, or magic]
     #[arg(long, value_name = "ADAPTER", help_heading = "Results")]
     pub adapter: Option<Adapter>,
     /// Use the mean or the median if the tool reports both
@@ -89,7 +89,7 @@ pub(crate) struct RunArgs {
     #[arg(long, visible_alias = "error-on-alert", help_heading = "Decision")]
     pub err: bool,
     /// Measure suspicious results again, up to N times, and alert only if they recur; 0: never
-    /// [default: with fewer than five reports of history, in turns with the previous commit]
+    /// [default: with fewer than five reports of history, alternating with the previous commit]
     #[arg(long, value_name = "N", help_heading = "Decision")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,
@@ -171,7 +171,7 @@ pub(crate) struct CiArgs {
     /// Use links that need no account (only with --host)
     #[arg(long, requires = "github_actions")]
     pub ci_public_links: bool,
-    /// Name of the check run and of the comment, by which later runs find it
+    /// Name of the check run and the comment; later runs with this name replace them
     #[arg(long, value_name = "ID", requires = "github_actions")]
     pub ci_id: Option<String>,
     /// Number of the pull request

@@ -76,7 +76,7 @@ fn end(interrupt: &Interrupt, mut signals: UnixStream) {
     }
     let signal = interrupt.signal();
     if interrupt.keeps_results() {
-        message!("interrupted; what was measured before is kept");
+        message!("interrupted; earlier results are kept");
         if let Some(child) = interrupt.child() {
             pass_on(&child, &signal);
         }

@@ -23,7 +23,7 @@ use profiler_common::{STACK_BYTES_MAX, Sample, SampleHeader};
 #[unsafe(no_mangle)]
 static PID: Global<u32> = Global::new(0);
 
-/// Samples on their way to user space: room for some 16,000, or 160 CPU seconds at 100 Hz.
+/// Samples on their way to user space: room for about 16,000, or 160 CPU seconds at 100 Hz.
 #[map]
 static SAMPLES: RingBuf = RingBuf::with_byte_size(4096 * 4096, 0);
 

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 fn run(mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
     let program = words.next().ok_or("a command is missing")?;
     // Asked beforehand, so that who may not see them is told so.
-    ids().map_err(|error| format!("cannot list eBPF programs, which takes root: {error}"))?;
+    ids().map_err(|error| format!("cannot list eBPF programs, which needs root: {error}"))?;
     let mut command = Command::new(&program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
     let mut child =

@@ -140,7 +140,7 @@ fn not_for_programs(types: &KernelTypes, structure: &str, module: Option<&str>) 
             "{begin}, and this kernel has no sched_ext_ops: it is older than Linux 6.12, or was built without CONFIG_SCHED_CLASS_EXT"
         ),
         (None, _) if types.structure_id(structure).is_some() => {
-            format!("{begin}, and this kernel does not let programs be functions of that")
+            format!("{begin}, and this kernel does not allow programs to implement it")
         }
         (None, _) => format!("{begin}, and this kernel has no {structure}"),
     }
@@ -150,7 +150,7 @@ fn not_for_programs(types: &KernelTypes, structure: &str, module: Option<&str>) 
 fn unnamed(program: &ProgramSpec) -> Result<(), String> {
     match program.r#type {
         ProgramType::STRUCT_OPS => Err(
-            "no structure of the object refers to it: a program of struct_ops is loaded for a member of a variable in section \".struct_ops\" or \".struct_ops.link\", which takes type information (clang -g)".to_owned()
+            "no structure of the object refers to it: a program of struct_ops is loaded for a member of a variable in section \".struct_ops\" or \".struct_ops.link\", which needs type information (clang -g)".to_owned()
         ),
         ProgramType::TRACING | ProgramType::LSM => Err(format!(
             "its section, {:?}, does not name its target in the kernel; add it after a slash, as \

@@ -37,7 +37,7 @@ pub(super) fn resolve<'a>(
         let number = usize::try_from(insn.immediate).ok();
         let Some(found) = number.and_then(|number| externs.get(number)) else {
             return Err(format!(
-                "its bytecode refers to extern {}, which is not there",
+                "its bytecode refers to extern {}, which it does not declare",
                 insn.immediate
             ));
         };

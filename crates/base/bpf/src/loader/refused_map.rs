@@ -26,7 +26,7 @@ const STORAGE: [u32; 4] = [24, 28, 29, 32];
 pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error) -> String {
     match error.raw_os_error().filter(|_| action == CREATE) {
         Some(libc::EPERM) => format!(
-            "; it takes CAP_BPF, and CAP_NET_ADMIN for maps of the network: {}",
+            "; it needs CAP_BPF, and CAP_NET_ADMIN for maps of the network: {}",
             how_to_get(&[Capability::Bpf, Capability::NetAdmin])
         ),
         Some(libc::ENOMEM) => "; there is not enough memory for it".to_owned(),
@@ -74,7 +74,7 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
             "a ring buffer has neither keys nor values, and these have {key_size} and {value_size} bytes"
         )
     } else if entries == 0 && !STORAGE.contains(&kind.0) {
-        "it has room for no entries, max_entries is 0; its own loader may set it before loading"
+        "it has no room for entries (max_entries is 0); its own loader may set it before loading"
             .into()
     } else if has_no_keys && key_size != 0 {
         format!("a {kind} has no keys, and these have {key_size} bytes")
@@ -123,7 +123,7 @@ mod tests {
         check(99, (4, 4), 1, 0, ENOTSUPP, "may not support maps of this type");
         check(2, (4, 8), 9, 0, libc::E2BIG, "with 9 entries of 4 and 8 bytes");
         check(2, (4, 8), 9, 0, libc::ENOMEM, "not enough memory");
-        check(2, (4, 8), 9, 0, libc::EPERM, "it takes CAP_BPF");
+        check(2, (4, 8), 9, 0, libc::EPERM, "it needs CAP_BPF");
         check(2, (4, 8), 9, 0, libc::EEXIST, "");
         let spec = MapSpec::plain("m", MapType::HASH, (4, 0), 1);
         let error = io::Error::from_raw_os_error(libc::EINVAL);

@@ -75,7 +75,7 @@ pub enum RunError {
         hint: String,
     },
     #[error(
-        "signals interrupted the program {0} times in a row, so that not one run came to its end; find out who sends them (`strace -e trace=none -p PID`)"
+        "signals interrupted the program {0} times in a row, so no run completed; find out who sends them (`strace -e trace=none -p PID`)"
     )]
     Interrupted(u32),
     #[error("the time ran out before the run, which has taken {:.1} s so far", .0.as_secs_f64())]

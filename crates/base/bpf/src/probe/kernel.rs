@@ -81,7 +81,9 @@ pub(super) fn statistics() -> Finding {
     match reading::line("/proc/sys/kernel/bpf_stats_enabled").as_deref() {
         Ok("0") => SUBJECT.works("off (switched on while a verb needs it)"),
         Ok(value) => SUBJECT.limited(
-            format!("on (kernel.bpf_stats_enabled={value}): makes every program some 45 ns slower"),
+            format!(
+                "on (kernel.bpf_stats_enabled={value}): makes every program about 45 ns slower"
+            ),
             command("sudo sysctl kernel.bpf_stats_enabled=0"),
         ),
         Err(error) => SUBJECT.limited(

@@ -24,7 +24,7 @@ pub enum SpecError {
     #[error("{file}: cannot link {program}: {reason}")]
     Link { file: String, program: String, reason: String },
     #[error(
-        "{file}: cannot link {program}: it accesses kernel structures by name (CO-RE), which takes the types of the kernel that it is for"
+        "{file}: cannot link {program}: it accesses kernel structures by name (CO-RE), which needs the types of the target kernel"
     )]
     NoTargetTypes { file: String, program: String },
     #[error("{file} has no program {name:?}; {}", suggestion(.name, .known))]

@@ -97,7 +97,7 @@ impl Spec {
         }
         match function.references.iter().find(|(at, _)| !found.contains_key(at)) {
             Some((at, target)) => Err(named(format!(
-                "{} is to be put into the middle of an instruction, at {at}",
+                "{} would be written into the middle of an instruction, at {at}",
                 name_of(target)
             ))),
             None => Ok(found),

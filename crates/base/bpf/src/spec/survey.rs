@@ -375,6 +375,6 @@ fn relocation(
         return Err(flaw(format!("{what} ({size} bytes)")));
     }
     let symbol = symbol.map(|symbol| symbol.0).filter(|&symbol| symbol < symbols);
-    let none = || flaw(format!("the relocation for offset {offset} is to no symbol"));
+    let none = || flaw(format!("the relocation for offset {offset} refers to no symbol"));
     Ok(Relocation { offset, symbol: symbol.ok_or_else(none)? })
 }

@@ -69,7 +69,7 @@ fn what_this_kernel_does_not_have() {
     };
     check("tcp_congestion_ops", "no_such_member", "of this kernel has no such member");
     check("no_such_structure", "init", "this kernel has no no_such_structure");
-    check("task_struct", "stack", "this kernel does not let programs be functions of that");
+    check("task_struct", "stack", "this kernel does not allow programs to implement it");
     if !has("sched_ext_ops") {
         check("sched_ext_ops", "enqueue", "built without CONFIG_SCHED_CLASS_EXT");
     }

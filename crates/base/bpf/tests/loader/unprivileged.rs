@@ -25,7 +25,7 @@ const PROGRAM_HINT: &str = "cannot load by_hand: the kernel refuses (Operation n
                             tracing and CAP_NET_ADMIN for the network: run it with sudo. See \
                             `wingbeat doctor`";
 /// That of a map.
-const MAP_HINT: &str = "cannot create map notebook (array): Operation not permitted (os error 1); it takes CAP_BPF, and \
+const MAP_HINT: &str = "cannot create map notebook (array): Operation not permitted (os error 1); it needs CAP_BPF, and \
                         CAP_NET_ADMIN for maps of the network: run it with sudo";
 
 #[test]

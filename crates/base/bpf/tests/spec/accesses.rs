@@ -188,11 +188,11 @@ fn accesses_that_are_wrong() {
         let access = format!("access to {name} {} at instruction 0", access.1);
         assert_eq!(error, format!("a.o: cannot link main: in main: {access}: {expected}"));
     }
-    let other = "the instruction does not hold 4, as the object's types have it";
+    let other = "the instruction does not hold 4, the value by the object's types";
     check(load(2, 1, 5), (3, "0:1", FIELD_OFFSET), other);
-    check(EXIT, (3, "0:1", FIELD_OFFSET), "the instruction is not one that can be fitted");
+    check(EXIT, (3, "0:1", FIELD_OFFSET), "the instruction is not of a kind that can be relocated");
     check(load(2, 1, 4), (3, "0:9", 0), "there is no such member");
-    check(load(2, 1, 4), (3, "0:1:0", 0), "its path leads into what has no members");
+    check(load(2, 1, 4), (3, "0:1:0", 0), "its path leads into a type without members");
     check(load(2, 1, 24), (3, "0:2:4", 0), "element 4 of an array of 4");
     let member = "it names a member where only a type is allowed";
     check(set(2, 1), (3, "0:1", TYPE_EXISTS), member);

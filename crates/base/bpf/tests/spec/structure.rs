@@ -116,7 +116,7 @@ fn relocations_lead_from_somewhere_to_somewhere() {
             object.at(XDP).relocations.push(Relocation { offset, symbol, kind: 1 });
         }
     };
-    check(with(120, 999), "section xdp: the relocation for offset 120 is to no symbol");
+    check(with(120, 999), "section xdp: the relocation for offset 120 refers to no symbol");
     let nothing = |offset: u64| {
         format!(
             "section xdp: a relocation is for offset {offset}, where nothing begins (128 bytes)"
@@ -138,7 +138,7 @@ fn a_relocation_to_no_symbol() {
     let entry = [0_u64, 1 << 32 | 10].into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>();
     let at = bytes.windows(16).position(|window| window == entry).expect("the entry");
     bytes[at + 12] = 0;
-    let expected = "a.o is damaged: section xdp: the relocation for offset 0 is to no symbol";
+    let expected = "a.o is damaged: section xdp: the relocation for offset 0 refers to no symbol";
     assert_eq!(refusal(&bytes), expected);
 }
 

@@ -72,7 +72,7 @@ fn check_cut_off(
         if header.is_bigendian() { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) }
     });
     if captured.is_some_and(|captured| captured > CAPTURED_MAX.max(header.snaplen)) {
-        return Err(collector.damaged(offset, "a packet claims to be longer than any can be"));
+        return Err(collector.damaged(offset, "a packet is longer than the format allows"));
     }
     collector.capture.is_cut_off = true;
     Ok(())

@@ -212,7 +212,7 @@ fn refuses_what_cannot_be() {
     check_error(&pcap(Little, 0xa1b2_c3d4, 1, &[(b"abc", 3)])[..42], CaptureError::CutOff);
     let mut long = pcap(Little, 0xa1b2_c3d4, 1, &[(b"abc", 3), (b"def", 3)]);
     long[24 + 19 + 8 + 3] = 0x80;
-    let what = "a packet claims to be longer than any can be";
+    let what = "a packet is longer than the format allows";
     check_error(&long, CaptureError::Damaged { offset_bytes: 43, packets: 1, what });
     let mut torn = pcapng(Little, 1, &[(b"abc", 3)]);
     let len = torn.len();

@@ -188,9 +188,9 @@ fn reads_what_bpftool_dumps() {
     check_error(per_cpu, &of_cpus([1, 0]), &["value of CPU 0", "expected the value of CPU 0"]);
     let inner =
         r#"[{"key":["0x00","0x00","0x00","0x00"],"value":["0x07","0x00"],"inner_map_id":7}]"#;
-    check_error(HASH, inner, &["number of a map in the machine", "take the entry out"]);
+    check_error(HASH, inner, &["number of a map in the machine", "remove the entry"]);
     let unread = r#"[{"key":["0x00","0x00","0x00","0x00"],"value":{"error":"No such file"}}]"#;
-    check_error(HASH, unread, &["bpftool could not read it: No such file", "take the entry out"]);
+    check_error(HASH, unread, &["bpftool could not read it: No such file", "remove the entry"]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub enum EntryError {
     #[error("it is the number of a {what} in the machine where it was read, which is meaningless \
              here{}", instead_of_id(.what))]
     ForeignId { what: &'static str },
-    #[error("bpftool could not read it: {message}; take the entry out")]
+    #[error("bpftool could not read it: {message}; remove the entry")]
     Unread { message: String },
     #[error("\"values\" is a list with a value for each CPU, found {found}")]
     NotAListOfValues { found: &'static str },
@@ -72,7 +72,7 @@ pub(super) fn name_of(value: &Value) -> &'static str {
 fn instead_of_id(what: &str) -> &'static str {
     match what {
         "program" => "; write {\"program\": \"NAME\"}",
-        _ => "; take the entry out",
+        _ => "; remove the entry",
     }
 }
 

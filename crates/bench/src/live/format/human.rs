@@ -111,7 +111,7 @@ fn ends(report: &Report) -> Vec<String> {
     }
     if !report.vanished.is_empty() {
         notes.push(format!(
-            "{} unloaded meanwhile; what they did is not in the figures",
+            "{} unloaded during the measurement and missing from the figures",
             match report.vanished.len() {
                 1 => "1 program was".to_owned(),
                 many => format!("{many} programs were"),

@@ -200,7 +200,7 @@ fn goals(wingbeat: &Tool) -> String {
         goals.push(alarms(format!("drift in {} noise", kind.name()), Sort::Drift(kind)));
     }
     for every in TURNS {
-        let (what, sort) = (format!("levels by turns every {every}"), Sort::Turns(every));
+        let (what, sort) = (format!("levels alternating every {every}"), Sort::Turns(every));
         goals.push(match every <= OUTAGE_MAX {
             true => alarms(what, sort),
             false => found(format!("steps found, {what}"), sort, TURNS_FOUND),
@@ -209,12 +209,12 @@ fn goals(wingbeat: &Tool) -> String {
     table(
         goals,
         &[
-            column("wingbeat's", |Goal(what, ..): &Goal| what.clone()),
-            column("is to be", |Goal(_, bound, _): &Goal| match bound {
+            column("figure", |Goal(what, ..): &Goal| what.clone()),
+            column("goal", |Goal(_, bound, _): &Goal| match bound {
                 Ok(least) => format!("at least {least:.2}"),
                 Err(most) => format!("at most {most:.0}"),
             }),
-            column("is", |Goal(.., found): &Goal| share(*found)),
+            column("measured", |Goal(.., found): &Goal| share(*found)),
             column("verdict", |&Goal(_, bound, found): &Goal| {
                 verdict(bound.map_or_else(|most| found <= most, |least| found >= least))
             }),

@@ -70,7 +70,7 @@ pub(super) fn summary(record: &Record) -> String {
 fn origin(record: &Record) -> String {
     let rounds = match record.rounds {
         1 => "; one round".to_owned(),
-        rounds => format!("; {rounds} rounds, median (least to greatest)"),
+        rounds => format!("; {rounds} rounds, median (min to max)"),
     };
     let each = match record.seconds {
         0 => String::new(),
@@ -131,12 +131,12 @@ fn goals(record: &Record, mode: Mode) -> String {
         let (factor, places, unit) = goal.unit;
         show(goal.figure, factor, places, unit)
     };
-    let is = if mode == Mode::OnCpu { "worst" } else { "is" };
+    let is = if mode == Mode::OnCpu { "worst" } else { "measured" };
     table(
         goals::all(record, mode),
         &[
-            column("wingbeat's", |goal: &Goal| goal.what),
-            column("is to be", Goal::bound),
+            column("figure", |goal: &Goal| goal.what),
+            column("goal", Goal::bound),
             column(is, figure),
             column("where", |goal: &Goal| goal.place.clone()),
             column("verdict", verdict),

@@ -133,7 +133,7 @@ fn said_of(report: &Value) -> Option<Said> {
         .any(|notice| notice["code"] == "looks-changed" && notice["outcome"] == "worse");
     let mut remarks = of["remarks"].as_array().into_iter().flatten();
     let is_in_turns = |remark: &Value| {
-        remark.as_str().is_some_and(|text| text.starts_with("measured again in turns"))
+        remark.as_str().is_some_and(|text| text.starts_with("measured again, alternating with"))
     };
     let looked_worse = is_open || remarks.any(is_in_turns);
     Some(Said { failed: active > 0, looked_worse, is_open })
@@ -161,7 +161,7 @@ mod tests {
         check(json!([]), json!([]), false, false);
         check(looks("worse"), json!([]), true, true);
         check(looks("better"), json!(["something else"]), false, false);
-        check(json!([]), json!(["measured again in turns with 0a: …"]), true, false);
+        check(json!([]), json!(["measured again, alternating with 0a: …"]), true, false);
         assert_eq!(said_of(&json!({})), None, "no report");
     }
 }

@@ -110,7 +110,7 @@ fn accounts_of_blocks_give_warnings() {
             it.switches.below_limit_ns = 700_000;
         },
         false,
-        "all 1000 blocks were shorter than 1.00 µs (700 µs in sum): the target ran nearly all the \
+        "all 1000 blocks were shorter than 1.00 µs (700 µs in total): the target ran nearly all the \
          time; use --mode on-cpu to see where, or a shorter --min-block to see the blocks",
     );
     check(
@@ -137,7 +137,7 @@ fn accounts_of_blocks_give_warnings() {
         Mode::Wall,
         |it| it.threads_off = 3,
         false,
-        "the times of 3 of 0 threads miss their elapsed time by more than 1 %: some of their \
+        "the times of 3 of 0 threads differ from their elapsed time by more than 1 %: some of their \
          blocks are missing or counted twice",
     );
     check(

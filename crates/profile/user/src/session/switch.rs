@@ -84,7 +84,7 @@ impl KernelHalf {
     fn set_watching(&self, is_watching: bool) -> Result<(), RecordError> {
         self.map(map::WATCHING)?
             .set(&[0; 4], &u32::from(is_watching).to_ne_bytes())
-            .map_err(RecordError::kernel("begin or stop to watch the scheduler"))
+            .map_err(RecordError::kernel("start or stop watching the scheduler"))
     }
 
     /// Runs a task iterator once over all threads.

@@ -88,7 +88,7 @@ pub struct OffCpu {
     pub stacks: Vec<BlockedStack>,
     /// Threads, most elapsed time first.
     pub threads: Vec<ThreadTime>,
-    /// Threads whose sums miss their elapsed time by more than 1 %.
+    /// Threads whose sums differ from their elapsed time by more than 1 %.
     pub threads_off: u64,
     /// Idle threads whose blocks were left out (`--hide-idle`).
     pub idle_hidden: u64,

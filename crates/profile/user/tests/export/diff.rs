@@ -24,6 +24,6 @@ fn dangling_references_are_named() {
     let bytes = [0x12, 0x06, 0x0a, 0x01, 0x07, 0x12, 0x01, 0x01, 0x32, 0x00];
     assert_eq!(
         read_stacks("a.pb", &bytes).unwrap_err().to_string(),
-        "a.pb: the pprof profile refers to location 7, which it does not hold"
+        "a.pb: the pprof profile refers to location 7, which is missing"
     );
 }

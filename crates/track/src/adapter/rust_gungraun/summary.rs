@@ -111,7 +111,7 @@ fn add(results: &mut Results, once: &mut Once, at: At, summary: Summary) -> Pars
     results.set_bencher_name(&name, &theirs);
     let has_callgrind = summary.profiles.iter().any(|profile| profile.tool == "Callgrind");
     if summary.profiles.is_empty() {
-        results.fail(name, "it has no result; the runner tells why on stderr");
+        results.fail(name, "it has no result; the runner gives the reason on stderr");
         return Ok(());
     }
     let mut is_measured = false;

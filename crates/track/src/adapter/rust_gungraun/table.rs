@@ -87,7 +87,7 @@ impl Open<'_> {
 fn end(results: &mut Results, open: Option<Open<'_>>) -> Parsed<()> {
     if let Some(open) = open.filter(|open| open.name.is_none()) {
         let name = open.at.name(open.lines[0])?;
-        results.fail(name, "it printed no result; the runner tells why on stderr");
+        results.fail(name, "it printed no result; the runner gives the reason on stderr");
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ fn comparison() -> Comparison {
 fn for_people() {
     let expected = "\
 working tree (bbbbbbbbbb with uncommitted changes) against main (aaaaaaaaaa)
-12 pairs of runs by turns in 24 s, until a change of 1.0 % would have been seen
+12 pairs of runs, alternating, in 24 s, until a change of 1.0 % would have been seen
 
 benchmark  measure      base      head   change  99.8 % interval  verdict
 parse      latency  1.000 ms  1.030 ms   +3.0 %     +2.0 to +4.0  worse

@@ -167,15 +167,15 @@ fn reason_of_run(run: &NewestRun, repeats: usize, p: f64) -> String {
     let what = match (run.reports, repeats) {
         (1, 1) => "measured twice, it is off".to_owned(),
         (1, _) => format!("measured {} times, it is off", 1 + repeats),
-        (reports, _) if run.are_all_off => format!("the newest {reports} reports are off"),
-        (reports, _) => format!("most of the newest {reports} reports are off"),
+        (reports, _) if run.are_all_off => format!("the newest {reports} reports deviate"),
+        (reports, _) => format!("most of the newest {reports} reports deviate"),
     };
     let ratio = match run.ratio {
         ratio if ratio < 1e6 => grouped(ratio as usize),
         _ => "a million".to_owned(),
     };
     format!(
-        "{what} to the same side, by {} spreads in the middle: a new level explains that {ratio} times \
+        "{what} to the same side, by {} spreads in the median: a new level explains that {ratio} times \
          better than spikes do ({})",
         in_spreads(run.error.abs()),
         chance(p)

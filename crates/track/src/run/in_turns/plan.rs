@@ -32,7 +32,7 @@ pub(super) fn plan(
     if let Some(word) = word_in_working_tree(&command, &request.directory) {
         return Err(format!(
             "the command names {word:?} in this working tree, which is the same file for both commits; \
-             a relative path would be that of each commit"
+             a relative path would name each commit's own file"
         ));
     }
     Ok(compare::Plan {
@@ -74,14 +74,14 @@ fn commits(
     let base = nearest.hash.clone().ok_or("the report before does not tell its commit")?;
     let name = short_hash(&base);
     if nearest.environment.is_dirty == Some(true) {
-        return Err(format!("the report before had changes that were not committed beside {name}"));
+        return Err(format!("the previous report had uncommitted changes on top of {name}"));
     }
     if base == checked_out {
-        return Err(format!("the report before is of the same commit, {name}"));
+        return Err(format!("the previous report is of the same commit, {name}"));
     }
     if git::resolve(&request.directory, &base).is_none() {
         return Err(format!(
-            "the commit of the report before, {name}, is not in this clone; `git fetch --unshallow` gets \
+            "the commit of the previous report, {name}, is not in this clone; `git fetch --unshallow` gets \
              it (`fetch-depth: 0` on GitHub)"
         ));
     }

@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
         if record.len() != columns.len() {
             let column = record.len().min(columns.len()) + 1;
             let problem = format!(
-                "this line has {}, the line of names {}",
+                "this line has {}, the header line {}",
                 plural(record.len(), "cell"),
                 columns.len()
             );
@@ -90,7 +90,7 @@ fn number(cell: &str) -> Option<f64> {
 fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError> {
     let wrong_name = |at: usize, problem: String| Err(InputError::at(names_line, at + 1, problem));
     if columns.iter().all(|column| number(&column.name).is_some_and(f64::is_finite)) {
-        let problem = "the first line has numbers instead of names of series: add a line of names";
+        let problem = "the first line has numbers instead of names of series: add a header line";
         return wrong_name(0, problem.to_owned());
     }
     // An unnamed first column is the index that data frames are written with.

@@ -79,8 +79,8 @@ fn errors_say_where() {
     check_error("a,b\n1,2\n3,x\n", "line 3, column 2: \"x\" is not a finite number; ");
     check_error("a\n1\ninf\n", "line 3, column 1: \"inf\" is not a finite number; ");
     check_error("day,a\nmon,1\ntue,1.5 ms\n", "line 3, column 2: \"1.5 ms\" is not ");
-    check_error("a,b\n1,2\n3\n", "line 3, column 2: this line has 1 cell, the line of names 2");
-    check_error("a\n1\n3,4\n", "line 3, column 2: this line has 2 cells, the line of names 1");
+    check_error("a,b\n1,2\n3\n", "line 3, column 2: this line has 1 cell, the header line 2");
+    check_error("a\n1\n3,4\n", "line 3, column 2: this line has 2 cells, the header line 1");
     check_error("1,2\n3,4\n", "line 1, column 1: the first line has numbers");
     check_error("a,b,a\n1,2,3\n", "line 1, column 3: two series are called \"a\"");
     check_error("a,,b\n1,2,3\n", "line 1, column 2: this series has no name");

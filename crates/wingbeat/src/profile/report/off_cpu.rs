@@ -97,7 +97,7 @@ pub(super) fn tables(summary: &Summary, off_cpu: &OffCpu, rows: &[BlockedRow]) -
         lines.extend(threads(&off_cpu.threads));
         if off_cpu.threads_off > 0 {
             lines.push(format!(
-                "  the sums of {} miss the elapsed time by more than {MISS_PERCENT} %",
+                "  the sums of {} differ from the elapsed time by more than {MISS_PERCENT} %",
                 plural(off_cpu.threads_off, "thread")
             ));
         }

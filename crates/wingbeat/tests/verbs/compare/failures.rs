@@ -25,7 +25,7 @@ fn outside_of_a_repository() {
     let repository = Repository::with_script(&script(1000));
     let mut wingbeat = repository.comparing(&["--base", "main"], &["./bench.sh"]);
     let ran = Ran::of(wingbeat.current_dir(repository.temporary()));
-    ran.ended_with(1).tells("lies in no working tree of git");
+    ran.ended_with(1).tells("is not in a git working tree");
     assert!(!repository.temporary().join(".wingbeat").exists());
 }
 
@@ -78,6 +78,6 @@ fn a_temporary_folder_of_somebody_else() {
     fs::create_dir(&elsewhere).expect("a folder");
     std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
     let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
-    ran.tells("belongs to somebody else or is no folder");
+    ran.tells("belongs to another user or is not a folder");
     assert_eq!(fs::read_dir(&elsewhere).expect("a folder").count(), 0);
 }

@@ -12,8 +12,9 @@ fn a_slowdown_of_the_working_tree_is_found() {
     let repository = Repository::with_script(&script(1000));
     repository.write("bench.sh", script(1050));
     let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(0);
-    let ran =
-        ran.prints(" with uncommitted changes) against main (").prints("pairs of runs by turns in");
+    let ran = ran
+        .prints(" with uncommitted changes) against main (")
+        .prints("pairs of runs, alternating, in");
     assert!(ran.stdout.starts_with("working tree ("), "{ran}");
     assert!(ran.stdout.ends_with("  worse\n\n1 worse of 1 result\n"), "{ran}");
     repository.assert_no_worktrees();

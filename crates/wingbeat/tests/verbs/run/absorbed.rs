@@ -34,7 +34,7 @@ fn it_is_told_once() {
     };
     assert!(at >= 4, "a level takes some reports: {at}");
     let [notice] = &notices(&first_quiet)[..] else { panic!("{}", first_quiet.stdout) };
-    let expected = format!("not answered for long: a latency +49.0 % since {}", &hash[..10]);
+    let expected = format!("open for a long time: a latency +49.0 % since {}", &hash[..10]);
     assert!(notice.ends_with(&expected), "{notice}");
     let next = run(at + 1);
     assert_eq!((next.code, notices(&next)), (Some(0), Vec::new()), "{}", next.stderr);

@@ -1,4 +1,4 @@
-//! Fewer than five reports of history: what looks worse by its samples is measured again in turns with
+//! Fewer than five reports of history: what looks worse by its samples is measured again, alternating with
 //! the commit of the nearest report, which decides. Where that cannot be done it is a notice.
 
 use std::{
@@ -97,7 +97,7 @@ fn a_regression_is_an_alert_with_its_evidence() {
     let change = verdict["change"]["relative"].as_f64().expect("a change");
     assert!((0.45..0.55).contains(&change), "{change}");
     let reason = verdict["reason"].as_str().expect("a reason");
-    let with = format!("measured again in turns with {} (", &before[..10]);
+    let with = format!("measured again, alternating with {} (", &before[..10]);
     assert!(reason.starts_with(&with) && reason.contains("worse, +"), "{reason}");
     assert!(ran.remarks().contains(&with), "{}", ran.remarks());
     let stored = bed.0.reports().pop().expect("a report");
@@ -116,7 +116,7 @@ fn a_slow_moment_of_the_machine_is_none() {
     assert!(verdict["change"]["relative"].as_f64().expect("a change").abs() < 0.05);
     assert!(ran.remarks().contains("not worse"), "{}", ran.remarks());
     assert_eq!(bed.0.reports()[1].alerts, []);
-    assert!(ran.stderr.contains("measuring in turns with"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("measuring alternately with"), "{}", ran.stderr);
     bed.0.assert_no_worktrees();
 }
 
@@ -131,7 +131,7 @@ fn what_looks_better_is_not_measured_again() {
         "{notice}"
     );
     assert!(notice.contains("looks better; 1 report of history cannot show"), "{notice}");
-    assert!(!ran.stderr.contains("in turns"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("alternat"), "{}", ran.stderr);
 }
 
 /// The commit of the start point is the one to compare with, and not that of the branch's last push.
@@ -225,7 +225,7 @@ fn after_ctrl_c_the_report_is_stored_and_the_worktrees_are_gone() {
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()), "{stderr}");
-    assert!(stderr.contains("interrupted; what was measured before is kept"), "{stderr}");
+    assert!(stderr.contains("interrupted; earlier results are kept"), "{stderr}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let notice = sentence(&report["wingbeat"]["notices"][0]);
     assert!(notice.contains("it was interrupted"), "{notice}");

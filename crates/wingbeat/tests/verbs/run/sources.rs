@@ -59,7 +59,7 @@ fn files() {
     repository
         .run(&["--format", "json", "--file", "two.json", "true"])
         .ended_with(0)
-        .remarks_on("two.json lay there before");
+        .remarks_on("two.json existed before");
     repository.run(&["--file", "three.json", "true"]).ended_with(1).tells("cannot read three.json");
 }
 

@@ -95,7 +95,7 @@ fn without_a_common_commit_it_is_the_latest_and_that_is_told() {
     repository.commit();
     run(&repository, &["--start-point", "main"], 101)
         .ended_with(1)
-        .remarks_on("git does not know where");
+        .remarks_on("git cannot find where");
 }
 
 #[test]

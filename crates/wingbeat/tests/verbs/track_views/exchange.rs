@@ -15,15 +15,15 @@ fn there_and_back() {
     let folder = folder.to_str().expect("a text");
     check(&place, &["export", folder], 0, "wrote 25 reports and 1 change of an alert to");
     check(&place, &["export", folder], 0, "wrote 0 reports to");
-    check(&place, &["export", folder], 0, "; 26 were there already");
+    check(&place, &["export", folder], 0, "; 26 were already there");
     let other = Place::empty();
     check(&other, &["import", folder], 0, "imported 25 reports and 1 change of an alert into");
-    check(&other, &["import", folder], 0, "; 26 were there already");
+    check(&other, &["import", folder], 0, "; 26 were already there");
     let log = |place: &Place| place.wingbeat(&["log", "-n", "100"]).ended_with(0).stdout;
     assert_eq!(log(&place), log(&other));
     fs::write(place.folder.path().join("out/broken.json"), "{").expect("written");
     check(&other, &["import", folder], 1, "broken.json was skipped: ");
-    check(&other, &["import", folder], 1, "there already, 1 file skipped");
+    check(&other, &["import", folder], 1, "already there, 1 file skipped");
     check(&other, &["import", "nowhere"], 1, "cannot read nowhere");
 }
 
@@ -64,8 +64,8 @@ fn one_file() {
     check(&lines[..20].concat(), "it is cut off after 19 reports: its last line is missing");
     check(&[&lines[..3], &lines[4..]].concat().concat(), "lines are missing");
     check(&packed[..packed.len() / 2], "cut off");
-    check(b"name,value\na,1\n", "it is no file of `wingbeat export`");
-    check(b"{\"a\": 1}\n", "it is no file of `wingbeat export`");
+    check(b"name,value\na,1\n", "it was not written by `wingbeat export`");
+    check(b"{\"a\": 1}\n", "it was not written by `wingbeat export`");
     check(b"", "it is empty");
     let newer = String::from_utf8_lossy(&plain).replace("\"format\":1", "\"format\":2");
     check(newer.as_bytes(), "a newer wingbeat has written it");
@@ -90,6 +90,6 @@ fn damage_is_told() {
     check(&["log", "--check"], 1, "benchmark print, measure latency: ", "24 of the 25 reports");
     check(&["log", "--check", "--format", "json"], 1, "\"benchmark\": \"print\"", "is damaged");
     check(&["export", "saved"], 1, "", "wrote 24 reports to saved");
-    check(&["export", "saved"], 1, "", "a row of the table metric is not as written");
+    check(&["export", "saved"], 1, "", "a row of the table metric differs from what was written");
     check(&["plot", "-o", "a.svg"], 1, "", "`wingbeat log --check` lists");
 }

@@ -99,7 +99,7 @@ fn without_a_store_there_is_a_sentence() {
     let place = Place::empty();
     for verb in [&["log"][..], &["alerts"], &["plot"], &["export", "out"]] {
         let ran = place.wingbeat(verb).ended_with(1);
-        ran.tells("there is no store at").tells("`wingbeat run` makes one");
+        ran.tells("there is no store at").tells("`wingbeat run` creates one");
     }
     assert!(!place.store().exists(), "looking makes no store");
 }

@@ -43,7 +43,7 @@ pub(super) fn patch(insns: &mut [Insn], index: usize, outcome: &Outcome) -> Resu
                 None => (*insn, *next) = (unresolved(), unresolved()),
             }
         }
-        _ => return Err("the instruction is not one that can be fitted".into()),
+        _ => return Err("the instruction is not of a kind that can be relocated".into()),
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ pub(super) fn patch(insns: &mut [Insn], index: usize, outcome: &Outcome) -> Resu
 fn expect(outcome: &Outcome, is_held: impl Fn(u64) -> bool) -> Result<(), String> {
     match (outcome.new, outcome.old) {
         (Some(_), Some(old)) if !is_held(old) => {
-            Err(format!("the instruction does not hold {old}, as the object's types have it"))
+            Err(format!("the instruction does not hold {old}, the value by the object's types"))
         }
         _ => Ok(()),
     }

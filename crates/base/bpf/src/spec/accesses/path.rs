@@ -70,7 +70,7 @@ impl<'a> Path<'a> {
             id = match found.kind {
                 kind if kind.is_composite() => self.read_member(found, index)?,
                 TypeKind::ARRAY => self.read_element(found, index)?,
-                _ => return Err("its path leads into what has no members".into()),
+                _ => return Err("its path leads into a type without members".into()),
             };
         }
         Ok(())

@@ -149,7 +149,7 @@ impl Field {
             }
             size *= 2;
         }
-        Err("no load takes the whole bit-field".into())
+        Err("no single load covers the whole bit-field".into())
     }
 
     fn answer(&self, question: Question) -> Result<u64, String> {

@@ -167,7 +167,7 @@ fn number(number: i128, size: usize, is_signed: Option<bool>) -> Result<Vec<u8>,
     if (min..=max).contains(&number) {
         Ok(number.to_le_bytes()[..size].to_vec())
     } else {
-        Err(format!("{number} does not fit: it takes {min} to {max}"))
+        Err(format!("{number} does not fit: the range is {min} to {max}"))
     }
 }
 
@@ -180,7 +180,7 @@ fn hexadecimal(digits: &str, size: usize) -> Result<Vec<u8>, String> {
         .ok_or_else(|| format!("hex:{digits} is not hexadecimal"))?;
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err(format!("{} hexadecimal digits are half a byte too many", digits.len()));
+        return Err(format!("{} hexadecimal digits are an odd number", digits.len()));
     }
     if pairs.len() != size {
         return Err(format!("it has {size} bytes, and {} were given", pairs.len()));
@@ -230,10 +230,10 @@ mod tests {
         check(&ANY, "-1", 2, Ok(&[255, 255]));
         check(&ANY, "-0x80", 1, Ok(&[0x80]));
         check(&ANY, "255", 1, Ok(&[255]));
-        check(&SIGNED, "255", 1, Err("255 does not fit: it takes -128 to 127"));
-        check(&UNSIGNED, "-1", 1, Err("-1 does not fit: it takes 0 to 255"));
+        check(&SIGNED, "255", 1, Err("255 does not fit: the range is -128 to 127"));
+        check(&UNSIGNED, "-1", 1, Err("-1 does not fit: the range is 0 to 255"));
         check(&UNSIGNED, "18446744073709551615", 8, Ok(&[255; 8]));
-        check(&UNSIGNED, "18446744073709551616", 8, Err("it takes 0 to 18446744073709551615"));
+        check(&UNSIGNED, "18446744073709551616", 8, Err("the range is 0 to 18446744073709551615"));
         check(&ANY, "-1", 16, Ok(&[255; 16]));
         check(
             &SIGNED,
@@ -258,7 +258,7 @@ mod tests {
         check(&Shape::Enumeration { is_signed: false, names }, "LOW", 8, Ok(&[255; 8]));
         let array = Shape::Other { what: "an array" };
         check(&array, "hex:0a 0B", 2, Ok(&[10, 11]));
-        check(&array, "hex:0a0", 2, Err("half a byte"));
+        check(&array, "hex:0a0", 2, Err("an odd number"));
         check(&array, "hex:0a", 2, Err("it has 2 bytes, and 1 were given"));
         check(&array, "hex:0g", 1, Err("not hexadecimal"));
         check(&array, "1", 2, Err("it is an array of 2 bytes; write them as hex:"));

@@ -109,7 +109,7 @@ pub(super) fn notes(report: &Report, empty: &EmptyRuns) -> Vec<String> {
             decimal(single.bin_width * 100.0, 1),
         ),
         format!(
-            "during the measurement, each run takes some {} ns longer",
+            "during the measurement, each run takes about {} ns longer",
             decimal(empty.added_ns.max(0.0), 0)
         ),
     ];

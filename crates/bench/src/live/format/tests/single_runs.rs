@@ -78,7 +78,7 @@ fun_xdp_v3 (id 12)  cycles  369,225   410.25  200.25
 3 programs in 2.00 s; CPU % is of one CPU, in all <0.01 % of 2 CPUs
 times of single runs in ns, tracers included: (empty) is a program that does nothing, and net p50 is without its time
 percentiles are exact to 1 ns below 64 ns, above that to 3.1 %; a dash has less than one run above it
-during the measurement, each run takes some 120 ns longer
+during the measurement, each run takes about 120 ns longer
 counters cover the runs and the tracers; net excludes what (empty) shows
 counters took turns and counted for 50 % of the time at least; totals are scaled up
 ",
