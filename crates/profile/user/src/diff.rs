@@ -70,13 +70,13 @@ pub enum Scaling {
 pub enum DiffError {
     #[error("{name}: unpacking failed: {source}")]
     Gzip { name: String, source: io::Error },
-    #[error("{name}: unpacks to more than {FILE_BYTES_MAX} bytes, which is taken for an attack")]
+    #[error("{name}: unpacks to more than {FILE_BYTES_MAX} bytes, more than a real profile has")]
     TooLarge { name: String },
     #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
     Line { name: String, line: usize, text: String },
     #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
     Pprof { name: String, source: prost::DecodeError },
-    #[error("{name}: the pprof profile refers to {table} {id}, which it does not hold")]
+    #[error("{name}: the pprof profile refers to {table} {id}, which is missing")]
     Dangling { name: String, table: &'static str, id: i128 },
     #[error(
         "{name}: holds no samples, so there is nothing to compare; profile it again for longer"

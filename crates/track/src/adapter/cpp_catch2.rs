@@ -129,7 +129,7 @@ impl Reader {
                 }
             }
         } else {
-            let reason = format!("the times of {:?} should stand here, and do not", self.row.name);
+            let reason = format!("the times of {:?} are missing here", self.row.name);
             return Err(at.malformed(reason));
         }
         Ok(())

@@ -120,7 +120,7 @@ fn metrics(
     measures: &mut HashMap<String, Measure>,
 ) -> Parsed<Option<Vec<(Measure, Metric)>>> {
     let unit = run.time_unit.as_deref().unwrap_or("ns");
-    let wrong = || format!("{:?} has the time unit {unit:?}, which is none", run.name);
+    let wrong = || format!("{:?} has the time unit {unit:?}, which is unknown", run.name);
     let factor = nanoseconds(unit).ok_or_else(|| at.malformed(wrong()))?;
     let spread = |of: fn(&Run) -> Figure| deviation.map_or(Figure(None), of);
     let mut metrics = Vec::with_capacity(2 + run.counters.len());

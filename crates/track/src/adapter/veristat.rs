@@ -171,7 +171,7 @@ fn row(
     benchmark.expect_metrics(count);
     for (measure, factor, cell) in figures() {
         let value = number(cell).ok_or_else(|| {
-            at.malformed(format!("{} is {cell:?}, which is no number", measure.name))
+            at.malformed(format!("{} is {cell:?}, which is not a number", measure.name))
         })?;
         benchmark.add(measure, Metric::new(value * factor))?;
     }

@@ -145,7 +145,8 @@ impl Table {
         let checksum = self.checksum(row, first)?;
         let written: Option<i64> = row.get(first + self.count)?;
         let is_right = written == Some(i64::from(checksum.short()));
-        let error = || damage(format!("a row of the table {} is not as written", self.name));
+        let error =
+            || damage(format!("a row of the table {} differs from what was written", self.name));
         is_right.then_some(checksum).ok_or_else(error)
     }
 

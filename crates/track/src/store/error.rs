@@ -100,7 +100,7 @@ fn after_damage(doing: &str) -> &'static str {
     if doing != OPENING {
         return "`wingbeat log --check` lists what is damaged and what `wingbeat export` can still save";
     }
-    "no part of it can be read: take a copy or an export from before, or try `.recover` of the SQLite \
+    "no part of it can be read: use an earlier copy or export, or try `.recover` of the SQLite \
      shell on a copy"
 }
 

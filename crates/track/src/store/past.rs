@@ -32,7 +32,7 @@ impl StoredReport {
 }
 
 fn verify(report: Uuid, stored: Checksum, found: Checksum) -> SqlResult<()> {
-    let error = || damage(format!("values of the report {report} are not as written"));
+    let error = || damage(format!("values of the report {report} differ from what was written"));
     (stored == found).then_some(()).ok_or_else(error)
 }
 

@@ -178,7 +178,7 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
         documents += 1;
         let line = line.map_err(|error| Refusal::File(reason(&error, documents)))?;
         if is_ended {
-            return refuse(format!("document {documents} stands behind the end"));
+            return refuse(format!("document {documents} follows the end"));
         }
         match line {
             Line { report: Some(report), .. } => {

@@ -94,8 +94,8 @@ fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
     };
     put("cut.json", good[..good.len() / 2].to_owned(), "it is broken: EOF");
     put("empty.json", String::new(), "it is broken: EOF");
-    put("foreign.json", "{\"name\": \"wingbeat\"}".to_owned(), "no file of `wingbeat export`");
-    put("list.json", "[]".to_owned(), "no file of `wingbeat export`");
+    put("foreign.json", "{\"name\": \"wingbeat\"}".to_owned(), "not written by `wingbeat export`");
+    put("list.json", "[]".to_owned(), "not written by `wingbeat export`");
     let newer = good.replace("\"format\":1", "\"format\":2");
     put("newer.json", newer, "a newer wingbeat has written it");
     let nameless = good.replace("\"project\":\"project\"", "\"project\":\"\"");

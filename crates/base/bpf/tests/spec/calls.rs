@@ -202,7 +202,7 @@ fn calls_that_lead_nowhere() {
     check(&[set(0, 1), EXIT], main_0, "instruction 0 cannot hold main");
     let [first, second] = address(1, 0);
     let main_1 = |object: &mut Object, xdp| object.refer(xdp, 1, 0);
-    let expected = "main is to be put into the middle of an instruction, at 1";
+    let expected = "main would be written into the middle of an instruction, at 1";
     check(&[first, second, EXIT], main_1, expected);
     check(&[EXIT, first], no_change, "it ends within an instruction");
 }

@@ -111,7 +111,7 @@ impl Section {
                     false => parse_interfacedescriptionblock_le(block),
                 };
                 let (_, description) = description.map_err(|_| {
-                    collector.damaged(offset, "the description of an interface is not whole")
+                    collector.damaged(offset, "the description of an interface is incomplete")
                 })?;
                 let link_type = description.linktype.0.cast_unsigned();
                 let captured_max = description.snaplen;

@@ -142,7 +142,7 @@ fn read(
             return Ok(());
         }
         let value = number(new)
-            .ok_or_else(|| at.malformed(format!("{metric} is {new:?}, which is no number")))?;
+            .ok_or_else(|| at.malformed(format!("{metric} is {new:?}, which is not a number")))?;
         let measure = measure(&open.tool, metric, open.has_callgrind);
         if !std::mem::replace(&mut open.is_measured, true) {
             once.benchmark(open.at, results, name.as_str())?;

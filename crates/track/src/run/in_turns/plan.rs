@@ -57,8 +57,9 @@ fn commits(
     benchmarks: &[BenchmarkName],
     background: &Background,
 ) -> Result<[String; 2], String> {
-    let checked_out = git::head(&request.directory)
-        .ok_or("there is no git repository here, so the code of the report before is not known")?;
+    let checked_out = git::head(&request.directory).ok_or(
+        "there is no git repository here, so the code of the previous report is not known",
+    )?;
     if report.environment.is_dirty == Some(true) {
         return Err("the working tree has changes that are not committed, and only commits are \
                     compared"
@@ -71,7 +72,7 @@ fn commits(
         ));
     }
     let nearest = background.nearest(benchmarks).ok_or("no report of history has them")?;
-    let base = nearest.hash.clone().ok_or("the report before does not tell its commit")?;
+    let base = nearest.hash.clone().ok_or("the previous report has no commit")?;
     let name = short_hash(&base);
     if nearest.environment.is_dirty == Some(true) {
         return Err(format!("the previous report had uncommitted changes on top of {name}"));
