@@ -20,7 +20,7 @@ pub struct Sample {
 /// Why bytes are not a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SampleError {
-    /// The two halves of the profiler are not comparable.
+    /// The two halves of the profiler do not belong together.
     #[error(
         "a sample has {SAMPLE_BYTES} bytes, this one has {0}: \
          the two halves of the profiler are of different builds"
