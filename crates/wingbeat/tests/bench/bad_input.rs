@@ -103,8 +103,7 @@ fn a_full_disk_is_told_with_what_was_written() {
     for arguments in [&QUICK[..], &["annotate", "looping.o"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
-        let found = finished(output).ended_with(1);
-        assert!(found.stderr.contains("cannot write to stdout: No space left"), "{}", found.stderr);
+        finished(output).ended_with(1).tells("cannot write to stdout: No space left");
     }
 }
 

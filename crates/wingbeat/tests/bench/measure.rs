@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    process::{Child, Stdio},
+    process::Child,
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +10,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    Folder, PASS, PROGRAM, QUICK, TURNS, executed, finished, json, probe, turn, turn_with_object,
+    Folder, PASS, PROGRAM, QUICK, TURNS, executed, json, probe, result, started, turn,
+    turn_with_object,
 };
 
 #[test]
@@ -176,14 +177,13 @@ fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
 fn a_signal_ends_it_with_what_was_measured() {
     let Some((_turn, folder)) = turn_with_object() else { return };
     let arguments = ["bench", "looping.o", "--time", "60s", "--format", "json", "--allow-stats"];
-    let mut command = folder.wingbeat(&arguments);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let child = started(folder.wingbeat(&arguments));
     wait_for_handler(&child);
     // Nothing outside tells that the first batch is done. It takes a tenth of this.
     thread::sleep(Duration::from_secs(6));
     let signalled = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).expect("signal");
-    let found = finished(child.wait_with_output().expect("ends"));
+    let found = result(child);
     let took = signalled.elapsed();
     assert!(took < Duration::from_secs(10), "it ended {took:?} after the signal");
     assert!(matches!(found.code, Some(0 | 1)), "{:?}: {}", found.code, found.stderr);

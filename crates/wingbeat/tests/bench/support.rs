@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use wingbeat_bpf::code::{Insn, op};
 
 use crate::object::Program;
-pub(crate) use crate::runs::{Run, finished, turn};
+pub(crate) use crate::runs::{Run, finished, result, started, turn};
 
 /// What the program of [`looping`] is called.
 pub(crate) const PROGRAM: &str = "count_down";

@@ -1,7 +1,7 @@
 //! Turns of tests that need rights, and what a run of wingbeat left.
 
 use std::{
-    process::Output,
+    process::{Child, Command, Output, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -29,6 +29,16 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
+/// Starts a command whose end [`result`] waits for.
+pub(crate) fn started(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start")
+}
+
+/// Waits for the end.
+pub(crate) fn result(child: Child) -> Run {
+    finished(child.wait_with_output().expect("ends"))
+}
+
 /// Checks what must hold for each run.
 pub(crate) fn finished(output: Output) -> Run {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -44,6 +54,20 @@ impl Run {
     #[track_caller]
     pub(crate) fn ended_with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails unless this is on stderr.
+    #[track_caller]
+    pub(crate) fn tells(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "{text:?} on stderr: {}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails unless this is on stdout.
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "{text:?} on stdout: {}\n{}", self.stdout, self.stderr);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt as _,
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::Duration,
 };
@@ -15,8 +15,8 @@ use wingbeat_bpf::{owners::Owners, program::StatisticsOn};
 use crate::{
     network::{Network, sender},
     support::{
-        Dropper, LIVE, check_statistics, finished, live, program_in, run, statistics, turn,
-        wait_until, wingbeat,
+        Dropper, LIVE, check_attached, check_statistics, live, program_in, result, run, started,
+        statistics, turn, wait_until, wingbeat,
     },
 };
 
@@ -30,9 +30,9 @@ fn every_packet_is_counted() {
     let file = folder.path().join("result.json");
     let mut command = live(&["drop_every_packet", "--format", "json", "-o"]);
     command.arg(&file).arg("--").args(sender(300));
-    let child = command.spawn().expect("start");
+    let child = started(command);
     let pid = child.id();
-    finished(child.wait_with_output().expect("ends")).ended_with(0);
+    result(child).ended_with(0);
     check_statistics(&before, pid);
 
     let text = fs::read_to_string(&file).expect("the result");
@@ -47,11 +47,7 @@ fn every_packet_is_counted() {
     assert_eq!(program["name"], "drop_every_packet");
     assert_eq!(program["owners"][0]["pid"], std::process::id());
     assert_eq!(program["owners"].as_array().map(Vec::len), Some(1), "not wingbeat itself");
-    let attached = program["attached"][0].as_str().expect("a link");
-    assert!(
-        attached.starts_with("xdp on interface ") && attached.contains("(wing1 here)"),
-        "{attached}"
-    );
+    check_attached(&program);
     assert!(
         program["time_per_run_ns"].as_f64().is_some_and(|ns| ns > 1.0 && ns < 1e6),
         "{program}"
@@ -70,8 +66,8 @@ fn a_command_speaks_for_itself() {
     let found = run(command).ended_with(7);
     assert!(found.stdout.starts_with("out\n"), "{}", found.stdout);
     assert!(found.stderr.starts_with("err\n"), "{}", found.stderr);
-    assert!(found.stdout.contains("ended with exit code 7"), "{}", found.stdout);
-    assert!(found.stderr.contains("speaks (id "), "a warning about few runs: {}", found.stderr);
+    // A warning about few runs.
+    found.prints("ended with exit code 7").tells("speaks (id ");
 }
 
 #[test]
@@ -91,15 +87,13 @@ fn a_program_that_never_ran_is_an_error() {
     assert!(!found.stdout.contains("0.0 ns"), "{}", found.stdout);
 
     // The others are told all the same.
-    let mut both = live(&["busy", &idle.id.to_string(), "-d", "1s", "--format", "json"]);
-    let both = both.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = both.spawn().expect("start");
+    let child = started(live(&["busy", &idle.id.to_string(), "-d", "1s", "--format", "json"]));
     let pid = child.id();
     while !has_ended(pid) {
         network.send(10);
         thread::sleep(Duration::from_millis(20));
     }
-    let found = finished(child.wait_with_output().expect("ends")).ended_with(1);
+    let found = result(child).ended_with(1);
     assert!(never_ran(&found.stderr), "{}", found.stderr);
     let report = found.json();
     assert_eq!(program_in(&report, busy.id)["outcome"], "ran");
@@ -120,15 +114,14 @@ fn what_is_not_there_is_told_with_what_is() {
     let Some(_turn) = turn() else { return };
     let _dropper = Dropper::load("classify_source");
     let check = |word: &str, code, expected: &str| {
-        let found = run(live(&[word, "-d", "100ms"]));
-        assert_eq!(found.code, Some(code), "{word}");
-        assert!(found.stderr.contains(expected), "{word}: {}", found.stderr);
+        run(live(&[word, "-d", "100ms"])).ended_with(code).tells(expected);
     };
     check("clasify_source", 1, "did you mean classify_source?");
     check("4294967295", 1, "no loaded program has the id, name or tag \"4294967295\"");
     check("/no/such/pin", 1, "cannot take the program from /no/such/pin: ");
-    let found = run(live(&["classify_source", "--", "/no/such/command"])).ended_with(1);
-    assert!(found.stderr.contains("cannot start /no/such/command: "), "{}", found.stderr);
+    run(live(&["classify_source", "--", "/no/such/command"]))
+        .ended_with(1)
+        .tells("cannot start /no/such/command: ");
     run(live(&["classify_source", "--format", "xml"])).ended_with(2);
 }
 
@@ -138,9 +131,7 @@ fn a_signal_ends_it_with_a_result() {
     let before = statistics();
     let network = Network::enter();
     let dropper = Dropper::attached("until_signal");
-    let mut command = live(&["until_signal", "-d", "60s", "--format", "json"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("start");
+    let child = started(live(&["until_signal", "-d", "60s", "--format", "json"]));
     let pid = child.id();
     wait_until("statistics are on", || {
         let holders = Owners::scan().expect("/proc").keep_statistics_on;
@@ -152,7 +143,7 @@ fn a_signal_ends_it_with_a_result() {
     thread::sleep(Duration::from_millis(100));
     let child_pid = Pid::from_raw(pid.cast_signed()).expect("a PID");
     kill_process(child_pid, Signal::TERM).expect("SIGTERM");
-    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
+    let found = result(child).ended_with(0);
     let report = found.json();
     assert_eq!(report["ended_by"], "signal");
     assert_eq!(program_in(&report, dropper.id)["runs"], 500);
@@ -165,13 +156,11 @@ fn a_program_survives_its_owner_while_it_is_measured() {
     let network = Network::enter();
     let dropper = Dropper::attached("orphan");
     let id = dropper.id;
-    let mut command = live(&["orphan", "-d", "2s", "--format", "json"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("start");
+    let child = started(live(&["orphan", "-d", "2s", "--format", "json"]));
     thread::sleep(Duration::from_secs(1));
     network.send(50);
     drop(dropper);
-    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
+    let found = result(child).ended_with(0);
     assert_eq!(program_in(&found.json(), id)["runs"], 50);
 }
 
@@ -182,15 +171,8 @@ fn programs_of_one_name_are_all_measured() {
     let (first, second) = (Dropper::attached("twin"), Dropper::load("twin"));
     let mut command = live(&["twin", "--format", "bmf", "--"]);
     command.args(sender(20));
-    let found = run(command);
-    // The second never ran.
-    assert_eq!(found.code, Some(1), "{}", found.stderr);
-    assert!(
-        found.stderr.contains(&format!("twin (id {}) never ran", second.id)),
-        "{}",
-        found.stderr
-    );
-    let report = found.json();
+    let found = run(command).ended_with(1);
+    let report = found.tells(&format!("twin (id {}) never ran", second.id)).json();
     let benchmark = &report[format!("twin#{}", first.id)];
     assert_eq!(benchmark["runs"]["value"], 20.0, "{report}");
     assert!(benchmark["latency"]["value"].as_f64().is_some_and(|ns| ns > 1.0), "{report}");
@@ -217,8 +199,9 @@ fn pins_lead_to_programs() {
     let found = run(live(&[pin.to_str().expect("text"), "-d", "100ms", "--format", "json"]));
     assert_eq!(program_in(&found.json(), dropper.id)["name"], "pinned", "{}", found.stderr);
     // What is no program.
-    let found = run(live(&[folder.path().to_str().expect("text"), "-d", "100ms"])).ended_with(1);
-    assert!(found.stderr.contains("cannot take the program from "), "{}", found.stderr);
+    run(live(&[folder.path().to_str().expect("text"), "-d", "100ms"]))
+        .ended_with(1)
+        .tells("cannot take the program from ");
 }
 
 #[test]
@@ -246,8 +229,7 @@ fn without_the_right_it_says_which() {
     for verb in [LIVE, &["top", "--once"]] {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy).args(verb);
-        let found = run(command).ended_with(1);
-        assert!(found.stderr.contains("CAP_SYS_ADMIN is missing: "), "{}", found.stderr);
+        let found = run(command).ended_with(1).tells("CAP_SYS_ADMIN is missing: ");
         assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
     }
 }

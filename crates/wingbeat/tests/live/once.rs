@@ -1,10 +1,13 @@
 //! `wingbeat top --once`.
 
-use std::{process::Stdio, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use crate::{
     network::Network,
-    support::{Dropper, check_statistics, finished, program_in, run, statistics, turn, wingbeat},
+    support::{
+        Dropper, check_attached, check_statistics, program_in, result, run, started, statistics,
+        turn, wingbeat,
+    },
 };
 
 #[test]
@@ -13,13 +16,12 @@ fn it_finds_programs_with_their_owners_and_counts_them() {
     let before = statistics();
     let network = Network::enter();
     let dropper = Dropper::attached("drop_every_packet");
-    let mut top = wingbeat(&["top", "--once", "-d", "2s", "--format", "json"]);
-    let child = top.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let child = started(wingbeat(&["top", "--once", "-d", "2s", "--format", "json"]));
     let pid = child.id();
     // In the middle of its time.
     thread::sleep(Duration::from_secs(1));
     network.send(700);
-    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
+    let found = result(child).ended_with(0);
     check_statistics(&before, pid);
     let report = found.json();
     assert_eq!(report["schema_version"], 2);
@@ -28,11 +30,7 @@ fn it_finds_programs_with_their_owners_and_counts_them() {
     assert_eq!(program["name"], "drop_every_packet");
     assert_eq!(program["runs"], 700, "{program}");
     assert_eq!(program["owners"][0]["pid"], std::process::id());
-    let attached = program["attached"][0].as_str().expect("a link");
-    assert!(
-        attached.starts_with("xdp on interface ") && attached.contains("(wing1 here)"),
-        "{attached}"
-    );
+    check_attached(&program);
     assert!(program["cpu_share"].as_f64().is_some_and(|share| share > 0.0 && share < 0.5));
 }
 
@@ -67,10 +65,7 @@ fn filters_orders_and_forms() {
 fn wrong_usage() {
     let Some(_turn) = turn() else { return };
     let check = |arguments: &[&str], code, expected: &str| {
-        let found = run(wingbeat(arguments));
-        assert_eq!(found.code, Some(code), "{arguments:?}: {}", found.stderr);
-        assert!(found.stderr.contains(expected), "{arguments:?}: {}", found.stderr);
-        assert_eq!(found.stdout, "");
+        assert_eq!(run(wingbeat(arguments)).ended_with(code).tells(expected).stdout, "");
     };
     check(&["top"], 1, "stdout is not a terminal; `wingbeat top --once` prints one table and ends");
     check(&["top", "--format", "json"], 2, "--once");
@@ -86,12 +81,8 @@ fn wrong_usage() {
 #[test]
 fn somebody_who_has_read_enough_is_no_error() {
     let Some(_turn) = turn() else { return };
-    let mut child = wingbeat(&["top", "--once", "-d", "300ms"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start");
+    let mut child = started(wingbeat(&["top", "--once", "-d", "300ms"]));
     drop(child.stdout.take());
-    let found = finished(child.wait_with_output().expect("ends")).ended_with(0);
+    let found = result(child).ended_with(0);
     assert!(!found.stderr.contains("error"), "{}", found.stderr);
 }

@@ -3,7 +3,7 @@
 
 use std::{
     os::fd::AsFd,
-    process::{Child, Stdio},
+    process::Child,
     sync::{MutexGuard, OnceLock},
     thread,
     time::Duration,
@@ -27,7 +27,8 @@ use crate::{
     network::{Network, sender},
     object::{long_on_demand, looping, program},
     support::{
-        Dropper, Run, finished, live, program_in, run, statistics, turn, wait_until, wingbeat,
+        Dropper, Run, live, program_in, result, run, started, statistics, turn, wait_until,
+        wingbeat,
     },
 };
 
@@ -77,11 +78,10 @@ fn run_classifier(program: impl AsFd, runs: u32) {
     }
 }
 
-/// `live --distribution` as JSON, which has begun to record when this returns.
-fn recording(arguments: &[&str], target: u32) -> Child {
-    let mut command = live(&["--distribution", "--format", "json"]);
-    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("start");
+/// `live --distribution` of a program as JSON, which has begun to record when this returns.
+fn recording(target: u32) -> Child {
+    let id = target.to_string();
+    let child = started(live(&["--distribution", "--format", "json", &id, "-d", "60s"]));
     wait_until("tracers are there", || tracers() >= 2 && program::open(target).is_ok());
     // The entry is attached after both are loaded.
     thread::sleep(Duration::from_millis(500));
@@ -100,13 +100,10 @@ fn tracers() -> usize {
     if rulers > 0 { 0 } else { tracers }
 }
 
-fn end(child: &Child) {
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a PID");
-    kill_process(pid, Signal::INT).expect("SIGINT");
-}
-
-fn result(child: Child) -> Run {
-    finished(child.wait_with_output().expect("ends"))
+/// Ends it by a signal.
+fn ended(child: Child) -> Run {
+    kill_process(Pid::from_child(&child), Signal::INT).expect("SIGINT");
+    result(child).ended_with(0)
 }
 
 fn number(value: &Value) -> u64 {
@@ -230,7 +227,7 @@ fn two_cpus_at_once() {
     let Some(_turn) = turn_with_fentry() else { return };
     let program = classifier("both_cpus", 20);
     let id = program.info.id;
-    let child = recording(&[&id.to_string(), "-d", "60s"], id);
+    let child = recording(id);
     thread::scope(|scope| {
         for cpu in 0..2 {
             let program = &program;
@@ -243,8 +240,7 @@ fn two_cpus_at_once() {
             });
         }
     });
-    end(&child);
-    let found = result(child).ended_with(0);
+    let found = ended(child);
     let report = found.json();
     assert_eq!(report["ended_by"], "signal");
     let single = &program_in(&report, id)["single_runs"];
@@ -265,7 +261,7 @@ fn threads_that_take_turns() {
     // Programs of this type can be preempted.
     let program = load(name, &program(name, "syscall", &looping(20_000)).object());
     let id = program.info.id;
-    let child = recording(&[&id.to_string(), "-d", "60s"], id);
+    let child = recording(id);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -277,8 +273,7 @@ fn threads_that_take_turns() {
             });
         }
     });
-    end(&child);
-    let found = result(child).ended_with(0);
+    let found = ended(child);
     let single = program_in(&found.json(), id)["single_runs"].clone();
     check_order(&single);
     let untimed = &single["untimed"];
@@ -318,10 +313,9 @@ fn runs_within_runs() {
         loader::run(&held, ProgramType::RAW_TRACEPOINT, input, 1).expect("it runs");
     };
     program.attach("hrtimer_expire_entry").expect("attached");
-    let child = recording(&[&id.to_string(), "-d", "60s"], id);
+    let child = recording(id);
     (0..LONG_RUNS).for_each(|_| long_run());
-    end(&child);
-    let found = result(child).ended_with(0);
+    let found = ended(child);
     let single = program_in(&found.json(), id)["single_runs"].clone();
     check_order(&single);
     let bins = single["bins"].as_array().expect("bins");
@@ -376,12 +370,11 @@ fn a_program_that_its_owner_drops_is_reported() {
     let Some(_turn) = turn_with_fentry() else { return };
     let program = classifier("dropped", 10);
     let id = program.info.id;
-    let child = recording(&[&id.to_string(), "-d", "60s"], id);
+    let child = recording(id);
     run_classifier(&program, 50);
     drop(program);
     thread::sleep(Duration::from_millis(300));
-    end(&child);
-    let found = result(child).ended_with(0);
+    let found = ended(child);
     assert_eq!(program_in(&found.json(), id)["single_runs"]["runs"], 50);
     wait_until("it is gone", || program::open(id).is_err());
 }
@@ -408,10 +401,9 @@ fn in_place_and_before_it_is_loaded() {
     let program = load(name, &bytes);
     let id = program.info.id;
     let in_place = || {
-        let child = recording(&[&id.to_string(), "-d", "60s"], id);
+        let child = recording(id);
         run_classifier(&program, 5_000);
-        end(&child);
-        let found = result(child).ended_with(0);
+        let found = ended(child);
         real(&program_in(&found.json(), id)["single_runs"]["net_p50_ns"])
     };
     let (mut least_in_object, mut least_in_place) = (f64::INFINITY, f64::INFINITY);

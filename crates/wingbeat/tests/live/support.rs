@@ -15,7 +15,7 @@ use aya::{
 use serde_json::Value;
 use wingbeat_bpf::{owners::Owners, ruler::Ruler};
 
-pub(crate) use crate::runs::{Run, finished, turn};
+pub(crate) use crate::runs::{Run, finished, result, started, turn};
 use crate::{network::RECEIVER, object::dropper};
 
 /// How `wingbeat live` is called.
@@ -77,6 +77,14 @@ pub(crate) fn program_in(report: &Value, id: u32) -> Value {
     let programs = report["programs"].as_array().expect("programs");
     let found = programs.iter().find(|program| program["id"] == id);
     found.unwrap_or_else(|| panic!("no program {id} in {report}")).clone()
+}
+
+/// Checks that it is attached to the network of the test.
+#[track_caller]
+pub(crate) fn check_attached(program: &Value) {
+    let attached = program["attached"][0].as_str().expect("a link");
+    let is_here = attached.starts_with("xdp on interface ") && attached.contains("(wing1 here)");
+    assert!(is_here, "{attached}");
 }
 
 /// Whether statistics are on: what the switch says, and what the kernel does.

@@ -29,15 +29,6 @@ fn wrong_usage() {
 }
 
 #[test]
-fn the_help_names_the_modes() {
-    let help = Command::new(env!("CARGO_BIN_EXE_wingbeat")).args(["profile", "--help"]).output();
-    let help = String::from_utf8(help.expect("run wingbeat").stdout).expect("UTF-8");
-    for text in ["--mode", "off-cpu", "wall", "--min-block", "--wakers", "--hide-idle"] {
-        assert!(help.contains(text), "{text} in {help}");
-    }
-}
-
-#[test]
 fn without_rights_it_says_which_and_how() {
     for mode in ["off-cpu", "wall"] {
         check_without_rights(&["--mode", mode]);
@@ -139,16 +130,6 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
     let [svg, program] = [&svg, &program].map(|path| path.to_str().expect("UTF-8"));
     let flags = ["--mode", "off-cpu", "-o", svg, "--summary-json", "/dev/full", "--", program];
     said(folder.path(), &flags, 1, &["/dev/full", "Most blocked time"]);
-}
-
-#[test]
-fn a_folder_that_is_not_there_is_named() {
-    let folder = folder();
-    let path = folder.path().join("nowhere/a.svg");
-    for flag in ["-o", "--summary-json"] {
-        let arguments = [flag, path.to_str().expect("UTF-8"), "--", "true"];
-        said(folder.path(), &arguments, 1, &["there is no folder", "nowhere"]);
-    }
 }
 
 #[test]

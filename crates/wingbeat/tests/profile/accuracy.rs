@@ -1,7 +1,7 @@
 //! Are the figures right?
 
 use crate::{
-    support::{build, profile, spinner, turn_in_folder},
+    support::{build, launch, spinner, turn_in_folder},
     target::emulation_percent,
 };
 
@@ -16,7 +16,7 @@ OWN void thirty(void) { spin(3000000); }
 OWN void ten(void) { spin(1000000); }
 int main(void) { while (cpu_s() < 4) { sixty(); thirty(); ten(); } return 0; }"#;
     let program = build(folder.path(), "shares", source);
-    let run = profile(folder.path(), &["-F", "999"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "999"], &program, &[]);
     for (function, expected) in [(";sixty", 60.0), (";thirty", 30.0), (";ten", 10.0)] {
         let measured = run.percent_with(function);
         assert!((measured - expected).abs() < 2.0, "{function}: {measured} %");
@@ -39,9 +39,8 @@ fn one_of_three(measure: impl Fn() -> f64, is_right: impl Fn(f64) -> bool) {
 fn samples_per_cpu_second_are_the_frequency_within_one_percent() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    let words = ["--", program.to_str().expect("UTF-8"), "4"];
     let rate = || {
-        let run = profile(folder.path(), &["-F", "999"], &words);
+        let run = launch(folder.path(), &["-F", "999"], &program, &["4"]);
         let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
         run.number("/ticks/sampled") as f64 / cpu_s / 999.0
     };
@@ -68,7 +67,7 @@ int main(void) {
     return 0;
 }"#;
     let program = build(folder.path(), "threads", source);
-    let run = profile(folder.path(), &["-F", "999"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "999"], &program, &[]);
     assert_eq!(run.number("/ticks/lost"), 0);
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
     assert!(run.number("/threads") >= 8, "{}", run.summary);
@@ -84,8 +83,7 @@ OWN void burst(double seconds) { double end = cpu_s() + seconds; while (cpu_s() 
 int main(void) { while (cpu_s() < 0.5) { burst(0.002); usleep(10000); } return 0; }"#;
     let program = build(folder.path(), "bursts", source);
     let rate = || {
-        let run =
-            profile(folder.path(), &["-F", "4999"], &["--", program.to_str().expect("UTF-8")]);
+        let run = launch(folder.path(), &["-F", "4999"], &program, &[]);
         let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
         run.number("/ticks/sampled") as f64 / cpu_s / 4999.0
     };
@@ -96,8 +94,7 @@ int main(void) { while (cpu_s() < 0.5) { burst(0.002); usleep(10000); } return 0
 fn every_tick_is_accounted_for() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    let run =
-        profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
     let cpus = run.number("/cpus") as f64;
     let expected = run.number("/duration_ns") as f64 / 1e9 * 499.0 * cpus;
     let ticks: u64 = ["sampled", "idle", "other", "lost", "missed"]
@@ -117,8 +114,7 @@ fn every_tick_is_accounted_for() {
 fn the_cpu_time_is_that_of_the_recording() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    let words = ["--", program.to_str().expect("UTF-8"), "20"];
-    let run = profile(folder.path(), &["-F", "499", "-d", "1s"], &words);
+    let run = launch(folder.path(), &["-F", "499", "-d", "1s"], &program, &["20"]);
     let cpu_s = run.number("/target_cpu_time_ns") as f64 / 1e9;
     let sampled_s = run.number("/ticks/sampled") as f64 / 499.0;
     assert!(cpu_s < 1.1 && (cpu_s - sampled_s).abs() < 0.1, "{cpu_s} s, {sampled_s} s in samples");
@@ -129,7 +125,7 @@ fn a_full_buffer_is_counted_and_told() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
     let flags = ["-F", "20000", "--buffer-size", "4096"];
-    let run = profile(folder.path(), &flags, &["--", program.to_str().expect("UTF-8"), "1"]);
+    let run = launch(folder.path(), &flags, &program, &["1"]);
     let (lost, sampled) = (run.number("/ticks/lost"), run.number("/ticks/sampled"));
     assert!(lost > 0, "{}", run.summary);
     assert_eq!(run.samples(), sampled);

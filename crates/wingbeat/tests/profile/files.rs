@@ -3,16 +3,18 @@
 use std::{
     fs::{self, File},
     io::Read as _,
-    process::Command,
+    path::Path,
+    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
 use flate2::read::GzDecoder;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{
-    Background, command, finished, folder, spinner, turn, turn_in_folder, wait_until,
+    Background, Run, command, finished, folder, spinner, turn, turn_in_folder, wait_until,
 };
 
 #[test]
@@ -50,23 +52,24 @@ fn four_formats_at_once() {
     assert_eq!(firefox["threads"][0]["processName"], "spinner");
 }
 
+/// Sends wingbeat a signal once it records.
+fn interrupted(folder: &Path, command: &mut Command, signal: Signal) -> Run {
+    let session = command.stderr(Stdio::piped()).spawn().expect("start wingbeat");
+    thread::sleep(Duration::from_millis(1_500));
+    kill_process(Pid::from_child(&session), signal).expect("kill");
+    finished(folder, session.wait_with_output().expect("wait")).ended_with(0)
+}
+
 #[test]
 fn interrupted_recordings_are_written() {
     let Some(_turn) = turn() else { return };
-    for signal in ["INT", "TERM"] {
+    for signal in [Signal::INT, Signal::TERM] {
         let folder = folder();
         let program = spinner(folder.path(), "spinner");
         let target = Background::start(&program, &["30"]);
-        let session = command(folder.path(), &["-F", "499", "-p", &target.pid()])
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .expect("start wingbeat");
-        thread::sleep(Duration::from_millis(1_500));
-        let kill = Command::new("kill").args(["-s", signal, &session.id().to_string()]).status();
-        assert!(kill.expect("kill").success());
-        let run = finished(folder.path(), session.wait_with_output().expect("wait"));
-        assert_eq!(run.code, Some(0), "{signal}: {}", run.stderr);
-        assert!(run.samples_with(";busy_work") > 100, "{signal}: {}", run.stderr);
+        let mut command = command(folder.path(), &["-F", "499", "-p", &target.pid()]);
+        let run = interrupted(folder.path(), &mut command, signal);
+        assert!(run.samples_with(";busy_work") > 100, "{signal:?}: {}", run.stderr);
     }
 }
 
@@ -74,16 +77,8 @@ fn interrupted_recordings_are_written() {
 fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    let session = command(folder.path(), &["-F", "499", "--"])
-        .arg(&program)
-        .arg("30")
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("start wingbeat");
-    thread::sleep(Duration::from_millis(1_500));
-    let kill = Command::new("kill").args(["-s", "INT", &session.id().to_string()]).status();
-    assert!(kill.expect("kill").success());
-    let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);
+    let mut command = command(folder.path(), &["-F", "499", "--"]);
+    let run = interrupted(folder.path(), command.arg(&program).arg("30"), Signal::INT);
     assert!(run.samples_with(";busy_work") > 100);
     wait_until("the command is gone", || {
         let name = program.to_str().expect("UTF-8");

@@ -3,8 +3,8 @@
 use std::{path::Path, process::Command, thread, time::Duration};
 
 use crate::support::{
-    Background, WITH_FRAME_POINTERS, build, build_with, finished, folder, profile, spinner, turn,
-    turn_in_folder, wait_until,
+    Background, WITH_FRAME_POINTERS, build, build_with, finished, folder, launch, profile, spinner,
+    turn, turn_in_folder, wait_until,
 };
 
 fn family(folder: &Path) -> std::path::PathBuf {
@@ -30,14 +30,13 @@ int main(int count, char **words) {
 fn children_are_followed_unless_told_not_to() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = family(folder.path());
-    let words = ["--", program.to_str().expect("UTF-8")];
-    let run = profile(folder.path(), &["-F", "499"], &words);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     assert_eq!(run.number("/processes"), 4, "{}", run.summary);
     let (of_parent, of_children) =
         (run.samples_with("parent_work"), run.samples_with("child_work"));
     assert!(of_children > 2 * of_parent, "{of_children} of children, {of_parent} of the parent");
 
-    let run = profile(folder.path(), &["-F", "499", "--no-inherit"], &words);
+    let run = launch(folder.path(), &["-F", "499", "--no-inherit"], &program, &[]);
     assert_eq!(run.number("/processes"), 1);
     assert_eq!(run.samples_with("child_work"), 0);
     assert!(run.samples_with("parent_work") > 100);
@@ -103,7 +102,7 @@ fn a_program_deleted_while_it_runs_has_names() {
 OWN void orphaned_work(void) { while (cpu_s() < 1) spin(100000); }
 int main(int count, char **words) { unlink(words[0]); orphaned_work(); return 0; }"#;
     let program = build(folder.path(), "deleted", source);
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     assert!(!program.exists());
     assert!(run.percent_with(";orphaned_work") > 95.0, "{:?}", run.folded);
 

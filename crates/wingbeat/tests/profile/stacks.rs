@@ -3,15 +3,14 @@
 use std::process::Command;
 
 use crate::support::{
-    WITH_FRAME_POINTERS, build, build_with, compile, profile, spinner, turn_in_folder,
+    WITH_FRAME_POINTERS, build, build_with, compile, launch, profile, spinner, turn_in_folder,
 };
 
 #[test]
 fn stacks_reach_the_entry_point() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
-    let run =
-        profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8"), "1"]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
     let whole = "spinner;_start;__libc_start_main";
     let share = run.percent_with(whole);
     assert!(share > 97.0, "{share} %: {:?}", run.folded);
@@ -28,7 +27,7 @@ OWN void calls_memset(void) { for (int i = 0; i < 1000; i++) { memset(space, i, 
 OWN void outer(void) { while (cpu_s() < 1) calls_memset(); }
 int main(void) { outer(); return 0; }"#;
     let program = build(folder.path(), "leaf", source);
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     // What memset is called differs from CPU to CPU, and libraries without symbols do not tell.
     let with_caller = run.samples_with(";outer;calls_memset;");
     let all: u64 = run.folded.iter().map(|(_, count)| count).sum();
@@ -56,7 +55,7 @@ int main(void) { for (int i = 0; i < 300; i++) { alpha(); beta(); } return 0; }"
         return;
     }
     let program = build(folder.path(), "callers", source);
-    let run = profile(folder.path(), &["-F", "1999"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "1999"], &program, &[]);
     let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
     let share = alpha as f64 / (alpha + beta) as f64;
     // How many stacks can be completed depends on what changes in the frames below; that none gets
@@ -74,7 +73,7 @@ OWN long middle(long a) { long b = inner(a, a + 1, a + 2); return b + inner(b, b
 int main(void) { long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }"#;
     let flags = ["-O2", "-fomit-frame-pointer"];
     let program = build_with(folder.path(), "bare", source, &flags);
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
     for text in ["missing frame pointers in bare", "-fno-omit-frame-pointer"] {
         assert!(run.stderr.contains(text), "{}", run.stderr);
@@ -113,18 +112,17 @@ static char space[1 << 20];
 OWN void reads(int file) { while (cpu_s() < 1) for (int i = 0; i < 100; i++) if (read(file, space, sizeof space) < 0) exit(1); }
 int main(void) { reads(open("/dev/zero", O_RDONLY)); return 0; }"#;
     let program = build(folder.path(), "reader", source);
-    let words = ["--", program.to_str().expect("UTF-8")];
-    let run = profile(folder.path(), &["-F", "499"], &words);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     let both = run.folded.iter().filter(|(stack, _)| {
         let kernel = stack.find("_[k]");
         kernel.is_some() && stack.find(";reads;").is_some_and(|user| Some(user) < kernel)
     });
     assert!(both.map(|(_, count)| count).sum::<u64>() > 300, "{:?}", run.folded);
 
-    let run = profile(folder.path(), &["-F", "499", "--stacks", "user"], &words);
+    let run = launch(folder.path(), &["-F", "499", "--stacks", "user"], &program, &[]);
     assert_eq!(run.samples_with("_[k]"), 0);
     assert!(run.samples_with(";reads;") > 300);
-    let run = profile(folder.path(), &["-F", "499", "--stacks", "kernel"], &words);
+    let run = launch(folder.path(), &["-F", "499", "--stacks", "kernel"], &program, &[]);
     assert_eq!(run.samples_with(";reads"), 0);
     assert!(run.samples_with("_[k]") > 300);
 }
@@ -137,7 +135,7 @@ int main(void) { struct timespec now, then; clock_gettime(CLOCK_MONOTONIC, &then
     do clock_gettime(CLOCK_MONOTONIC, &now); while (now.tv_sec - then.tv_sec < 2); return 0; }";
     let flags = [WITH_FRAME_POINTERS, &["-s"]].concat();
     let program = compile(folder.path(), "clock", source, &flags);
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     assert!(run.samples_with(";clock_gettime") > 100, "{:?}", run.folded);
     assert!(run.samples_with(";clock+0x") > 100, "{:?}", run.folded);
 }
@@ -165,7 +163,7 @@ int main(void) {
     if cfg!(not(target_arch = "x86_64")) {
         return;
     }
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")]);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
 }
 
@@ -199,8 +197,7 @@ int main(void) {
     return 0;
 }"#;
     let program = build(folder.path(), "filter", source);
-    let run = profile(folder.path(), &["-F", "499"], &["--", program.to_str().expect("UTF-8")])
-        .ended_with(0);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
     assert!(run.percent_with(";hot_filter [bpf]") > 80.0, "{:?}", run.folded);
 }
 
@@ -215,7 +212,6 @@ fn a_stripped_program_has_names_by_its_debug_link() {
     objcopy(&["--only-keep-debug", "linked", "linked.debug"]);
     objcopy(&["--strip-all", "linked"]);
     objcopy(&["--add-gnu-debuglink=linked.debug", "linked"]);
-    let words = ["--", program.to_str().expect("UTF-8"), "1"];
-    let run = profile(folder.path(), &["-F", "499"], &words);
+    let run = launch(folder.path(), &["-F", "499"], &program, &["1"]);
     assert!(run.percent_with(";main;busy_work;") > 90.0, "{:?}", run.folded);
 }

@@ -36,6 +36,12 @@ pub(crate) fn profile(folder: &Path, flags: &[&str], words: &[&str]) -> Run {
     finished(folder, output)
 }
 
+/// Runs it on a program, to its end.
+pub(crate) fn launch(folder: &Path, flags: &[&str], program: &Path, words: &[&str]) -> Run {
+    let program = program.to_str().expect("UTF-8");
+    profile(folder, flags, &[&["--", program], words].concat())
+}
+
 pub(crate) fn check(summary: &Value, folded: &[(String, u64)]) {
     let stacks = &summary["stacks"];
     let kinds = ["complete", "truncated", "broken"];
