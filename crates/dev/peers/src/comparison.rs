@@ -2,7 +2,9 @@
 //! measured, and where its figures and tables go.
 
 use std::{
-    env, fs, io,
+    env,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     sync::{
@@ -117,11 +119,16 @@ pub(crate) fn keep(figures: &impl Serialize, file: &Path) -> anyhow::Result<()> 
     fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Reads what [`keep`] wrote.
+/// Reads what [`keep`] wrote, or a tool.
 pub(crate) fn kept<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
     let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_slice(&text)
         .with_context(|| format!("{} does not hold such figures", file.display()))
+}
+
+/// A file to write, emptied if it is there.
+pub(crate) fn create(file: &Path) -> anyhow::Result<File> {
+    File::create(file).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Becomes true on Ctrl-C and SIGTERM, so that settings of the machine are put back.

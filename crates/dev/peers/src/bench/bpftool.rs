@@ -26,14 +26,9 @@ impl Pins {
     }
 
     /// Loads the only program of an object, and says where it is pinned.
-    pub(super) fn load(
-        &self,
-        bpftool: &Path,
-        object: &Path,
-        name: &str,
-    ) -> anyhow::Result<PathBuf> {
+    pub(super) fn load(&self, tool: &Path, object: &Path, name: &str) -> anyhow::Result<PathBuf> {
         let pin = self.dir.join(name);
-        output(Command::new(bpftool).args(["prog", "load"]).args([object, &pin]))?;
+        output(Command::new(tool).args(["prog", "load"]).args([object, &pin]))?;
         Ok(pin)
     }
 }

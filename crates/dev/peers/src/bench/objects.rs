@@ -54,12 +54,8 @@ pub(crate) struct ObjectsArgs {
 pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.from {
         let record: Record = kept(file)?;
-        return args.common.finish(
-            "bench objects",
-            &record,
-            &text::all(&record),
-            &Stop::on_signals()?,
-        );
+        let text = text::all(&record);
+        return args.common.finish("bench objects", &record, &text, &Stop::on_signals()?);
     }
     let veristat = args.veristat.clone().map_or_else(|| find("veristat"), Ok)?;
     let bed = Bed::new(&args.common)?;

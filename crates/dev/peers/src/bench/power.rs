@@ -150,7 +150,7 @@ impl Compared {
     }
 
     fn says_faster(&self) -> bool {
-        self.change.verdict == if self.slower_is_new { Verdict::Better } else { Verdict::Worse }
+        Self { slower_is_new: !self.slower_is_new, ..self.clone() }.says_slower()
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     sums::{self, Sums},
     workload::Job,
 };
+use crate::comparison::create;
 
 /// How the names of the sleepy target's own functions begin.
 const OWN: &str = "work_sleepy::";
@@ -38,8 +39,8 @@ pub(super) fn both_at_once(job: &Job<'_>, round: u32) -> anyhow::Result<Agreemen
 
     let (_, perf_lost) = perf_stats(&data, SWITCH)?;
     let text = job.file("script.txt");
-    let stdout = File::create(&text).with_context(|| format!("cannot write {}", text.display()))?;
-    process::run(script(&data).arg("--show-switch-events"), stdout.into(), &job.messages())?;
+    let stdout = create(&text)?.into();
+    process::run(script(&data).arg("--show-switch-events"), stdout, &job.messages())?;
     let text = BufReader::new(File::open(&text).context("perf printed no events")?);
     let tids = report.threads.iter().map(|thread| thread.tid).collect();
     let perf = sums::of_script(text, &tids, OWN)?;

@@ -21,6 +21,7 @@ use super::{
     record::Target,
     workload::Job,
 };
+use crate::comparison::create;
 
 /// The environment variable that makes a workload wait before and after its work.
 const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
@@ -73,9 +74,8 @@ fn beside(
     mut command: Command,
 ) -> anyhow::Result<Usage> {
     let (name, messages) = (display(&command), job.messages());
-    let file =
-        fs::File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
-    let mut tool = process::start(&mut command, Stdio::null(), file.into(), &messages)?;
+    let stdout = create(output)?.into();
+    let mut tool = process::start(&mut command, Stdio::null(), stdout, &messages)?;
     let sampled = wait_until(ready, &mut tool, &name, output).and_then(|()| work(target));
     // Whatever happened, it must not go on.
     let asked = process::interrupt(&tool);

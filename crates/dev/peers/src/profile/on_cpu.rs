@@ -32,14 +32,9 @@ pub(super) fn wingbeat(job: &Job<'_>) -> Found {
     let (target, usage) = job.launch(&mut command)?;
     let outcome = Outcome::of(usage);
     let (sampled, lost, bytes, told_ns) = wingbeat_samples(&summary(&job.file("summary.json"))?)?;
-    let outcome = Outcome {
-        seen: Some(sampled),
-        lost: Some(lost),
-        bytes_per_sample: Some(bytes),
-        told_cpu_ns: Some(told_ns),
-        ..outcome
-    };
-    Ok((target, outcome))
+    let (bytes_per_sample, told_cpu_ns) = (Some(bytes), Some(told_ns));
+    let (seen, lost) = (Some(sampled), Some(lost));
+    Ok((target, Outcome { seen, lost, bytes_per_sample, told_cpu_ns, ..outcome }))
 }
 
 /// perf with frame pointers, and inferno for the picture: what most people do.

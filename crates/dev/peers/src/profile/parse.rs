@@ -1,7 +1,6 @@
 //! How many samples a tool's output holds, and how many it says it lost. Text in, numbers out.
 
 use std::{
-    fs,
     io::{self, BufRead, Read},
     path::Path,
     process::Command,
@@ -11,6 +10,8 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use wingbeat_steps::command::output_of;
+
+use crate::comparison::kept;
 
 /// The sum of the counts at the ends of folded lines, `a;b;c 3`.
 pub(super) fn folded_samples(text: impl BufRead) -> anyhow::Result<u64> {
@@ -97,8 +98,7 @@ pub(super) fn svg_samples(svg: impl BufRead) -> anyhow::Result<u64> {
 
 /// What `wingbeat profile --summary-json` left.
 pub(super) fn summary(file: &Path) -> anyhow::Result<Value> {
-    let text = fs::read_to_string(file).context("wingbeat left no summary")?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no summary", file.display()))
+    kept(file).context("wingbeat left no summary")
 }
 
 /// A number of a summary, by its path, as in `/ticks/lost`.

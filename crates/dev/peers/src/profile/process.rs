@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use rustix::{
-    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
     time::{ClockId, clock_gettime},
 };
 use wait4::Wait4 as _;
@@ -79,10 +79,8 @@ pub(super) fn start(
 
 /// Waits for a program; one that fails, or takes too long and is killed, is an error.
 pub(super) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::Result<Usage> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.with_context(|| format!("{name} has the impossible id {}", child.id()))?;
     // A descriptor, not a number: the number may belong to somebody else by the time we use it.
-    let handle = pidfd_open(pid, PidfdFlags::empty())
+    let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
         .with_context(|| format!("cannot watch {name}, process {}", child.id()))?;
     let (ended, end) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
@@ -167,6 +165,7 @@ pub(super) fn wait_for_events(child: &mut Child, name: &str, cpus: usize) -> any
     bail!("{name} had not opened its events after {} s", LIMIT.as_secs())
 }
 
+/// Its events that are open.
 fn perf_events(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -175,9 +174,7 @@ fn perf_events(folder: &Path) -> usize {
 
 /// Asks a program to end, as Ctrl-C does.
 pub(super) fn interrupt(child: &Child) -> anyhow::Result<()> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.context("a process without an id")?;
-    rustix::process::kill_process(pid, Signal::INT).context("cannot interrupt the profiler")
+    kill_process(Pid::from_child(child), Signal::INT).context("cannot interrupt the profiler")
 }
 
 #[cfg(test)]

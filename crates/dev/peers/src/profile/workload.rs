@@ -1,7 +1,6 @@
 //! The targets: what the profilers are let loose on, and how long.
 
 use std::{
-    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -13,6 +12,7 @@ use super::{
     process::{self, Usage},
     record::{Outcome, Target},
 };
+use crate::comparison::{create, kept};
 
 /// The environment variable that names the file for a workload's report.
 const REPORT_VARIABLE: &str = "WINGBEAT_WORKLOAD_REPORT";
@@ -47,18 +47,12 @@ const fn workload(
     Workload { name, about, program, arguments, forks: false, only: None }
 }
 
+const FORKS: &str = "the same in short-lived processes, one after the other";
+
 const ON_CPU: [Workload; 4] = [
     workload("deep", "one thread, stacks of 26 to 50 frames", "work-deep", &[]),
     workload("threads", "the same on eight threads", "work-threads", &[]),
-    Workload {
-        forks: true,
-        ..workload(
-            "forks",
-            "the same in short-lived processes, one after the other",
-            "work-forks",
-            &[],
-        )
-    },
+    Workload { forks: true, ..workload("forks", FORKS, "work-forks", &[]) },
     Workload {
         only: Some((999, &["wingbeat", "perf"])),
         ..workload("deep-26", "one thread, all stacks of 26 frames", "work-deep", &["19", "19"])
@@ -158,20 +152,14 @@ impl Job<'_> {
     /// Runs a command that runs the target.
     pub(super) fn run(&self, command: &mut Command) -> anyhow::Result<(Target, Usage)> {
         command.env(REPORT_VARIABLE, self.file("target.json"));
-        let said = self.file("output.txt");
-        let stdout =
-            File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
+        let stdout = create(&self.file("output.txt"))?;
         let usage = process::run(command, stdout.into(), &self.messages())?;
         Ok((self.report()?, usage))
     }
 
     /// What the target left about itself.
     pub(super) fn report(&self) -> anyhow::Result<Target> {
-        let file = self.file("target.json");
-        let text = fs::read_to_string(&file)
-            .with_context(|| format!("the target left no report in {}", file.display()))?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("{} is no report: {text}", file.display()))
+        kept(&self.file("target.json")).context("the target left no report")
     }
 }
 

@@ -62,13 +62,15 @@ fn classify(version: Version, source: [u8; 4]) -> Option<SourceAddr> {
     }
 }
 
+/// The programs with and without a log; none where the kernel does not permit to load them.
+fn benches() -> impl Iterator<Item = Bench> {
+    let objects = [OBJECT, OBJECT_WITH_LOG].into_iter().filter(|_| kernel_permits());
+    objects.map(Bench::new)
+}
+
 #[test]
 fn the_kernel_classifies_as_user_space_does() {
-    if !kernel_permits() {
-        return;
-    }
-    for object in [OBJECT, OBJECT_WITH_LOG] {
-        let mut bench = Bench::new(object);
+    for mut bench in benches() {
         for version in Version::ALL {
             for octet in 0..=255 {
                 for source in [[10, 0, 13, octet], [octet, 255, 1, octet], [7, 7, octet, 7]] {
@@ -84,13 +86,9 @@ fn the_kernel_classifies_as_user_space_does() {
 
 #[test]
 fn other_packets_pass_and_broken_ones_abort() {
-    if !kernel_permits() {
-        return;
-    }
     // Divisible by 3, and a Fibonacci number at the end: each version has a class for it.
     let source = [1, 0, 0, 5];
-    for object in [OBJECT, OBJECT_WITH_LOG] {
-        let mut bench = Bench::new(object);
+    for mut bench in benches() {
         for version in Version::ALL {
             let mut check = |kind, length, expected, classes| {
                 let returned = bench.run(version, &frame(kind, length, source), 1);
@@ -114,11 +112,7 @@ fn other_packets_pass_and_broken_ones_abort() {
 /// The packets still pass; the oldest classes stay.
 #[test]
 fn a_full_queue_loses_the_newest() {
-    if !kernel_permits() {
-        return;
-    }
-    for object in [OBJECT, OBJECT_WITH_LOG] {
-        let mut bench = Bench::new(object);
+    for mut bench in benches() {
         assert_eq!(bench.classes.capacity(), 1024);
         assert_eq!(bench.run(Version::V4, &frame(IPV4, 64, [0, 0, 0, 6]), 1000), PASS);
         assert_eq!(bench.run(Version::V4, &frame(IPV4, 64, [0, 0, 0, 8]), 1000), PASS);

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    run::{Busy, Run, kernel_permits, profiler},
-    sampling::{check_ends_with_a_tally, wait_for_samples},
+    run::profiler,
+    sampling::{check_ends_with_a_tally, sampled, wait_for_samples},
 };
 
 /// Reads dhat-heap.json; gives the names of its frames.
@@ -22,12 +22,7 @@ fn check_heap_profile(folder: &Path) -> Vec<String> {
 }
 
 fn check_run(signal: Signal) {
-    if !kernel_permits() {
-        return;
-    }
-    let busy = Busy::start("while :; do :; done");
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Run::start(folder.path(), busy.pid());
+    let Some((busy, folder, mut run)) = sampled("while :; do :; done") else { return };
     wait_for_samples(&mut run, &format!("pid={}", busy.pid()));
     run.signal(signal);
     check_ends_with_a_tally(run);

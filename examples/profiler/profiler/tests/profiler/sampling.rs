@@ -3,11 +3,23 @@
 use std::{hint, process, sync::Arc, thread};
 
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::run::{Busy, Run, kernel_permits};
 
 /// With the feature `oops` a sample takes half a second: three will do.
 const SAMPLES: u32 = if cfg!(feature = "oops") { 3 } else { 50 };
+
+/// A shell with this script, and a run in a folder of its own that samples it. `None` where the kernel does
+/// not permit that.
+pub(crate) fn sampled(script: &str) -> Option<(Busy, TempDir, Run)> {
+    kernel_permits().then(|| {
+        let busy = Busy::start(script);
+        let folder = tempfile::tempdir().unwrap();
+        let run = Run::start(folder.path(), busy.pid());
+        (busy, folder, run)
+    })
+}
 
 /// Waits for samples of a thread, or of any thread of a process.
 pub(crate) fn wait_for_samples(run: &mut Run, of: &str) {
@@ -30,12 +42,7 @@ pub(crate) fn check_ends_with_a_tally(run: Run) {
 }
 
 fn check_signal(signal: Signal) {
-    if !kernel_permits() {
-        return;
-    }
-    let busy = Busy::start("while :; do :; done");
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Run::start(folder.path(), busy.pid());
+    let Some((busy, _folder, mut run)) = sampled("while :; do :; done") else { return };
     wait_for_samples(&mut run, &format!("pid={0} tid={0}", busy.pid()));
     run.signal(signal);
     check_ends_with_a_tally(run);
@@ -53,12 +60,7 @@ fn sigterm_ends_a_run() {
 
 #[test]
 fn the_end_of_the_target_ends_a_run() {
-    if !kernel_permits() {
-        return;
-    }
-    let busy = Busy::start("while :; do :; done");
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Run::start(folder.path(), busy.pid());
+    let Some((busy, _folder, mut run)) = sampled("while :; do :; done") else { return };
     wait_for_samples(&mut run, &format!("pid={}", busy.pid()));
     drop(busy);
     check_ends_with_a_tally(run);
@@ -66,12 +68,7 @@ fn the_end_of_the_target_ends_a_run() {
 
 #[test]
 fn a_target_that_sleeps_gives_an_explanation() {
-    if !kernel_permits() {
-        return;
-    }
-    let idle = Busy::start("read never");
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Run::start(folder.path(), idle.pid());
+    let Some((idle, _folder, mut run)) = sampled("read never") else { return };
     run.wait_for("start", |line| line.contains("sampling process"));
     run.signal(Signal::INT);
     let (status, lines) = run.finish();
@@ -81,13 +78,11 @@ fn a_target_that_sleeps_gives_an_explanation() {
 
 #[test]
 fn children_are_followed() {
-    if !kernel_permits() {
-        return;
-    }
     // The shell starts its child only when told, and does nothing itself.
-    let mut parent = Busy::start("read go; { while :; do :; done; } & wait");
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = Run::start(folder.path(), parent.pid());
+    let Some((mut parent, _folder, mut run)) = sampled("read go; { while :; do :; done; } & wait")
+    else {
+        return;
+    };
     run.wait_for("start", |line| line.contains("sampling process"));
     parent.say("go");
     let own = format!("pid={}", parent.pid());
