@@ -45,49 +45,49 @@ const GLOBAL: &str = "Global options";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Sample processes and draw a flame graph: where does the time go?
-    #[command(after_help = PROFILE_EXAMPLES, after_long_help = PROFILE_EXAMPLES)]
+    #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
     /// Draw the difference between two profiles
-    #[command(after_help = DIFF_EXAMPLES, after_long_help = DIFF_EXAMPLES)]
+    #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Run the programs of an object file in the kernel: what does one run cost?
-    #[command(after_help = BENCH_EXAMPLES, after_long_help = BENCH_EXAMPLES)]
+    #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<BenchArgs>),
     /// Measure loaded eBPF programs in place, on their real events
-    #[command(after_help = LIVE_EXAMPLES, after_long_help = LIVE_EXAMPLES)]
+    #[command(after_help = LIVE_EXAMPLES)]
     Live(LiveArgs),
     /// Count the executed instructions of each source line of an eBPF program
-    #[command(after_help = ANNOTATE_EXAMPLES, after_long_help = ANNOTATE_EXAMPLES)]
+    #[command(after_help = ANNOTATE_EXAMPLES)]
     Annotate(Box<AnnotateArgs>),
     /// Show what all loaded eBPF programs cost now, in a table that refreshes
-    #[command(after_help = TOP_EXAMPLES, after_long_help = TOP_EXAMPLES)]
+    #[command(after_help = TOP_EXAMPLES)]
     Top(TopArgs),
     /// Run benchmarks and compare them with their history: did this change make it slower?
-    #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_EXAMPLES)]
+    #[command(after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
     /// Print made-up results to try `wingbeat run` with
     Mock(MockArgs),
     /// Run two revisions alternately and compare them, without a history
-    #[command(after_help = COMPARE_EXAMPLES, after_long_help = COMPARE_EXAMPLES)]
+    #[command(after_help = COMPARE_EXAMPLES)]
     Compare(Box<CompareArgs>),
     /// Find the change points of series in CSV or JSON
-    #[command(after_help = CHANGES_EXAMPLES, after_long_help = CHANGES_EXAMPLES)]
+    #[command(after_help = CHANGES_EXAMPLES)]
     Changes(ChangesArgs),
     /// List the reports in the store, or show one of them
-    #[command(after_help = LOG_EXAMPLES, after_long_help = LOG_EXAMPLES)]
+    #[command(after_help = LOG_EXAMPLES)]
     Log(LogArgs),
     /// List alerts, and dismiss or silence them
-    #[command(after_help = ALERTS_EXAMPLES, after_long_help = ALERTS_EXAMPLES)]
+    #[command(after_help = ALERTS_EXAMPLES)]
     Alerts(AlertsArgs),
     /// Draw the results in the store over time
-    #[command(after_help = PLOT_EXAMPLES, after_long_help = PLOT_EXAMPLES)]
+    #[command(after_help = PLOT_EXAMPLES)]
     Plot(PlotArgs),
     /// Write the reports of the store to files that can be merged
     Export(ExportArgs),
     /// Read reports from files into the store
     Import(ImportArgs),
     /// Check what kernel, rights and hardware allow, and how to fix what is missing
-    #[command(after_help = DOCTOR_EXAMPLES, after_long_help = DOCTOR_EXAMPLES)]
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
     /// Write shell completions, man pages and tables of flags to a folder
     #[command(hide = true)]

@@ -97,14 +97,11 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
         let mut shown = progress::Shown::new(plan.time, quiet, verbose);
         compare(&plan, stop, &mut |event| shown.show(&event))
     })?;
-    let style = match output {
-        // A file has no width.
-        Some(_) => Style { width: usize::MAX, has_colours: false, is_verbose: verbose },
-        None => Style {
-            width: width_of(io::stdout()),
-            has_colours: stdout_has_colours(),
-            is_verbose: verbose,
-        },
+    // A file has no width.
+    let style = Style {
+        width: if output.is_some() { usize::MAX } else { width_of(io::stdout()) },
+        has_colours: output.is_none() && stdout_has_colours(),
+        is_verbose: verbose,
     };
     if output.is_some() || args.format.get() != Format::Human || !quiet {
         deliver(output, &text(&comparison, args.format.get(), style)?, quiet)?;

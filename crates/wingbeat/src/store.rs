@@ -69,12 +69,10 @@ pub(crate) struct FilterArgs {
 impl FilterArgs {
     /// The filter. Names that the store does not have are an error, since they are typing errors.
     pub(crate) fn filter(&self, store: &Store) -> anyhow::Result<ReportFilter> {
-        let projects = match &self.project {
-            Some(project) => vec![project.clone()],
-            None => store.projects()?,
-        };
+        let mut projects = store.projects()?;
         if let Some(project) = &self.project {
-            check("project", project, &store.projects()?, store)?;
+            check("project", project, &projects, store)?;
+            projects = vec![project.clone()];
         }
         let mut branches = Vec::new();
         let mut testbeds = Vec::new();
@@ -130,14 +128,14 @@ pub(crate) fn listed<T: ToString>(names: &[T]) -> String {
 pub(crate) fn project(named: Option<&ProjectName>, store: &Store) -> anyhow::Result<ProjectName> {
     let projects = store.projects()?;
     let path = store.path().display();
+    let named = match (named, env::var("WINGBEAT_PROJECT")) {
+        (Some(project), _) => Some(project.clone()),
+        (None, Ok(name)) if !name.is_empty() => {
+            Some(ProjectName::new(name).context("WINGBEAT_PROJECT")?)
+        }
+        _ => None,
+    };
     if let Some(project) = named {
-        check("project", project, &projects, store)?;
-        return Ok(project.clone());
-    }
-    if let Ok(name) = env::var("WINGBEAT_PROJECT")
-        && !name.is_empty()
-    {
-        let project = ProjectName::new(name).context("WINGBEAT_PROJECT")?;
         check("project", &project, &projects, store)?;
         return Ok(project);
     }

@@ -44,7 +44,9 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let mut cost = OwnCost::start();
     let recording = record(&options, quiet)?;
     cost.record_done();
-    let mut profile = symbolized(&recording, quiet);
+    let bar = progress::Symbolizing::new(quiet);
+    let mut profile = symbolize(&recording, &mut |done, total| bar.show(done, total));
+    drop(bar);
     keep(&mut profile, args.stacks);
     let without_idle = args.hide_idle.then(|| profile.without_idle());
     let (shown, idle_hidden) = match &without_idle {
@@ -139,13 +141,7 @@ fn options(args: &ProfileArgs) -> Options {
 
 /// The files to write: formats known, paths writable, before anything is recorded.
 fn pending_outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, Format)>> {
-    paths
-        .iter()
-        .map(|path| Ok((path, Format::from_path(path)?)))
-        .collect::<anyhow::Result<Vec<_>>>()?
-        .into_iter()
-        .map(|(path, format)| Ok((pending(path)?, format)))
-        .collect()
+    paths.iter().map(|path| Ok((pending(path)?, Format::from_path(path)?))).collect()
 }
 
 /// A file to write, in a folder that is there.
@@ -178,11 +174,6 @@ fn record(options: &Options, quiet: bool) -> anyhow::Result<Finished> {
     let line = progress::Recording::new(quiet || shares_terminal);
     let mut show = |progress| line.show(progress);
     Ok(interruptible_by_socket(|stop| session::record(options, stop, &mut show))??)
-}
-
-fn symbolized(recording: &Finished, quiet: bool) -> Profile {
-    let bar = progress::Symbolizing::new(quiet);
-    symbolize(recording, &mut |done, total| bar.show(done, total))
 }
 
 fn keep(profile: &mut Profile, half: StackHalf) {

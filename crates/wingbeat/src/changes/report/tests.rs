@@ -39,17 +39,12 @@ no change in 1 of 3 series
 fn labels_have_a_column() {
     let labels = ["a1".to_owned(), "b2-long".to_owned()];
     let expected = "\
-series  index  label    before     after  change       p
-a           1  b2-long     2.0  →    3.0   +50 %  1.0e−4
-a           9              3.0  →    2.0   −33 %  1.0e−4
+series  index  label    before     after   change       p
+a           1  b2-long     2.0  →    3.0  +50.0 %  1.0e−4
+a           9              3.0  →    2.0  −33.3 %  1.0e−4
 ";
-    let expected = expected.replace(" +50 %", "+50.0 %").replace(" −33 %", "−33.3 %");
-    let expected = expected.replace("after  change", "after   change");
     let found = [found("a", &[(1, 2.0, 3.0, 1e-4), (9, 3.0, 2.0, 1e-4)])];
-    let text = plain(&human(&found, Some(&labels), usize::MAX));
-    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(squeeze(&text), squeeze(&expected));
-    assert!(text.contains("\na           1  b2-long "), "{text}");
+    assert_eq!(plain(&human(&found, Some(&labels), usize::MAX)), expected);
 }
 
 #[test]
