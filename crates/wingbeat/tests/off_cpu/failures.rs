@@ -133,6 +133,16 @@ fn one_file_that_cannot_be_written_does_not_cost_the_others() {
 }
 
 #[test]
+fn a_folder_that_is_not_there_is_named() {
+    let folder = folder();
+    let path = folder.path().join("nowhere/a.svg");
+    for flag in ["-o", "--summary-json"] {
+        let arguments = [flag, path.to_str().expect("UTF-8"), "--", "true"];
+        said(folder.path(), &arguments, 1, &["there is no folder", "nowhere"]);
+    }
+}
+
+#[test]
 fn kernel_stacks_need_no_frame_pointers() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let source = r#"

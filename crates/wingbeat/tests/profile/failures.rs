@@ -39,13 +39,6 @@ fn outputs_are_checked_before_anything_runs() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
-    for flag in ["-o", "--summary-json"] {
-        check(&[flag, "/nowhere/a.svg", "--", "true"], 1, &["there is no folder", "/nowhere"]);
-    }
-}
-
-#[test]
 fn two_outputs_in_one_file_are_refused() {
     let folder = folder();
     let (path, other) = (folder.path().join("a.json"), folder.path().join("./a.json"));

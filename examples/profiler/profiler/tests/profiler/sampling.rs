@@ -68,7 +68,7 @@ fn the_end_of_the_target_ends_a_run() {
 
 #[test]
 fn a_target_that_sleeps_gives_an_explanation() {
-    let Some((idle, _folder, mut run)) = sampled("read never") else { return };
+    let Some((_idle, _folder, mut run)) = sampled("read never") else { return };
     run.wait_for("start", |line| line.contains("sampling process"));
     run.signal(Signal::INT);
     let (status, lines) = run.finish();
