@@ -26,7 +26,7 @@ use crate::{
     counts::{Calls, TailCalls},
     instrument::wrapper::Recorded,
     result::{
-        Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part, Report, Ruler,
+        Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part, BenchReport, Ruler,
         RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
@@ -125,7 +125,7 @@ impl RawRun {
 }
 
 /// Analyses a measurement.
-pub fn report(mut raw: Raw) -> Report {
+pub fn report(mut raw: Raw) -> BenchReport {
     let runs = raw.rulers.iter().map(|(_, run)| run).chain(raw.cases.iter().map(|case| &case.run));
     let step = clock::step_ns(runs.filter_map(|run| Some(&*run.recorded.as_ref()?.buckets)));
     let rulers: Vec<Ruler> = raw
@@ -158,7 +158,7 @@ pub fn report(mut raw: Raw) -> Report {
     raw.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
     raw.observed.samples_wanted = SAMPLES_WANTED;
     let warnings = warning::warnings(&raw, &cases);
-    Report {
+    BenchReport {
         schema_version: SCHEMA_VERSION,
         wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
         object: raw.object,

@@ -5,7 +5,7 @@
 //! - [`Watch`]: all programs, again and again, for a table that moves.
 //! - [`measure()`]: some programs, over a time or while a command runs.
 //! - [`SingleRuns`]: the same by tracers, which see each run.
-//! - [`Report`]: the result, and [`format`](mod@format) for its forms.
+//! - [`LiveReport`]: the result, and [`format`](mod@format) for its forms.
 //!
 //! The statistics give sums only: runs, and the time in all of them. So there is a mean per program
 //! and no distribution; all places that a program is attached to are in one figure. Tracers give the
@@ -34,7 +34,7 @@ pub use error::{LiveError, check_rights};
 pub use measure::measure;
 pub use never_ran::NeverRan;
 pub use report::{
-    CommandReport, EndedBy, MeanInterval, Outcome, OwnerReport, ProgramReport, Report,
+    CommandReport, EndedBy, MeanInterval, LiveOutcome, OwnerReport, ProgramReport, LiveReport,
     SCHEMA_VERSION, Total, Vanished,
 };
 use sampler::{Attachments, Sampler, Statistics};

@@ -28,7 +28,7 @@ pub use self::{
 };
 pub use wingbeat_text::Style;
 
-use crate::result::{Comparison, Report};
+use crate::result::{Comparison, BenchReport};
 
 /// Narrower terminals get lines of this width: fewer characters hold no table.
 const WIDTH_MIN: usize = 60;
@@ -64,7 +64,7 @@ pub enum Format {
 }
 
 /// Writes a result in a form, with a line break at its end. `style` is for people only.
-pub fn write(format: Format, report: &Report, style: Style) -> io::Result<String> {
+pub fn write(format: Format, report: &BenchReport, style: Style) -> io::Result<String> {
     match format {
         Format::Human => Ok(human(report, style)),
         Format::Json => Ok(json(report)?),
@@ -84,7 +84,7 @@ pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io:
     }
 }
 
-/// Everything, as JSON: a [`Report`] or a [`Comparison`]. Numbers that are none (NaN) are `null`.
+/// Everything, as JSON: a [`BenchReport`] or a [`Comparison`]. Numbers that are none (NaN) are `null`.
 pub fn json<T: Serialize>(result: &T) -> serde_json::Result<String> {
     serde_json::to_string_pretty(result).map(|json| json + "\n")
 }

@@ -2,7 +2,7 @@
 //! describes. Data only.
 
 use serde::{Serialize, Serializer};
-pub use wingbeat_stats::paired::Verdict;
+pub use wingbeat_stats::paired::PairedVerdict;
 
 use crate::{
     Warning, conditions,
@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// The result of `wingbeat bench OBJECT`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     pub schema_version: u32,
     pub wingbeat: String,
     /// The object file, as it was given.
@@ -135,7 +135,7 @@ pub struct Case {
     pub input_bytes: usize,
     pub r#type: String,
     /// What the program answered, and what it did to the packet.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Time of a run, by batches.
     pub latency: Part<Latency>,
     pub distribution: Part<Distribution>,
@@ -148,7 +148,7 @@ pub struct Case {
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Return value of the first run.
     pub return_value: u32,
     /// Its name, such as `XDP_PASS`, for types whose values have names.
@@ -305,7 +305,7 @@ pub struct Comparison {
     pub schema_version: u32,
     /// The object under test, measured by itself in a quarter of the time. The times that are compared
     /// are those of `cases`, from batches that took turns.
-    pub report: Report,
+    pub report: BenchReport,
     /// The other object's file: what it is compared with.
     pub against: String,
     /// One per case that both have.
@@ -345,7 +345,7 @@ pub struct MeasureComparison {
     /// For time: the interval of the change.
     pub interval: Option<ChangeInterval>,
     #[serde(serialize_with = "verdict")]
-    pub verdict: Verdict,
+    pub verdict: PairedVerdict,
     /// Whether it is worse beyond the threshold.
     pub is_beyond_threshold: bool,
 }
@@ -364,12 +364,12 @@ pub struct ChangeInterval {
 }
 
 /// The name of a verdict. What is not decided has one name, whatever the reason.
-fn verdict<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+fn verdict<S: Serializer>(verdict: &PairedVerdict, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::NoChangeSeen => "no_change_seen",
-        Verdict::Same => "same",
-        Verdict::Changed | Verdict::TooFewPairs | Verdict::NotJudged => "unknown",
+        PairedVerdict::Better => "better",
+        PairedVerdict::Worse => "worse",
+        PairedVerdict::NoChangeSeen => "no_change_seen",
+        PairedVerdict::Same => "same",
+        PairedVerdict::Changed | PairedVerdict::TooFewPairs | PairedVerdict::NotJudged => "unknown",
     })
 }

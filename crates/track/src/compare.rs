@@ -42,7 +42,7 @@ pub use self::{
     error::CompareError,
     result::{
         ChangeInterval, ComparedRow, Comparison, End, Failed, Revision, SideName, Unmatched,
-        Verdict,
+        PairedVerdict,
     },
 };
 use crate::{adapter::Adapter, model::Average};

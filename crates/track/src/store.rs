@@ -48,7 +48,7 @@ mod prelude {
     pub(super) use crate::model::{
         Alert, BenchmarkName, BenchmarkResults, Boundary, BranchName, Change, Environment,
         FailedBenchmark, Limit, Measure, Metric, Outcome, Past, PastPoint, PastReport, PastSeries,
-        ProjectName, Report, Results, Slug, StartPoint, Status, TestbedName, Verdict,
+        ProjectName, Report, Results, Slug, StartPoint, AlertStatus, TestbedName, Verdict,
     };
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use wingbeat_text::{Column, GivesWay, Paint, Table, share};
 use wingbeat_track::{
-    model::{Alert, Boundary, Limit, Measure, Status},
+    model::{Alert, Boundary, Limit, Measure, AlertStatus},
     output::short_hash,
     store::{AlertFilter, StoredAlert},
 };
@@ -70,9 +70,9 @@ struct SettleArgs {
 pub(crate) fn run(args: &AlertsArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     match &args.action {
         None => list(args, quiet)?,
-        Some(Action::Dismiss(settle)) => self::settle(settle, Status::Dismissed, quiet)?,
-        Some(Action::Silence(settle)) => self::settle(settle, Status::Silenced, quiet)?,
-        Some(Action::Activate(settle)) => self::settle(settle, Status::Active, quiet)?,
+        Some(Action::Dismiss(settle)) => self::settle(settle, AlertStatus::Dismissed, quiet)?,
+        Some(Action::Silence(settle)) => self::settle(settle, AlertStatus::Silenced, quiet)?,
+        Some(Action::Activate(settle)) => self::settle(settle, AlertStatus::Active, quiet)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,7 +87,7 @@ pub(crate) fn side(limit: Limit) -> &'static str {
 
 fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     let store = args.store.open()?;
-    let status = (!args.all).then_some(Status::Active);
+    let status = (!args.all).then_some(AlertStatus::Active);
     let filter = AlertFilter { reports: args.filter.filter(&store)?, status };
     let most = usize::try_from(args.number).unwrap_or(usize::MAX);
     let mut alerts = store.alerts(&filter, most.saturating_add(1))?;
@@ -148,7 +148,7 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
     let paint = Paint { has_colours: true };
     Table { names_heading: "benchmark", names, columns }.write(width, paint, &|at, line| {
         match alerts[at].alert.status {
-            Status::Active => paint.bad(line),
+            AlertStatus::Active => paint.bad(line),
             _ => paint.dim(line),
         }
     })
@@ -157,7 +157,7 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
 /// What became of an alert, with the reason; nothing while it is active.
 pub(crate) fn status(alert: &Alert) -> String {
     match (alert.status, &alert.reason) {
-        (Status::Active, _) => String::new(),
+        (AlertStatus::Active, _) => String::new(),
         (status, Some(reason)) => format!("{status} ({reason})"),
         (status, None) => status.to_string(),
     }
@@ -179,7 +179,7 @@ fn change(stored: &StoredAlert) -> Option<f64> {
     share.is_finite().then_some(share)
 }
 
-fn settle(args: &SettleArgs, status: Status, quiet: bool) -> anyhow::Result<()> {
+fn settle(args: &SettleArgs, status: AlertStatus, quiet: bool) -> anyhow::Result<()> {
     let mut store = args.store.open()?;
     let all = store.alerts(&AlertFilter::default(), usize::MAX)?;
     let describe = |stored: &StoredAlert| {
@@ -213,11 +213,11 @@ fn settle(args: &SettleArgs, status: Status, quiet: bool) -> anyhow::Result<()> 
 
 /// Whether an alert gets the status that another one of its series gets: a series is silenced, and made
 /// active again, as a whole.
-fn goes_along(stored: &StoredAlert, named: &StoredAlert, status: Status) -> bool {
+fn goes_along(stored: &StoredAlert, named: &StoredAlert, status: AlertStatus) -> bool {
     let from = match status {
-        Status::Silenced => Status::Active,
-        Status::Active => Status::Silenced,
-        Status::Dismissed => return false,
+        AlertStatus::Silenced => AlertStatus::Active,
+        AlertStatus::Active => AlertStatus::Silenced,
+        AlertStatus::Dismissed => return false,
     };
     stored.alert.status == from && series(stored) == series(named)
 }
@@ -243,7 +243,7 @@ struct JsonList<'a> {
 #[derive(Serialize)]
 struct Json<'a> {
     uuid: String,
-    status: Status,
+    status: AlertStatus,
     reason: Option<&'a str>,
     changed: Option<String>,
     report: String,

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
 
 use indicatif::ProgressBar;
-use wingbeat_bench::live::{EndedBy, Options, Progress, Report, format::Format, measure};
+use wingbeat_bench::live::{EndedBy, Options, Progress, LiveReport, format::Format, measure};
 use wingbeat_text::grouped;
 
 use crate::{
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
 }
 
 /// Measures until the end, showing how it goes if somebody watches.
-fn measured(options: &Options, quiet: bool) -> anyhow::Result<Report> {
+fn measured(options: &Options, quiet: bool) -> anyhow::Result<LiveReport> {
     // A command that was launched shares the terminal, and its output must not be torn by ours.
     let target = progress_target(quiet || !options.command.is_empty());
     let bar = ProgressBar::with_draw_target(None, target);
@@ -87,7 +87,7 @@ fn progress_text(progress: Progress) -> String {
 }
 
 /// Tells what is not in the result, and gives the exit code.
-fn tell_rest(report: &Report, options: &Options, quiet: bool, verbose: bool) -> ExitCode {
+fn tell_rest(report: &LiveReport, options: &Options, quiet: bool, verbose: bool) -> ExitCode {
     if !quiet {
         for warning in &report.warnings {
             warning!("{warning}");

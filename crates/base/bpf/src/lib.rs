@@ -39,6 +39,6 @@ mod sys;
 pub mod tail_calls;
 
 pub use btf::{BtfError, KernelTypes};
-pub use probe::{Finding, Status, Verb};
+pub use probe::{Finding, FindingStatus, Verb};
 pub use program_type::ProgramType;
 pub use rights::{Capability, MissingRights, Rights};

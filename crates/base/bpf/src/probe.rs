@@ -27,7 +27,7 @@ use crate::{
 /// How far something works here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum FindingStatus {
     Works,
     /// In part, or at a price; or it could not be found out.
     Limited,
@@ -72,7 +72,7 @@ pub struct Finding {
     /// Name for machines, which stays the same from version to version, e.g. `ring_buffer`.
     pub id: &'static str,
     pub name: &'static str,
-    pub status: Status,
+    pub status: FindingStatus,
     pub detail: String,
     /// The verbs that cannot run when this is missing.
     pub needed_by: &'static [Verb],
@@ -85,7 +85,7 @@ pub struct Finding {
 impl Finding {
     /// Whether this keeps `verb` from running.
     pub fn blocks(&self, verb: Verb) -> bool {
-        self.status == Status::Missing && self.needed_by.contains(&verb)
+        self.status == FindingStatus::Missing && self.needed_by.contains(&verb)
     }
 
     /// The verbs that it matters to, those that need it first.
@@ -192,15 +192,15 @@ impl Subject {
     }
 
     fn works(&self, detail: impl Into<String>) -> Finding {
-        self.finding(Status::Works, detail.into(), None)
+        self.finding(FindingStatus::Works, detail.into(), None)
     }
 
     fn limited(&self, detail: impl Into<String>, next_step: NextStep) -> Finding {
-        self.finding(Status::Limited, detail.into(), Some(next_step))
+        self.finding(FindingStatus::Limited, detail.into(), Some(next_step))
     }
 
     fn missing(&self, detail: impl Into<String>, next_step: NextStep) -> Finding {
-        self.finding(Status::Missing, detail.into(), Some(next_step))
+        self.finding(FindingStatus::Missing, detail.into(), Some(next_step))
     }
 
     /// The kernel said no to an attempt that takes the rights `wanted`. Without them nothing is
@@ -227,7 +227,7 @@ impl Subject {
         self.missing(format!("{refusal}{despite}"), otherwise)
     }
 
-    fn finding(&self, status: Status, detail: String, next_step: Option<NextStep>) -> Finding {
+    fn finding(&self, status: FindingStatus, detail: String, next_step: Option<NextStep>) -> Finding {
         let &Self { id, name, needed_by, helps } = self;
         Finding { id, name, status, detail, needed_by, helps, next_step }
     }

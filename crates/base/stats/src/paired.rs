@@ -19,7 +19,7 @@ const BOOTSTRAP_CONFIDENCE_MAX: f64 = 0.9995;
 
 /// The decision about a difference. In the order in which they matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
+pub enum PairedVerdict {
     Worse,
     /// It differs, and nobody says which way is better.
     Changed,
@@ -34,7 +34,7 @@ pub enum Verdict {
     Same,
 }
 
-impl Verdict {
+impl PairedVerdict {
     /// That of exact values, by how the second compares with the first. Without `is_less_better`
     /// nobody says which way is better.
     pub fn of_exact(order: Ordering, is_less_better: Option<bool>) -> Self {
@@ -60,12 +60,12 @@ pub struct Change {
 
 impl Change {
     /// What the interval says. Without `is_less_better` nobody says which way is better.
-    pub fn verdict(&self, is_less_better: Option<bool>) -> Verdict {
+    pub fn verdict(&self, is_less_better: Option<bool>) -> PairedVerdict {
         match self.interval {
-            None => Verdict::TooFewPairs,
-            Some(it) if it.lower > 0.0 => Verdict::of_exact(Ordering::Greater, is_less_better),
-            Some(it) if it.upper < 0.0 => Verdict::of_exact(Ordering::Less, is_less_better),
-            Some(_) => Verdict::NoChangeSeen,
+            None => PairedVerdict::TooFewPairs,
+            Some(it) if it.lower > 0.0 => PairedVerdict::of_exact(Ordering::Greater, is_less_better),
+            Some(it) if it.upper < 0.0 => PairedVerdict::of_exact(Ordering::Less, is_less_better),
+            Some(_) => PairedVerdict::NoChangeSeen,
         }
     }
 }
@@ -188,12 +188,12 @@ mod tests {
                 assert_eq!(found.verdict(is_less_better), expected, "{middle} {found:?}");
             }
         };
-        check(0.05, 20, Some(true), Verdict::Worse);
-        check(0.05, 20, Some(false), Verdict::Better);
-        check(0.05, 20, None, Verdict::Changed);
-        check(-0.05, 20, Some(true), Verdict::Better);
-        check(0.0, 20, Some(true), Verdict::NoChangeSeen);
-        check(0.05, 5, Some(true), Verdict::TooFewPairs);
+        check(0.05, 20, Some(true), PairedVerdict::Worse);
+        check(0.05, 20, Some(false), PairedVerdict::Better);
+        check(0.05, 20, None, PairedVerdict::Changed);
+        check(-0.05, 20, Some(true), PairedVerdict::Better);
+        check(0.0, 20, Some(true), PairedVerdict::NoChangeSeen);
+        check(0.05, 5, Some(true), PairedVerdict::TooFewPairs);
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
             assert!(yardstick.sees(&swinging, found * 1.01) && !yardstick.sees(&swinging, 0.001));
             let found = yardstick.compare(&still);
             let verdict = (found.verdict(Some(true)), found.smallest_visible);
-            assert_eq!(verdict, (Verdict::Worse, None), "{found:?}");
+            assert_eq!(verdict, (PairedVerdict::Worse, None), "{found:?}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use wingbeat_stats::{
     bootstrap::Bootstrap,
-    paired::{Verdict, Yardstick},
+    paired::{PairedVerdict, Yardstick},
     sample::Sample,
 };
 
 use crate::result::{
-    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Method, Report,
+    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Method, BenchReport,
     SCHEMA_VERSION, Size, Verified, Verifier,
 };
 
@@ -45,7 +45,7 @@ impl Default for Thresholds {
 
 /// Puts a comparison together.
 pub fn comparison(
-    report: Report,
+    report: BenchReport,
     against: String,
     before: &[Case],
     contested: &[Contested],
@@ -95,7 +95,7 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
         after: median(|pair| pair.after_ns),
         change: None,
         interval: None,
-        verdict: Verdict::TooFewPairs,
+        verdict: PairedVerdict::TooFewPairs,
         is_beyond_threshold: false,
     };
     let logs = sound.iter().map(|pair| (pair.after_ns / pair.before_ns).ln()).collect();
@@ -113,7 +113,7 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
         smallest_visible: change.smallest_visible,
     });
     found.verdict = change.verdict(Some(true));
-    found.is_beyond_threshold = found.verdict == Verdict::Worse && change.share > threshold;
+    found.is_beyond_threshold = found.verdict == PairedVerdict::Worse && change.share > threshold;
     found
 }
 
@@ -188,7 +188,7 @@ pub fn exact_measure(
         _ => Some(after as f64 / before as f64 - 1.0),
     };
     let is_less_better = (measure != "return-value").then_some(true);
-    let verdict = Verdict::of_exact(after.cmp(&before), is_less_better);
+    let verdict = PairedVerdict::of_exact(after.cmp(&before), is_less_better);
     let is_beyond = |threshold: f64| change.is_none_or(|change| change > threshold);
     MeasureComparison {
         measure: measure.to_owned(),
@@ -198,7 +198,7 @@ pub fn exact_measure(
         change,
         interval: None,
         verdict,
-        is_beyond_threshold: verdict == Verdict::Worse && threshold.is_some_and(is_beyond),
+        is_beyond_threshold: verdict == PairedVerdict::Worse && threshold.is_some_and(is_beyond),
     }
 }
 
@@ -223,12 +223,12 @@ mod tests {
         };
         let around =
             |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 1e-4).collect::<Vec<_>>();
-        check(&around(0.05), Verdict::Worse, true);
-        check(&around(0.005), Verdict::Worse, false);
-        check(&around(-0.05), Verdict::Better, false);
-        check(&around(0.0), Verdict::NoChangeSeen, false);
-        check(&around(0.05)[..5], Verdict::TooFewPairs, false);
-        check(&[], Verdict::TooFewPairs, false);
+        check(&around(0.05), PairedVerdict::Worse, true);
+        check(&around(0.005), PairedVerdict::Worse, false);
+        check(&around(-0.05), PairedVerdict::Better, false);
+        check(&around(0.0), PairedVerdict::NoChangeSeen, false);
+        check(&around(0.05)[..5], PairedVerdict::TooFewPairs, false);
+        check(&[], PairedVerdict::TooFewPairs, false);
     }
 
     #[test]
@@ -256,9 +256,9 @@ mod tests {
                 "{change}"
             );
         };
-        check(0.0, Verdict::NoChangeSeen, false);
-        check(0.02, Verdict::Worse, true);
-        check(-0.02, Verdict::Better, false);
+        check(0.0, PairedVerdict::NoChangeSeen, false);
+        check(0.02, PairedVerdict::Worse, true);
+        check(-0.02, PairedVerdict::Better, false);
     }
 
     #[test]
@@ -267,12 +267,12 @@ mod tests {
             let found = exact_measure("instructions", "instructions", before, after, threshold);
             assert_eq!((found.verdict, found.is_beyond_threshold), (verdict, is_beyond));
         };
-        check(100, 100, Some(0.0), Verdict::Same, false);
-        check(100, 101, Some(0.0), Verdict::Worse, true);
-        check(100, 101, Some(0.02), Verdict::Worse, false);
-        check(100, 101, None, Verdict::Worse, false);
-        check(100, 99, Some(0.0), Verdict::Better, false);
-        check(0, 1, Some(0.5), Verdict::Worse, true);
-        check(0, 0, Some(0.0), Verdict::Same, false);
+        check(100, 100, Some(0.0), PairedVerdict::Same, false);
+        check(100, 101, Some(0.0), PairedVerdict::Worse, true);
+        check(100, 101, Some(0.02), PairedVerdict::Worse, false);
+        check(100, 101, None, PairedVerdict::Worse, false);
+        check(100, 99, Some(0.0), PairedVerdict::Better, false);
+        check(0, 1, Some(0.5), PairedVerdict::Worse, true);
+        check(0, 0, Some(0.0), PairedVerdict::Same, false);
     }
 }

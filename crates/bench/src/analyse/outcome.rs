@@ -3,19 +3,19 @@
 use wingbeat_bpf::ProgramType;
 
 use super::RawCase;
-use crate::result::Outcome;
+use crate::result::RunOutcome;
 
 /// Bytes of a changed packet that are kept.
 const OUTPUT_BYTES_MAX: usize = 256;
 
 /// The outcome of a case, and whether it is the expected one.
-pub(super) fn of(case: &RawCase, expect: Option<u32>) -> Outcome {
+pub(super) fn of(case: &RawCase, expect: Option<u32>) -> RunOutcome {
     let gives_data = case.r#type.test_run().is_some_and(|rules| rules.gives_data);
     let first = &case.first;
     let has_changed_packet = has_changed_packet(case.r#type, &case.input_data, &first.data);
     let hex =
         || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
-    Outcome {
+    RunOutcome {
         return_value: first.return_value,
         return_name: return_name(case.r#type, first.return_value).map(str::to_owned),
         unmet_expectation: expect.filter(|expected| *expected != first.return_value),

@@ -12,12 +12,12 @@ use std::io;
 
 pub use human::{owners, rate};
 
-use super::Report;
+use super::LiveReport;
 pub use crate::report::Format;
 
 impl Format {
     /// Writes `report` in this form, with a line break at its end.
-    pub fn write(self, report: &Report) -> io::Result<String> {
+    pub fn write(self, report: &LiveReport) -> io::Result<String> {
         match self {
             Self::Human => Ok(human::write(report)),
             Self::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),

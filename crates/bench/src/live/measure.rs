@@ -15,7 +15,7 @@ use super::{
     cpus_online,
     held::{Held, hold},
     reading::Reading,
-    report::{CommandReport, EndedBy, ProgramReport, Report, Vanished, busiest_first},
+    report::{CommandReport, EndedBy, ProgramReport, LiveReport, Vanished, busiest_first},
     single_runs,
     uncertainty::{Slices, Sums},
     warning,
@@ -31,12 +31,12 @@ const READING_SHARE_MAX: u32 = 50;
 /// `show` some times a second. The programs are held meanwhile, so that they survive whoever loaded
 /// them; statistics are afterwards as they were.
 /// Fails when nothing is as asked for, rights are missing, or the command cannot be started. That a program
-/// never ran is no error here: [`Report::never_ran`] tells it.
+/// never ran is no error here: [`LiveReport::never_ran`] tells it.
 pub fn measure(
     options: &Options,
     stop: BorrowedFd<'_>,
     show: &mut dyn FnMut(Progress),
-) -> Result<Report, LiveError> {
+) -> Result<LiveReport, LiveError> {
     if options.single_runs || options.counters {
         return single_runs::measure(options, stop, show);
     }
@@ -66,13 +66,13 @@ pub fn measure(
     }
     warnings.extend(warning::about_owners(&owners, &programs));
     let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
-    Ok(Report {
+    Ok(LiveReport {
         ended_by: run.ended_by,
         empty_run_ns: statistics.empty_run_ns,
         vanished: change.vanished.iter().map(vanished).collect(),
         command: run.command,
         warnings,
-        ..Report::new(busiest_first(programs), cpus_online(), change.interval_ns)
+        ..LiveReport::new(busiest_first(programs), cpus_online(), change.interval_ns)
     })
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use wingbeat_text::duration;
 
-use super::report::{Outcome, ProgramReport, Report};
+use super::report::{LiveOutcome, ProgramReport, LiveReport};
 
 /// A program that never ran, with what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub struct NeverRan {
     r#type: String,
 }
 
-impl Report {
+impl LiveReport {
     /// The programs that were to be measured and never ran. With `any_suffices`, because none was
     /// asked for in particular, all of them or none.
     pub fn never_ran(&self, any_suffices: bool) -> Vec<NeverRan> {
-        let ran = |program: &&ProgramReport| program.outcome == Outcome::Ran;
+        let ran = |program: &&ProgramReport| program.outcome == LiveOutcome::Ran;
         if any_suffices && self.programs.iter().any(|program| ran(&program)) {
             return Vec::new();
         }

@@ -13,7 +13,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// Loaded programs over some time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct LiveReport {
     pub schema_version: u32,
     pub wingbeat: String,
     pub duration_ns: u64,
@@ -34,7 +34,7 @@ pub struct Report {
     pub warnings: Vec<Warning>,
 }
 
-impl Report {
+impl LiveReport {
     /// Programs over some time, which nothing ended early, and nothing else to say.
     pub fn new(programs: Vec<ProgramReport>, cpus_online: u32, duration_ns: u64) -> Self {
         Self {
@@ -81,7 +81,7 @@ pub struct ProgramReport {
     pub owners: Vec<OwnerReport>,
     /// What it is attached to, by links or by netlink.
     pub attached: Vec<String>,
-    pub outcome: Outcome,
+    pub outcome: LiveOutcome,
     /// Runs; `None`, like the rest, when the program was there before the first reading without
     /// having been seen.
     pub runs: Option<u64>,
@@ -107,7 +107,7 @@ pub struct ProgramReport {
 /// Whether a program did anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum LiveOutcome {
     Ran,
     NeverRan,
     Unknown,
@@ -195,9 +195,9 @@ impl ProgramReport {
             owners: Vec::new(),
             attached: Vec::new(),
             outcome: match rates {
-                Some(rates) if rates.runs > 0 => Outcome::Ran,
-                Some(_) => Outcome::NeverRan,
-                None => Outcome::Unknown,
+                Some(rates) if rates.runs > 0 => LiveOutcome::Ran,
+                Some(_) => LiveOutcome::NeverRan,
+                None => LiveOutcome::Unknown,
             },
             runs: rates.map(|rates| rates.runs),
             run_time_ns: rates.map(|rates| rates.run_time_ns),

@@ -9,7 +9,7 @@ use super::{
     change::Change,
     check_rights, cpus_online,
     reading::Reading,
-    report::{ProgramReport, Report, Vanished},
+    report::{ProgramReport, LiveReport, Vanished},
     warning,
 };
 
@@ -43,7 +43,7 @@ impl Watch {
     }
 
     /// The programs as first read, without rates.
-    pub fn first(&self) -> Report {
+    pub fn first(&self) -> LiveReport {
         self.report(&Change::between(
             &Reading { at_ns: u64::MAX, ..Reading::default() },
             &self.last,
@@ -52,7 +52,7 @@ impl Watch {
 
     /// Reads all programs and reports what they did since they were last read.
     /// Fails when they cannot be listed any more.
-    pub fn next_report(&mut self) -> Result<Report, LiveError> {
+    pub fn next_report(&mut self) -> Result<LiveReport, LiveError> {
         let reading = self.sampler.read()?;
         let change = Change::between(&self.last, &reading);
         self.last = reading;
@@ -62,7 +62,7 @@ impl Watch {
         Ok(self.report(&change))
     }
 
-    fn report(&self, change: &Change) -> Report {
+    fn report(&self, change: &Change) -> LiveReport {
         let programs: Vec<_> = change
             .programs
             .iter()
@@ -76,11 +76,11 @@ impl Watch {
         let mut warnings = self.statistics.warnings.clone();
         warnings.extend(warning::about_owners(&self.holders.owners, &programs));
         let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
-        Report {
+        LiveReport {
             empty_run_ns: self.statistics.empty_run_ns,
             vanished: change.vanished.iter().map(vanished).collect(),
             warnings,
-            ..Report::new(programs, self.cpus_online, change.interval_ns)
+            ..LiveReport::new(programs, self.cpus_online, change.interval_ns)
         }
     }
 }

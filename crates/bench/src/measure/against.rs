@@ -32,7 +32,7 @@ use crate::{
     },
     input::Input,
     plan::Plan,
-    result::{Comparison, Failure, Report},
+    result::{Comparison, Failure, BenchReport},
 };
 
 /// Sequences of four batches in a pair of loads.
@@ -97,7 +97,7 @@ pub fn against(
 }
 
 /// Programs of the report that `old` has too.
-fn in_both(report: &Report, old: &Spec) -> Vec<String> {
+fn in_both(report: &BenchReport, old: &Spec) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for case in &report.cases {
         if !names.contains(&case.program) && old.program(&case.program).is_ok() {
@@ -107,7 +107,7 @@ fn in_both(report: &Report, old: &Spec) -> Vec<String> {
     names
 }
 
-fn unmatched(report: &Report, new: &Spec, old: &Spec, plan: &Plan) -> Vec<Failure> {
+fn unmatched(report: &BenchReport, new: &Spec, old: &Spec, plan: &Plan) -> Vec<Failure> {
     let only = |name: &str, file: &str| {
         Failure::new(name, format!("only {file} has it, so there is nothing to compare"))
     };

@@ -33,7 +33,7 @@ use crate::{
     conditions::{Conditions, Load, LoadReading, Observed},
     input::Input,
     plan::Plan,
-    result::{Failure, Report, Verified},
+    result::{Failure, BenchReport, Verified},
 };
 
 /// Rounds of batches after which single runs are clocked once.
@@ -47,7 +47,7 @@ const LAST_RUN_MAX: Duration = Duration::from_millis(100);
 
 /// Measures the programs of `spec` that `plan` names, on all its inputs.
 /// Fails when nothing can be measured at all. What concerns single programs is in the report.
-pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<Report, BenchError> {
+pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<BenchReport, BenchError> {
     kernel::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
         on_kernel(spec, plan, watcher, kernel)
     })
@@ -58,7 +58,7 @@ fn on_kernel(
     plan: &Plan,
     watcher: &Watcher<'_>,
     kernel: Kernel<'_>,
-) -> Result<Report, BenchError> {
+) -> Result<BenchReport, BenchError> {
     let root = Path::new("/");
     let number = u32::try_from(kernel.cpu).unwrap_or(0);
     let before = Conditions::read(root, number);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::result::{Case, Latency, Report, Size, Verifier};
+use crate::result::{Case, Latency, BenchReport, Size, Verifier};
 
 /// Bytes that Bencher takes for the name of a benchmark (`bencher_valid`, `benchmark_name.rs`, 0.6).
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Writes the cases, each with what was measured of it, and what was only loaded. `docs/bench.md` lists the measures.
-pub fn bmf(report: &Report) -> serde_json::Result<String> {
+pub fn bmf(report: &BenchReport) -> serde_json::Result<String> {
     let mut benchmarks: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let cases = report.cases.iter().map(|case| (&case.name, measures(case)));
     let verified = report.verified.iter().map(|program| {

@@ -13,7 +13,7 @@ use super::{
     verdict::{is_time, percent, verdict},
     width_of,
 };
-use crate::result::{CaseComparison, Comparison, MeasureComparison, Verdict};
+use crate::result::{CaseComparison, Comparison, MeasureComparison, PairedVerdict};
 
 /// With more cases, those in which nothing changed are only counted.
 const CASES_MAX: usize = 20;
@@ -85,14 +85,14 @@ fn changes(found: &Comparison, is_verbose: bool, paint: Paint, width: usize) -> 
 
 fn has_changed(case: &CaseComparison) -> bool {
     let is_change = |measure: &MeasureComparison| {
-        !matches!(measure.verdict, Verdict::Same | Verdict::NoChangeSeen)
+        !matches!(measure.verdict, PairedVerdict::Same | PairedVerdict::NoChangeSeen)
     };
     case.measures.iter().any(is_change)
 }
 
 /// Measures that are the same in both stand in one line of their own, unless all are asked for.
 fn rows<'a>(found: &Comparison, case: &'a CaseComparison, is_verbose: bool) -> Vec<Row<'a>> {
-    let shown = case.measures.iter().filter(|one| is_verbose || one.verdict != Verdict::Same);
+    let shown = case.measures.iter().filter(|one| is_verbose || one.verdict != PairedVerdict::Same);
     let row = |measure| {
         let threshold = if is_time(measure) { found.time_threshold } else { found.exact_threshold };
         Row { cells: cells(measure), verdict: verdict(measure, threshold), measure }
@@ -105,7 +105,7 @@ fn cells(measure: &MeasureComparison) -> [String; 4] {
     let is_told = name.contains(&unit);
     let name = if is_told { name } else { format!("{name}, {unit}") };
     let change = match measure.change {
-        _ if matches!(measure.verdict, Verdict::Same | Verdict::Changed | Verdict::TooFewPairs) => {
+        _ if matches!(measure.verdict, PairedVerdict::Same | PairedVerdict::Changed | PairedVerdict::TooFewPairs) => {
             String::new()
         }
         None => "–".to_owned(),
@@ -120,7 +120,7 @@ fn value(measure: &MeasureComparison, number: f64) -> String {
 
 /// Measures in which nothing changed: `same: jited-size 312 bytes, …`.
 fn same(case: &CaseComparison, width: usize) -> Option<String> {
-    let same = case.measures.iter().filter(|measure| measure.verdict == Verdict::Same);
+    let same = case.measures.iter().filter(|measure| measure.verdict == PairedVerdict::Same);
     let item = |measure: &MeasureComparison| {
         format!("{} {}", printable(&measure.measure), value(measure, measure.after))
     };
@@ -151,9 +151,9 @@ fn written(row: &Row, widths: &[usize; 4], paint: Paint, width: usize) -> String
     let figures = figures(&row.cells, widths);
     let above = figures.trim_end();
     let paint = |line: &String| match row.measure.verdict {
-        Verdict::Worse if row.measure.is_beyond_threshold => paint.bad(line),
-        Verdict::Worse => paint.warning(line),
-        Verdict::Better => paint.good(line),
+        PairedVerdict::Worse if row.measure.is_beyond_threshold => paint.bad(line),
+        PairedVerdict::Worse => paint.warning(line),
+        PairedVerdict::Better => paint.good(line),
         _ => line.clone(),
     };
     let beside = width.saturating_sub(self::width(&figures) + GAP);

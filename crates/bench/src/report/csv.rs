@@ -6,7 +6,7 @@
 
 use std::{io, path::Path};
 
-use crate::result::{Case, Report, Size, Verifier};
+use crate::result::{Case, BenchReport, Size, Verifier};
 
 /// veristat's columns, then our own.
 const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,\
@@ -17,7 +17,7 @@ const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_st
 /// Writes cases and, below them, what was not measured, with the reason: programs that were only
 /// loaded, with the verifier's figures; those that it rejected, with the verdict `failure`; and without a
 /// verdict where something else stands in the way. What is not known is empty.
-pub fn csv(report: &Report) -> io::Result<String> {
+pub fn csv(report: &BenchReport) -> io::Result<String> {
     let file = file_name(&report.object);
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS.split(','))?;

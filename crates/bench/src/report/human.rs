@@ -9,10 +9,10 @@ use super::{
     ranking::{rankings, shown},
     width_of,
 };
-use crate::result::{Case, Report};
+use crate::result::{Case, BenchReport};
 
 /// Writes a result as tables and notes.
-pub fn human(report: &Report, style: Style) -> String {
+pub fn human(report: &BenchReport, style: Style) -> String {
     let paint = style.paint();
     let mut sections = vec![head(report, paint, width_of(style))];
     sections.extend(figures(report, style));
@@ -22,7 +22,7 @@ pub fn human(report: &Report, style: Style) -> String {
 }
 
 /// What was measured, where, for how long.
-pub(super) fn head(report: &Report, paint: Paint, width: usize) -> String {
+pub(super) fn head(report: &BenchReport, paint: Paint, width: usize) -> String {
     let machine = &report.conditions.before;
     let kernel = machine.kernel_release.as_deref().map(|release| format!("Linux {release}"));
     let model = machine.cpu_model.clone();
@@ -50,7 +50,7 @@ pub(super) fn head(report: &Report, paint: Paint, width: usize) -> String {
 }
 
 /// Tables, what to say about them, and rankings. Nothing if there are no cases.
-pub(super) fn figures(report: &Report, style: Style) -> Vec<String> {
+pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<String> {
     if report.cases.is_empty() && report.verified.is_empty() {
         return Vec::new();
     }
@@ -72,14 +72,14 @@ pub(super) fn figures(report: &Report, style: Style) -> Vec<String> {
     sections
 }
 
-fn rows<'a>(report: &'a Report, cases: &[&'a Case]) -> Vec<Row<'a>> {
+fn rows<'a>(report: &'a BenchReport, cases: &[&'a Case]) -> Vec<Row<'a>> {
     // Without a case there is nothing to hold against a ruler.
     let rulers = report.rulers.iter().filter(|_| !cases.is_empty()).map(Row::Ruler);
     let cases = cases.iter().map(|&case| Row::Case(case));
     rulers.chain(cases).chain(report.verified.iter().map(Row::Verified)).collect()
 }
 
-fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String {
+fn table(report: &BenchReport, cases: &[&Case], paint: Paint, width: usize) -> String {
     let rows = rows(report, cases);
     let table = Table {
         names_heading: "case",
@@ -95,7 +95,7 @@ fn table(report: &Report, cases: &[&Case], paint: Paint, width: usize) -> String
 
 /// What failed, for stderr: programs that were not measured, or that returned something else than was
 /// expected. `None` if nothing did.
-pub fn errors(report: &Report, style: Style) -> Option<String> {
+pub fn errors(report: &BenchReport, style: Style) -> Option<String> {
     let (paint, width) = (style.paint(), width_of(style));
     let mut lines = notes::unmet(&report.cases, paint, width);
     lines.extend(notes::failures(report, paint, width));
@@ -103,7 +103,7 @@ pub fn errors(report: &Report, style: Style) -> Option<String> {
 }
 
 /// What was left out, and warnings.
-pub(super) fn troubles(report: &Report, style: Style) -> Option<String> {
+pub(super) fn troubles(report: &BenchReport, style: Style) -> Option<String> {
     let (paint, width) = (style.paint(), width_of(style));
     let mut lines = notes::skipped(report, width);
     lines.extend(notes::warnings(&report.warnings, paint, width));

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Warning,
-    result::{Case, Failure, Report},
+    result::{Case, Failure, BenchReport},
 };
 
 /// Blanks before the second line of a note.
@@ -19,7 +19,7 @@ const INDENT: usize = 2;
 const NAMES_WIDTH: usize = 50;
 
 /// One line on how to read the table.
-pub(super) fn legend(report: &Report, paint: Paint, width: usize) -> Option<String> {
+pub(super) fn legend(report: &BenchReport, paint: Paint, width: usize) -> Option<String> {
     let has_times = report.cases.iter().any(|case| case.latency.measured().is_some());
     let has_singles = report.cases.iter().any(|case| case.distribution.measured().is_some());
     let net =
@@ -104,7 +104,7 @@ pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
 }
 
 /// What could not be measured. Reasons keep their lines: logs of the verifier are among them.
-pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<String> {
+pub(super) fn failures(report: &BenchReport, paint: Paint, width: usize) -> Vec<String> {
     let note = |failure: &Failure| {
         let mut lines = failure.reason.lines();
         let first = lines.next().unwrap_or("the reason is unknown");
@@ -128,7 +128,7 @@ pub(super) fn failures(report: &Report, paint: Paint, width: usize) -> Vec<Strin
 }
 
 /// Programs that were not run, together where the reason is the same.
-pub(super) fn skipped(report: &Report, width: usize) -> Vec<String> {
+pub(super) fn skipped(report: &BenchReport, width: usize) -> Vec<String> {
     let reasons = by_key(report.skipped.iter().map(|it| (&it.reason, printable(&it.name))));
     let note = |(reason, names): &(&String, Vec<String>)| {
         let text = format!("not run: {}: {}", listed(names, NAMES_WIDTH), one_line(reason));
@@ -146,7 +146,7 @@ pub(super) fn warnings(warnings: &[Warning], paint: Paint, width: usize) -> Vec<
 }
 
 /// How many programs failed to be measured, and how many were.
-pub(super) fn tally(report: &Report) -> Option<String> {
+pub(super) fn tally(report: &BenchReport) -> Option<String> {
     match (report.cases.len(), report.failures.len()) {
         (0, 0) if !report.verified.is_empty() => {
             Some("nothing was run: programs were only loaded".to_owned())

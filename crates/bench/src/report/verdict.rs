@@ -2,7 +2,7 @@
 
 use wingbeat_text::{decimal, grouped};
 
-use crate::result::{ChangeInterval, MeasureComparison, Verdict};
+use crate::result::{ChangeInterval, MeasureComparison, PairedVerdict};
 
 /// A measure with this unit is a time.
 const TIME_UNIT: &str = "ns";
@@ -11,12 +11,12 @@ const TIME_UNIT: &str = "ns";
 /// kind.
 pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
     match measure.verdict {
-        Verdict::Same => "same".to_owned(),
-        Verdict::TooFewPairs | Verdict::NotJudged => "too little was measured to decide".to_owned(),
-        Verdict::Changed => "a different value, neither better nor worse".to_owned(),
-        Verdict::NoChangeSeen => no_change_seen(measure.interval),
-        Verdict::Better => changed(measure),
-        Verdict::Worse => match measure.change {
+        PairedVerdict::Same => "same".to_owned(),
+        PairedVerdict::TooFewPairs | PairedVerdict::NotJudged => "too little was measured to decide".to_owned(),
+        PairedVerdict::Changed => "a different value, neither better nor worse".to_owned(),
+        PairedVerdict::NoChangeSeen => no_change_seen(measure.interval),
+        PairedVerdict::Better => changed(measure),
+        PairedVerdict::Worse => match measure.change {
             Some(change) if change <= threshold => changed(measure) + ", within the threshold",
             _ => changed(measure),
         },
@@ -29,7 +29,7 @@ pub(super) fn is_time(measure: &MeasureComparison) -> bool {
 }
 
 fn changed(measure: &MeasureComparison) -> String {
-    let is_worse = measure.verdict == Verdict::Worse;
+    let is_worse = measure.verdict == PairedVerdict::Worse;
     let Some(change) = measure.change else {
         return format!("{} where there was nothing", grouped(measure.after as u64));
     };
@@ -114,7 +114,7 @@ fn decimals_of(width: f64) -> usize {
 mod tests {
     use super::*;
 
-    fn measure(unit: &str, change: Option<f64>, verdict: Verdict) -> MeasureComparison {
+    fn measure(unit: &str, change: Option<f64>, verdict: PairedVerdict) -> MeasureComparison {
         MeasureComparison {
             measure: "m".to_owned(),
             unit: unit.to_owned(),
@@ -123,11 +123,11 @@ mod tests {
             change,
             interval: None,
             verdict,
-            is_beyond_threshold: verdict == Verdict::Worse,
+            is_beyond_threshold: verdict == PairedVerdict::Worse,
         }
     }
 
-    fn time(change: f64, ends: (f64, f64), verdict: Verdict) -> MeasureComparison {
+    fn time(change: f64, ends: (f64, f64), verdict: PairedVerdict) -> MeasureComparison {
         let (lower, upper) = ends;
         let interval = ChangeInterval {
             lower,
@@ -144,30 +144,30 @@ mod tests {
         let check = |measure: MeasureComparison, expected: &str| {
             assert_eq!(verdict(&measure, 0.01), expected);
         };
-        check(time(0.41, (0.391, 0.432), Verdict::Worse), "slower by 41 % (39 … 43)");
-        check(time(-0.12, (-0.141, -0.1), Verdict::Better), "faster by 12 % (10 … 14)");
-        check(time(0.12, (0.116, 0.124), Verdict::Worse), "slower by 12.0 % (11.6 … 12.4)");
+        check(time(0.41, (0.391, 0.432), PairedVerdict::Worse), "slower by 41 % (39 … 43)");
+        check(time(-0.12, (-0.141, -0.1), PairedVerdict::Better), "faster by 12 % (10 … 14)");
+        check(time(0.12, (0.116, 0.124), PairedVerdict::Worse), "slower by 12.0 % (11.6 … 12.4)");
         check(
-            time(0.003, (-0.005, 0.011), Verdict::NoChangeSeen),
+            time(0.003, (-0.005, 0.011), PairedVerdict::NoChangeSeen),
             "no change seen (−0.5 … 1.1 %); a change of 1.2 % would have been",
         );
-        check(measure("ns", Some(0.5), Verdict::NoChangeSeen), "no change seen");
+        check(measure("ns", Some(0.5), PairedVerdict::NoChangeSeen), "no change seen");
         check(
-            time(0.0, (0.0, 0.0), Verdict::NoChangeSeen),
+            time(0.0, (0.0, 0.0), PairedVerdict::NoChangeSeen),
             "no change seen: every pair gave the same time, to a step of the clock; a smaller \
              change would not have been",
         );
         check(
-            time(0.1, (0.1, 0.1), Verdict::Worse),
+            time(0.1, (0.1, 0.1), PairedVerdict::Worse),
             "slower by 10.00 % in every pair, to a step of the clock",
         );
-        let worse = |change| measure("ns", Some(change), Verdict::Worse);
+        let worse = |change| measure("ns", Some(change), PairedVerdict::Worse);
         check(worse(0.01), "slower by 1.00 %, within the threshold");
         check(worse(0.011), "slower by 1.10 %");
-        check(measure("ns", Some(0.5), Verdict::TooFewPairs), "too little was measured to decide");
+        check(measure("ns", Some(0.5), PairedVerdict::TooFewPairs), "too little was measured to decide");
         let within = MeasureComparison {
             is_beyond_threshold: false,
-            ..time(0.004, (0.002, 0.006), Verdict::Worse)
+            ..time(0.004, (0.002, 0.006), PairedVerdict::Worse)
         };
         check(within, "slower by 0.4 % (0.2 … 0.6), within the threshold");
     }
@@ -177,14 +177,14 @@ mod tests {
         let check = |change, verdict_of, expected: &str| {
             assert_eq!(verdict(&measure("bytes", change, verdict_of), 0.0), expected);
         };
-        check(Some(0.5), Verdict::Worse, "50 % more");
-        check(Some(-0.333), Verdict::Better, "33 % less");
-        check(Some(0.0123), Verdict::Worse, "1.23 % more");
-        check(Some(0.000_001), Verdict::Worse, "<0.01 % more");
-        check(Some(12.0), Verdict::Worse, "1,200 % more");
-        check(None, Verdict::Worse, "1,234 where there was nothing");
-        check(Some(0.0), Verdict::Same, "same");
-        check(Some(1.0), Verdict::Changed, "a different value, neither better nor worse");
+        check(Some(0.5), PairedVerdict::Worse, "50 % more");
+        check(Some(-0.333), PairedVerdict::Better, "33 % less");
+        check(Some(0.0123), PairedVerdict::Worse, "1.23 % more");
+        check(Some(0.000_001), PairedVerdict::Worse, "<0.01 % more");
+        check(Some(12.0), PairedVerdict::Worse, "1,200 % more");
+        check(None, PairedVerdict::Worse, "1,234 where there was nothing");
+        check(Some(0.0), PairedVerdict::Same, "same");
+        check(Some(1.0), PairedVerdict::Changed, "a different value, neither better nor worse");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         check(0.0, "0 %");
         check(0.000_01, "+<0.01 %");
         check(-0.000_01, "−0.00 %");
-        let faster = time(-0.12, (-0.141, -0.1), Verdict::Better);
+        let faster = time(-0.12, (-0.141, -0.1), PairedVerdict::Better);
         assert_eq!(percent(-0.12, faster.interval), "−12 %");
     }
 }

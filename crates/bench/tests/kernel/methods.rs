@@ -5,7 +5,7 @@ use wingbeat_bench::{
     input::Input,
     measure::{against, bench},
     plan::Plan,
-    result::{Method, Report},
+    result::{Method, BenchReport},
 };
 use wingbeat_bpf::{
     code::{Insn, op},
@@ -40,7 +40,7 @@ fn spec(section: &str, insns: &[Insn]) -> Spec {
     Spec::parse("program.o", &program.object()).expect("an object")
 }
 
-fn measured(section: &str, insns: &[Insn]) -> Report {
+fn measured(section: &str, insns: &[Insn]) -> BenchReport {
     let spec = spec(section, insns);
     watched(|watcher| bench(&spec, &plan(section), watcher)).expect("it is measured")
 }

@@ -7,7 +7,7 @@ use wingbeat_bench::{
     input::MapSource,
     measure::bench,
     plan::Plan,
-    result::{Method, Report},
+    result::{Method, BenchReport},
 };
 use wingbeat_bpf::{
     code::{Insn, op},
@@ -82,7 +82,7 @@ fn plan(maps: Vec<MapSource>) -> Plan {
     }
 }
 
-fn measured(programs: &[Program<'_>], maps: Vec<MapSource>) -> Report {
+fn measured(programs: &[Program<'_>], maps: Vec<MapSource>) -> BenchReport {
     let report = watched(|watcher| bench(&object(programs), &plan(maps), watcher));
     let report = report.expect("it is measured");
     assert_eq!(report.failures, []);

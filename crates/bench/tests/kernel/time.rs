@@ -12,7 +12,7 @@ use std::{
 use wingbeat_bench::{
     measure::{Watcher, bench},
     plan::Plan,
-    result::{Method, Report},
+    result::{Method, BenchReport},
 };
 use wingbeat_bpf::{
     code::{Insn, op},
@@ -57,7 +57,7 @@ fn looping(quarters: i32) -> Spec {
 }
 
 /// Measures, and gives the report and how long it took. `stop_after` somebody wants to stop.
-fn measured(spec: &Spec, time: Duration, stop_after: Option<Duration>) -> (Report, Duration) {
+fn measured(spec: &Spec, time: Duration, stop_after: Option<Duration>) -> (BenchReport, Duration) {
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
     let report = thread::scope(|scope| {

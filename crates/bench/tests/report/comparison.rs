@@ -2,7 +2,7 @@
 
 use wingbeat_bench::{
     report::{Style, comparison},
-    result::{Comparison, Verdict},
+    result::{Comparison, PairedVerdict},
 };
 
 use crate::{human::check_text, sample};
@@ -44,7 +44,7 @@ fn the_last_line_tells_the_verdict() {
 fn of_many_cases_those_without_a_change_are_counted() {
     let mut found = sample::compared();
     let same = found.cases.remove(1);
-    assert!(same.measures.iter().all(|one| one.verdict != Verdict::Worse));
+    assert!(same.measures.iter().all(|one| one.verdict != PairedVerdict::Worse));
     found.cases.extend((0..30).map(|_| same.clone()));
     let text = comparison(&found, Style::default());
     assert!(text.contains("no change seen in 30 other cases"), "{text}");

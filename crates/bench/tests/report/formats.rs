@@ -3,7 +3,7 @@
 use serde_json::Value;
 use wingbeat_bench::{
     report::{Format, Style, bmf, csv, json, write, write_comparison},
-    result::{Part, Report},
+    result::{Part, BenchReport},
 };
 
 use crate::{golden, sample};
@@ -24,7 +24,7 @@ fn bencher_metric_format_holds_what_was_measured() {
     assert_eq!(bmf(&sample::report(Vec::new())).unwrap(), "{}\n");
 }
 
-fn benchmarks(report: &Report) -> Vec<(String, Value)> {
+fn benchmarks(report: &BenchReport) -> Vec<(String, Value)> {
     let value: Value = serde_json::from_str(&bmf(report).unwrap()).unwrap();
     let benchmarks = value.as_object().unwrap();
     benchmarks.iter().map(|(name, measures)| (name.clone(), measures.clone())).collect()

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
     report::{Style, errors, human},
-    result::{Failure, Part, Report},
+    result::{Failure, Part, BenchReport},
 };
 
 use crate::{golden, sample};
@@ -19,13 +19,13 @@ fn verbose(width: usize) -> Style {
 /// Compares with the golden file, which has what goes to stderr at its end, and with the width. Lines of
 /// logs are as long as they are.
 #[track_caller]
-fn check(name: &str, report: &Report, style: Style) {
+fn check(name: &str, report: &BenchReport, style: Style) {
     check_text(name, human(report, style), report, style);
 }
 
 /// The same of any text about a report.
 #[track_caller]
-pub(crate) fn check_text(name: &str, mut text: String, report: &Report, style: Style) {
+pub(crate) fn check_text(name: &str, mut text: String, report: &BenchReport, style: Style) {
     if let Some(errors) = errors(report, style) {
         text += &format!("\n(stderr)\n{errors}\n");
     }

@@ -4,7 +4,7 @@ use proptest::{collection::vec, option, prelude::*};
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
     report::{Style, bmf, comparison, csv, human, json},
-    result::{Case, Part, Report, Verdict},
+    result::{Case, Part, BenchReport, PairedVerdict},
 };
 
 use crate::sample;
@@ -53,7 +53,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-fn report() -> impl Strategy<Value = Report> {
+fn report() -> impl Strategy<Value = BenchReport> {
     let several = (name(), vec(case(), 0..30)).prop_map(|(program, mut cases)| {
         cases.iter_mut().for_each(|case| case.program.clone_from(&program));
         cases
@@ -104,7 +104,7 @@ proptest! {
         found.report = report;
         found.cases[0].name.clone_from(&name);
         found.cases[1].measures[0].measure = name;
-        found.cases[1].measures[0].verdict = Verdict::Better;
+        found.cases[1].measures[0].verdict = PairedVerdict::Better;
         let text = comparison(&found, style);
         prop_assert!(text.ends_with('\n') && !text.ends_with("\n\n"));
         for line in text.lines() {

@@ -7,8 +7,8 @@ use wingbeat_bench::{
     counts::{Calls, TailCalls},
     result::{
         Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution, Failure,
-        Latency, MeasureComparison, Method, Outcome, Outliers, Part, Report, Ruler, RunCounts,
-        SCHEMA_VERSION, Size, Verdict, Verified, Verifier,
+        Latency, MeasureComparison, Method, RunOutcome, Outliers, Part, BenchReport, Ruler, RunCounts,
+        SCHEMA_VERSION, Size, PairedVerdict, Verified, Verifier,
     },
 };
 
@@ -77,7 +77,7 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
         input: "default".to_owned(),
         input_bytes: 64,
         r#type: "xdp".to_owned(),
-        outcome: Outcome {
+        outcome: RunOutcome {
             return_value: 2,
             return_name: Some("XDP_PASS".to_owned()),
             unmet_expectation: None,
@@ -113,14 +113,14 @@ pub(crate) fn case_on(program: &str, input: &str, median_ns: f64, instructions: 
     Case { name: format!("{program}/{input}"), input: input.to_owned(), ..case }
 }
 
-pub(crate) fn report(cases: Vec<Case>) -> Report {
+pub(crate) fn report(cases: Vec<Case>) -> BenchReport {
     let machine = Conditions {
         cpu_measured: 1,
         kernel_release: Some("6.18.44".to_owned()),
         cpu_model: Some("Intel(R) Xeon(R) Processor @ 2.50GHz".to_owned()),
         ..Conditions::default()
     };
-    Report {
+    BenchReport {
         schema_version: SCHEMA_VERSION,
         wingbeat: "0.0.0".to_owned(),
         object: "target/fun-xdp.o".to_owned(),
@@ -145,7 +145,7 @@ pub(crate) fn report(cases: Vec<Case>) -> Report {
 }
 
 /// Two programs, one of which changes its packet and feeds its own next run.
-pub(crate) fn typical() -> Report {
+pub(crate) fn typical() -> BenchReport {
     let mut v3 = case("fun_xdp_v3", 63.44, 1_234);
     let mut v4 = case("fun_xdp_v4", 45.2, 118);
     if let Part::Measured(counts) = &mut v3.counts {
@@ -155,7 +155,7 @@ pub(crate) fn typical() -> Report {
         latency.method = Method::Batches;
         latency.reason = Some("instruction 12 is a tail call".to_owned());
     }
-    v4.outcome = Outcome {
+    v4.outcome = RunOutcome {
         return_value: 1,
         return_name: Some("XDP_DROP".to_owned()),
         unmet_expectation: Some(2),
@@ -202,7 +202,7 @@ pub(crate) fn verified(name: &str) -> Verified {
 }
 
 /// Nothing but programs that cannot be run.
-pub(crate) fn only_verified() -> Report {
+pub(crate) fn only_verified() -> BenchReport {
     let mut report = report(Vec::new());
     report.verified = vec![verified("on_open"), verified("on_close")];
     report.skipped = report.verified.iter().map(|it| Failure::new(&it.name, &it.reason)).collect();
@@ -210,7 +210,7 @@ pub(crate) fn only_verified() -> Report {
 }
 
 /// Everything that can be missing is missing.
-pub(crate) fn unavailable() -> Report {
+pub(crate) fn unavailable() -> BenchReport {
     let missing = |name: &str| {
         let wrapper = "the program throws exceptions, which the timing wrapper does not see";
         let mut case = case(name, 63.44, 1_234);
@@ -231,11 +231,11 @@ pub(crate) fn unavailable() -> Report {
         distribution: Part::Unavailable("the kernel\nrefused\tit".to_owned()),
     };
     let report = report(vec![missing("a"), b, missing("c")]);
-    Report { rulers: vec![ruler], is_interrupted: true, ..report }
+    BenchReport { rulers: vec![ruler], is_interrupted: true, ..report }
 }
 
 /// One program on so many packets of a capture; every tenth takes a longer way.
-pub(crate) fn inputs(count: u32) -> Report {
+pub(crate) fn inputs(count: u32) -> BenchReport {
     let packet = |number: u32| {
         let instructions =
             if number.is_multiple_of(10) { 1_234 } else { 97 + u64::from(number % 3) };
@@ -245,7 +245,7 @@ pub(crate) fn inputs(count: u32) -> Report {
     report((1..=count).map(packet).collect())
 }
 
-pub(crate) fn long_names() -> Report {
+pub(crate) fn long_names() -> BenchReport {
     let long = "a_classifier_of_source_addresses_whose_author_liked_names_that_say_it_all_at_once";
     report(vec![
         case("short", 63.44, 1_234),
@@ -256,7 +256,7 @@ pub(crate) fn long_names() -> Report {
     ])
 }
 
-fn time(before: f64, change: f64, half: f64, verdict: Verdict) -> MeasureComparison {
+fn time(before: f64, change: f64, half: f64, verdict: PairedVerdict) -> MeasureComparison {
     MeasureComparison {
         measure: "latency".to_owned(),
         unit: "ns".to_owned(),
@@ -271,7 +271,7 @@ fn time(before: f64, change: f64, half: f64, verdict: Verdict) -> MeasureCompari
             smallest_visible: Some(0.012),
         }),
         verdict,
-        is_beyond_threshold: verdict == Verdict::Worse && change > 0.01,
+        is_beyond_threshold: verdict == PairedVerdict::Worse && change > 0.01,
     }
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn compared() -> Comparison {
         name(
             "fun_xdp_v3",
             vec![
-                time(45.2, 0.41, 0.02, Verdict::Worse),
+                time(45.2, 0.41, 0.02, PairedVerdict::Worse),
                 exact("instructions", "instructions", 118, 1_234),
                 exact("verified-instructions", "instructions", 4_936, 4_936),
                 exact("jited-size", "bytes", 1_431, 1_431),
@@ -302,7 +302,7 @@ pub(crate) fn compared() -> Comparison {
         name(
             "fun_xdp_v4",
             vec![
-                time(45.2, 0.003, 0.008, Verdict::NoChangeSeen),
+                time(45.2, 0.003, 0.008, PairedVerdict::NoChangeSeen),
                 exact("instructions", "instructions", 118, 118),
                 exact("jited-size", "bytes", 1_431, 1_431),
             ],
@@ -310,10 +310,10 @@ pub(crate) fn compared() -> Comparison {
         name(
             "fun_xdp_v1",
             vec![
-                time(45.2, -0.12, 0.02, Verdict::Better),
+                time(45.2, -0.12, 0.02, PairedVerdict::Better),
                 exact("instructions", "instructions", 118, 104),
-                time(45.2, 0.006, 0.002, Verdict::Worse),
-                time(45.2, 0.0, 1.0, Verdict::TooFewPairs),
+                time(45.2, 0.006, 0.002, PairedVerdict::Worse),
+                time(45.2, 0.0, 1.0, PairedVerdict::TooFewPairs),
             ],
         ),
     ];

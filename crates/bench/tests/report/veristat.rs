@@ -6,7 +6,7 @@ use wingbeat_bench::{
         csv,
         veristat::{AgainstVeristat, VeristatRow, against_veristat, read},
     },
-    result::Verdict,
+    result::PairedVerdict,
 };
 
 use crate::sample;
@@ -221,7 +221,7 @@ fn our_own_csv_can_be_compared_with() {
     assert_eq!(found.cases.len(), 2);
     let measures: Vec<_> = found.cases.iter().flat_map(|case| &case.measures).collect();
     assert_eq!(measures.len(), 14);
-    assert!(measures.iter().all(|one| one.verdict == Verdict::Same), "{measures:?}");
+    assert!(measures.iter().all(|one| one.verdict == PairedVerdict::Same), "{measures:?}");
 }
 
 proptest! {

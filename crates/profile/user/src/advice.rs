@@ -12,7 +12,7 @@ use crate::summary::{Summary, off_cpu::OffCpu};
 
 /// Something to know about a recording.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Warning {
+pub enum ProfileWarning {
     NoSamples(NoSamples),
     /// Time off the CPU was to be measured, and there was none to speak of.
     NothingBlocked {
@@ -119,7 +119,7 @@ pub enum NoSamples {
     OtherHalf,
 }
 
-impl Warning {
+impl ProfileWarning {
     /// Is there nothing to show?
     pub fn is_failure(&self) -> bool {
         matches!(
@@ -142,12 +142,12 @@ const BUSY_SHARE_MIN: f64 = 0.05;
 const WRONG_SHARE_MAX: f64 = 0.01;
 
 /// The warnings that a run deserves, the gravest first.
-pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
+pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     let ticks = &summary.ticks;
     let stacks = &summary.stacks;
     let mut warnings = Vec::new();
     match &summary.off_cpu {
-        None if samples_kept == 0 => warnings.push(Warning::NoSamples(why_none(summary))),
+        None if samples_kept == 0 => warnings.push(ProfileWarning::NoSamples(why_none(summary))),
         None => {}
         Some(off_cpu) => of_blocks(summary, off_cpu, samples_kept, &mut warnings),
     }
@@ -156,20 +156,20 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     }
     if ticks.lost > 0 {
         let wanted = ticks.lost + ticks.sampled;
-        warnings.push(Warning::Lost { lost: ticks.lost, wanted, or: less_to_send(summary) });
+        warnings.push(ProfileWarning::Lost { lost: ticks.lost, wanted, or: less_to_send(summary) });
     }
     if let Some((error, _)) = ticks.failed.iter().max_by_key(|(_, count)| **count) {
         let failed = ticks.failed_total();
-        warnings.push(Warning::Failed { failed, error: error.clone() });
+        warnings.push(ProfileWarning::Failed { failed, error: error.clone() });
     }
     let taken = stacks.complete + stacks.truncated + stacks.broken;
     let share = |part: u64| part as f64 / taken.max(1) as f64;
     if summary.tails_lost > 0 {
-        warnings.push(Warning::TailsLost { lost: summary.tails_lost, or: less_to_send(summary) });
+        warnings.push(ProfileWarning::TailsLost { lost: summary.tails_lost, or: less_to_send(summary) });
     }
     let blamed = stacks.broken_by_module.iter().map(|(_, samples)| samples).sum();
     if share(blamed) >= BROKEN_SHARE_MIN {
-        warnings.push(Warning::Broken {
+        warnings.push(ProfileWarning::Broken {
             broken: blamed,
             samples: taken,
             modules: stacks.broken_by_module.clone(),
@@ -177,54 +177,54 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<Warning> {
     }
     if stacks.truncated > 0 {
         let truncated = stacks.truncated;
-        warnings.push(Warning::Truncated { truncated, samples: taken });
+        warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
     }
     if summary.events_lost > 0 {
-        warnings.push(Warning::EventsLost(summary.events_lost));
+        warnings.push(ProfileWarning::EventsLost(summary.events_lost));
     }
     if summary.children_lost > 0 {
-        warnings.push(Warning::ChildrenLost(summary.children_lost));
+        warnings.push(ProfileWarning::ChildrenLost(summary.children_lost));
     }
     warnings
 }
 
-fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &mut Vec<Warning>) {
+fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &mut Vec<ProfileWarning>) {
     let switches = &off_cpu.switches;
     if switches.reported + switches.still_blocked == 0 {
         // Where samples were taken as well, running all the time is no failure.
         if summary.mode == Mode::OffCpu.name() {
-            warnings.push(Warning::NothingBlocked {
+            warnings.push(ProfileWarning::NothingBlocked {
                 below_limit: switches.below_limit,
                 below_limit_ns: switches.below_limit_ns,
                 min_block_ns: off_cpu.min_block_ns,
             });
         } else if samples_kept == 0 && switches.below_limit == 0 {
-            warnings.push(Warning::NoSamples(why_none(summary)));
+            warnings.push(ProfileWarning::NoSamples(why_none(summary)));
         }
     } else if off_cpu.idle_hidden > 0 && summary.outputs.is_empty() {
-        warnings.push(Warning::AllHidden { threads: off_cpu.idle_hidden });
+        warnings.push(ProfileWarning::AllHidden { threads: off_cpu.idle_hidden });
     }
     if let Some(reason) = &off_cpu.fell_back {
-        warnings.push(Warning::FellBack { reason: reason.clone() });
+        warnings.push(ProfileWarning::FellBack { reason: reason.clone() });
     }
     let lost = switches.lost_total();
     if let Some((reason, _)) = switches.lost.iter().max_by_key(|(_, count)| **count)
         && lost > 0
     {
         let of = switches.out + switches.born + switches.begun_before;
-        warnings.push(Warning::BlocksLost { lost, of, reason });
+        warnings.push(ProfileWarning::BlocksLost { lost, of, reason });
     }
     let taken = &off_cpu.stacks_taken;
     if taken.missing > 0 {
         let blocks = switches.reported + switches.still_blocked;
-        warnings.push(Warning::StacksLost { missing: taken.missing, blocks });
+        warnings.push(ProfileWarning::StacksLost { missing: taken.missing, blocks });
     }
     if taken.wrong as f64 > WRONG_SHARE_MAX * taken.checked as f64 {
-        warnings.push(Warning::ReusedWrong { wrong: taken.wrong, checked: taken.checked });
+        warnings.push(ProfileWarning::ReusedWrong { wrong: taken.wrong, checked: taken.checked });
     }
     if off_cpu.threads_off > 0 {
         let threads = off_cpu.threads.len() as u64;
-        warnings.push(Warning::ThreadsOff { off: off_cpu.threads_off, threads });
+        warnings.push(ProfileWarning::ThreadsOff { off: off_cpu.threads_off, threads });
     }
 }
 
@@ -234,12 +234,12 @@ fn less_to_send(summary: &Summary) -> &'static str {
 }
 
 /// Samples of targets that sleep tell little: says so, and what to do instead.
-fn hardly_ran(summary: &Summary, warnings: &[Warning]) -> Option<Warning> {
+fn hardly_ran(summary: &Summary, warnings: &[ProfileWarning]) -> Option<ProfileWarning> {
     if summary.off_cpu.is_some() {
         return None;
     }
     let slept = match warnings.first() {
-        Some(Warning::NoSamples(NoSamples::Slept { .. })) => true,
+        Some(ProfileWarning::NoSamples(NoSamples::Slept { .. })) => true,
         Some(_) => false,
         None => {
             // Many threads that live shortly, or more than there are CPUs, cannot all run.
@@ -248,7 +248,7 @@ fn hardly_ran(summary: &Summary, warnings: &[Warning]) -> Option<Warning> {
             (summary.target_cpu_time_ns as f64) < BUSY_SHARE_MIN * could_ns
         }
     };
-    slept.then(|| Warning::HardlyRan {
+    slept.then(|| ProfileWarning::HardlyRan {
         cpu_ns: summary.target_cpu_time_ns,
         duration_ns: summary.duration_ns,
         instead: in_mode(&summary.command_line, Mode::OffCpu),
@@ -287,7 +287,7 @@ fn why_none(summary: &Summary) -> NoSamples {
     }
 }
 
-impl Warning {
+impl ProfileWarning {
     /// Name for machines, which stays the same from version to version.
     fn code(&self) -> &'static str {
         match self {
@@ -454,7 +454,7 @@ fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
     }
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ProfileWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text().fmt(f)
     }

@@ -5,7 +5,7 @@ use wingbeat_text::{
     Column, GivesWay, Scale, Style, Table, glued, grouped, paragraph, plural, share, unbroken,
 };
 
-use super::result::{ComparedRow, Comparison, End, Revision, Verdict};
+use super::result::{ComparedRow, Comparison, End, Revision, PairedVerdict};
 use crate::output::{
     document::{Block, Heading, Line, Span},
     write_markdown,
@@ -42,8 +42,8 @@ pub fn human(comparison: &Comparison, style: Style) -> String {
         blocks.push(table(comparison).write(style.width, paint, &|at, line| match rows.get(at) {
             Some(row) if row.is_beyond_threshold => paint.bad(line),
             Some(row) => match row.verdict {
-                Verdict::Better => paint.good(line),
-                Verdict::Worse | Verdict::Changed => line.to_owned(),
+                PairedVerdict::Better => paint.good(line),
+                PairedVerdict::Worse | PairedVerdict::Changed => line.to_owned(),
                 _ => paint.dim(line),
             },
             None => line.to_owned(),
@@ -169,17 +169,17 @@ fn rounded_down(confidence: f64) -> String {
 
 fn verdict(row: &ComparedRow) -> String {
     match row.verdict {
-        Verdict::Worse if row.is_beyond_threshold => "worse".to_owned(),
-        Verdict::Worse => "worse, within the threshold".to_owned(),
-        Verdict::Changed => "changed".to_owned(),
-        Verdict::Better => "better".to_owned(),
-        Verdict::TooFewPairs => "too few pairs to tell".to_owned(),
-        Verdict::NotJudged => "not judged".to_owned(),
-        Verdict::NoChangeSeen => match row.smallest_visible {
+        PairedVerdict::Worse if row.is_beyond_threshold => "worse".to_owned(),
+        PairedVerdict::Worse => "worse, within the threshold".to_owned(),
+        PairedVerdict::Changed => "changed".to_owned(),
+        PairedVerdict::Better => "better".to_owned(),
+        PairedVerdict::TooFewPairs => "too few pairs to tell".to_owned(),
+        PairedVerdict::NotJudged => "not judged".to_owned(),
+        PairedVerdict::NoChangeSeen => match row.smallest_visible {
             Some(smallest) => format!("no change ≥ {}", share::size(smallest)),
             None => "no change".to_owned(),
         },
-        Verdict::Same => "the same".to_owned(),
+        PairedVerdict::Same => "the same".to_owned(),
     }
 }
 
@@ -222,12 +222,12 @@ fn conclusion(comparison: &Comparison) -> String {
             parts.push(format!("{} {what}", grouped(count)));
         }
     };
-    let is_slight = |row: &ComparedRow| row.verdict == Verdict::Worse && !row.is_beyond_threshold;
+    let is_slight = |row: &ComparedRow| row.verdict == PairedVerdict::Worse && !row.is_beyond_threshold;
     tell("worse", |row| row.is_beyond_threshold);
     tell("worse within the threshold", is_slight);
-    tell("changed", |row| row.verdict == Verdict::Changed);
-    tell("better", |row| row.verdict == Verdict::Better);
-    tell("undecided", |row| row.verdict == Verdict::TooFewPairs);
+    tell("changed", |row| row.verdict == PairedVerdict::Changed);
+    tell("better", |row| row.verdict == PairedVerdict::Better);
+    tell("undecided", |row| row.verdict == PairedVerdict::TooFewPairs);
     let of = plural(comparison.rows.len(), "result");
     match parts.is_empty() {
         true => format!("no change seen in {of}"),

@@ -1,7 +1,7 @@
 //! What a comparison has found: data.
 
 use serde::{Deserialize, Serialize};
-pub use wingbeat_stats::paired::Verdict;
+pub use wingbeat_stats::paired::PairedVerdict;
 
 use crate::model::{BenchmarkName, Measure};
 
@@ -60,7 +60,7 @@ impl Comparison {
 
     /// Whether so little was run that no noisy measure got a verdict, though there are some.
     pub fn is_undecided(&self) -> bool {
-        self.rows.iter().any(|row| row.verdict == Verdict::TooFewPairs)
+        self.rows.iter().any(|row| row.verdict == PairedVerdict::TooFewPairs)
     }
 }
 
@@ -88,7 +88,7 @@ pub struct ComparedRow {
     pub smallest_visible: Option<f64>,
     pub pairs: usize,
     #[serde(with = "VerdictName")]
-    pub verdict: Verdict,
+    pub verdict: PairedVerdict,
     pub is_beyond_threshold: bool,
     /// What else there is to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use wingbeat_text::plural;
 
 use super::Message;
-use crate::{model::Status, output::Sentence};
+use crate::{model::AlertStatus, output::Sentence};
 
 /// GitHub shows ten of each kind for a step.
 const SHOWN_MAX: usize = 10;
@@ -14,8 +14,8 @@ pub fn annotations(message: &Message, is_strict: bool) -> String {
     let mut warnings = Vec::new();
     for sentence in message.sentences.iter().cloned() {
         match sentence {
-            Sentence::Alert(Status::Active, text) if is_strict => errors.push(("alert", text)),
-            Sentence::Alert(Status::Active, text) => warnings.push(("alert", text)),
+            Sentence::Alert(AlertStatus::Active, text) if is_strict => errors.push(("alert", text)),
+            Sentence::Alert(AlertStatus::Active, text) => warnings.push(("alert", text)),
             Sentence::Alert(..) => {}
             Sentence::Doubt(outcome, text) if outcome.is_suspect() => {
                 warnings.push(("may be a spike", text));

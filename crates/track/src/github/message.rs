@@ -1,7 +1,7 @@
 //! What GitHub is told, whoever judged: wingbeat by its own history, or a Bencher server.
 
 use crate::{
-    model::{Alert, Report, Status},
+    model::{Alert, Report, AlertStatus},
     output::{self, Page, Sentence},
     remote::{self, Answer, words},
 };
@@ -26,7 +26,7 @@ pub struct Message {
 impl Message {
     /// About a report that was judged here. `id` is the user's own name for the comment (`--ci-id`).
     pub fn of_page(page: &Page<'_>, id: Option<&str>) -> Self {
-        let is_active = |alert: &&Alert| alert.status == Status::Active;
+        let is_active = |alert: &&Alert| alert.status == AlertStatus::Active;
         Self {
             verdict: output::verdict(page),
             markdown: output::markdown(page, id),

@@ -19,14 +19,14 @@ pub enum Limit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum AlertStatus {
     Active,
     Dismissed,
     /// Silenced: it and later alerts of the same series do not count.
     Silenced,
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for AlertStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Active => "active",
@@ -43,7 +43,7 @@ pub struct Alert {
     pub benchmark: BenchmarkName,
     pub measure: Slug,
     pub limit: Limit,
-    pub status: Status,
+    pub status: AlertStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Alert {
             measure: verdict.measure.clone(),
             // An alert without a limit that was crossed is one of exact measures that rose.
             limit: verdict.limit.unwrap_or(Limit::Upper),
-            status: Status::Active,
+            status: AlertStatus::Active,
             reason: None,
         }
     }

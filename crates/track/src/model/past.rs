@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    alert::{Limit, Status},
+    alert::{Limit, AlertStatus},
     environment::Environment,
     measure::Measure,
     name::{BenchmarkName, BranchName},
@@ -56,7 +56,7 @@ pub struct PastPoint {
     pub repeats: Vec<f64>,
     /// Single measurements, if the report is among the newest, for which samples are read.
     pub samples: Vec<f64>,
-    pub alert: Option<(Limit, Status)>,
+    pub alert: Option<(Limit, AlertStatus)>,
     /// The decision about it, if it [stands out](Outcome::stands_out).
     pub outcome: Option<Outcome>,
 }

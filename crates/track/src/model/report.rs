@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     adapter::Adapter,
-    alert::{Alert, Status},
+    alert::{Alert, AlertStatus},
     environment::Environment,
     name::{BranchName, ProjectName, TestbedName},
     results::Results,
@@ -80,7 +80,7 @@ impl Report {
 
     /// Alerts that are neither dismissed nor silenced.
     pub fn active_alerts(&self) -> usize {
-        self.alerts.iter().filter(|alert| alert.status == Status::Active).count()
+        self.alerts.iter().filter(|alert| alert.status == AlertStatus::Active).count()
     }
 }
 

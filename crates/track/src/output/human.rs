@@ -9,7 +9,7 @@ use super::{
     short_hash, short_id,
     verdict::verdict,
 };
-use crate::model::{Outcome, Report, Status};
+use crate::model::{Outcome, Report, AlertStatus};
 
 /// Rows that the table has at least, if there are so many, before unchanged ones become a count.
 const ROWS_MAX: usize = 20;
@@ -37,7 +37,7 @@ pub fn human(page: &Page<'_>, style: Style) -> String {
         told.push(match sentence {
             Sentence::Failure(text) => (0, labelled(paint.bad("failed"), &text)),
             Sentence::Notice(text) => (1, labelled(paint.warning("notice"), &text)),
-            Sentence::Alert(Status::Active, text) => (2, labelled(paint.bad("alert "), &text)),
+            Sentence::Alert(AlertStatus::Active, text) => (2, labelled(paint.bad("alert "), &text)),
             Sentence::Doubt(outcome, text) => {
                 let label = if outcome.is_suspect() { "spike?" } else { "noisy " };
                 (3, labelled(paint.warning(label), &text))

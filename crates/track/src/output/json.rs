@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(crate) use self::ids::{sha1, time};
 use self::{entities::Entities, ids::Ids};
 use super::{Page, row::ReportRow, verdict};
-use crate::model::Status;
+use crate::model::AlertStatus;
 
 /// The report as Bencher's `JsonReport`, with what wingbeat adds in members called `wingbeat`.
 ///
@@ -24,7 +24,7 @@ pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);
     let rows = ReportRow::all(page);
-    let active = report.alerts.iter().filter(|alert| alert.status == Status::Active).count();
+    let active = report.alerts.iter().filter(|alert| alert.status == AlertStatus::Active).count();
     // The rows stand in the order of the report.
     let mut rest = rows.iter();
     let mut results = Vec::new();

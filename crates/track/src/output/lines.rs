@@ -1,11 +1,11 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, row::ReportRow};
-use crate::model::{FailedBenchmark, Outcome, Status};
+use crate::model::{FailedBenchmark, Outcome, AlertStatus};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {
-    Alert(Status, String),
+    Alert(AlertStatus, String),
     Failure(String),
     /// A metric that may be a spike, or whose history is too noisy to judge it.
     Doubt(Outcome, String),

@@ -7,7 +7,7 @@ use std::{
 
 use super::Page;
 use crate::model::{
-    Alert, BenchmarkResults, Measure, Metric, Outcome, Status, ThresholdModel, Verdict,
+    Alert, BenchmarkResults, Measure, Metric, Outcome, AlertStatus, ThresholdModel, Verdict,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl<'a> ReportRow<'a> {
 
     /// Whether it raises an alert that nobody has dismissed or silenced.
     pub(super) fn is_active(&self) -> bool {
-        self.alert.is_some_and(|alert| alert.status == Status::Active)
+        self.alert.is_some_and(|alert| alert.status == AlertStatus::Active)
     }
 
     /// Whether there is something to see.

@@ -8,7 +8,7 @@ use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{BranchName, Measure, MeasureKind, Status, TestbedName},
+    model::{BranchName, Measure, MeasureKind, AlertStatus, TestbedName},
     store::{Plot, PlotSeries},
 };
 
@@ -202,7 +202,7 @@ impl Line {
 
     /// Alerts that nobody has settled.
     pub fn active_alerts(&self) -> usize {
-        let is_active = |dot: &&Dot| matches!(dot.alert, Some((_, Status::Active)));
+        let is_active = |dot: &&Dot| matches!(dot.alert, Some((_, AlertStatus::Active)));
         self.dots.iter().filter(is_active).count()
     }
 

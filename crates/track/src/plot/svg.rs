@@ -13,7 +13,7 @@ use super::{
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
     words::{LAST_CHANGE, fit, width},
 };
-use crate::{model::Status, output::escaped};
+use crate::{model::AlertStatus, output::escaped};
 
 pub(super) use self::frame::{label, name};
 
@@ -128,12 +128,12 @@ pub(super) fn summary(chart: &Chart) -> String {
 fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     let dots = || chart.lines().flat_map(|line| &line.dots);
     let has_alert =
-        |is: fn(Status) -> bool| dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)));
+        |is: fn(AlertStatus) -> bool| dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)));
     let has_spread = dots().any(|dot| dot.lower.is_some() && dot.upper.is_some());
     let has_limit = dots().any(|dot| dot.lower_limit.is_some() || dot.upper_limit.is_some());
     let has_step = chart.lines().any(|line| !line.steps.is_empty());
-    let is_active = has_alert(|status| status == Status::Active);
-    let is_settled = has_alert(|status| status != Status::Active);
+    let is_active = has_alert(|status| status == AlertStatus::Active);
+    let is_settled = has_alert(|status| status != AlertStatus::Active);
     let has_news = chart.stamps.iter().any(|stamp| !stamp.news.is_empty());
     let step = r#"<path class="step" d="M9 -6V6"/><path class="level" d="M0 -5H9M9 5H18"/>"#;
     let settled = r#"<circle class="settled" cx="9" r="5"/>"#;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::model::{Limit, Status};
+use crate::model::{Limit, AlertStatus};
 
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
@@ -42,7 +42,7 @@ pub struct RemoteAlert {
     pub baseline: Option<f64>,
     pub limit: Limit,
     pub limit_value: Option<f64>,
-    pub status: Status,
+    pub status: AlertStatus,
     pub url: Option<String>,
 }
 
@@ -121,7 +121,7 @@ struct JsonAlert {
     threshold: AlertThreshold,
     boundary: Boundary,
     limit: Limit,
-    status: Status,
+    status: AlertStatus,
 }
 
 #[derive(Deserialize)]
@@ -152,7 +152,7 @@ impl Answer {
         let report = JsonReport::deserialize(&json)?;
         let alerts: Vec<RemoteAlert> =
             report.alerts.iter().flatten().map(RemoteAlert::of).collect();
-        let active = alerts.iter().filter(|alert| alert.status == Status::Active).count();
+        let active = alerts.iter().filter(|alert| alert.status == AlertStatus::Active).count();
         let counts = report.counts.as_ref().map(|counts| &counts.alerts);
         let measures = || report.results.iter().flatten().flatten().flat_map(|it| &it.measures);
         let answer = Self {

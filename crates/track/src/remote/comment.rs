@@ -7,7 +7,7 @@ use super::{
     words::{self, Figures},
 };
 use crate::{
-    model::{Report, Status},
+    model::{Report, AlertStatus},
     output::{
         self,
         document::{Block, Heading, Line, Span},
@@ -79,7 +79,7 @@ fn alert(alert: &RemoteAlert) -> Vec<Line> {
         None => Span::code(&alert.benchmark),
     };
     let status = match alert.status {
-        Status::Active => String::new(),
+        AlertStatus::Active => String::new(),
         settled => format!(" ({settled})"),
     };
     vec![

@@ -3,7 +3,7 @@
 use wingbeat_text::{Style, paragraph};
 
 use super::{Answer, words};
-use crate::model::Status;
+use crate::model::AlertStatus;
 
 /// What the server said, for a terminal: alerts, links, one line of verdict, no warnings.
 pub fn human(answer: &Answer, style: Style) -> String {
@@ -23,7 +23,7 @@ pub fn human(answer: &Answer, style: Style) -> String {
     }
     for alert in &answer.alerts {
         let label = match alert.status {
-            Status::Active => paint.bad("alert"),
+            AlertStatus::Active => paint.bad("alert"),
             _ => paint.dim("alert"),
         };
         text += &format!("{label}  {}\n", paragraph(&words::alert(alert), 7, style.width));

@@ -3,7 +3,7 @@
 use wingbeat_text::plural;
 
 use super::{Answer, RemoteAlert};
-use crate::model::{Direction, Limit, Measure, MeasureKind, Status};
+use crate::model::{Direction, Limit, Measure, MeasureKind, AlertStatus};
 
 /// The answer in one line.
 pub(crate) fn verdict(answer: &Answer) -> String {
@@ -25,7 +25,7 @@ pub(crate) fn alert(alert: &RemoteAlert) -> String {
     let figures = Figures::of(alert);
     let usual = figures.baseline.map(|baseline| format!(", usually {baseline}"));
     let status = match alert.status {
-        Status::Active => String::new(),
+        AlertStatus::Active => String::new(),
         settled => format!("; {settled}"),
     };
     format!(

@@ -8,7 +8,7 @@ use super::{ComparedWith, Finding, Request, RunError, notices};
 use crate::{
     decide::{self, Decision, ReportInput, Series},
     model::{
-        Alert, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report, Slug, Status,
+        Alert, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report, Slug, AlertStatus,
         ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
@@ -52,8 +52,8 @@ impl Background {
 
     pub(super) fn alert(&self, verdict: &Verdict) -> Alert {
         let status = match self.is_silenced(verdict) {
-            true => Status::Silenced,
-            false => Status::Active,
+            true => AlertStatus::Silenced,
+            false => AlertStatus::Active,
         };
         Alert { status, ..Alert::of(Uuid::now_v7(), verdict) }
     }

@@ -10,7 +10,7 @@ use wingbeat_text::{first_few, share};
 use crate::{
     decide::Series,
     model::{
-        MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug, Status,
+        MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug, AlertStatus,
         Threshold, Verdict,
         threshold::{Test, matches_glob},
     },
@@ -56,7 +56,7 @@ pub(super) fn of_absorbed<'a>(
 /// baseline is nearer to them.
 fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
     let is_open =
-        |point: &&PastPoint| point.alert.is_some_and(|(_, status)| status != Status::Dismissed);
+        |point: &&PastPoint| point.alert.is_some_and(|(_, status)| status != AlertStatus::Dismissed);
     let open_alerts = points.iter().rev().take_while(is_open).count();
     let first = points.len().checked_sub(open_alerts).filter(|&first| first > 0)?;
     let (before, alerts) = points.split_at(first);
@@ -144,7 +144,7 @@ mod tests {
         let check = |values: &[f64], open_alerts: usize, baseline, expected: Option<f64>| {
             let first = values.len() - open_alerts;
             let point = |(report, &value): (usize, &f64)| PastPoint {
-                alert: (report >= first).then_some((Limit::Upper, Status::Active)),
+                alert: (report >= first).then_some((Limit::Upper, AlertStatus::Active)),
                 ..PastPoint::new(report, value)
             };
             let points: Vec<PastPoint> = values.iter().enumerate().map(point).collect();

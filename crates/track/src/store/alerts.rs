@@ -22,7 +22,7 @@ pub struct AlertChange {
     pub alert: Uuid,
     #[serde(with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
-    pub status: Status,
+    pub status: AlertStatus,
     /// What the person said who changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -32,7 +32,7 @@ pub struct AlertChange {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AlertFilter {
     pub reports: ReportFilter,
-    pub status: Option<Status>,
+    pub status: Option<AlertStatus>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +77,7 @@ impl Store {
     pub fn set_alert_status(
         &mut self,
         alert: Uuid,
-        status: Status,
+        status: AlertStatus,
         reason: Option<String>,
     ) -> Result<AlertChange, StoreError> {
         let change = || {
@@ -238,14 +238,14 @@ fn silenced(
         let mut statement = prepare(db, sql)?;
         let mut rows = statement.query([branch, testbed])?;
         while let Some(row) = rows.next()? {
-            let status = row.get::<_, Word<Status>>("status")?.0;
+            let status = row.get::<_, Word<AlertStatus>>("status")?.0;
             let series = (row.get::<_, Text<_>>("benchmark")?.0, row.get::<_, Text<_>>("slug")?.0);
             // What is settled for one alert says nothing about its series.
-            if status != Status::Dismissed {
+            if status != AlertStatus::Dismissed {
                 last.insert(series, status);
             }
         }
-        let silenced = last.into_iter().filter(|(_, status)| *status == Status::Silenced);
+        let silenced = last.into_iter().filter(|(_, status)| *status == AlertStatus::Silenced);
         all.extend(silenced.map(|(series, _)| series));
     }
     Ok(all)

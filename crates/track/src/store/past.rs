@@ -176,7 +176,7 @@ pub(super) fn metric_key(row: &Row<'_>, first: usize) -> SqlResult<MetricRow> {
 /// What was decided about a metric, if it stood out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark {
-    pub(super) alert: Option<(Limit, Status)>,
+    pub(super) alert: Option<(Limit, AlertStatus)>,
     pub(super) outcome: Option<Outcome>,
 }
 

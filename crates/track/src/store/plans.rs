@@ -67,7 +67,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.insert(&main).expect("stored");
     store.insert(&feature).expect("stored");
     let alert = main.alerts[0].uuid;
-    store.set_alert_status(alert, Status::Silenced, None).expect("changed");
+    store.set_alert_status(alert, AlertStatus::Silenced, None).expect("changed");
     let query = HistoryQuery::of(&report(3, "feature", feature.start_point.clone()));
     let history = store.history(&query).expect("a history");
     assert_eq!((history.baseline.reports.len(), history.own.reports.len()), (1, 1));
@@ -84,7 +84,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     let of_project = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
     for reports in [ReportFilter::default(), of_project, of_branch, some] {
         assert!(!store.reports(&reports, 10).expect("reports").is_empty());
-        for status in [None, Some(Status::Silenced)] {
+        for status in [None, Some(AlertStatus::Silenced)] {
             let filter = AlertFilter { reports: reports.clone(), status };
             assert_eq!(store.alerts(&filter, 1).expect("alerts").len(), 1);
         }

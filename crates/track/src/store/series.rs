@@ -60,7 +60,7 @@ pub struct PlotPoint {
     pub upper_limit: Option<f64>,
     pub outcome: Option<Outcome>,
     /// The alert that it raised, with its present status.
-    pub alert: Option<(Limit, Status)>,
+    pub alert: Option<(Limit, AlertStatus)>,
 }
 
 impl PlotQuery {

@@ -37,7 +37,7 @@ fn markdown_as_a_whole() {
         baseline: Some(1000.0),
         change: Some([0.2, 0.18, 0.22]),
         reason: "far away",
-        status: Some(Status::Active),
+        status: Some(AlertStatus::Active),
         ..Case::new("a|b", "latency", 1200.0, Outcome::Worse)
     }]);
     sample.report.start_point = None;
@@ -84,7 +84,7 @@ fn text_is_escaped() {
     let evil: &'static str = "</code></td><script>alert(1)</script> @all **x** `y` | z";
     let mut sample = Sample::of(vec![Case {
         reason: evil,
-        status: Some(Status::Active),
+        status: Some(AlertStatus::Active),
         ..Case::new(evil, "latency", 1.0, Outcome::Changed)
     }]);
     sample.remarks.push(evil.to_owned());
@@ -122,7 +122,7 @@ fn long_reports_are_shortened() {
     for number in 0..3000 {
         let name: &'static str = format!("module::benchmark_number_{number}").leak();
         let case = Case::new(name, "latency", 1.0, Outcome::Worse);
-        loud.add(0, Case { status: Some(Status::Active), reason: "a reason", ..case });
+        loud.add(0, Case { status: Some(AlertStatus::Active), reason: "a reason", ..case });
     }
     for form in FORMS {
         for sample in [&loud, &quiet(3000)] {

@@ -48,7 +48,7 @@ fn every_width_is_kept() {
         measure: custom("表 a measure with quite a name"),
         metric: Metric::new(12.0).within(1.0, 90_000.0),
         reason: "averyveryveryveryveryveryverylongwordwithoutanyblankatall and others",
-        status: Some(Status::Active),
+        status: Some(AlertStatus::Active),
         ..Case::new(name, "x", 0.0, Outcome::Changed)
     };
     sample.add(0, wide);
@@ -107,7 +107,7 @@ fn the_last_line() {
         smallest_visible,
         ..Case::new(name, "latency", 1.0, outcome)
     };
-    let active = Some(Status::Active);
+    let active = Some(AlertStatus::Active);
     check(vec![], "no benchmark was found");
     check(vec![case(Outcome::Worse, active)], "1 of 1 metric is worse: a latency +4.2 %");
     check(
@@ -142,7 +142,7 @@ fn the_last_line() {
     alone(Outcome::NotJudged, None, nobody);
     check(
         vec![
-            case(Outcome::Worse, Some(Status::Silenced)),
+            case(Outcome::Worse, Some(AlertStatus::Silenced)),
             other("b", Outcome::MovedTogether, None),
         ],
         "no active alert in 2 metrics, 1 is dismissed or silenced, 1 moved together; a change of 1.3 % \

@@ -25,7 +25,7 @@ pub(crate) struct Case {
     pub(crate) change: Option<[f64; 3]>,
     pub(crate) smallest_visible: Option<f64>,
     pub(crate) reason: &'static str,
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Option<AlertStatus>,
 }
 
 impl Case {
@@ -120,7 +120,7 @@ impl Sample {
         self.thresholds.push(case.test.map(ThresholdModel::new));
         if let Some(status) = case.status {
             let uuid = Uuid::from_u128(100 + self.report.alerts.len() as u128);
-            let reason = (status != Status::Active).then(|| "known".to_owned());
+            let reason = (status != AlertStatus::Active).then(|| "known".to_owned());
             let alert = Alert { limit, status, reason, ..Alert::of(uuid, &verdict) };
             self.report.alerts.push(alert);
         }
@@ -160,14 +160,14 @@ pub(crate) fn mixed() -> Sample {
             change: Some([0.2, 0.18, 0.22]),
             smallest_visible: Some(0.03),
             reason: "+20.0 % from the usual level",
-            status: Some(Status::Active),
+            status: Some(AlertStatus::Active),
             ..case("parse/large", "latency", 0.0, Outcome::Worse)
         },
         Case {
             baseline: Some(120.0),
             change: Some([0.275, 0.275, 0.275]),
             reason: "an exact measure that was 120 is off by 33",
-            status: Some(Status::Active),
+            status: Some(AlertStatus::Active),
             ..case("parse/large", "instructions", 153.0, Outcome::Worse)
         },
         Case {
@@ -179,7 +179,7 @@ pub(crate) fn mixed() -> Sample {
         Case {
             test: Some(Test::TTest),
             baseline: Some(10.0),
-            status: Some(Status::Silenced),
+            status: Some(AlertStatus::Silenced),
             reason: "t_test",
             ..case("write", "build-time", 20.0, Outcome::Worse)
         },

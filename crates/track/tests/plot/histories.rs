@@ -63,7 +63,7 @@ pub(crate) fn limited(mut line: Line, low: f64, high: f64) -> Line {
     line
 }
 
-pub(crate) fn alert(line: &mut Line, index: usize, status: Status) {
+pub(crate) fn alert(line: &mut Line, index: usize, status: AlertStatus) {
     line.dots[index].alert = Some((Limit::Upper, status));
     line.dots[index].outcome = Some(Outcome::Worse);
 }
@@ -88,20 +88,20 @@ pub(crate) fn busy() -> Chart {
         1260.0,
     );
     for index in 40..46 {
-        alert(&mut first, index, Status::Active);
+        alert(&mut first, index, AlertStatus::Active);
     }
     first.steps = vec![Step { dot: 40, before: 1200.0, after: 1380.0 }];
     let mut second = line("play_game", (0..60).map(|_| 1010.0 * (1.0 + 0.008 * dice.normal())));
     second.dots[20].value = 1620.0;
     second.dots[20].upper = Some(1700.0);
-    alert(&mut second, 20, Status::Dismissed);
+    alert(&mut second, 20, AlertStatus::Dismissed);
     let third = line("parse/json/small", (0..60).map(|_| 1330.0 * (1.0 + 0.006 * dice.normal())));
     let mut count = bare(line(
         "fibonacci_20",
         (0..60).map(|index| if index < 40 { 18_204.0 } else { 18_211.0 }),
     ));
     count.steps = vec![Step { dot: 40, before: 18_204.0, after: 18_211.0 }];
-    alert(&mut count, 40, Status::Silenced);
+    alert(&mut count, 40, AlertStatus::Silenced);
     let mut chart = chart(
         "simple-profiler",
         60,
@@ -148,7 +148,7 @@ pub(crate) fn wide() -> Chart {
     for dot in &mut main.dots[21..30] {
         (dot.lower_limit, dot.upper_limit) = (Some(-1e6), Some(900e6));
     }
-    alert(&mut main, 20, Status::Active);
+    alert(&mut main, 20, AlertStatus::Active);
     let next = bare(line("next", (0..60).map(|index| if index < 50 { 33.0 } else { 36.0 })));
     let panels =
         vec![Panel { benchmark: "sample".to_owned(), ..panel("latency", vec![main, next]) }];
@@ -225,7 +225,7 @@ pub(crate) fn long(count: usize) -> Chart {
         line("long", (0..count).map(|index| level(index) * (1.0 + 0.01 * dice.normal())));
     line.dots[count / 4].value = 9e6;
     line.steps = vec![Step { dot: count * 3 / 5, before: 5e6, after: 5.6e6 }];
-    alert(&mut line, count / 4, Status::Active);
+    alert(&mut line, count / 4, AlertStatus::Active);
     let limited = limited(line, 4.7e6, 5.3e6);
     chart("many points", count, Duration::minutes(20), vec![panel("latency", vec![limited])])
 }

@@ -42,7 +42,7 @@ fn dot(stamps: usize) -> impl Strategy<Value = Dot> {
     let ends = prop::array::uniform4(prop::option::of(value()));
     let alert = prop::option::of((
         prop_oneof![Just(Limit::Lower), Just(Limit::Upper)],
-        prop_oneof![Just(Status::Active), Just(Status::Dismissed)],
+        prop_oneof![Just(AlertStatus::Active), Just(AlertStatus::Dismissed)],
     ));
     (0..stamps, value(), ends, alert).prop_map(|(stamp, value, ends, alert)| {
         let [lower, upper, lower_limit, upper_limit] = ends;

@@ -56,7 +56,7 @@ fn what_is_in_sight_is_explained() {
     let of = |line| chart("a", 3, Duration::hours(1), vec![panel("latency", vec![line])]);
     check(&of(plain.clone()), "spread", true);
     check(&of(plain.clone()), "alert", false);
-    alert(&mut plain, 1, Status::Active);
+    alert(&mut plain, 1, AlertStatus::Active);
     check(&of(plain), "alert", true);
     check(&busy(), "environment changed", true);
     check(&busy(), "change of level", true);

@@ -134,7 +134,7 @@ fn alerts_and_links() {
     assert_eq!((answer.alerts_total, answer.alerts_active, answer.metrics), (1, 1, 1));
     let alert = &answer.alerts[0];
     assert_eq!((alert.benchmark.as_str(), alert.measure.as_str()), ("a-b", "Latency"));
-    assert_eq!((alert.limit, alert.status), (Limit::Upper, Status::Active));
+    assert_eq!((alert.limit, alert.status), (Limit::Upper, AlertStatus::Active));
     assert_eq!((alert.value, alert.limit_value), (1500.0, Some(1100.0)));
     let [report, branch, head, testbed, benchmark, measure] = [1, 4, 5, 6, 7, 8].map(id);
     let url = format!(

@@ -12,7 +12,7 @@ fn alerts_are_listed_newest_first_with_what_they_are_about() {
     temporary.insert(&reports);
     let middle = reports[1].alerts[0].uuid;
     let reason = Some("the disk was slow".to_owned());
-    temporary.store.set_alert_status(middle, Status::Dismissed, reason.clone()).expect("changed");
+    temporary.store.set_alert_status(middle, AlertStatus::Dismissed, reason.clone()).expect("changed");
     let check = |filter: AlertFilter, limit, expected: &[usize]| {
         let alerts = temporary.store.alerts(&filter, limit).expect("a list");
         let uuids: Vec<_> = alerts.iter().map(|stored| stored.alert.uuid).collect();
@@ -22,12 +22,12 @@ fn alerts_are_listed_newest_first_with_what_they_are_about() {
     let all = AlertFilter::default;
     check(all(), 100, &[2, 1, 0]);
     check(all(), 1, &[2]);
-    check(AlertFilter { status: Some(Status::Active), ..all() }, 100, &[2, 0]);
-    check(AlertFilter { status: Some(Status::Dismissed), ..all() }, 100, &[1]);
+    check(AlertFilter { status: Some(AlertStatus::Active), ..all() }, 100, &[2, 0]);
+    check(AlertFilter { status: Some(AlertStatus::Dismissed), ..all() }, 100, &[1]);
     let since = ReportFilter { since: Some(at(2)), ..ReportFilter::default() };
     check(AlertFilter { reports: since, ..all() }, 100, &[2, 1]);
     let stored = temporary.store.alerts(&all(), 100).expect("a list").remove(1);
-    assert_eq!((stored.alert.status, &stored.alert.reason), (Status::Dismissed, &reason));
+    assert_eq!((stored.alert.status, &stored.alert.reason), (AlertStatus::Dismissed, &reason));
     assert_eq!((stored.report, stored.value), (reports[1].uuid, 2.0));
     assert_eq!(
         (stored.measure, stored.boundary),
@@ -35,7 +35,7 @@ fn alerts_are_listed_newest_first_with_what_they_are_about() {
     );
     assert!(stored.changed.is_some());
     let report = temporary.store.report(reports[1].uuid).expect("read").expect("a report");
-    assert_eq!((report.alerts[0].status, &report.alerts[0].reason), (Status::Dismissed, &reason));
+    assert_eq!((report.alerts[0].status, &report.alerts[0].reason), (AlertStatus::Dismissed, &reason));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn the_last_change_counts_also_within_a_moment() {
     temporary.store.insert(&report).expect("stored");
     let alert = report.alerts[0].uuid;
     for round in 0..50 {
-        let status = [Status::Dismissed, Status::Silenced, Status::Active][round % 3];
+        let status = [AlertStatus::Dismissed, AlertStatus::Silenced, AlertStatus::Active][round % 3];
         temporary.store.set_alert_status(alert, status, None).expect("changed");
         let stored = temporary.store.alerts(&AlertFilter::default(), 1).expect("a list").remove(0);
         assert_eq!(stored.alert.status, status, "round {round}");
@@ -55,7 +55,7 @@ fn the_last_change_counts_also_within_a_moment() {
 #[test]
 fn an_alert_that_is_not_there() {
     let mut temporary = temporary();
-    let error = temporary.store.set_alert_status(Uuid::nil(), Status::Dismissed, None);
+    let error = temporary.store.set_alert_status(Uuid::nil(), AlertStatus::Dismissed, None);
     let error = error.expect_err("no alert");
     assert!(matches!(error, StoreError::NoSuchAlert { .. }), "{error:?}");
 }
@@ -70,12 +70,12 @@ fn a_silenced_series_stays_silenced() {
     temporary.insert([&first, &second, &elsewhere]);
     let series = (benchmark("a"), Measure::latency().slug);
     let steps = [
-        (&elsewhere, Status::Silenced, false),
-        (&second, Status::Dismissed, false),
-        (&first, Status::Silenced, true),
+        (&elsewhere, AlertStatus::Silenced, false),
+        (&second, AlertStatus::Dismissed, false),
+        (&first, AlertStatus::Silenced, true),
         // Another alert of the series is settled: the series is silenced as before.
-        (&second, Status::Dismissed, true),
-        (&second, Status::Active, false),
+        (&second, AlertStatus::Dismissed, true),
+        (&second, AlertStatus::Active, false),
     ];
     for (report, status, is_silenced) in steps {
         let alert = report.alerts[0].uuid;

@@ -25,7 +25,7 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let before = files(&folder);
     assert_eq!(before.keys().collect::<Vec<_>>(), [&name]);
     // A change of an alert is a file of its own; that of the report stays as it is.
-    let change = temporary.store.set_alert_status(first.alerts[0].uuid, Status::Silenced, None);
+    let change = temporary.store.set_alert_status(first.alerts[0].uuid, AlertStatus::Silenced, None);
     let change = change.expect("changed");
     temporary.store.insert(&report("main", 60, 2.5)).expect("stored");
     check(&temporary.store, 1, 1, 1);
@@ -43,7 +43,7 @@ fn what_was_exported_comes_in_once() {
     let report = rich(1, 5);
     from.store.insert(&report).expect("stored");
     let reason = Some("known".to_owned());
-    from.store.set_alert_status(report.alerts[0].uuid, Status::Dismissed, reason).expect("changed");
+    from.store.set_alert_status(report.alerts[0].uuid, AlertStatus::Dismissed, reason).expect("changed");
     let folder = from.folder.path().join("files");
     from.store.export(&folder).expect("exported");
     let mut to = temporary();
@@ -64,7 +64,7 @@ fn a_change_may_come_before_its_alert() {
     let mut from = temporary();
     let report = rich(1, 1);
     from.store.insert(&report).expect("stored");
-    from.store.set_alert_status(report.alerts[0].uuid, Status::Silenced, None).expect("changed");
+    from.store.set_alert_status(report.alerts[0].uuid, AlertStatus::Silenced, None).expect("changed");
     let folder = from.folder.path().join("files");
     from.store.export(&folder).expect("exported");
     let later = from.folder.path().join("later");
@@ -76,7 +76,7 @@ fn a_change_may_come_before_its_alert() {
     assert_eq!(to.store.import(&folder).expect("imported").alert_changes, 1);
     assert_eq!(to.store.import(&later).expect("imported").reports, 1);
     let found = to.store.report(report.uuid).expect("read").expect("a report");
-    assert_eq!(found.alerts[0].status, Status::Silenced);
+    assert_eq!(found.alerts[0].status, AlertStatus::Silenced);
 }
 
 #[test]

@@ -85,6 +85,6 @@ fn make_the_fixture() {
     store.insert(&feature).expect("stored");
     let alert = rich(2, 0).alerts[0].uuid;
     let reason = Some("a change of the host".to_owned());
-    store.set_alert_status(alert, Status::Silenced, reason).expect("changed");
+    store.set_alert_status(alert, AlertStatus::Silenced, reason).expect("changed");
     store.export(folder.join(format!("version-{VERSION}"))).expect("exported");
 }

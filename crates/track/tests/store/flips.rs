@@ -56,7 +56,7 @@ fn flip(which: impl Fn(usize) -> bool) -> (usize, usize) {
         store.insert(&rich(number, 4)).expect("stored");
     }
     let alert = rich(3, 0).alerts[0].uuid;
-    store.set_alert_status(alert, Status::Silenced, None).expect("changed");
+    store.set_alert_status(alert, AlertStatus::Silenced, None).expect("changed");
     drop(store);
     let whole = fs::read(&path).expect("the store");
     let (expected, files) = (all(&path).expect("whole"), exported(&path).expect("whole"));

@@ -168,7 +168,7 @@ fn points_tell_what_is_known_of_them() {
     second.iterations.push(report("main", 2, 8.0).iterations[0].clone());
     let mut temporary = of([first.clone(), second]);
     let alert = first.alerts[0].uuid;
-    temporary.store.set_alert_status(alert, Status::Dismissed, None).expect("changed");
+    temporary.store.set_alert_status(alert, AlertStatus::Dismissed, None).expect("changed");
     let query =
         HistoryQuery { sampled_reports_max: 1, ..HistoryQuery::of(&report("main", 9, 1.0)) };
     let past = temporary.store.history(&query).expect("a history").baseline;
@@ -180,7 +180,7 @@ fn points_tell_what_is_known_of_them() {
     assert_eq!(values, [(0, 0, 5.0), (1, 0, 5.0), (1, 1, 8.0)]);
     assert_eq!(points[0].samples, [0.0; 0], "of the newest report only");
     assert_eq!(points[1].samples, [4.0, 6.0]);
-    assert_eq!(points[0].alert, Some((Limit::Upper, Status::Dismissed)));
+    assert_eq!(points[0].alert, Some((Limit::Upper, AlertStatus::Dismissed)));
     assert_eq!((points[0].outcome, points[1].outcome), (Some(Outcome::Worse), None));
 }
 

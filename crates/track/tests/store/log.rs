@@ -41,7 +41,7 @@ fn a_summary_counts() {
     };
     assert_eq!(counts(&temporary.store), (4, 1, 1, 1));
     let alert = report.alerts[0].uuid;
-    temporary.store.set_alert_status(alert, Status::Dismissed, None).expect("changed");
+    temporary.store.set_alert_status(alert, AlertStatus::Dismissed, None).expect("changed");
     assert_eq!(counts(&temporary.store), (4, 1, 1, 0));
 }
 
@@ -127,7 +127,7 @@ fn series_are_drawn_with_boundaries_and_alerts() {
     let [first, second] = &main.points[..] else { panic!("two points") };
     assert_eq!((first.lower_limit, first.upper_limit), (None, Some(2.0)));
     assert_eq!(first.outcome, Some(Outcome::Worse));
-    assert_eq!(first.alert, Some((Limit::Upper, Status::Active)));
+    assert_eq!(first.alert, Some((Limit::Upper, AlertStatus::Active)));
     assert_eq!((second.upper_limit, second.outcome, second.alert), (None, None, None));
     assert_eq!(plot.reports[second.report].uuid, reports[1].uuid);
 }

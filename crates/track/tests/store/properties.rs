@@ -182,7 +182,7 @@ proptest! {
             .map(|second| with_alert(report("main", second, 0.0)).alerts[0].uuid)
             .collect();
         for (alert, status, place) in changes {
-            let status = [Status::Active, Status::Dismissed, Status::Silenced][status];
+            let status = [AlertStatus::Active, AlertStatus::Dismissed, AlertStatus::Silenced][status];
             let store = &mut stores[usize::from(place)].store;
             // The alert may not be in that store.
             let _ = store.set_alert_status(*alert.get(&alerts), status, None);

@@ -12,7 +12,7 @@ use wingbeat_bench::{
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
     report::{self, Style, veristat},
-    result::{Comparison, Failure, Report, SCHEMA_VERSION},
+    result::{Comparison, Failure, BenchReport, SCHEMA_VERSION},
 };
 use wingbeat_bpf::{loader::LoadError, spec::Spec};
 
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
 
 /// What came out.
 struct Done {
-    report: Report,
+    report: BenchReport,
     /// The text, where it is not that of the report alone.
     text: Option<String>,
     is_worse: bool,
@@ -120,7 +120,7 @@ fn veristat_rows(csv: &Path) -> anyhow::Result<Vec<veristat::VeristatRow>> {
 
 /// Compares with them.
 fn against_veristat(
-    report: Report,
+    report: BenchReport,
     rows: &[veristat::VeristatRow],
     csv: &Path,
     thresholds: Thresholds,
@@ -232,7 +232,7 @@ fn style_of_messages() -> Style {
     Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
 }
 
-fn exit_code(report: &Report, is_worse: bool) -> ExitCode {
+fn exit_code(report: &BenchReport, is_worse: bool) -> ExitCode {
     let is_unmet = report.cases.iter().any(|case| case.outcome.unmet_expectation.is_some());
     match !report.failures.is_empty() || is_unmet || is_worse || report.cases.is_empty() {
         true => ExitCode::FAILURE,

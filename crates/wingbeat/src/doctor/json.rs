@@ -39,7 +39,7 @@ impl<'a> Report<'a> {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use wingbeat_bpf::{Status, probe::NextStep};
+    use wingbeat_bpf::{FindingStatus, probe::NextStep};
 
     use super::*;
 
@@ -48,7 +48,7 @@ mod tests {
         let finding = Finding {
             id: "open_files",
             name: "open files",
-            status: Status::Limited,
+            status: FindingStatus::Limited,
             detail: "off".to_owned(),
             needed_by: &[],
             helps: &[Verb::Profile],

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use owo_colors::{OwoColorize as _, Style};
 use wingbeat_bpf::{
-    Finding, Status, Verb,
+    Finding, FindingStatus, Verb,
     probe::{NextStep, can},
 };
 use wingbeat_text::paragraph;
@@ -98,11 +98,11 @@ fn name(verb: Verb) -> &'static str {
     }
 }
 
-fn status(status: Status) -> (&'static str, Style) {
+fn status(status: FindingStatus) -> (&'static str, Style) {
     match status {
-        Status::Works => ("works", Style::new().green()),
-        Status::Limited => ("limited", Style::new().yellow()),
-        Status::Missing => ("missing", Style::new().red()),
+        FindingStatus::Works => ("works", Style::new().green()),
+        FindingStatus::Limited => ("limited", Style::new().yellow()),
+        FindingStatus::Missing => ("missing", Style::new().red()),
     }
 }
 
@@ -110,7 +110,7 @@ fn status(status: Status) -> (&'static str, Style) {
 mod tests {
     use super::*;
 
-    fn finding(name: &'static str, status: Status, next_step: Option<NextStep>) -> Finding {
+    fn finding(name: &'static str, status: FindingStatus, next_step: Option<NextStep>) -> Finding {
         Finding {
             id: name,
             name,
@@ -134,10 +134,10 @@ mod tests {
         let next_step = || Some(NextStep::Command("sudo fix".to_owned()));
         check(
             &[
-                finding("one", Status::Works, None),
-                finding("two", Status::Missing, next_step()),
-                finding("three", Status::Limited, next_step()),
-                finding("four", Status::Missing, Some(NextStep::Advice("wait".to_owned()))),
+                finding("one", FindingStatus::Works, None),
+                finding("two", FindingStatus::Missing, next_step()),
+                finding("three", FindingStatus::Limited, next_step()),
+                finding("four", FindingStatus::Missing, Some(NextStep::Advice("wait".to_owned()))),
             ],
             "
 status   what                 concerns         found

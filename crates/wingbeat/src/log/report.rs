@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use owo_colors::OwoColorize as _;
 use wingbeat_text::{Column, GivesWay, Paint, Table, paragraph, share};
 use wingbeat_track::{
-    model::{Alert, BenchmarkName, Outcome, Report, Slug, Status, Verdict},
+    model::{Alert, BenchmarkName, Outcome, Report, Slug, AlertStatus, Verdict},
     output::outcome_word,
 };
 
@@ -173,7 +173,7 @@ fn alerts(report: &Report, width: usize) -> String {
         [at]
         .status
     {
-        Status::Active => paint.bad(line),
+        AlertStatus::Active => paint.bad(line),
         _ => paint.dim(line),
     })
 }

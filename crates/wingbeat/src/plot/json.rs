@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wingbeat_track::{
-    model::{Limit, Measure, Outcome, Status},
+    model::{Limit, Measure, Outcome, AlertStatus},
     plot::{Chart, Dot, Line, Panel, Stamp},
 };
 
@@ -51,7 +51,7 @@ struct Point {
 #[derive(Serialize)]
 struct Alert {
     limit: Limit,
-    status: Status,
+    status: AlertStatus,
 }
 
 #[derive(Serialize)]

@@ -19,7 +19,7 @@ use std::{
 };
 
 use anyhow::bail;
-use wingbeat_bench::live::{Report, Total, Watch, format::Format};
+use wingbeat_bench::live::{LiveReport, Total, Watch, format::Format};
 
 use crate::{
     shell::{print, warning},
@@ -108,7 +108,7 @@ fn once(args: &TopArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// The report with the wanted programs only, in order; the total is theirs.
-fn arranged(mut report: Report, sort: Sort, filter: &str) -> Report {
+fn arranged(mut report: LiveReport, sort: Sort, filter: &str) -> LiveReport {
     report.programs.retain(|program| is_wanted(program, filter));
     report.programs.sort_by(|a, b| sort.compare(a, b));
     report.total = Total::of(&report.programs, report.cpus_online);

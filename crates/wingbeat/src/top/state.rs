@@ -5,7 +5,7 @@ pub(super) mod tests;
 
 use std::collections::{HashMap, VecDeque};
 
-use wingbeat_bench::live::{ProgramReport, Report, Total};
+use wingbeat_bench::live::{ProgramReport, LiveReport, Total};
 
 use super::{columns::Sort, keys::Step};
 
@@ -25,7 +25,7 @@ pub(crate) enum Flow {
 /// What the screen is about.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
-    pub(crate) report: Report,
+    pub(crate) report: LiveReport,
     pub(crate) sort: Sort,
     pub(crate) filter: String,
     /// The filter that was in force when typing began; `Some` while it goes on.
@@ -39,7 +39,7 @@ pub(crate) struct State {
 
 impl State {
     /// Begins with programs whose rates are not known yet.
-    pub(crate) fn new(first: Report, sort: Sort, filter: String) -> Self {
+    pub(crate) fn new(first: LiveReport, sort: Sort, filter: String) -> Self {
         Self {
             report: first,
             sort,
@@ -52,7 +52,7 @@ impl State {
     }
 
     /// Takes in new figures.
-    pub(crate) fn take(&mut self, report: Report) {
+    pub(crate) fn take(&mut self, report: LiveReport) {
         let position = self.position();
         // Before the rest: an id that was given anew begins a history of its own.
         for vanished in &report.vanished {

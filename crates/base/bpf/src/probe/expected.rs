@@ -12,7 +12,7 @@ use std::{
 use flate2::read::GzDecoder;
 use serde::Serialize;
 
-use super::{Finding, Status, findings, reading};
+use super::{Finding, FindingStatus, findings, reading};
 
 /// What the table says of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -103,12 +103,12 @@ impl Kernel {
     /// Whether a finding is what the table says, or the table says nothing of it.
     pub fn agrees(&self, finding: &Finding) -> bool {
         self.expects(finding.id).is_none_or(|expected| {
-            (expected == Expected::Missing) == (finding.status == Status::Missing)
+            (expected == Expected::Missing) == (finding.status == FindingStatus::Missing)
         })
     }
 
     fn denial(&self, finding: &Finding) -> Option<Denial> {
-        (finding.status == Status::Missing).then(|| Denial {
+        (finding.status == FindingStatus::Missing).then(|| Denial {
             is_expected: self.expects(finding.id) == Some(Expected::Missing),
             reason: format!("{}: {}", finding.name, finding.detail),
         })
@@ -202,7 +202,7 @@ mod tests {
         let kernel = Kernel::running();
         for finding in findings() {
             let denial = kernel.denial(&finding);
-            assert_eq!(denial.is_some(), finding.status == Status::Missing, "{finding:?}");
+            assert_eq!(denial.is_some(), finding.status == FindingStatus::Missing, "{finding:?}");
             if let Some(denial) = denial {
                 assert!(denial.reason.starts_with(finding.name), "{denial:?}");
                 let expected = kernel.expects(finding.id) == Some(Expected::Missing);

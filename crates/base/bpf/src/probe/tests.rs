@@ -54,15 +54,15 @@ fn sees_whether_symbols_have_addresses() {
 
 #[test]
 fn a_verb_is_blocked_only_by_what_it_needs() {
-    fn check(status: Status, verb: Verb, expected: bool) {
+    fn check(status: FindingStatus, verb: Verb, expected: bool) {
         const SUBJECT: Subject = Subject::new("x", "x", &[Verb::Profile], &[Verb::Bench]);
         let finding = SUBJECT.finding(status, String::new(), None);
         assert_eq!(can(verb, &[finding]), expected, "{status:?} {verb:?}");
     }
-    check(Status::Works, Verb::Profile, true);
-    check(Status::Limited, Verb::Profile, true);
-    check(Status::Missing, Verb::Profile, false);
-    check(Status::Missing, Verb::Bench, true);
+    check(FindingStatus::Works, Verb::Profile, true);
+    check(FindingStatus::Limited, Verb::Profile, true);
+    check(FindingStatus::Missing, Verb::Profile, false);
+    check(FindingStatus::Missing, Verb::Bench, true);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_refusal_is_blamed_on_rights_only_when_they_are_missing() {
         let refusal = Refusal { step: "loading", error: io::Error::from_raw_os_error(errno) };
         let otherwise = advice("otherwise");
         let finding = SUBJECT.refused(host, &[Capability::Bpf], refusal, otherwise.clone());
-        assert_eq!(finding.status, Status::Missing);
+        assert_eq!(finding.status, FindingStatus::Missing);
         assert!(finding.detail.ends_with(expected), "{}", finding.detail);
         assert_eq!(finding.next_step == Some(otherwise), !expected.starts_with("needs"));
     }
@@ -126,7 +126,7 @@ fn every_finding_is_complete() {
     for finding in &findings {
         assert!(!finding.detail.is_empty(), "{finding:?}");
         assert!(finding.concerns().count() > 0, "{finding:?}");
-        assert_eq!(finding.next_step.is_none(), finding.status == Status::Works, "{finding:?}");
+        assert_eq!(finding.next_step.is_none(), finding.status == FindingStatus::Works, "{finding:?}");
     }
 }
 
@@ -154,7 +154,7 @@ fn fentry_agrees_with_an_attempt() {
     match program {
         // It may still be refused at attaching, and then the finding says so.
         Ok(_) => assert!(!finding.detail.contains("loading failed"), "{finding:?}"),
-        Err(_) => assert_eq!(finding.status, Status::Missing, "{finding:?}"),
+        Err(_) => assert_eq!(finding.status, FindingStatus::Missing, "{finding:?}"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use wingbeat_bpf::{
     ProgramType,
     loader::{Extended, ExtendedError, LoadError, Loaded, Loader, LoaderOptions},
-    probe::{self, Status},
+    probe::{self, FindingStatus},
     spec::Spec,
 };
 
@@ -62,7 +62,7 @@ fn loaded(spec: &Spec, name: &str, target: Option<&Loaded>) -> Result<Loaded, Lo
 fn functions_are_replaced_or_the_kernel_says_why_not() {
     let Some(()) = can_load() else { return };
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
-    let works = fentry.expect("it is looked for").status == Status::Works;
+    let works = fentry.expect("it is looked for").status == FindingStatus::Works;
     let target = target();
     // A section that is just called `freplace` means the function of the same name.
     for section in ["freplace/inner", "freplace"] {

@@ -9,7 +9,7 @@ use wingbeat_bpf::{
         CounterEvent, LoadedMap, LoadedMaps, Moment, PerfCounter, TraceTarget, Tracer,
         TrampolineError,
     },
-    probe::{self, Status},
+    probe::{self, FindingStatus},
     ruler::Ruler,
     spec::{MapSpec, MapType, Slot},
     tail_calls::TailCalls,
@@ -36,7 +36,7 @@ fn counted(notebook: &LoadedMap) -> u64 {
 fn tracers_run_at_both_ends_or_the_kernel_says_why_not() {
     let Some(()) = can_load() else { return };
     let fentry = probe::findings().into_iter().find(|finding| finding.id == "fentry");
-    let works = fentry.expect("it is looked for").status == Status::Works;
+    let works = fentry.expect("it is looked for").status == FindingStatus::Works;
     let ruler = Ruler::load_with_types().expect("an empty program with types");
     let target = TraceTarget::new(ruler.as_fd()).expect("its function is known");
     for moment in [Moment::Entry, Moment::Exit] {

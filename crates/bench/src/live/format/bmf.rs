@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::json;
 
-use crate::live::{ProgramReport, Report};
+use crate::live::{ProgramReport, LiveReport};
 
 /// Writes the programs that ran: mean time (`latency`, ns, with the ends of its interval where it has
 /// one), runs per second (`throughput`) and runs (`runs`); where single runs were timed, those too.
-pub(super) fn write(report: &Report) -> Result<String, serde_json::Error> {
+pub(super) fn write(report: &LiveReport) -> Result<String, serde_json::Error> {
     let mut names: HashMap<&str, u32> = HashMap::new();
     for program in &report.programs {
         *names.entry(&program.name).or_default() += 1;

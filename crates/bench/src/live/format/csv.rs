@@ -1,7 +1,7 @@
 //! CSV: a row per program, empty fields for what is not known.
 
 use crate::{
-    live::{ProgramReport, Report, SingleRuns},
+    live::{ProgramReport, LiveReport, SingleRuns},
     report::{real, whole},
 };
 
@@ -15,7 +15,7 @@ const SINGLE_RUNS: &str = "latency_p50_ns,latency_p90_ns,latency_p99_ns,latency_
     runs_beyond_bins";
 
 /// Writes all programs. Where single runs were timed there are more columns, and three for each counter.
-pub(super) fn write(report: &Report) -> csv::Result<Vec<u8>> {
+pub(super) fn write(report: &LiveReport) -> csv::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut header: Vec<String> = HEADER.split(',').map(str::to_owned).collect();
     if let Some(empty) = &report.empty {

@@ -4,7 +4,7 @@ mod single_runs;
 
 use wingbeat_text::{Paint, Side, decimal, duration, grouped, or_dash, plural, printable, rows};
 
-use crate::live::{ProgramReport, Report};
+use crate::live::{ProgramReport, LiveReport};
 
 /// A column: heading, side, and what stands in it.
 type Column = (&'static str, Side, fn(&ProgramReport) -> String);
@@ -23,7 +23,7 @@ const COLUMNS: [Column; 10] = [
 ];
 
 /// Writes all programs, a total, and notes.
-pub(super) fn write(report: &Report) -> String {
+pub(super) fn write(report: &LiveReport) -> String {
     if report.programs.is_empty() {
         return "no eBPF program is loaded\n".to_owned();
     }
@@ -39,7 +39,7 @@ pub(super) fn write(report: &Report) -> String {
     text
 }
 
-fn table(report: &Report) -> String {
+fn table(report: &LiveReport) -> String {
     let shown = &report.programs;
     let has_intervals = shown.iter().any(|program| program.time_per_run_interval.is_some());
     let columns: Vec<&Column> =
@@ -56,7 +56,7 @@ fn list(head: &[(&str, Side)], lines: &[Vec<String>]) -> String {
     rows(head, lines, usize::MAX, Paint { has_colours: false })
 }
 
-fn total_cell(report: &Report, heading: &str) -> String {
+fn total_cell(report: &LiveReport, heading: &str) -> String {
     let total = &report.total;
     match heading {
         "type" => "total".to_owned(),
@@ -67,7 +67,7 @@ fn total_cell(report: &Report, heading: &str) -> String {
     }
 }
 
-fn notes(report: &Report) -> Vec<String> {
+fn notes(report: &LiveReport) -> Vec<String> {
     let mut notes = vec![took(report)];
     if let Some(empty_run_ns) = report.empty_run_ns {
         notes.push(format!(
@@ -88,7 +88,7 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// How long it was, and what the CPU's share is of.
-fn took(report: &Report) -> String {
+fn took(report: &LiveReport) -> String {
     format!(
         "{} in {}; CPU % is of one CPU, in all {} % of {}",
         plural(report.programs.len(), "program"),
@@ -99,7 +99,7 @@ fn took(report: &Report) -> String {
 }
 
 /// How the command ended, and what was unloaded.
-fn ends(report: &Report) -> Vec<String> {
+fn ends(report: &LiveReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(command) = &report.command {
         let how = match (command.ended_by_itself, command.exit_code) {

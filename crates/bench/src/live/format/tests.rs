@@ -20,11 +20,11 @@ pub(in crate::live) fn program(id: u32, name: &str, runs: u64, run_time_ns: u64)
 }
 
 /// A report over two seconds on two CPUs.
-pub(in crate::live) fn report(programs: Vec<ProgramReport>) -> Report {
-    Report { empty_run_ns: Some(25.0), ..Report::new(programs, 2, 2_000_000_000) }
+pub(in crate::live) fn report(programs: Vec<ProgramReport>) -> LiveReport {
+    LiveReport { empty_run_ns: Some(25.0), ..LiveReport::new(programs, 2, 2_000_000_000) }
 }
 
-fn two_programs() -> Report {
+fn two_programs() -> LiveReport {
     let mut first = program(12, "fun_xdp_v3", 2_000_000, 126_800_000);
     let owner = |pid, name: &str| wingbeat_bpf::owners::Owner { pid, name: name.to_owned() };
     first = first.with_holders(&[owner(812, "agent"), owner(900, "a, \"b\"\u{1b}")], &[]);
@@ -41,7 +41,7 @@ fn two_programs() -> Report {
     report
 }
 
-fn check(report: &Report, format: Format, expected: &str) {
+fn check(report: &LiveReport, format: Format, expected: &str) {
     let found = format.write(report).expect("it can be written");
     assert_eq!(found, expected.trim_start_matches('\n'), "\n{found}");
 }
@@ -171,7 +171,7 @@ fn what_is_not_known_is_not_zero() {
         run_time_ns: None,
         ..unknown
     };
-    unknown.outcome = crate::live::Outcome::Unknown;
+    unknown.outcome = crate::live::LiveOutcome::Unknown;
     let text = Format::Human.write(&report(vec![unknown])).expect("text");
     assert!(text.contains(" 1  xdp    p        –       –       –    –      –  –"), "{text}");
 }

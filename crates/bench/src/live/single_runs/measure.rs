@@ -21,14 +21,14 @@ use super::{
 use crate::{
     Warning,
     live::{
-        Attachments, LiveError, Options, Outcome, Progress,
+        Attachments, LiveError, Options, LiveOutcome, Progress,
         change::Rates,
         check_rights,
         command::{end, start, wait},
         cpus_online,
         held::{Held, hold},
         reading::now_ns,
-        report::{CommandReport, EndedBy, ProgramReport, Report, busiest_first},
+        report::{CommandReport, EndedBy, ProgramReport, LiveReport, busiest_first},
         sampler::is_sysctl_on,
         warning,
     },
@@ -50,7 +50,7 @@ pub(in crate::live) fn measure(
     options: &Options,
     stop: BorrowedFd<'_>,
     show: &mut dyn FnMut(Progress),
-) -> Result<Report, LiveError> {
+) -> Result<LiveReport, LiveError> {
     check_rights()?;
     // First of all, lest this process be found to be an owner.
     let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
@@ -78,13 +78,13 @@ pub(in crate::live) fn measure(
         programs.push(report);
     }
     warnings.extend(warning::about_owners(&owners, &programs));
-    Ok(Report {
+    Ok(LiveReport {
         ended_by,
         empty_run_ns: Some(empty.single_runs.mean_ns),
         command,
         empty: Some(empty),
         warnings,
-        ..Report::new(busiest_first(programs), cpus_online(), duration_ns)
+        ..LiveReport::new(busiest_first(programs), cpus_online(), duration_ns)
     })
 }
 
@@ -225,7 +225,7 @@ fn report_of(
     let mut report = ProgramReport::new(&info, &held.name, Some(rates), empty_mean_ns);
     if recording.notebook.entries > 0 {
         // Perhaps none came to its end.
-        report.outcome = Outcome::Ran;
+        report.outcome = LiveOutcome::Ran;
     }
     report.single_runs = SingleRuns::new(&recording, empty.single_runs.p50_ns);
     let sums = counters.iter().zip(&recording.notebook.counters).zip(&empty.counters);

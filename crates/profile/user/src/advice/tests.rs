@@ -49,7 +49,7 @@ fn targets_that_hardly_ran_are_sent_to_the_other_mode() {
         summary.threads = threads;
         summary.ticks.sampled = samples;
         let texts: Vec<String> =
-            warnings(&summary, samples).iter().map(Warning::to_string).collect();
+            warnings(&summary, samples).iter().map(ProfileWarning::to_string).collect();
         assert_eq!(texts.len(), expected.len(), "{texts:?}");
         for (text, expected) in texts.iter().zip(expected) {
             assert!(text.starts_with(expected), "{text}");
@@ -85,9 +85,9 @@ fn check_blocks(mode: Mode, change: fn(&mut OffCpu), is_failure: bool, expected:
     summary.off_cpu = Some(off_cpu);
     let samples = if mode == Mode::OffCpu { 0 } else { 99 };
     let found = warnings(&summary, samples);
-    let texts: Vec<String> = found.iter().map(Warning::to_string).collect();
+    let texts: Vec<String> = found.iter().map(ProfileWarning::to_string).collect();
     assert_eq!(texts.join("\n"), expected);
-    assert_eq!(found.iter().any(Warning::is_failure), is_failure);
+    assert_eq!(found.iter().any(ProfileWarning::is_failure), is_failure);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_fills_the_buffer_is_to_be_made_less() {
         let (mut summary, off_cpu) = blocked(mode);
         summary.off_cpu = mode.blocks().then_some(off_cpu);
         (summary.tails_lost, summary.ticks.lost) = (7, 1);
-        let texts: Vec<String> = warnings(&summary, 99).iter().map(Warning::to_string).collect();
+        let texts: Vec<String> = warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect();
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert!(texts.iter().all(|text| text.ends_with(expected)), "{texts:?}");
     };

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use wingbeat_stats::{
-    paired::{Verdict, Yardstick},
+    paired::{PairedVerdict, Yardstick},
     sample::Sample,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn row(
         interval: None,
         smallest_visible: None,
         pairs: series.pairs.len(),
-        verdict: Verdict::NotJudged,
+        verdict: PairedVerdict::NotJudged,
         is_beyond_threshold: false,
         note: None,
     };
@@ -50,7 +50,7 @@ pub(super) fn row(
         }
     };
     let is_beyond = row.change.is_none_or(|change| change.abs() > threshold);
-    row.is_beyond_threshold = row.verdict == Verdict::Worse && is_beyond && !series.is_ignored;
+    row.is_beyond_threshold = row.verdict == PairedVerdict::Worse && is_beyond && !series.is_ignored;
     if series.is_ignored {
         row.note = Some("asked not to be judged, so it fails nothing".to_owned());
     }
@@ -64,7 +64,7 @@ fn exact([base, head]: [f64; 2], row: &mut ComparedRow) {
         false => Some((head - base) / base.abs()).filter(|change| change.is_finite()),
     };
     let order = head.partial_cmp(&base).unwrap_or(Ordering::Equal);
-    row.verdict = Verdict::of_exact(order, is_less_better(row.measure.direction));
+    row.verdict = PairedVerdict::of_exact(order, is_less_better(row.measure.direction));
 }
 
 fn noisy(series: &Series, ratios: &[f64], yardstick: &mut Yardstick, row: &mut ComparedRow) {
@@ -74,7 +74,7 @@ fn noisy(series: &Series, ratios: &[f64], yardstick: &mut Yardstick, row: &mut C
     }
     row.base = geometric_mean(series, 0);
     row.head = geometric_mean(series, 1);
-    row.verdict = Verdict::TooFewPairs;
+    row.verdict = PairedVerdict::TooFewPairs;
     let Ok(ratios) = Sample::new(ratios.to_vec()) else { return };
     let change = yardstick.compare(&ratios);
     row.change = Some(change.share);

@@ -1,6 +1,6 @@
 //! Verdicts on made-up pairs.
 
-use wingbeat_stats::paired::Verdict;
+use wingbeat_stats::paired::PairedVerdict;
 
 use super::*;
 use crate::{
@@ -41,13 +41,13 @@ fn the_direction_makes_a_change_worse_or_better() {
         assert!((row.head / row.base - 1.0 - found).abs() < 1e-9);
     };
     let (lower, higher) = (Direction::LowerIsBetter, Direction::HigherIsBetter);
-    check(lower, 0.03, Verdict::Worse, true);
-    check(lower, 0.005, Verdict::Worse, false);
-    check(lower, -0.03, Verdict::Better, false);
-    check(lower, 0.0, Verdict::NoChangeSeen, false);
-    check(higher, 0.03, Verdict::Better, false);
-    check(higher, -0.03, Verdict::Worse, true);
-    check(Direction::Unknown, 0.03, Verdict::Changed, false);
+    check(lower, 0.03, PairedVerdict::Worse, true);
+    check(lower, 0.005, PairedVerdict::Worse, false);
+    check(lower, -0.03, PairedVerdict::Better, false);
+    check(lower, 0.0, PairedVerdict::NoChangeSeen, false);
+    check(higher, 0.03, PairedVerdict::Better, false);
+    check(higher, -0.03, PairedVerdict::Worse, true);
+    check(Direction::Unknown, 0.03, PairedVerdict::Changed, false);
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn few_pairs_get_no_verdict() {
         let row = only(series(Measure::latency(), &pairs(0.5)[..count]));
         assert_eq!((row.verdict, row.interval.is_some()), expected, "{count}");
     };
-    check(1, (Verdict::TooFewPairs, false));
-    check(5, (Verdict::TooFewPairs, false));
-    check(6, (Verdict::Worse, true));
+    check(1, (PairedVerdict::TooFewPairs, false));
+    check(5, (PairedVerdict::TooFewPairs, false));
+    check(6, (PairedVerdict::Worse, true));
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn exact_measures_are_compared_exactly_unless_they_vary() {
         assert_eq!((row.verdict, row.is_beyond_threshold), (verdict, is_beyond), "{pairs:?}");
         assert_eq!(row.note.is_some(), has_note, "{pairs:?}");
     };
-    check(&[[100.0, 100.0]; 2], Verdict::Same, false, false);
-    check(&[[100.0, 101.0]; 2], Verdict::Worse, true, false);
-    check(&[[100.0, 99.0]; 2], Verdict::Better, false, false);
-    check(&[[0.0, 1.0]; 2], Verdict::Worse, true, false);
-    check(&[[0.0, 0.0]; 2], Verdict::Same, false, false);
-    check(&[[100.0, 101.0], [100.0, 102.0]], Verdict::TooFewPairs, false, true);
-    check(&pairs(0.03), Verdict::Worse, true, true);
+    check(&[[100.0, 100.0]; 2], PairedVerdict::Same, false, false);
+    check(&[[100.0, 101.0]; 2], PairedVerdict::Worse, true, false);
+    check(&[[100.0, 99.0]; 2], PairedVerdict::Better, false, false);
+    check(&[[0.0, 1.0]; 2], PairedVerdict::Worse, true, false);
+    check(&[[0.0, 0.0]; 2], PairedVerdict::Same, false, false);
+    check(&[[100.0, 101.0], [100.0, 102.0]], PairedVerdict::TooFewPairs, false, true);
+    check(&pairs(0.03), PairedVerdict::Worse, true, true);
 }
 
 #[test]
@@ -83,16 +83,16 @@ fn what_has_no_ratio_is_not_judged() {
     let check = |pairs: &[[f64; 2]], verdict| {
         assert_eq!(only(series(Measure::latency(), pairs)).verdict, verdict, "{pairs:?}");
     };
-    check(&[[0.0, 0.0]; 8], Verdict::Same);
-    check(&[[0.0, 1.0]; 8], Verdict::NotJudged);
-    check(&[[-1.0, 1.0], [2.0, 3.0]], Verdict::NotJudged);
+    check(&[[0.0, 0.0]; 8], PairedVerdict::Same);
+    check(&[[0.0, 1.0]; 8], PairedVerdict::NotJudged);
+    check(&[[-1.0, 1.0], [2.0, 3.0]], PairedVerdict::NotJudged);
 }
 
 #[test]
 fn who_asked_not_to_be_judged_fails_nothing() {
     let ignored = Series { is_ignored: true, ..series(Measure::latency(), &pairs(0.03)) };
     let row = only(ignored);
-    assert_eq!((row.verdict, row.is_beyond_threshold), (Verdict::Worse, false));
+    assert_eq!((row.verdict, row.is_beyond_threshold), (PairedVerdict::Worse, false));
 }
 
 #[test]

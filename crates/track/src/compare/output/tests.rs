@@ -12,8 +12,8 @@ fn name(text: &str) -> BenchmarkName {
     BenchmarkName::new(text).expect("a name")
 }
 
-fn row(benchmark: &str, verdict: Verdict) -> ComparedRow {
-    let (lower, upper) = if verdict == Verdict::Worse { (0.02, 0.04) } else { (-0.004, 0.003) };
+fn row(benchmark: &str, verdict: PairedVerdict) -> ComparedRow {
+    let (lower, upper) = if verdict == PairedVerdict::Worse { (0.02, 0.04) } else { (-0.004, 0.003) };
     ComparedRow {
         benchmark: name(benchmark),
         measure: Measure::latency(),
@@ -24,7 +24,7 @@ fn row(benchmark: &str, verdict: Verdict) -> ComparedRow {
         smallest_visible: Some(0.006),
         pairs: 12,
         verdict,
-        is_beyond_threshold: verdict == Verdict::Worse,
+        is_beyond_threshold: verdict == PairedVerdict::Worse,
         note: None,
     }
 }
@@ -39,7 +39,7 @@ fn comparison() -> Comparison {
         base: revision("main", "a", false),
         head: revision("working tree", "b", true),
         command: vec!["./bench".to_owned()],
-        rows: vec![row("parse", Verdict::Worse), row("print", Verdict::NoChangeSeen)],
+        rows: vec![row("parse", PairedVerdict::Worse), row("print", PairedVerdict::NoChangeSeen)],
         unmatched: vec![Unmatched {
             side: SideName::Head,
             benchmark: name("new"),
@@ -102,14 +102,14 @@ fn json_holds_everything() {
 
 #[test]
 fn conclusions() {
-    let check = |verdicts: &[Verdict], expected: &str| {
+    let check = |verdicts: &[PairedVerdict], expected: &str| {
         let rows = verdicts.iter().map(|&verdict| row("a", verdict)).collect();
         assert_eq!(conclusion(&Comparison { rows, ..comparison() }), expected);
     };
-    check(&[Verdict::NoChangeSeen], "no change seen in 1 result");
-    check(&[Verdict::Same, Verdict::NoChangeSeen], "no change seen in 2 results");
-    check(&[Verdict::Worse, Verdict::Better, Verdict::Better], "1 worse, 2 better of 3 results");
-    check(&[Verdict::TooFewPairs], "1 undecided of 1 result");
+    check(&[PairedVerdict::NoChangeSeen], "no change seen in 1 result");
+    check(&[PairedVerdict::Same, PairedVerdict::NoChangeSeen], "no change seen in 2 results");
+    check(&[PairedVerdict::Worse, PairedVerdict::Better, PairedVerdict::Better], "1 worse, 2 better of 3 results");
+    check(&[PairedVerdict::TooFewPairs], "1 undecided of 1 result");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn every_width_is_kept() {
     let mut comparison = comparison();
     comparison.rows.push(ComparedRow {
         note: Some("asked not to be judged, so it fails nothing".to_owned()),
-        ..row("a_module::with::a_long::name_of_a_benchmark/1000000", Verdict::TooFewPairs)
+        ..row("a_module::with::a_long::name_of_a_benchmark/1000000", PairedVerdict::TooFewPairs)
     });
     for width in 20..200 {
         let text = human(&comparison, Style { width, ..STYLE });

@@ -5,7 +5,7 @@ use wingbeat_text::share::change;
 
 use super::{marks::border, px};
 use crate::{
-    model::{Limit, Status},
+    model::{Limit, AlertStatus},
     plot::{
         chart::{Chart, Line},
         layout::{FONT_SMALL, Frame, Layout, PLOT_TOP},
@@ -126,7 +126,7 @@ pub(super) fn alerts(out: &mut String, chart: &Chart, layout: &Layout, frame: &F
             continue;
         }
         drawn.push(place);
-        let class = if status == Status::Active { "alert" } else { "settled" };
+        let class = if status == AlertStatus::Active { "alert" } else { "settled" };
         let side = match limit {
             Limit::Upper => "above the upper limit",
             Limit::Lower => "below the lower limit",

@@ -28,12 +28,12 @@ pub(in crate::top) fn owned(program: ProgramReport, pid: u32, name: &str) -> Pro
     program.with_holders(&[Owner { pid, name: name.to_owned() }], &[])
 }
 
-pub(in crate::top) fn report(programs: Vec<ProgramReport>) -> Report {
-    Report { empty_run_ns: Some(25.0), ..Report::new(programs, 2, 1_000_000_000) }
+pub(in crate::top) fn report(programs: Vec<ProgramReport>) -> LiveReport {
+    LiveReport { empty_run_ns: Some(25.0), ..LiveReport::new(programs, 2, 1_000_000_000) }
 }
 
 /// Four programs; by CPU they stand 7, 3, 12, 4.
-pub(in crate::top) fn four() -> Report {
+pub(in crate::top) fn four() -> LiveReport {
     report(vec![
         owned(
             program(3, ProgramType::XDP, "fun_xdp_v3", Some((200_012, 12_680_760))),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use wingbeat_track::{
     model::{
         Alert, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric, Outcome,
-        Report, Results, StartPoint, Status, Verdict,
+        Report, Results, StartPoint, AlertStatus, Verdict,
     },
     store::Store,
 };
@@ -138,7 +138,7 @@ fn worse(report: &mut Report) {
         benchmark: "parse/small".parse().expect("a name"),
         measure: Measure::latency().slug,
         limit: Limit::Upper,
-        status: Status::Active,
+        status: AlertStatus::Active,
         reason: None,
     });
 }

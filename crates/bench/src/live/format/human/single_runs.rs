@@ -3,7 +3,7 @@
 use wingbeat_text::{Side, decimal, grouped, or_dash, printable};
 
 use super::{list, owners, rate, real, took};
-use crate::live::{CounterReport, EmptyRuns, ProgramReport, Report, SingleRuns};
+use crate::live::{CounterReport, EmptyRuns, ProgramReport, LiveReport, SingleRuns};
 
 const TIMES: [(&str, Side); 14] = [
     ("id", Side::Right),
@@ -34,7 +34,7 @@ const COUNTERS: [(&str, Side); 5] = [
 const BEYOND: &str = ">4.29 s";
 
 /// The times, and below them the counters, if there are any.
-pub(super) fn tables(report: &Report, empty: &EmptyRuns) -> String {
+pub(super) fn tables(report: &LiveReport, empty: &EmptyRuns) -> String {
     let mut rows = vec![empty_row(empty)];
     rows.extend(report.programs.iter().map(row));
     let mut text = list(&TIMES, &rows);
@@ -97,7 +97,7 @@ fn counter_row(name: &str, counter: &CounterReport) -> Vec<String> {
     ]
 }
 
-pub(super) fn notes(report: &Report, empty: &EmptyRuns) -> Vec<String> {
+pub(super) fn notes(report: &LiveReport, empty: &EmptyRuns) -> Vec<String> {
     let single = &empty.single_runs;
     let mut notes = vec![
         took(report),

@@ -2,7 +2,7 @@
 
 use super::{check, program, report};
 use crate::live::{
-    Bin, CounterReport, EmptyRuns, ProgramReport, Report, SingleRuns, Untimed, format::Format,
+    Bin, CounterReport, EmptyRuns, ProgramReport, LiveReport, SingleRuns, Untimed, format::Format,
 };
 
 /// So many runs, half of which took no longer than `p50_ns`.
@@ -36,7 +36,7 @@ fn counter(event: &str, per_run: f64, net_per_run: Option<f64>) -> CounterReport
     }
 }
 
-fn measured() -> Report {
+fn measured() -> LiveReport {
     let mut first = program(12, "fun_xdp_v3", 900, 95_000);
     first.single_runs = Some(SingleRuns { net_p50_ns: Some(63.4), ..single_runs(900, 103.4) });
     first.counters = vec![counter("cycles", 410.25, Some(200.25))];
