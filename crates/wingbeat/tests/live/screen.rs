@@ -8,7 +8,7 @@ use wingbeat_bpf::owners::Owners;
 use crate::{
     network::Network,
     pty::Terminal,
-    support::{Dropper, check_statistics, statistics, turn, wait_until, wingbeat},
+    support::{Dropper, check_statistics, statistics, turn, wait_for, wingbeat},
 };
 
 const ROWS: u16 = 24;
@@ -126,7 +126,7 @@ fn a_kill_leaves_the_machine_as_it_was() {
         let holders = Owners::scan().expect("/proc").keep_statistics_on;
         holders.iter().any(|owner| owner.pid == pid)
     };
-    wait_until("it keeps statistics on", holds);
+    wait_for("statistics to be on", holds);
     assert!(statistics().1);
     terminal.signal(Signal::KILL);
     assert_eq!(terminal.end().code(), None);
