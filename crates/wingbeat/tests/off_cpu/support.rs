@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Child, Command},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -36,19 +36,18 @@ pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str])
     finished(folder, output.expect("run wingbeat"))
 }
 
-/// Waits until a session of wingbeat has its programs in the kernel, and then for as long as a
-/// recording needs to have something in it. How long the start takes depends on what else the machine does.
+/// Waits until a session of wingbeat watches the scheduler, and then for as long as a recording needs to
+/// have something in it. How long the start takes depends on what else the machine does.
 pub(crate) fn let_record(session: &Child) {
-    let begun = Instant::now();
+    /// Of four programs that keep the table of targets, and two that see switches, attached last.
+    const LINKS: usize = 6;
     let descriptors = format!("/proc/{}/fd", session.id());
     wait_for("wingbeat to watch", || {
         let links = fs::read_dir(&descriptors).into_iter().flatten().flatten();
-        links
-            .filter_map(|link| fs::read_link(link.path()).ok())
-            .any(|to| to.as_os_str() == "anon_inode:bpf_link")
+        let files = links.filter_map(|link| fs::read_link(link.path()).ok());
+        files.filter(|to| to.as_os_str() == "anon_inode:bpf_link").count() >= LINKS
     });
-    // The first is there; the others follow in less time than the loading took.
-    thread::sleep(begun.elapsed() + Duration::from_millis(1_500));
+    thread::sleep(Duration::from_millis(1_500));
 }
 
 /// Builds a target, and launches it.
