@@ -60,7 +60,7 @@ pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
-pub use history::{History, HistoryQuery};
+pub use history::HistoryQuery;
 pub use insert::Insertion;
 pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;

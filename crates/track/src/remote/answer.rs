@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::model::{AlertStatus, Limit};
+use crate::model::{AlertStatus, Boundary, Limit, Metric};
 
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
@@ -106,13 +106,6 @@ struct JsonMeasure {
     units: String,
 }
 
-#[derive(Deserialize, Clone, Copy)]
-struct Boundary {
-    baseline: Option<f64>,
-    lower_limit: Option<f64>,
-    upper_limit: Option<f64>,
-}
-
 #[derive(Deserialize)]
 struct JsonAlert {
     iteration: u32,
@@ -122,11 +115,6 @@ struct JsonAlert {
     boundary: Boundary,
     limit: Limit,
     status: AlertStatus,
-}
-
-#[derive(Deserialize)]
-struct Metric {
-    value: f64,
 }
 
 #[derive(Deserialize)]

@@ -40,7 +40,7 @@ impl Background {
         let mut branches = vec![report.branch.clone()];
         branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
         Ok(Self {
-            past: store.history(&query)?.baseline,
+            past: store.history(&query)?,
             silenced: store.silenced(&report.project, &branches, &report.testbed)?,
         })
     }

@@ -1,7 +1,7 @@
 //! The history that a new report is judged by.
 //!
 //! A branch without a start point has its own earlier reports for a history. A branch with one has those
-//! of the start point, so that its own earlier pushes cannot hide a regression; they are told apart.
+//! of the start point, so that its own earlier pushes cannot hide a regression.
 
 use std::collections::HashSet;
 
@@ -33,15 +33,6 @@ pub struct HistoryQuery {
     pub sampled_reports_max: usize,
 }
 
-/// What a report is judged by, and what its branch has to show besides.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct History {
-    /// History: of the start point, or of the branch itself where it has none.
-    pub baseline: Past,
-    /// Earlier reports of a branch with a start point, for display. Empty for others.
-    pub own: Past,
-}
-
 impl HistoryQuery {
     /// The whole history of a report, with all samples.
     pub fn of(report: &Report) -> Self {
@@ -66,34 +57,28 @@ impl HistoryQuery {
 
 impl Store {
     /// The history of a report. Reports that confirm another are not part of it.
-    pub fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
+    pub fn history(&self, query: &HistoryQuery) -> Result<Past, StoreError> {
         history(&self.connection, query).map_err(self.error("reading a history"))
     }
 }
 
-fn history(db: &Connection, query: &HistoryQuery) -> SqlResult<History> {
+fn history(db: &Connection, query: &HistoryQuery) -> SqlResult<Past> {
     // One view of the store, also if somebody writes meanwhile.
     let view = db.unchecked_transaction()?;
-    let Some(project) = project_row(&view, &query.project)? else { return Ok(History::default()) };
+    let Some(project) = project_row(&view, &query.project)? else { return Ok(Past::default()) };
     let testbed = name_row(&view, "testbed", project, query.testbed.as_str())?;
-    let Some(testbed) = testbed else { return Ok(History::default()) };
-    let own = match name_row(&view, "branch", project, query.branch.as_str())? {
-        Some(branch) => {
-            let (time, uuid) = query.before;
-            let stretch =
-                Stretch { branch, testbed, epoch: query.epoch, end: (limit_ns(time), uuid) };
+    let Some(testbed) = testbed else { return Ok(Past::default()) };
+    let branch = name_row(&view, "branch", project, query.branch.as_str())?;
+    let reports = match (&query.start_point, branch) {
+        (Some(start), _) => inherited(&view, query, project, testbed, start)?,
+        (None, Some(branch)) => {
+            let end = (limit_ns(query.before.0), query.before.1);
+            let stretch = Stretch { branch, testbed, epoch: query.epoch, end };
             stretch.newest(&view, query.since_ns(), query.reports_max)?
         }
-        None => Vec::new(),
+        (None, None) => Vec::new(),
     };
-    let (baseline, own) = match &query.start_point {
-        None => (own, Vec::new()),
-        Some(start) => (inherited(&view, query, project, testbed, start)?, own),
-    };
-    Ok(History {
-        baseline: past(&view, baseline, query.sampled_reports_max)?,
-        own: past(&view, own, query.sampled_reports_max)?,
-    })
+    past(&view, reports, query.sampled_reports_max)
 }
 
 /// Reports of one branch, testbed and epoch before some place in time.

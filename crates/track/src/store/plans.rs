@@ -70,7 +70,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.set_alert_status(alert, AlertStatus::Silenced, None).expect("changed");
     let query = HistoryQuery::of(&report(3, "feature", feature.start_point.clone()));
     let history = store.history(&query).expect("a history");
-    assert_eq!((history.baseline.reports.len(), history.own.reports.len()), (1, 1));
+    assert_eq!(history.reports.len(), 1);
     let (project, branch, testbed) = (&main.project, &main.branch, &main.testbed);
     let some = ReportFilter {
         project: Some(project.clone()),
@@ -162,7 +162,7 @@ fn each_report_of_a_history_and_a_plot_is_a_search() {
         PlotQuery { benchmarks: names(), measures: vec![Measure::latency().slug], ..all.clone() };
     STATEMENTS.take();
     let history = store.history(&HistoryQuery::of(&report(10, "main", None))).expect("a history");
-    assert_eq!(history.baseline.series[0].points.len(), 9);
+    assert_eq!(history.series[0].points.len(), 9);
     for query in [all, some] {
         assert_eq!(store.plot(&query).expect("a plot").series[0].points.len(), 9);
     }

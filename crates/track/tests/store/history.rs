@@ -19,7 +19,7 @@ fn of(reports: impl IntoIterator<Item = Report>) -> Temporary {
 fn check_from(temporary: &Temporary, report: Report, start: StartPoint, expected: &[i64]) {
     let query = HistoryQuery::of(&Report { start_point: Some(start), ..report });
     let history = temporary.store.history(&query).expect("a history");
-    assert_eq!(seconds(&history.baseline), expected, "{:?}", query.start_point);
+    assert_eq!(seconds(&history), expected, "{:?}", query.start_point);
 }
 
 #[test]
@@ -36,8 +36,7 @@ fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
     temporary.insert(elsewhere);
     let check = |query: &HistoryQuery, expected: &[i64]| {
         let history = temporary.store.history(query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
-        assert_eq!(history.own, Past::default());
+        assert_eq!(seconds(&history), expected);
     };
     let query = HistoryQuery::of(&report("main", 8, 1.0));
     check(&query, &[1, 3, 5]);
@@ -56,7 +55,7 @@ fn what_was_measured_again_stands_beside_its_point() {
         |second, value| Report { confirms: Some(first.uuid), ..report("main", second, value) };
     let temporary = of([report("main", 1, 1.0), first.clone(), again(4, 1.5), again(3, 1.25)]);
     let query = HistoryQuery::of(&report("main", 8, 1.0));
-    let past = temporary.store.history(&query).expect("a history").baseline;
+    let past = temporary.store.history(&query).expect("a history");
     let points: Vec<(f64, &[f64])> =
         past.series[0].points.iter().map(|point| (point.value, &point.repeats[..])).collect();
     assert_eq!(points, [(1.0, &[][..]), (2.0, &[1.25, 1.5])]);
@@ -68,8 +67,7 @@ fn reports_of_the_same_time_are_ordered_by_uuid() {
         |number| Report { uuid: Uuid::from_u128(number), ..report("main", 1, number as f64) };
     let temporary = of([3, 1, 4].map(numbered));
     let history = temporary.store.history(&HistoryQuery::of(&numbered(4))).expect("a history");
-    let uuids: Vec<_> =
-        history.baseline.reports.iter().map(|report| report.uuid.as_u128()).collect();
+    let uuids: Vec<_> = history.reports.iter().map(|report| report.uuid.as_u128()).collect();
     assert_eq!(uuids, [1, 3]);
 }
 
@@ -82,11 +80,8 @@ fn a_branch_with_a_start_point_has_that_history_and_not_its_own() {
     });
     temporary.insert(pushes);
     let check = |until, max_versions, expected: &[i64]| {
-        let start_point = Some(start_point("main", until, max_versions));
-        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
-        let history = temporary.store.history(&query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
-        assert_eq!(seconds(&history.own), [6, 8]);
+        let start = start_point("main", until, max_versions);
+        check_from(&temporary, report("feature", 20, 1.0), start, expected);
     };
     check(Some(at(5)), 255, &[1, 2, 3, 4, 5]);
     check(Some(at(5)), 2, &[4, 5]);
@@ -150,7 +145,7 @@ fn circles_of_start_points_end() {
     let temporary = of([from("a", "b", 1), from("b", "a", 2), from("c", "c", 3)]);
     let check = |report: &Report, expected: &[i64]| {
         let history = temporary.store.history(&HistoryQuery::of(report)).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
+        assert_eq!(seconds(&history), expected);
     };
     check(&from("x", "a", 9), &[2, 1]);
     check(&from("c", "c", 9), &[3]);
@@ -171,7 +166,7 @@ fn points_tell_what_is_known_of_them() {
     temporary.store.set_alert_status(alert, AlertStatus::Dismissed, None).expect("changed");
     let query =
         HistoryQuery { sampled_reports_max: 1, ..HistoryQuery::of(&report("main", 9, 1.0)) };
-    let past = temporary.store.history(&query).expect("a history").baseline;
+    let past = temporary.store.history(&query).expect("a history");
     let report = &past.reports[0];
     assert_eq!((report.uuid, report.hash.as_deref()), (first.uuid, Some("abc")));
     assert_eq!((report.branch.as_str(), &report.environment), ("main", &first.environment));
@@ -197,7 +192,7 @@ fn units_never_mix_and_renamed_measures_go_on() {
     let measures = [&latency, &renamed, &seconds, &latency, &renamed];
     let temporary = of((1..).zip(measures).map(|(second, it)| measured(second, it.clone())));
     let query = HistoryQuery::of(&report("main", 9, 1.0));
-    let past = temporary.store.history(&query).expect("a history").baseline;
+    let past = temporary.store.history(&query).expect("a history");
     let values = |measure: &Measure| -> Vec<f64> {
         let series = past.find(&benchmark("a"), measure).expect("a series");
         series.points.iter().map(|point| point.value).collect()
