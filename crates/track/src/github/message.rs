@@ -6,7 +6,7 @@ use crate::{
     remote::{self, Answer, words},
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
     pub project: String,
     pub testbed: String,
@@ -58,13 +58,9 @@ impl Message {
         Self {
             project: report.project.to_string(),
             testbed: report.testbed.to_string(),
-            verdict: String::new(),
-            markdown: String::new(),
             marker: output::marker(report, id),
-            sentences: Vec::new(),
-            alerts: 0,
             failures: report.iterations.iter().map(|results| results.failures.len()).sum(),
-            has_threshold: false,
+            ..Self::default()
         }
     }
 }

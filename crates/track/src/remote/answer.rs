@@ -10,7 +10,7 @@ use crate::model::{AlertStatus, Boundary, Limit, Metric};
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
     /// The report as the server gave it, for `--format json`.
     pub json: Value,
@@ -151,11 +151,8 @@ impl Answer {
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
             alerts,
-            report_url: None,
-            plots: Vec::new(),
-            claim_url: None,
-            warnings: Vec::new(),
             json,
+            ..Self::default()
         };
         Ok((answer, Links(report)))
     }
