@@ -60,13 +60,12 @@ pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
-pub use history::HistoryQuery;
+pub use history::HistoryLimits;
 pub use insert::Insertion;
 pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
-pub use versions::Version;
 
 /// Reports in one SQLite file.
 #[derive(Debug)]

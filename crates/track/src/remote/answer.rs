@@ -37,7 +37,6 @@ pub struct RemoteAlert {
     pub benchmark: String,
     pub measure: String,
     pub units: String,
-    pub iteration: u32,
     pub value: f64,
     pub baseline: Option<f64>,
     pub limit: Limit,
@@ -108,7 +107,6 @@ struct JsonMeasure {
 
 #[derive(Deserialize)]
 struct JsonAlert {
-    iteration: u32,
     benchmark: Named,
     metric: Metric,
     threshold: AlertThreshold,
@@ -164,7 +162,6 @@ impl RemoteAlert {
             benchmark: alert.benchmark.name.clone(),
             measure: alert.threshold.measure.name.clone(),
             units: alert.threshold.measure.units.clone(),
-            iteration: alert.iteration,
             value: alert.metric.value,
             baseline: alert.boundary.baseline,
             limit: alert.limit,

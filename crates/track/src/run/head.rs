@@ -89,17 +89,16 @@ fn find(
     };
     let mut place = StartPoint { branch, hash, until: None, max_versions };
     let Some(store) = store else { return Ok(place) };
-    let version = |hash: &str| {
-        store.find_version(&report.project, &place.branch, Some(&report.testbed), hash)
-    };
+    let measured =
+        |hash: &str| store.last_measured(&report.project, &place.branch, &report.testbed, hash);
     let wanted = place.hash.clone();
     if let Some(hash) = &wanted {
-        if let Some(found) = version(hash)? {
-            place.until = Some(found.last);
+        if let Some(last) = measured(hash)? {
+            place.until = Some(last);
             return Ok(place);
         }
         for ancestor in git::ancestors(directory, hash).iter().skip(1) {
-            if let Some(found) = version(ancestor)? {
+            if let Some(last) = measured(ancestor)? {
                 remarks.push(format!(
                     "{} has no report of commit {} on testbed {}; it is compared with the nearest one \
                      before it, {}",
@@ -108,7 +107,7 @@ fn find(
                     report.testbed,
                     short_hash(ancestor)
                 ));
-                place.until = Some(found.last);
+                place.until = Some(last);
                 return Ok(place);
             }
         }

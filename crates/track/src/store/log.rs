@@ -52,8 +52,6 @@ pub struct BranchHead {
     /// Where the branch comes from in that epoch.
     pub start_point: Option<StartPoint>,
     pub report: Uuid,
-    pub start_time: OffsetDateTime,
-    pub hash: Option<String>,
 }
 
 /// The names that a project has, each in alphabetical order.
@@ -220,8 +218,7 @@ pub(super) fn branch_head(
     branch: i64,
     until_ns: i64,
 ) -> SqlResult<Option<BranchHead>> {
-    let sql =
-        "SELECT r.uuid, r.epoch, r.start_time_ns, r.hash, s.name AS start_branch, r.start_hash,
+    let sql = "SELECT r.uuid, r.epoch, s.name AS start_branch, r.start_hash,
                       r.start_until_ns, r.start_versions_max
                FROM report r LEFT JOIN branch s ON s.id = r.start_branch
                WHERE r.branch = ?1 AND r.start_time_ns <= ?2
@@ -232,8 +229,6 @@ pub(super) fn branch_head(
                 epoch: row.get("epoch")?,
                 start_point: start_point(row)?,
                 report: row.get::<_, Id>("uuid")?.0,
-                start_time: time(row, "start_time_ns")?,
-                hash: row.get("hash")?,
             })
         })
         .optional()

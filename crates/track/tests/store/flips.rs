@@ -23,7 +23,7 @@ fn all(path: &Path) -> Result<Vec<String>, String> {
         found.push(format!("{:?}", store.version_number(one.uuid).map_err(clear)?));
     }
     found.push(format!("{reports:?}"));
-    let history = store.history(&HistoryQuery::of(&report("main", 1000, 1.0))).map_err(clear)?;
+    let history = store.history(&report("main", 1000, 1.0), HistoryLimits::NONE).map_err(clear)?;
     found.push(format!("{:?} {:?}", history.series, history.reports));
     let plot = store.plot(&PlotQuery::of(project())).map_err(clear)?;
     found.push(format!("{:?}", plot.series));

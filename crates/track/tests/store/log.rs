@@ -96,15 +96,13 @@ fn versions_are_found_and_numbered_by_time() {
         assert_eq!(number, Some(*expected), "{} {:?}", report.branch, report.hash);
     }
     assert_eq!(temporary.store.version_number(Uuid::nil()).expect("read"), None);
-    let found = temporary.store.find_version(&project(), &branch("main"), Some(&testbed()), "a");
-    let version = found.expect("read").expect("a version");
-    assert_eq!((version.first, version.last, version.reports), (at(1), at(4), 2));
-    let check = |name, hash| {
-        let found = temporary.store.find_version(&project(), &branch(name), None, hash);
-        assert_eq!(found.expect("read"), None);
+    let check = |name, hash, expected| {
+        let found = temporary.store.last_measured(&project(), &branch(name), &testbed(), hash);
+        assert_eq!(found.expect("read"), expected);
     };
-    check("main", "d");
-    check("nowhere", "a");
+    check("main", "a", Some(at(4)));
+    check("main", "d", None);
+    check("nowhere", "a", None);
 }
 
 #[test]
