@@ -17,7 +17,6 @@ pub struct ReportFilter {
     pub project: Option<ProjectName>,
     pub branch: Option<BranchName>,
     pub testbed: Option<TestbedName>,
-    pub hash: Option<String>,
     pub since: Option<OffsetDateTime>,
     pub until: Option<OffsetDateTime>,
 }
@@ -94,7 +93,6 @@ impl ReportFilter {
                 }
             }
         }
-        conditions.add("r.hash =", self.hash.clone());
         conditions.add("r.start_time_ns >=", self.since.map(limit_ns));
         conditions.add("r.start_time_ns <=", self.until.map(limit_ns));
         Ok(Some(conditions))

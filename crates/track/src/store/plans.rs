@@ -76,7 +76,6 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
         project: Some(project.clone()),
         branch: Some(branch.clone()),
         testbed: Some(testbed.clone()),
-        hash: main.hash.clone(),
         since: Some(main.start_time),
         until: Some(main.start_time),
     };
@@ -104,7 +103,6 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
         benchmarks: vec![BenchmarkName::new("a").expect("a name")],
         measures: vec![Measure::latency().slug],
         since: Some(main.start_time),
-        until: Some(main.start_time),
         ..PlotQuery::of(project.clone())
     };
     for query in [PlotQuery::of(project.clone()), narrow] {
