@@ -136,7 +136,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
             Span::text(text),
         ]);
     }
-    let notices = page.notices.iter().map(|it| it.text().to_string());
+    let notices = page.notices.iter().map(|it| it.text.to_string());
     let sentences = notices.chain(page.remarks.iter().cloned());
     warnings.extend(sentences.map(|text| vec![Span::text(glued(&text))]));
     warnings

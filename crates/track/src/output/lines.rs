@@ -29,7 +29,7 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
         let iteration = iteration(page, u32::try_from(at).unwrap_or(u32::MAX));
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
-    let notices = page.notices.iter().map(|it| Sentence::Notice(it.text().to_string()));
+    let notices = page.notices.iter().map(|it| Sentence::Notice(it.text.to_string()));
     alerts.chain(doubts).chain(failures).chain(notices).collect()
 }
 

@@ -14,7 +14,7 @@ use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, ComparedRow, Comparison, End},
     decide::Look,
-    model::{BenchmarkName, Boundary, Change, Notice, NoticeText, Outcome},
+    model::{BenchmarkName, Boundary, Change, Notice, NoticeKind, NoticeText, Outcome},
     output::short_hash,
 };
 
@@ -170,8 +170,8 @@ fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
             ),
             next_step: why.to_owned(),
         };
-        let metrics = alike.len();
-        finding.notices.push(Notice::LooksChanged { outcome, metrics, text });
+        let kind = NoticeKind::LooksChanged { outcome, metrics: alike.len() };
+        finding.notices.push(Notice { kind, text });
     }
 }
 

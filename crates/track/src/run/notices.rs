@@ -10,8 +10,8 @@ use wingbeat_text::{first_few, share};
 use crate::{
     decide::Series,
     model::{
-        AlertStatus, MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug,
-        Threshold, Verdict,
+        AlertStatus, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, PastPoint, PastReport,
+        Report, Slug, Threshold, Verdict,
         threshold::{Test, matches_glob},
     },
     output::short_hash,
@@ -49,7 +49,7 @@ pub(super) fn of_absorbed<'a>(
         effect: "their level is now the usual one and raises no further alerts".to_owned(),
         next_step: String::new(),
     };
-    vec![Notice::AlertIsUsual { metrics, text }]
+    vec![Notice { kind: NoticeKind::AlertIsUsual { metrics }, text }]
 }
 
 /// How far the alerts at the end of history lie from what was before them, and the first of them, if the
@@ -120,7 +120,7 @@ pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> 
     let notice = |threshold: &Threshold| {
         let text = text(threshold)?;
         let Threshold { measure, benchmark, .. } = threshold.clone();
-        Some(Notice::IdleThreshold { measure, benchmark, text })
+        Some(Notice { kind: NoticeKind::IdleThreshold { measure, benchmark }, text })
     };
     thresholds.iter().filter_map(notice).collect()
 }

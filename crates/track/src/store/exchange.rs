@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::prelude::*;
-use rusqlite::{ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::ErrorCode;
 use serde::Serialize;
 
 use super::{
@@ -162,7 +162,7 @@ fn take_in(
     batch: &mut Vec<(PathBuf, Content)>,
     imported: &mut Imported,
 ) -> SqlResult<()> {
-    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    let transaction = writing(db)?;
     let mut done = Imported::default();
     for (path, content) in batch.drain(..) {
         transaction.execute_batch("SAVEPOINT file")?;

@@ -4,7 +4,6 @@
 use std::collections::{HashMap, HashSet};
 
 use super::prelude::*;
-use rusqlite::{Transaction, TransactionBehavior};
 
 use super::{
     InvalidReport,
@@ -38,16 +37,13 @@ impl Store {
     /// Stores a report; when this returns, it is on the disk. A known UUID changes nothing.
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
-        self.insert_valid(report).map_err(self.error("storing a report"))
-    }
-
-    fn insert_valid(&self, report: &Report) -> SqlResult<Insertion> {
-        // Immediate: a transaction that reads first and writes later cannot wait for another's end.
-        let behaviour = TransactionBehavior::Immediate;
-        let transaction = Transaction::new_unchecked(&self.connection, behaviour)?;
-        let insertion = insert(&transaction, report)?;
-        transaction.commit()?;
-        Ok(insertion)
+        let store = || {
+            let transaction = writing(&self.connection)?;
+            let insertion = insert(&transaction, report)?;
+            transaction.commit()?;
+            Ok(insertion)
+        };
+        store().map_err(self.error("storing a report"))
     }
 }
 

@@ -11,7 +11,6 @@ use std::{
 
 use super::prelude::*;
 use flate2::{Compression, write::GzEncoder};
-use rusqlite::{Transaction, TransactionBehavior};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
@@ -135,8 +134,7 @@ impl Store {
     pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
         let mut from = unpacked(from).map_err(io_error("read the file", name))?;
         let wrap = self.error("importing reports");
-        let behaviour = TransactionBehavior::Immediate;
-        let view = Transaction::new_unchecked(&self.connection, behaviour).map_err(&wrap)?;
+        let view = writing(&self.connection).map_err(&wrap)?;
         let imported = match take_lines(&view, &mut from) {
             Ok(imported) => imported,
             Err(Refusal::Store(error)) => return Err(wrap(error).into()),
