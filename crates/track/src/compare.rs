@@ -146,20 +146,14 @@ pub fn compare(
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, process::Command};
+    use std::fs;
 
     use super::*;
 
     #[test]
     fn a_stop_that_comes_early_leaves_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");
-        let git = |arguments: &[&str]| {
-            let mut git = Command::new("git");
-            git.current_dir(&folder).args(["-c", "user.name=n", "-c", "user.email=n@x.org"]);
-            let output = git.args(arguments).output().expect("git runs");
-            assert!(output.status.success(), "{arguments:?}");
-            String::from_utf8(output.stdout).expect("UTF-8")
-        };
+        let git = |arguments: &[&str]| crate::git::by_somebody(folder.path(), arguments);
         git(&["init", "--quiet"]);
         fs::write(folder.path().join("file"), "content").expect("written");
         git(&["add", "--all"]);

@@ -7,7 +7,7 @@
 mod plan;
 mod turns;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use wingbeat_text::{first_few, plural, share};
 
 use super::{Echo, Finding, Request, judge::Background};
@@ -186,8 +186,6 @@ fn names(finding: &Finding, looks: &[Look]) -> String {
 
 fn benchmarks(finding: &Finding, looks: &[Look]) -> Vec<BenchmarkName> {
     let verdicts = looks.iter().filter_map(|look| finding.report.verdicts.get(look.place));
-    let mut names: Vec<_> = verdicts.map(|verdict| verdict.benchmark.clone()).collect();
-    names.sort();
-    names.dedup();
-    names
+    let names: BTreeSet<_> = verdicts.map(|verdict| verdict.benchmark.clone()).collect();
+    names.into_iter().collect()
 }
