@@ -9,7 +9,7 @@ use super::{
     alert::{Alert, AlertStatus},
     environment::Environment,
     name::{BranchName, ProjectName, TestbedName},
-    results::Results,
+    results::{FailedBenchmark, Results},
     verdict::Verdict,
 };
 
@@ -76,6 +76,13 @@ impl Report {
             alerts: Vec::new(),
             confirms: None,
         }
+    }
+
+    /// The benchmarks that failed, each with its iteration from 0.
+    pub fn failures(&self) -> impl Iterator<Item = (u32, &FailedBenchmark)> {
+        let iterations = (0..).zip(&self.iterations);
+        iterations
+            .flat_map(|(at, results)| results.failures.iter().map(move |failure| (at, failure)))
     }
 
     /// Alerts that are neither dismissed nor silenced.

@@ -82,7 +82,7 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
             format!("the threshold for {} was not sent: {reason}", threshold.measure)
         })
         .collect();
-    let failures: usize = report.iterations.iter().map(|results| results.failures.len()).sum();
+    let failures = report.failures().count();
     if failures > 0 {
         let benchmarks = wingbeat_text::plural(failures, "benchmark");
         losses.push(format!("{benchmarks} failed, and Bencher cannot record that"));

@@ -158,11 +158,7 @@ impl Writer<'_> {
     }
 
     fn failures(&mut self, report: &Report) -> SqlResult<()> {
-        let iterations = (0..).zip(&report.iterations);
-        let failures = iterations.flat_map(|(iteration, results)| {
-            results.failures.iter().map(move |failure| (iteration, failure))
-        });
-        for (position, (iteration, failure)) in (0_i64..).zip(failures) {
+        for (position, (iteration, failure)) in (0_i64..).zip(report.failures()) {
             let benchmark = self.named(BENCHMARK, failure.name.as_str())?;
             let values = params![self.row, position, iteration, benchmark, failure.reason];
             self.sums.failure(FAILURE.inserter(self.db)?.insert(values)?);
