@@ -142,28 +142,22 @@ fn series<'a>(
     background: &'a Background,
     repeats: &[Repeat],
 ) -> Vec<Series<'a>> {
-    let mut all = Vec::new();
-    for (iteration, results) in (0..).zip(&report.iterations) {
-        for benchmark in &results.benchmarks {
-            for (measure, metric) in &benchmark.metrics {
-                let past = background.past.find(&benchmark.name, measure);
-                let is_this = |repeat: &&Repeat| {
-                    repeat.benchmark == benchmark.name && repeat.measure == measure.slug
-                };
-                all.push(Series {
-                    iteration,
-                    benchmark: &benchmark.name,
-                    measure,
-                    metric,
-                    repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
-                    is_ignored: benchmark.is_ignored,
-                    model: model(request, benchmark.name.as_str(), &measure.slug),
-                    history: past.map_or(&[][..], |past| &past.points),
-                });
-            }
+    let metrics = report.metrics().map(|(iteration, benchmark, measure, metric)| {
+        let past = background.past.find(&benchmark.name, measure);
+        let is_this =
+            |repeat: &&Repeat| repeat.benchmark == benchmark.name && repeat.measure == measure.slug;
+        Series {
+            iteration,
+            benchmark: &benchmark.name,
+            measure,
+            metric,
+            repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
+            is_ignored: benchmark.is_ignored,
+            model: model(request, benchmark.name.as_str(), &measure.slug),
+            history: past.map_or(&[][..], |past| &past.points),
         }
-    }
-    all
+    });
+    metrics.collect()
 }
 
 /// The threshold for a metric. Where the user named none at all, `auto` judges everything.

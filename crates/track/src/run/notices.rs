@@ -78,18 +78,17 @@ const LISTED_MAX: usize = 8;
 
 /// A notice for each threshold that has no boundary, or that no metric of the report fits.
 pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> {
-    let benchmarks = || report.iterations.iter().flat_map(|results| &results.benchmarks);
     let measures: BTreeSet<&Slug> =
-        benchmarks().flat_map(|it| &it.metrics).map(|(measure, _)| &measure.slug).collect();
+        report.metrics().map(|(.., measure, _)| &measure.slug).collect();
     // Without metrics that is what the user reads of.
     if measures.is_empty() {
         return Vec::new();
     }
     let fits = |threshold: &Threshold| {
         let glob = threshold.benchmark.as_deref();
-        benchmarks().any(|it| {
+        report.metrics().any(|(_, it, measure, _)| {
             glob.is_none_or(|glob| matches_glob(glob, it.name.as_str()))
-                && it.metrics.iter().any(|(measure, _)| measure.slug == threshold.measure)
+                && measure.slug == threshold.measure
         })
     };
     let text = |threshold: &Threshold| {

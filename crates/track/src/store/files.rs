@@ -85,11 +85,7 @@ impl Content {
 
     pub(super) fn metrics(&self) -> usize {
         match self {
-            Self::Report(report) => {
-                let benchmarks =
-                    report.iterations.iter().flat_map(|iteration| &iteration.benchmarks);
-                benchmarks.map(|benchmark| benchmark.metrics.len()).sum()
-            }
+            Self::Report(report) => report.metrics().count(),
             Self::AlertChange(_) => 0,
         }
     }
