@@ -85,7 +85,7 @@ static double cpu_s(void) {
 
 /// Percent that a figure may be off besides, where `cargo xtask vm` emulates the machine: thousands of
 /// instructions lie between two looks at the clock, one of the target and one of the kernel, and each
-/// takes 2 ns.
+/// takes 4 ns.
 pub(crate) fn emulation_percent() -> f64 {
     if std::env::var_os("WINGBEAT_TEST_EMULATED").is_some() { 3.0 } else { 0.0 }
 }
